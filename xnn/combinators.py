@@ -14,7 +14,7 @@ from xjax.errors import bad
 from xnn.checks import counted
 from xnn.composites import check_kept, combine, dict_of, extra_values, init_child
 from xnn.inputs import bind
-from xnn.layer import CacheFns, Layer, Parts, StateFns, arguments, as_layer, note_path
+from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path, recorded
 from xnn.rng import fold_in
 from xnn.wrapping import wrapped
 
@@ -126,6 +126,7 @@ def only(entries: list) -> Any:
     return entries[0]
 
 
+@recorded("layer")
 def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
     """The same kind of layer n times, each with its own parameters and state; traced once.
 
@@ -195,10 +196,10 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
         return _stacked([child.init_cache(batch, length)] * n)
 
     return Layer(
-        init, None if child.state else apply, "repeat", child.inputs, arguments(repeat, n=n, unroll=unroll),
-        StateFns(init_state, apply_with_state) if child.state else None,
-        CacheFns(init_cache, apply_with_cache) if child.cache else None,
-        Parts({None: child}, lambda visit, shape, shapes: visit(None, shape),
+        init, None if child.state else apply, "repeat", child.inputs,
+        state=StateFns(init_state, apply_with_state) if child.state else None,
+        cache=CacheFns(init_cache, apply_with_cache) if child.cache else None,
+        parts=Parts({None: child}, lambda visit, shape, shapes: visit(None, shape),
               lambda some: repeat(some[None], n, unroll=unroll), n),
         sized_by=child.sized_by, positionwise=child.positionwise)
 

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import xjax
 from xjax import random
@@ -21,6 +21,7 @@ Shape = tuple[int, ...]
 Params = Any  # a pytree of arrays: a dict for one layer, a tuple or a dict for a composite
 InitFn = Callable[..., tuple[Any, Params]]
 ApplyFn = Callable[..., Any]
+_P, _L = ParamSpec("_P"), TypeVar("_L", bound="Layer")
 
 
 class StateFns(NamedTuple):
@@ -290,10 +291,46 @@ class Layers(Sequence):
         return "\n".join(f"[{key!r}] {child!r}" for key, child in self._children.items())
 
 
-def arguments(constructor: Callable, **values: Any) -> dict[str, Any]:
-    """The `settings` of a layer: the arguments of its constructor that differ from their defaults."""
-    defaults = {name: p.default for name, p in inspect.signature(constructor).parameters.items()}
-    return {name: value for name, value in values.items() if value is not defaults[name] and value != defaults[name]}
+def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
+    """Decorator of a layer's constructor: the arguments that differ from their defaults become the layer's `settings`.
+
+    Settings that the constructor gives the `Layer` itself, such as a converted argument, take the place of arguments.
+
+    Args: but: the parameters that are no settings, such as children.
+    """
+    def decorate(constructor: Callable[_P, _L]) -> Callable[_P, _L]:
+        @functools.wraps(constructor)
+        def construct(*args: _P.args, **kwargs: _P.kwargs) -> _L:
+            layer, signature = constructor(*args, **kwargs), _signature(constructor)
+            given = {}
+            for name, value in signature.bind(*args, **kwargs).arguments.items():
+                kind, default = signature.parameters[name].kind, signature.parameters[name].default
+                value = layer.settings.get(name, value)
+                if (name in but and name not in layer.settings) or value is default or value == default:
+                    continue
+                given |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+            return _with_settings(layer, given)
+
+        return construct
+
+    return decorate
+
+
+_signature = functools.cache(inspect.signature)
+
+
+def _with_settings(layer: _L, settings: Mapping[str, Any]) -> _L:
+    """A layer that was just made, and what is rebuilt from it, with these settings."""
+    object.__setattr__(layer, "settings", settings)
+    if layer.parts:
+        rebuild = layer.parts.rebuild
+
+        def rebuild_with_settings(some):
+            made = rebuild(some)
+            return made if made.settings else _with_settings(made, settings)
+
+        object.__setattr__(layer, "parts", layer.parts._replace(rebuild=rebuild_with_settings))
+    return layer
 
 
 def call_text(layer: Layer) -> str:

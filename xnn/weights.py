@@ -12,12 +12,13 @@ from xjax.errors import bad
 from xnn.checks import check_entries
 from xnn.combinators import noting
 from xnn.composites import init_child, taken_by
-from xnn.layer import CacheFns, Layer, Parts, StateFns, arguments, as_layer, init_types
+from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, init_types, recorded
 from xnn.params.patterns import Pattern, by_path, selected, with_leaves
 from xnn.precision import at_least_float32
 from xnn.wrapping import wrapped
 
 
+@recorded("layer")
 def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -1) -> Layer:
     """The layer with weights ``g * v / |v|``: length and direction are learned apart (Salimans and Kingma, 2016).
 
@@ -52,8 +53,7 @@ def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -
     def around(call, params, x, *extra, **named):
         return noting("weight_norm", child, x, lambda: call(inner(params), x, *extra, **named))
 
-    return wrapped(child, around, init=init, name="weight_norm",
-                   settings=arguments(weight_norm, weights=weights, axis=axis),
+    return wrapped(child, around, init=init, name="weight_norm", settings={},
                    parts=_wrapper_of(child, lambda some: weight_norm(some[None], weights, axis=axis)))
 
 
@@ -79,6 +79,7 @@ def _norm(v: Any, axis: int | None) -> Any:
     return jnp.sqrt(squares + float(np.finfo(np.float32).tiny))
 
 
+@recorded("layer")
 def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, epsilon: float = 1e-12) -> Layer:
     """The layer with weights ``w / σ``, σ the largest singular value of w as a matrix (Miyato et al., 2018).
 
@@ -125,8 +126,7 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
             divided(params, state, False)[0], cache, x, *extra, state=state["layer"], **named))
 
     return dataclasses.replace(
-        child, init=init, apply=None, name="spectral_norm",
-        settings=arguments(spectral_norm, weights=weights, steps=steps, epsilon=epsilon),
+        child, init=init, apply=None, name="spectral_norm", settings={},
         state=StateFns(init_state, apply_with_state),
         cache=child.cache and CacheFns(child.init_cache, apply_with_cache),
         parts=_wrapper_of(child, lambda some: spectral_norm(some[None], weights, steps=steps, epsilon=epsilon)))

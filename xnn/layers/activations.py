@@ -12,7 +12,7 @@ from xjax import nn
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.elementwise import elementwise, stateless
 
 
@@ -57,6 +57,7 @@ def Threshold(threshold: float, value: float = 0.0) -> Layer:
                        threshold=threshold, value=value)
 
 
+@recorded()
 def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
     """``max(x, 0) + slope * min(x, 0)`` with a slope that is learned (He et al., 2015).  Shape: any -> the same.
 
@@ -73,10 +74,10 @@ def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
         check_params("PReLU", params, x, slope=x.shape[-1:] if per_feature else ())
         return jnp.where(x >= 0, x, x * jnp.broadcast_to(params["slope"], x.shape))
 
-    return Layer(init, apply, "PReLU", settings=arguments(PReLU, per_feature=per_feature, slope=slope),
-                 positionwise=True)
+    return Layer(init, apply, "PReLU", positionwise=True)
 
 
+@recorded()
 def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
     """Leaky Relu whose slope is random in training, one for each value: uniform in [lower, upper] (Xu et al., 2015).
 
@@ -97,7 +98,7 @@ def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
         rng_lib.check_rng("RReLU", rng)
         return jnp.where(x >= 0, x, x * rng_lib.uniform(rng, x.shape, x.dtype, lower, upper))
 
-    return Layer(init, apply, "RReLU", settings=arguments(RReLU, lower=lower, upper=upper), positionwise=True)
+    return Layer(init, apply, "RReLU", positionwise=True)
 
 
 # -- halves of the features, one of which gates the other -----------------------------------------------------------

@@ -9,13 +9,14 @@ from collections.abc import Callable
 
 from xjax.errors import bad
 from xnn.compose import composite
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.dense import Dense
 from xnn.layers.dot_product import ContextAttention, DotProductAttention
 from xnn.layers.positions import check_sequence
 from xnn.layers.relative import ALiBi, Rotary
 
 
+@recorded()
 def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = None, kv_heads: int | None = None,
                        causal: bool = False, window: int | None = None, positions: Rotary | ALiBi | None = None,
                        bias: bool = True, dropout: float = 0.0, scale: float | None = None,
@@ -47,9 +48,6 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
     Cache: of `DotProductAttention`.
     Raises: ValueError if `features` does not divide into heads, or `heads` into groups.
     """
-    settings = arguments(MultiHeadAttention, features=features, heads=heads, head_size=head_size, kv_heads=kv_heads,
-                         causal=causal, window=window, positions=positions, bias=bias, dropout=dropout, scale=scale,
-                         w_init=w_init)
     head_size, kv_heads = _head_sizes("MultiHeadAttention", features, heads, head_size, kv_heads)
     attend = DotProductAttention(heads, head_size, kv_heads=kv_heads, causal=causal, window=window,
                                  positions=positions, dropout=dropout, scale=scale)
@@ -59,10 +57,11 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
         return layers.out(layers.attend(layers.query(x), key=layers.key(x), value=layers.value(x), mask=mask, bias=bias,
                                         positions=positions))
 
-    return composite(attention, "MultiHeadAttention", settings, attend=attend,
+    return composite(attention, "MultiHeadAttention", attend=attend,
                      **_projections(features, heads, kv_heads, head_size, bias, w_init))
 
 
+@recorded()
 def CrossAttention(features: int, heads: int, *, head_size: int | None = None, kv_heads: int | None = None,
                    bias: bool = True, dropout: float = 0.0, scale: float | None = None,
                    w_init: Callable | None = None) -> Layer:
@@ -78,8 +77,6 @@ def CrossAttention(features: int, heads: int, *, head_size: int | None = None, k
     Params: as of `MultiHeadAttention`.  Cache: empty at first, then keys, values and mask of the context.
     Raises: as `MultiHeadAttention`.
     """
-    settings = arguments(CrossAttention, features=features, heads=heads, head_size=head_size, kv_heads=kv_heads,
-                         bias=bias, dropout=dropout, scale=scale, w_init=w_init)
     head_size, kv_heads = _head_sizes("CrossAttention", features, heads, head_size, kv_heads)
 
     def attention(layers, x, context, context_mask=None):
@@ -88,7 +85,7 @@ def CrossAttention(features: int, heads: int, *, head_size: int | None = None, k
         return layers.out(layers.attend(layers.query(x), key=key, value=value, mask=context_mask))
 
     attend = ContextAttention(heads, head_size, kv_heads=kv_heads, dropout=dropout, scale=scale)
-    return composite(attention, "CrossAttention", settings, attend=attend,
+    return composite(attention, "CrossAttention", attend=attend,
                      **_projections(features, heads, kv_heads, head_size, bias, w_init))
 
 

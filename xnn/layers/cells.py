@@ -14,7 +14,7 @@ from xjax import lax, nn, random, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 Init = Callable | None
 
@@ -68,6 +68,7 @@ def check_carry(caller: str, carry: Any, expected: Any) -> Any:
     return carry
 
 
+@recorded()
 def RNNCell(features: int, *, activation: Callable = jnp.tanh, bias: bool = True, w_init: Init = None,
             recurrent_init: Init = None, b_init: Init = None) -> Layer:
     """One step of Elman's network (1990): ``y = h' = activation(x w_in + h w_rec + b)``, with the carry h.
@@ -89,12 +90,11 @@ def RNNCell(features: int, *, activation: Callable = jnp.tanh, bias: bool = True
         h = activation(z + h @ params["w_rec"])
         return h, h
 
-    settings = arguments(RNNCell, features=features, activation=activation, bias=bias, w_init=w_init,
-                         recurrent_init=recurrent_init, b_init=b_init)
-    return _cell(Recurrence("RNNCell", features, shapes, _affine, advance), features, settings,
+    return _cell(Recurrence("RNNCell", features, shapes, _affine, advance), features,
                  _drawn(features, w_init, recurrent_init, b_init))
 
 
+@recorded()
 def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True, forget_bias: float = 1.0,
              w_init: Init = None, recurrent_init: Init = None, b_init: Init = None) -> Layer:
     """One step of a long short-term memory (Hochreiter and Schmidhuber, 1997; Gers et al., 2000).
@@ -127,12 +127,11 @@ def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True,
         h = h if projection is None else h @ params["w_proj"]
         return h, (h, c)
 
-    settings = arguments(LSTMCell, features=features, projection=projection, bias=bias, forget_bias=forget_bias,
-                         w_init=w_init, recurrent_init=recurrent_init, b_init=b_init)
-    return _cell(Recurrence("LSTMCell", (n_out, features), shapes, _affine, advance), n_out, settings,
+    return _cell(Recurrence("LSTMCell", (n_out, features), shapes, _affine, advance), n_out,
                  _drawn(features, w_init, recurrent_init, b_init, forget_bias))
 
 
+@recorded()
 def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_init: Init = None,
             recurrent_init: Init = None, b_init: Init = None) -> Layer:
     """One step of a gated recurrent unit (Cho et al., 2014), with the carry h.
@@ -166,12 +165,11 @@ def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_ini
         h = new + u * (h - new)
         return h, h
 
-    settings = arguments(GRUCell, features=features, reset_after=reset_after, bias=bias, w_init=w_init,
-                         recurrent_init=recurrent_init, b_init=b_init)
-    return _cell(Recurrence("GRUCell", features, shapes, _affine, advance), features, settings,
+    return _cell(Recurrence("GRUCell", features, shapes, _affine, advance), features,
                  _drawn(features, w_init, recurrent_init, b_init))
 
 
+@recorded()
 def ConvLSTMCell(features: int, window: int | tuple[int, ...], *, bias: bool = True, forget_bias: float = 1.0,
                  w_init: Init = None, recurrent_init: Init = None, b_init: Init = None) -> Layer:
     """One step of a convolutional LSTM (Shi et al., 2015): `LSTMCell` with convolutions in place of the products.
@@ -203,13 +201,11 @@ def ConvLSTMCell(features: int, window: int | tuple[int, ...], *, bias: bool = T
         h, c = _lstm(z + _conv(h, params["w_rec"]), c)
         return h, (h, c)
 
-    settings = arguments(ConvLSTMCell, features=features, window=window, bias=bias, forget_bias=forget_bias,
-                         w_init=w_init, recurrent_init=recurrent_init, b_init=b_init)
     return _cell(Recurrence("ConvLSTMCell", (features, features), shapes, project, advance, len(window)), features,
-                 settings, _drawn(features, w_init, recurrent_init, b_init, forget_bias))
+                 _drawn(features, w_init, recurrent_init, b_init, forget_bias), window=window)
 
 
-def _cell(recurrence: Recurrence, n_out: int, settings: Mapping[str, Any], draw: Callable) -> Layer:
+def _cell(recurrence: Recurrence, n_out: int, draw: Callable, **settings: Any) -> Layer:
     """The layer of a recurrence; ``draw(rng, shapes) -> params``."""
 
     def init(rng, in_shape):

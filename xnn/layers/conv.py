@@ -6,7 +6,7 @@ weights are not flipped: the result is a correlation.
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import xjax
@@ -15,13 +15,14 @@ from xjax import lax, random
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, as_one_batch, make_window, sizes_of
 
 _PADDINGS = ("SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT")
 _LAYOUTS = {1: ("NXC", "XIO", "NXC"), 2: ("NXYC", "XYIO", "NXYC"), 3: ("NXYZC", "XYZIO", "NXYZC")}
 
 
+@recorded()
 def Conv(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME", dilation: Sizes = 1,
          groups: int = 1, bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """Convolution plus a bias for each feature.  Shape: [..., *spatial, n_in] -> [..., *out, features].
@@ -47,12 +48,11 @@ def Conv(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding =
     ((-1, 14, 14, 8), (3, 3, 1, 8))
     """
     shape = make_window("Conv", window, strides, padding, dilation, _PADDINGS)
-    settings = arguments(Conv, features=features, window=window, strides=strides, padding=padding, dilation=dilation,
-                         groups=groups, bias=bias, w_init=w_init, b_init=b_init)
     return _convolution(shape, _by_groups("Conv", features, groups), functools.partial(_correlated, shape),
-                        shape.out_sizes, bias, w_init, b_init, settings)
+                        shape.out_sizes, bias, w_init, b_init)
 
 
+@recorded()
 def DepthwiseConv(window: Sizes, *, multiplier: int = 1, strides: Sizes = 1, padding: Padding = "SAME",
                   dilation: Sizes = 1, bias: bool = True, w_init: Callable | None = None,
                   b_init: Callable | None = None) -> Layer:
@@ -65,12 +65,11 @@ def DepthwiseConv(window: Sizes, *, multiplier: int = 1, strides: Sizes = 1, pad
     Params: ``{"w": [*window, 1, n_in * multiplier], "b": [n_in * multiplier]}``, without "b" if bias is False.
     """
     shape = make_window("DepthwiseConv", window, strides, padding, dilation, _PADDINGS)
-    settings = arguments(DepthwiseConv, window=window, multiplier=multiplier, strides=strides, padding=padding,
-                         dilation=dilation, bias=bias, w_init=w_init, b_init=b_init)
     return _convolution(shape, lambda n_in: (n_in * multiplier, n_in), functools.partial(_correlated, shape),
-                        shape.out_sizes, bias, w_init, b_init, settings)
+                        shape.out_sizes, bias, w_init, b_init)
 
 
+@recorded()
 def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME",
                   output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
                   w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
@@ -107,10 +106,7 @@ def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: 
                                      _LAYOUTS[shape.n_axes], groups)
         return jnp.reshape(y, (*leading, *y.shape[1:]))
 
-    settings = arguments(ConvTranspose, features=features, window=window, strides=strides, padding=padding,
-                         output_padding=output_padding, dilation=dilation, groups=groups, bias=bias, w_init=w_init,
-                         b_init=b_init)
-    return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init, settings)
+    return _convolution(shape, _by_groups(name, features, groups), linear, out_sizes, bias, w_init, b_init)
 
 
 def _output_padding(window: Window, value: Sizes) -> tuple[int, ...]:
@@ -138,6 +134,7 @@ def _transposed_pads(window: Window, output_padding: tuple[int, ...]) -> list[tu
             for e, (low, high), more in zip(window.extents, window.padding, output_padding, strict=True)]
 
 
+@recorded()
 def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME", dilation: Sizes = 1,
               bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """Convolution with other weights at each position, a locally connected layer.
@@ -148,8 +145,6 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
     Params: ``{"w": [*out, *window, n_in, features], "b": [*out, features]}``, without "b" if bias is False.
     """
     name = "ConvLocal"
-    settings = arguments(ConvLocal, features=features, window=window, strides=strides, padding=padding,
-                         dilation=dilation, bias=bias, w_init=w_init, b_init=b_init)
     shape = make_window(name, window, strides, padding, dilation, _PADDINGS)
     n, (w_init, b_init) = shape.n_axes, _initializers(name, bias, w_init, b_init)
 
@@ -173,7 +168,7 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
         y = _by_position(shape, x, params["w"])
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, name, settings=settings)
+    return Layer(init, apply, name)
 
 
 def _at_each(out: tuple[int, ...], rng: Any, init: Callable, sizes: tuple[int, ...]) -> Any:
@@ -223,7 +218,7 @@ def _correlated(window: Window, x: Any, w: Any, groups: int) -> Any:
 
 
 def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], linear: Callable, out_sizes: Callable,
-                 bias: bool, w_init: Callable | None, b_init: Callable | None, settings: Mapping[str, Any]) -> Layer:
+                 bias: bool, w_init: Callable | None, b_init: Callable | None) -> Layer:
     """A layer with one window of weights for all positions.
 
     Args:
@@ -256,4 +251,4 @@ def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], lin
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
     pointwise = window.extents == window.strides == (1,) * n and not any(map(sum, window.pads((1,) * n)))
-    return Layer(init, apply, name, settings=settings, positionwise=pointwise)
+    return Layer(init, apply, name, positionwise=pointwise)

@@ -7,17 +7,12 @@ from xjax import random
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.sparse import CSR
 
 
-def Dense(
-    n_out: int,
-    *,
-    bias: bool = True,
-    w_init: Callable | None = None,
-    b_init: Callable | None = None,
-) -> Layer:
+@recorded()
+def Dense(n_out: int, *, bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None,) -> Layer:
     """Affine map of the last axis: ``y = x W + b``.  Shape: [..., n_in] -> [..., n_out].
 
     Args:
@@ -30,7 +25,6 @@ def Dense(
     if b_init and not bias:
         raise bad("Dense", "there is no bias to initialize", {"bias": "False", "b_init": repr(b_init)},
                   "leave out b_init, or bias=False.")
-    settings = arguments(Dense, n_out=n_out, bias=bias, w_init=w_init, b_init=b_init)
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros
 
@@ -48,4 +42,4 @@ def Dense(
         y = x @ params["w"]
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "Dense", settings=settings, positionwise=True)
+    return Layer(init, apply, "Dense", positionwise=True)

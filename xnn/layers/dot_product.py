@@ -16,13 +16,14 @@ from xjax import nn
 from xjax.errors import bad
 from xjax.forms import limits
 from xnn.checks import check_float, type_text
-from xnn.layer import CacheFns, Layer, arguments
+from xnn.layer import CacheFns, Layer, recorded
 from xnn.layers.dropout import Dropout
 from xnn.layers.positions import check_mask, check_sequence, fill_slots, init_slots, positions_of, write
 from xnn.layers.relative import ALiBi, Rotary
 from xnn.precision import at_least_float32
 
 
+@recorded()
 def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = None, causal: bool = False,
                         window: int | None = None, positions: Rotary | ALiBi | None = None, dropout: float = 0.0,
                         scale: float | None = None) -> Layer:
@@ -39,8 +40,6 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
       is kept. More than `length` positions in one call are an error; in several calls, those beyond are NaN.
     """
     sizes = _Heads("DotProductAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
-    settings = arguments(DotProductAttention, heads=heads, head_size=head_size, kv_heads=kv_heads, causal=causal,
-                         window=window, positions=positions, dropout=dropout, scale=scale)
     encoding = _checked_encoding(positions, head_size, window)
 
     def apply(params, x, key, value, mask=None, bias=None, positions=None, *, rng=None, train=False):
@@ -66,10 +65,11 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
         y = sizes.means(query, keys, values, seen, _with_alibi(encoding, heads, bias, at, key_at))
         return jnp.where(slots["filled"] <= keys.shape[1], y, np.nan), {"key": keys, "value": values, **slots}
 
-    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "DotProductAttention", settings=settings,
+    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "DotProductAttention",
                  cache=CacheFns(init_cache, apply_with_cache) if causal else None)
 
 
+@recorded()
 def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None, dropout: float = 0.0,
                      scale: float | None = None) -> Layer:
     """`DotProductAttention` to keys and values of another sequence: the part of `CrossAttention` without projections.
@@ -80,8 +80,6 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
     Params: ``()``.  Cache: empty at first, then keys, values and mask of the last call that had them.
     """
     sizes = _Heads("ContextAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
-    settings = arguments(ContextAttention, heads=heads, head_size=head_size, kv_heads=kv_heads, dropout=dropout,
-                         scale=scale)
 
     def apply(params, x, key, value, mask=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
@@ -101,7 +99,7 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
         seen = sizes.unmasked(cache.get("mask"), query, cache["key"])
         return sizes.means(query, cache["key"], cache["value"], seen, None), cache
 
-    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "ContextAttention", settings=settings,
+    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "ContextAttention",
                  cache=CacheFns(lambda batch, length: {}, apply_with_cache))
 
 

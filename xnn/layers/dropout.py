@@ -7,11 +7,12 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
 
 
+@recorded()
 def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     """In training set each value to zero with probability `rate`, scale the rest to keep the mean.
 
@@ -42,8 +43,7 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
             x = jnp.asarray(_with_axes("Dropout", x, broadcast))
         return keep_some(rng, x, 1.0 - rate, broadcast)
 
-    return Layer(init, apply, "Dropout", settings=arguments(Dropout, rate=rate, broadcast=broadcast),
-                 positionwise=True)
+    return Layer(init, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True)
 
 
 def StochasticDepth(rate: float) -> Layer:
@@ -73,6 +73,7 @@ def StochasticDepth(rate: float) -> Layer:
 _SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit of selu(x) for small x
 
 
+@recorded()
 def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     """Dropout that keeps mean 0 and variance 1 of values after `Selu` (Klambauer et al., 2017).
 
@@ -97,8 +98,7 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
         x = check_float("AlphaDropout", _with_axes("AlphaDropout", x, broadcast), 0)
         return a * jnp.where(_mask(rng, x, 1.0 - rate, broadcast), x, _SELU_MINIMUM) + b
 
-    return Layer(init, apply, "AlphaDropout", settings=arguments(AlphaDropout, rate=rate, broadcast=broadcast),
-                 positionwise=True)
+    return Layer(init, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True)
 
 
 def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> Any:

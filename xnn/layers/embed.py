@@ -8,9 +8,10 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 
+@recorded()
 def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
     """Row x of a table for each integer x.  Shape: integers [...] -> [..., features].
 
@@ -35,10 +36,10 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
         row = jnp.where(x < 0, n, x)                # outside: a negative one would count from the end
         return jnp.take(params["table"], row, axis=0, mode="fill", fill_value=np.nan)
 
-    return Layer(init_params, apply, "Embedding", settings=arguments(Embedding, n=n, features=features, init=init),
-                 positionwise=True)
+    return Layer(init_params, apply, "Embedding", positionwise=True)
 
 
+@recorded()
 def Attend(n: int, *, init: Callable | None = None) -> Layer:
     """Products with the rows of a table: the logits of a model whose `Embedding` shares it.
 
@@ -57,4 +58,4 @@ def Attend(n: int, *, init: Callable | None = None) -> Layer:
         check_params("Attend", params, x, table=(n, x.shape[-1]))
         return x @ params["table"].T
 
-    return Layer(init_params, apply, "Attend", settings=arguments(Attend, n=n, init=init), positionwise=True)
+    return Layer(init_params, apply, "Attend", positionwise=True)

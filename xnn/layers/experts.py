@@ -14,7 +14,7 @@ from xnn import rng as rng_lib
 from xnn.checks import as_row_mask, check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
 from xnn.inputs import ROW_MASK
-from xnn.layer import Layer, Parts, StateFns, arguments, as_layer, call_text
+from xnn.layer import Layer, Parts, StateFns, as_layer, call_text, recorded
 from xnn.layers.dense import Dense
 from xnn.precision import at_least_float32
 from xnn.rng import RowKey, check_rng, fold_in
@@ -22,6 +22,7 @@ from xnn.rng import RowKey, check_rng, fold_in
 _MOMENTUM = 0.1                                          # of the running load, as of BatchNorm's statistics
 
 
+@recorded("expert")
 def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | None = 1.25,
                      eval_capacity: float | None = None, noisy: bool = False) -> Layer:
     """``y = sum of gate[e] * expert[e](x)`` over the k experts that a router chooses for each token x.
@@ -62,8 +63,7 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
     children = {"router": _router(n), "experts": _stacked(expert, n)}
     if noisy:
         children["noise"] = _router(n, initializers.zeros)
-    settings = arguments(MixtureOfExperts, n=n, k=k, capacity=capacity, eval_capacity=eval_capacity, noisy=noisy)
-    return _mixture(children, _Routing(n, k, capacity, eval_capacity), settings)
+    return _mixture(children, _Routing(n, k, capacity, eval_capacity))
 
 
 class _Routing(NamedTuple):
@@ -93,7 +93,7 @@ def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> An
     return total
 
 
-def _mixture(children: Mapping[str, Layer], routing: _Routing, settings: Mapping[str, Any]) -> Layer:
+def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
     keys = tuple(children)
 
     def walk(visit, in_shape, shapes):
@@ -127,9 +127,9 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing, settings: Mapping
         if tuple(some) != keys:
             raise bad("MixtureOfExperts", "its layers work together only", {"layers": ", ".join(keys)},
                       fix="take single layers: model.layers['experts'].", exc=IndexError)
-        return _mixture(some, routing, settings)
+        return _mixture(some, routing)
 
-    return Layer(init, None, "MixtureOfExperts", (ROW_MASK,), settings, StateFns(init_state, apply_with_state),
+    return Layer(init, None, "MixtureOfExperts", (ROW_MASK,), state=StateFns(init_state, apply_with_state),
                  parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
 
 

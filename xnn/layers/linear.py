@@ -10,9 +10,10 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import as_axes, check_float, check_params, check_shape, type_text
 from xnn.inputs import Input
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 
+@recorded("w_init", "b_init")
 def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, *, bias: bool = True,
                  w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """Affine map of several axes to several: the input axes are summed over, the output axes come last.
@@ -49,8 +50,7 @@ def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, 
         y = jnp.tensordot(x, params["w"], (axes, tuple(range(len(axes)))))
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    settings = arguments(DenseGeneral, features=features, axis=axis, bias=bias)
-    return Layer(init, apply, "DenseGeneral", settings=settings, positionwise=all(a < 0 for a in given))
+    return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in given))
 
 
 def _axes(caller: str, shape: Any, axes: Sequence[int]) -> tuple[int, ...]:
@@ -64,6 +64,7 @@ def _axes(caller: str, shape: Any, axes: Sequence[int]) -> tuple[int, ...]:
     return start
 
 
+@recorded("w_init", "b_init")
 def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Callable | None = None,
            b_init: Callable | None = None) -> Layer:
     """``y = einsum(equation, x, w) + b``, such as ``Einsum("btd,dhk->bthk", (512, 8, 64))``.
@@ -102,8 +103,7 @@ def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Ca
         along = [n if label in terms.sizes else 1 for label, n in zip(terms.result(x.ndim), out_shape, strict=True)]
         return y + jnp.broadcast_to(jnp.reshape(params["b"], along), y.shape)
 
-    return Layer(init, apply, "Einsum", settings=arguments(Einsum, equation=equation, shape=shape, bias=bias),
-                 positionwise=terms.is_positionwise)
+    return Layer(init, apply, "Einsum", settings={"shape": shape}, positionwise=terms.is_positionwise)
 
 
 class _Equation:
@@ -163,6 +163,7 @@ class _Equation:
         return initializers.glorot_uniform(at[True, False], at[False, True], at[True, True])
 
 
+@recorded("w_init", "b_init")
 def Bilinear(features: int, *, bias: bool = True, w_init: Callable | None = None,
              b_init: Callable | None = None) -> Layer:
     """Bilinear map of two inputs: ``y[k] = sum over i, j of x[i] w[i, j, k] other[j], + b[k]``.
@@ -199,18 +200,20 @@ def Bilinear(features: int, *, bias: bool = True, w_init: Callable | None = None
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
     return Layer(init, apply, "Bilinear", (Input("other", meaning="[..., n_other], the second factor"),),
-                 arguments(Bilinear, features=features, bias=bias), positionwise=True)
+                 positionwise=True)
 
 
+@recorded("init")
 def Bias(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Layer:
     """``y = x + b``, with b along some axes.  Shape: any -> the same.
 
     Args: axis: the axes that b has, of known size; init: initializer ``(key, shape) -> array``, zeros if None.
     Params: ``{"b": [sizes of axis]}``.
     """
-    return _along_axes("Bias", "b", jnp.add, init or initializers.zeros, axis, arguments(Bias, axis=axis))
+    return _along_axes("Bias", "b", jnp.add, init or initializers.zeros, axis)
 
 
+@recorded("init")
 def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Layer:
     """``y = x * scale``, with a scale for each index of some axes.  Shape: any -> the same.
 
@@ -218,11 +221,10 @@ def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> La
       ``init=initializers.constant(1e-6)`` is the layer scale of ConvNeXt and CaiT (Touvron et al., 2021).
     Params: ``{"scale": [sizes of axis]}``.
     """
-    return _along_axes("Scale", "scale", jnp.multiply, init or initializers.ones, axis, arguments(Scale, axis=axis))
+    return _along_axes("Scale", "scale", jnp.multiply, init or initializers.ones, axis)
 
 
-def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],
-                settings: Any) -> Layer:
+def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],) -> Layer:
     given = as_axes(axis)
 
     def sizes_of(shape):
@@ -237,4 +239,4 @@ def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: in
         others = [a for a in range(x.ndim) if a not in _axes(name, x.shape, given)]
         return combine(x, jnp.broadcast_to(jnp.expand_dims(params[key], others), x.shape))
 
-    return Layer(init, apply, name, settings=settings, positionwise=given == (-1,))
+    return Layer(init, apply, name, positionwise=given == (-1,))

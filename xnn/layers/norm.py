@@ -9,10 +9,11 @@ from xjax import lax
 from xjax.errors import bad
 from xnn.checks import as_axes, as_row_mask, check_float, check_params, check_shape, check_state
 from xnn.inputs import ROW_MASK
-from xnn.layer import Layer, StateFns, arguments
+from xnn.layer import Layer, StateFns, recorded
 from xnn.precision import at_least_float32
 
 
+@recorded()
 def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
     """Zero mean and unit variance over `axis` of each example (Ba et al., 2016).  Shape: any -> the same.
 
@@ -30,10 +31,10 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
         x = check_float("LayerNorm", x)
         return _scaled("LayerNorm", params, _standardized(x, axes, epsilon), axes, scale, bias)
 
-    settings = arguments(LayerNorm, axis=axis, epsilon=epsilon, scale=scale, bias=bias)
-    return Layer(init, apply, "LayerNorm", settings=settings, computes_in="float32", positionwise=axes == (-1,))
+    return Layer(init, apply, "LayerNorm", computes_in="float32", positionwise=axes == (-1,))
 
 
+@recorded()
 def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
     """Each example divided by the root of its mean square over the features (Zhang and Sennrich, 2019).
 
@@ -51,10 +52,10 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
         y = (wide * lax.rsqrt(mean_square + epsilon)).astype(x.dtype)
         return _scaled("RMSNorm", params, y, (-1,), scale, False)
 
-    settings = arguments(RMSNorm, epsilon=epsilon, scale=scale)
-    return Layer(init, apply, "RMSNorm", settings=settings, computes_in="float32", positionwise=True)
+    return Layer(init, apply, "RMSNorm", computes_in="float32", positionwise=True)
 
 
+@recorded()
 def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
     """Zero mean and unit variance over the positions and the features of each group (Wu and He, 2018).
 
@@ -76,10 +77,10 @@ def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bi
         x = check_float("GroupNorm", x, 2)
         return _scaled("GroupNorm", params, _by_group(x, groups, epsilon), (-1,), scale, bias)
 
-    settings = arguments(GroupNorm, groups=groups, epsilon=epsilon, scale=scale, bias=bias)
-    return Layer(init, apply, "GroupNorm", settings=settings, computes_in="float32")
+    return Layer(init, apply, "GroupNorm", computes_in="float32")
 
 
+@recorded()
 def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = False) -> Layer:
     """Zero mean and unit variance of each feature over the positions of each example (Ulyanov et al., 2016).
 
@@ -95,10 +96,10 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
         x = check_float("InstanceNorm", x, 3)
         return _scaled("InstanceNorm", params, _by_group(x, x.shape[-1], epsilon), (-1,), scale, bias)
 
-    settings = arguments(InstanceNorm, epsilon=epsilon, scale=scale, bias=bias)
-    return Layer(init, apply, "InstanceNorm", settings=settings, computes_in="float32")
+    return Layer(init, apply, "InstanceNorm", computes_in="float32")
 
 
+@recorded()
 def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = True, axis_name: str | None = None,
               scale: bool = True, bias: bool = True, scale_init: Callable | None = None) -> Layer:
     """Zero mean and unit variance of each feature over the batch and its positions (Ioffe and Szegedy, 2015).
@@ -151,10 +152,8 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
             state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
         return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
 
-    settings = arguments(BatchNorm, momentum=momentum, epsilon=epsilon, unbiased=unbiased, axis_name=axis_name,
-                         scale=scale, bias=bias, scale_init=scale_init)
-    return Layer(init, None, "BatchNorm", (ROW_MASK,), settings,
-                 StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
+    return Layer(init, None, "BatchNorm", (ROW_MASK,),
+                 state=StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
 
 
 def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:

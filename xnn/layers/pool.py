@@ -9,12 +9,13 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xnn.checks import check_float
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
 
 # -- windows ------------------------------------------------------------------------------------------------------
 
 
+@recorded()
 def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID", dilation: Sizes = 1) -> Layer:
     """The largest value in each window.  Shape: [..., *spatial, features] -> [..., *out, features].
 
@@ -28,17 +29,17 @@ def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
     Raises: ValueError if the window is larger than the padded input.
     """
     shape = _window("MaxPool", window, strides, padding, dilation)
-    settings = arguments(MaxPool, window=window, strides=strides, padding=padding, dilation=dilation)
-    return _pool(shape, lambda x: _largest(shape, x), settings)
+    return _pool(shape, lambda x: _largest(shape, x))
 
 
+@recorded()
 def SumPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID") -> Layer:
     """The sum of each window.  Shape, Args, Params: as `MaxPool`; padding is zeros."""
     shape = _window("SumPool", window, strides, padding)
-    settings = arguments(SumPool, window=window, strides=strides, padding=padding)
-    return _pool(shape, lambda x: _total(shape, x), settings)
+    return _pool(shape, lambda x: _total(shape, x))
 
 
+@recorded()
 def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID",
             count_include_pad: bool = True) -> Layer:
     """The mean of each window.  Shape, Args, Params: as `MaxPool`.
@@ -55,8 +56,7 @@ def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
         total = _total(shape, x)
         return total / jnp.broadcast_to(_total(shape, ones), total.shape)
 
-    settings = arguments(AvgPool, window=window, strides=strides, padding=padding, count_include_pad=count_include_pad)
-    return _pool(shape, mean, settings)
+    return _pool(shape, mean)
 
 
 def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, dilation: Sizes = 1) -> Window:
@@ -85,7 +85,7 @@ def _reduced(window: Window, x: Any, start: float, combine: Callable) -> Any:
                              window_dilation=of_all_axes(window.dilation, 1))
 
 
-def _pool(window: Window, reduce: Callable, settings: dict[str, Any]) -> Layer:
+def _pool(window: Window, reduce: Callable) -> Layer:
     n = window.n_axes
 
     def init(rng, in_shape):
@@ -97,12 +97,13 @@ def _pool(window: Window, reduce: Callable, settings: dict[str, Any]) -> Layer:
         window.out_sizes(window.spatial(x.shape))
         return reduce(x)
 
-    return Layer(init, apply, window.caller, settings=settings)
+    return Layer(init, apply, window.caller)
 
 
 # -- bins ---------------------------------------------------------------------------------------------------------
 
 
+@recorded()
 def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
     """The mean of each of `out_sizes` bins along the spatial axes.  Shape: [..., *spatial, f] -> [..., *out_sizes, f].
 
@@ -112,12 +113,13 @@ def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
     Args: out_sizes: numbers of bins for the 1 to 3 spatial axes, None to keep the size; an int is one axis.
     Params: ``()``.
     """
-    return _adaptive_pool("AdaptiveAvgPool", AdaptiveAvgPool, out_sizes, _mean_of_bins)
+    return _adaptive_pool("AdaptiveAvgPool", out_sizes, _mean_of_bins)
 
 
+@recorded()
 def AdaptiveMaxPool(out_sizes: int | Sequence[int | None]) -> Layer:
     """The largest value in each bin.  Shape, Args, Params: as `AdaptiveAvgPool`."""
-    return _adaptive_pool("AdaptiveMaxPool", AdaptiveMaxPool, out_sizes, _largest_of_bins)
+    return _adaptive_pool("AdaptiveMaxPool", out_sizes, _largest_of_bins)
 
 
 def _mean_of_bins(binned: Any, inside: Any, axis: int) -> Any:
@@ -129,7 +131,7 @@ def _largest_of_bins(binned: Any, inside: Any, axis: int) -> Any:
     return jnp.max(jnp.where(inside, binned, -np.inf), axis)
 
 
-def _adaptive_pool(name: str, constructor: Callable, out_sizes: Any, reduce: Callable) -> Layer:
+def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable) -> Layer:
     given = tuple(out_sizes) if isinstance(out_sizes, tuple | list) else (out_sizes,)
     sizes_of(name, "out_sizes", tuple(1 if size is None else size for size in given))
     n = len(given)
@@ -151,7 +153,7 @@ def _adaptive_pool(name: str, constructor: Callable, out_sizes: Any, reduce: Cal
                 x = reduce(binned, mask, axis + 1)
         return x
 
-    return Layer(init, apply, name, settings=arguments(constructor, out_sizes=out_sizes))
+    return Layer(init, apply, name)
 
 
 def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,26 +167,29 @@ def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
 # -- all positions ------------------------------------------------------------------------------------------------
 
 
+@recorded()
 def GlobalAvgPool(*, keepdims: bool = False) -> Layer:
     """The mean over all positions.  Shape: [batch, *spatial, features] -> [batch, features].
 
     Args: keepdims: True keeps the spatial axes, with size 1.
     Params: ``()``.
     """
-    return _global_pool("GlobalAvgPool", GlobalAvgPool, keepdims, jnp.mean)
+    return _global_pool("GlobalAvgPool", keepdims, jnp.mean)
 
 
+@recorded()
 def GlobalMaxPool(*, keepdims: bool = False) -> Layer:
     """The largest value of all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
-    return _global_pool("GlobalMaxPool", GlobalMaxPool, keepdims, jnp.max)
+    return _global_pool("GlobalMaxPool", keepdims, jnp.max)
 
 
+@recorded()
 def GlobalSumPool(*, keepdims: bool = False) -> Layer:
     """The sum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
-    return _global_pool("GlobalSumPool", GlobalSumPool, keepdims, jnp.sum)
+    return _global_pool("GlobalSumPool", keepdims, jnp.sum)
 
 
-def _global_pool(name: str, constructor: Callable, keepdims: bool, reduce: Callable) -> Layer:
+def _global_pool(name: str, keepdims: bool, reduce: Callable) -> Layer:
     def init(rng, in_shape):
         in_shape = check_spatial_shape(name, in_shape, 2)
         return (in_shape[0], *(1,) * (len(in_shape) - 2) * keepdims, in_shape[-1]), ()
@@ -193,4 +198,4 @@ def _global_pool(name: str, constructor: Callable, keepdims: bool, reduce: Calla
         x = check_float(name, x, 3)
         return reduce(x, tuple(range(1, x.ndim - 1)), keepdims=keepdims)
 
-    return Layer(init, apply, name, settings=arguments(constructor, keepdims=keepdims))
+    return Layer(init, apply, name)

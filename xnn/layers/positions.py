@@ -15,10 +15,11 @@ from xjax import lax
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
-from xnn.layer import CacheFns, Layer, arguments
+from xnn.layer import CacheFns, Layer, recorded
 from xnn.precision import at_least_float32
 
 
+@recorded()
 def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
     """x plus row t of a table at position t, as in BERT and GPT-2.  Shape: [batch, time, features] -> the same.
 
@@ -44,9 +45,10 @@ def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
                       f"LearnedPositions({x.shape[1]}), or shorter sequences.", ValueError)
         return jnp.take(params["table"], jnp.where(at < 0, length, at), axis=0, mode="fill", fill_value=np.nan)
 
-    return _adding("LearnedPositions", init_params, rows, arguments(LearnedPositions, length=length, init=init))
+    return _adding("LearnedPositions", init_params, rows)
 
 
+@recorded()
 def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
     """x plus sines and cosines of the position (Vaswani et al., 2017).  Shape: [batch, time, features] -> the same.
 
@@ -68,10 +70,10 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
         angles = angles_of(x, at, frequencies)
         return jnp.reshape(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1), (*at.shape, features)).astype(x.dtype)
 
-    return _adding("SinusoidalPositions", init, rows, arguments(SinusoidalPositions, base=base))
+    return _adding("SinusoidalPositions", init, rows)
 
 
-def _adding(name: str, init: Callable, rows: Callable, settings: Mapping[str, Any]) -> Layer:
+def _adding(name: str, init: Callable, rows: Callable) -> Layer:
     """The layer that adds ``rows(params, x, at)``, where `at` has the position of each vector of x."""
 
     def added(params, x, at):
@@ -89,7 +91,7 @@ def _adding(name: str, init: Callable, rows: Callable, settings: Mapping[str, An
         at = positions_of(name, x, mask, positions, cache["next"])
         return added(params, x, at), {"next": jnp.maximum(cache["next"], jnp.max(_kept(at, mask), 1) + 1)}
 
-    return Layer(init, apply, name, settings=settings, cache=CacheFns(init_cache, apply_with_cache))
+    return Layer(init, apply, name, cache=CacheFns(init_cache, apply_with_cache))
 
 
 # -- counting ------------------------------------------------------------------------------------------------------

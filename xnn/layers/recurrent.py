@@ -7,12 +7,13 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.cells import GRUCell, LSTMCell, RNNCell
 from xnn.layers.dropout import Dropout
 from xnn.layers.scan import check_cell, scan_over_time
 
 
+@recorded("forward", "backward")
 def bidirectional(forward: Layer, backward: Layer, *, unroll: int = 1, return_carry: bool = False) -> Layer:
     """Two cells over a sequence, one from each end; their outputs are concatenated (Schuster and Paliwal, 1997).
 
@@ -25,10 +26,10 @@ def bidirectional(forward: Layer, backward: Layer, *, unroll: int = 1, return_ca
     how = {"unroll": unroll, "return_carry": True}
     scans = {"forward": scan_over_time(check_cell("bidirectional", forward), **how),
              "backward": scan_over_time(check_cell("bidirectional", backward), reverse=True, **how)}
-    return _two_ways(scans, return_carry, arguments(bidirectional, unroll=unroll, return_carry=return_carry))
+    return _two_ways(scans, return_carry)
 
 
-def _two_ways(scans: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
+def _two_ways(scans: Mapping[str, Layer], return_carry: bool) -> Layer:
     def walk(visit, in_shape, shapes):
         (y, carry), (other_y, other_carry) = (visit(key, in_shape) for key in scans)
         y = (*y[:-1], y[-1] + other_y[-1])
@@ -40,8 +41,8 @@ def _two_ways(scans: Mapping[str, Layer], return_carry: bool, settings: Mapping[
         y = jnp.concatenate([y for y, _ in runs], -1)
         return (y, tuple(carry for _, carry in runs)) if return_carry else y
 
-    return combine("bidirectional", scans, walk, forward, dict_of(scans), settings=settings,
-                   rebuild=lambda some: _two_ways(some, return_carry, settings))
+    return combine("bidirectional", scans, walk, forward, dict_of(scans),
+                   rebuild=lambda some: _two_ways(some, return_carry))
 
 
 def _one_for_each(caller: str, carry: Any, n: int) -> Any:
@@ -54,18 +55,21 @@ def _one_for_each(caller: str, carry: Any, n: int) -> Any:
     return carry
 
 
+@recorded()
 def RNN(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
         return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `RNNCell` over a sequence, as in PyTorch's RNN; see `LSTM`."""
-    return _stack(RNN, RNNCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
+    return _stack("RNN", RNNCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
+@recorded()
 def GRU(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
         return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `GRUCell` over a sequence, as in PyTorch's GRU; see `LSTM`."""
-    return _stack(GRU, GRUCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
+    return _stack("GRU", GRUCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
+@recorded()
 def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0, unroll: int = 1,
          return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `LSTMCell` over a sequence, each on the outputs of the one before, as in PyTorch's LSTM.
@@ -85,12 +89,12 @@ def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout
     Cache: the carries, unless bidirectional.
     Raises: ValueError for dropout with one layer, as there is nothing between.
     """
-    return _stack(LSTM, LSTMCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
+    return _stack("LSTM", LSTMCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
 
-def _stack(constructor: Callable, make_cell: Callable, features: int, options: Mapping[str, Any], layers: int,
+def _stack(name: str, make_cell: Callable, features: int, options: Mapping[str, Any], layers: int,
            both_ways: bool, dropout: float, unroll: int, return_carry: bool) -> Layer:
-    name, cell = constructor.__name__, make_cell(features, **options)
+    cell = make_cell(features, **options)
     if layers < 1 or (dropout and layers == 1):
         raise bad(name, "dropout is applied between layers" if layers == 1 else "layers must be at least 1",
                   {"layers": layers, "dropout": dropout}, "pass layers=2, or serial(..., Dropout(rate)).", ValueError)
@@ -99,12 +103,10 @@ def _stack(constructor: Callable, make_cell: Callable, features: int, options: M
     children = {f"layer_{i}": one for i in range(layers)}
     if dropout:
         children["dropout"] = Dropout(dropout)
-    settings = arguments(constructor, features=features, layers=layers, bidirectional=both_ways, dropout=dropout,
-                         unroll=unroll, return_carry=return_carry)
-    return _chain(name, children, return_carry, {**settings, **options})
+    return _chain(name, children, return_carry)
 
 
-def _chain(name: str, children: Mapping[str, Layer], return_carry: bool, settings: Mapping[str, Any]) -> Layer:
+def _chain(name: str, children: Mapping[str, Layer], return_carry: bool) -> Layer:
     """Scans one after another, with dropout between them if there is a child "dropout"."""
     scans = [key for key in children if key != "dropout"]
 
@@ -125,5 +127,5 @@ def _chain(name: str, children: Mapping[str, Layer], return_carry: bool, setting
             carries.append(last)
         return (x, tuple(carries)) if return_carry else x
 
-    return combine(name, children, walk, forward, dict_of(children), settings=settings,
-                   rebuild=lambda some: _chain(name, some, return_carry, settings))
+    return combine(name, children, walk, forward, dict_of(children),
+                   rebuild=lambda some: _chain(name, some, return_carry))

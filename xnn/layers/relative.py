@@ -11,7 +11,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import check_params, check_shape
-from xnn.layer import CacheFns, Layer, arguments
+from xnn.layer import CacheFns, Layer, recorded
 from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
 from xnn.scaling import Llama3Scaling
 
@@ -76,6 +76,7 @@ class ALiBi:
         return -slopes * distance
 
 
+@recorded()
 def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True,
                  init: Callable | None = None) -> Layer:
     """A learned bias on the products of attention for each head and distance, in T5's buckets (Raffel et al., 2020).
@@ -115,9 +116,7 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
         at, cache = fill_slots("RelativeBias", cache, x, mask, positions)
         return bias(params, x, at, cache["positions"]), cache
 
-    settings = arguments(RelativeBias, heads=heads, buckets=buckets, max_distance=max_distance,
-                         bidirectional=bidirectional, init=init)
-    return Layer(init_params, apply, "RelativeBias", settings=settings, cache=CacheFns(init_slots, apply_with_cache))
+    return Layer(init_params, apply, "RelativeBias", cache=CacheFns(init_slots, apply_with_cache))
 
 
 def _distance(queries: Any, keys: Any) -> Any:

@@ -8,13 +8,14 @@ import xjax.numpy as jnp
 from xjax import image
 from xjax.errors import bad, did_you_mean
 from xnn.checks import check_float
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.windows import Sizes, check_spatial_shape, pad_spatial, pads_of, sizes_of
 
 _METHODS = {"nearest": "nearest", "linear": "linear", "cubic": "cubic-pytorch", "lanczos3": "lanczos3"}
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
+@recorded()
 def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None = None,
              method: str = "nearest", antialias: bool = False) -> Layer:
     """The spatial axes resampled to other sizes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
@@ -65,8 +66,7 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         x = check_float("Upsample", x, 3)
         return image.resize(x, out_shape(x.shape), _METHODS[method], antialias)
 
-    return Layer(init, apply, "Upsample", settings=arguments(
-        Upsample, scale=scale, size=size, method=method, antialias=antialias))
+    return Layer(init, apply, "Upsample")
 
 
 def _scales(scale: Any) -> tuple[float, ...]:
@@ -76,6 +76,7 @@ def _scales(scale: Any) -> tuple[float, ...]:
     return scales
 
 
+@recorded()
 def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0.0) -> Layer:
     """Positions added around the spatial axes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
 
@@ -116,7 +117,7 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
                               for n, (low, high) in zip(x.shape[1:-1], pads, strict=True)))]
         return pad_spatial(x, tuple((max(low, 0), max(high, 0)) for low, high in pads), mode, value)
 
-    return Layer(init, apply, "Pad", settings=arguments(Pad, widths=widths, mode=mode, value=value))
+    return Layer(init, apply, "Pad")
 
 
 # -- features and positions ---------------------------------------------------------------------------------------

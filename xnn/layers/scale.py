@@ -2,9 +2,10 @@
 
 import xjax.numpy as jnp
 from xnn.checks import check_float, check_params, check_shape
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 
+@recorded()
 def LayerScale(value: float = 1e-6) -> Layer:
     """Each feature times a parameter, small at first, at the end of a residual branch (Touvron et al., 2021).
 
@@ -22,4 +23,4 @@ def LayerScale(value: float = 1e-6) -> Layer:
         check_params("LayerScale", params, x, scale=x.shape[-1:])
         return x * jnp.broadcast_to(params["scale"], x.shape)
 
-    return Layer(init, apply, "LayerScale", settings=arguments(LayerScale, value=value), positionwise=True)
+    return Layer(init, apply, "LayerScale", positionwise=True)

@@ -12,7 +12,7 @@ from xjax.errors import bad
 from xnn.checks import check_float, check_shape, type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import Input, bind, map_shapes
-from xnn.layer import CacheFns, Layer, Parts, arguments, as_layer, note_path
+from xnn.layer import CacheFns, Layer, Parts, as_layer, note_path, recorded
 from xnn.layers.cells import Recurrence, check_carry
 from xnn.rng import fold_in
 
@@ -38,6 +38,7 @@ def init_carry(cell: Layer, params: Any, x: Any, **extra: Any) -> Any:
     return tree_util.tree_map(lambda one: jnp.zeros(one.shape, one.dtype), types)
 
 
+@recorded("cell")
 def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, return_carry: bool = False) -> Layer:
     """A cell applied at each position of a sequence, as one loop.
 
@@ -56,7 +57,6 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
     """
     cell = check_cell("scan_over_time", cell)
     inputs = (_LENGTHS, _MASK, _CARRY, *(one for one in cell.inputs if one.name != "carry"))
-    settings = arguments(scan_over_time, reverse=reverse, unroll=unroll, return_carry=return_carry)
 
     def walk(visit, in_shape, shapes):
         batch, time, *rest = check_shape("scan_over_time", in_shape, min_rank=3)
@@ -89,13 +89,13 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
     if isinstance(cell.apply, Recurrence):
         # The cell is no child here: `with_precision` then converts its weights once, and not in each step.
         has_cache = cell.apply.spatial == 0 and not reverse
-        return Layer(init, apply, "scan_over_time", inputs, {"cell": cell, **settings},
+        return Layer(init, apply, "scan_over_time", inputs, {"cell": cell},
                      cache=_carry_as_cache(cell.apply, run, inputs, return_carry) if has_cache else None)
 
     def rebuild(some):
         return scan_over_time(some[None], reverse=reverse, unroll=unroll, return_carry=return_carry)
 
-    return Layer(init, apply, "scan_over_time", inputs, settings, parts=Parts({None: cell}, walk, rebuild),
+    return Layer(init, apply, "scan_over_time", inputs, parts=Parts({None: cell}, walk, rebuild),
                  sized_by=cell.sized_by)
 
 

@@ -6,10 +6,11 @@ import xjax.numpy as jnp
 from xjax import nn, random
 from xjax.errors import bad
 from xnn.checks import check_entries, check_float, check_shape
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.dense import Dense
 
 
+@recorded()
 def SqueezeExcite(reduction: int = 16, *, activation: Callable = nn.relu, gate: Callable = nn.sigmoid) -> Layer:
     """``x * gate(excite(activation(squeeze(mean of x over positions))))`` (Hu et al., 2018).
 
@@ -41,5 +42,4 @@ def SqueezeExcite(reduction: int = 16, *, activation: Callable = nn.relu, gate: 
         gates = gate(excite.apply(params["excite"], activation(squeeze.apply(params["squeeze"], means))))
         return x * jnp.broadcast_to(gates, x.shape)
 
-    settings = arguments(SqueezeExcite, reduction=reduction, activation=activation, gate=gate)
-    return Layer(init, apply, "SqueezeExcite", settings=settings)
+    return Layer(init, apply, "SqueezeExcite")

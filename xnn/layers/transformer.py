@@ -14,12 +14,13 @@ from typing import Any
 from xjax import nn
 from xjax.errors import bad
 from xnn.compose import composite
-from xnn.layer import Layer, arguments, as_layer, call_text
+from xnn.layer import Layer, as_layer, call_text, recorded
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import Dropout
 from xnn.layers.norm import LayerNorm
 
 
+@recorded()
 def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, gated: bool = False, bias: bool = True,
                 dropout: float = 0.0, w_init: Callable | None = None) -> Layer:
     """``down(f(up(x)))``, or gated ``down(f(gate(x)) * up(x))`` (GLU variants, Shazeer, 2020).
@@ -35,15 +36,13 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
       w_init: initializer of the matrices, as in `Dense`.
     Params: ``{"up", "down"}``, and "gate" if gated, each ``{"w", "b"}`` of a `Dense`; ``"dropout": ()``.
     """
-    settings = arguments(FeedForward, features=features, hidden=hidden, activation=activation, gated=gated, bias=bias,
-                         dropout=dropout, w_init=w_init)
 
     def feed_forward(layers, x):
         y = activation(layers.gate(x)) * layers.up(x) if gated else activation(layers.up(x))
         return layers.down(layers.dropout(y))
 
     sizes = {**({"gate": hidden} if gated else {}), "up": hidden, "down": features}
-    return composite(feed_forward, "FeedForward", settings, dropout=Dropout(dropout),
+    return composite(feed_forward, "FeedForward", dropout=Dropout(dropout),
                      **{name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()})
 
 
@@ -52,6 +51,7 @@ def exact_gelu(x: Any) -> Any:
     return nn.gelu(x, approximate=False)
 
 
+@recorded("attention", "feed_forward", "norm")
 def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = None, norm_first: bool = True,
                  dropout: float = 0.0) -> Layer:
     """``x + attention(norm(x))``, then ``x + feed_forward(norm(x))``.  Shape: [batch, time, features] -> the same.
@@ -75,12 +75,11 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
         return added("feed_forward", layers, x)
 
     added = _added(norm_first)
-    settings = arguments(EncoderBlock, attention=attention, feed_forward=feed_forward, norm_first=norm_first,
-                         dropout=dropout)
-    return composite(block, "EncoderBlock", _own(settings), attention_norm=norm, attention=attention,
+    return composite(block, "EncoderBlock", attention_norm=norm, attention=attention,
                      feed_forward_norm=norm, feed_forward=feed_forward, dropout=Dropout(dropout))
 
 
+@recorded("attention", "cross_attention", "feed_forward", "norm")
 def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, *, norm: Layer | None = None,
                  norm_first: bool = True, dropout: float = 0.0) -> Layer:
     """`EncoderBlock` with cross-attention between the two: the block of a decoder that reads an encoder's output.
@@ -104,9 +103,7 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
         return added("feed_forward", layers, x)
 
     added = _added(norm_first)
-    settings = arguments(DecoderBlock, attention=attention, cross_attention=cross_attention, feed_forward=feed_forward,
-                         norm_first=norm_first, dropout=dropout)
-    return composite(block, "DecoderBlock", _own(settings), attention_norm=norm, attention=attention,
+    return composite(block, "DecoderBlock", attention_norm=norm, attention=attention,
                      cross_attention_norm=norm, cross_attention=cross_attention, feed_forward_norm=norm,
                      feed_forward=feed_forward, dropout=Dropout(dropout))
 
@@ -131,8 +128,3 @@ def _with_inputs(caller: str, what: str, layer: Layer, names: tuple[str, ...]) -
                   {what: call_text(layer), "inputs": ", ".join(("x", *layer.extra_inputs))},
                   f"pass a layer of the inputs x, {', '.join(names)}.", ValueError)
     return layer
-
-
-def _own(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that are no layers, which `repr` shows as children."""
-    return {name: value for name, value in settings.items() if not isinstance(value, Layer)}

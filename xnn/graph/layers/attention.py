@@ -8,7 +8,7 @@ return an `AttentionLayer`, whose `attention_weights` shows the weights of the m
 Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,11 +23,12 @@ from xnn.graph.layers.params import affine, drawn, plus
 from xnn.graph.layers.propagate import check_count, checked_features
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
-from xnn.layer import arguments
+from xnn.layer import recorded
 from xnn.layers.dropout import Dropout
 from xnn.rng import split
 
 
+@recorded()
 def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None, self_loops: bool = True,
         negative_slope: float = 0.2, dropout: float = 0.0, residual: bool = False, bias: bool = True,
         w_init: Callable | None = None) -> AttentionLayer:
@@ -54,9 +55,6 @@ def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int |
       "w_edge" and "a_edge", with a residual "w_residual".
     Raises: ValueError for a number of heads below 1, a rate outside [0, 1), and from apply for other edge features.
     """
-    settings = arguments(GAT, n_out=n_out, heads=heads, concat=concat, edge_features=edge_features,
-                         self_loops=self_loops, negative_slope=negative_slope, dropout=dropout, residual=residual,
-                         bias=bias, w_init=w_init)
     how = _How("GAT", n_out, heads, concat, edge_features, self_loops, dropout, residual, bias)
 
     def shapes(n_in):
@@ -73,9 +71,10 @@ def GAT(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int |
             pair, own = pair + features @ of_edge, own + own_features @ of_edge
         return values, nn.leaky_relu(pair, negative_slope), nn.leaky_relu(own, negative_slope)
 
-    return _of_scores(how, shapes, score, w_init, settings)
+    return _of_scores(how, shapes, score, w_init)
 
 
+@recorded()
 def GATv2(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None,
           self_loops: bool = True, shared_weights: bool = False, negative_slope: float = 0.2, dropout: float = 0.0,
           residual: bool = False, bias: bool = True, w_init: Callable | None = None) -> AttentionLayer:
@@ -94,9 +93,6 @@ def GATv2(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int
       residual "w_residual".
     Raises: as `GAT`.
     """
-    settings = arguments(GATv2, n_out=n_out, heads=heads, concat=concat, edge_features=edge_features,
-                         self_loops=self_loops, shared_weights=shared_weights, negative_slope=negative_slope,
-                         dropout=dropout, residual=residual, bias=bias, w_init=w_init)
     how = _How("GATv2", n_out, heads, concat, edge_features, self_loops, dropout, residual, bias)
 
     def shapes(n_in):
@@ -115,9 +111,10 @@ def GATv2(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int
         scores, own_scores = (_dot(nn.leaky_relu(z, negative_slope), params["a"]) for z in (pair, own))
         return sent, scores, own_scores
 
-    return _of_scores(how, shapes, score, w_init, settings)
+    return _of_scores(how, shapes, score, w_init)
 
 
+@recorded()
 def GraphTransformer(n_out: int, heads: int = 1, *, concat: bool = True, edge_features: int | None = None,
                      residual: bool = True, beta: bool = False, dropout: float = 0.0, bias: bool = True,
                      w_init: Callable | None = None) -> AttentionLayer:
@@ -139,8 +136,6 @@ def GraphTransformer(n_out: int, heads: int = 1, *, concat: bool = True, edge_fe
       also "w_residual" and "b_residual", with edge features "w_edge", with beta "w_gate": [3 * features, 1].
     Raises: as `GAT`; ValueError for beta without a residual.
     """
-    settings = arguments(GraphTransformer, n_out=n_out, heads=heads, concat=concat, edge_features=edge_features,
-                         residual=residual, beta=beta, dropout=dropout, bias=bias, w_init=w_init)
     how = _How("GraphTransformer", n_out, heads, concat, edge_features, False, dropout, residual, bias)
     if beta and not residual:
         raise bad("GraphTransformer", "a gate needs a residual to weight", {"beta": True, "residual": False},
@@ -172,8 +167,7 @@ def GraphTransformer(n_out: int, heads: int = 1, *, concat: bool = True, edge_fe
         y = how.joined(edges.sum(attention[..., None] * value))
         return _gated(params, y, affine(params, x, "residual")) if residual else y
 
-    return AttentionLayer(_init_of(how, shapes, w_init), apply, how.name, settings=settings,
-                          attention_weights=attention_weights)
+    return AttentionLayer(_init_of(how, shapes, w_init), apply, how.name, attention_weights=attention_weights)
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------
@@ -225,8 +219,7 @@ def _checked(how: _How, params: Any, shapes: Callable, x: Any, graph: Any) -> tu
     return x, as_edges(graph, x, how.name)
 
 
-def _of_scores(how: _How, shapes: Callable, score: Callable, w_init: Callable | None,
-               settings: Mapping[str, Any]) -> AttentionLayer:
+def _of_scores(how: _How, shapes: Callable, score: Callable, w_init: Callable | None) -> AttentionLayer:
     """A layer of attention from its scores.
 
     Args: score: ``(params, x, edges, features, own features) -> (values [n, heads, n_out], scores of the edges [e,
@@ -252,8 +245,7 @@ def _of_scores(how: _How, shapes: Callable, score: Callable, w_init: Callable | 
         y = how.joined(_mean(how, edges, values, scores, own_scores, rng, train))
         return plus(y + x @ params["w_residual"] if how.residual else y, params)
 
-    return AttentionLayer(_init_of(how, all_shapes, w_init), apply, how.name, settings=settings,
-                          attention_weights=attention_weights)
+    return AttentionLayer(_init_of(how, all_shapes, w_init), apply, how.name, attention_weights=attention_weights)
 
 
 def _mean(how: _How, edges: Edges, values: Any, scores: Any, own_scores: Any, rng: Any, train: bool) -> Any:

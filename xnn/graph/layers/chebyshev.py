@@ -18,9 +18,10 @@ from xnn.graph.layers.propagate import (
     is_narrower,
     normalized,
 )
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 
+@recorded()
 def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max: float | None = None,
              bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """A filter of k Chebyshev polynomials of the scaled Laplacian (Defferrard et al., 2016).
@@ -40,8 +41,6 @@ def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max:
     Params: ``{"w": [k, n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
     Raises: ValueError for an unknown norm, k < 1, a lambda_max that is not positive, or None where norm is None.
     """
-    settings = arguments(ChebConv, n_out=n_out, k=k, norm=norm, lambda_max=lambda_max, bias=bias, w_init=w_init,
-                         b_init=b_init)
     check_norm("ChebConv", norm)
     check_count("ChebConv", k, 1, "polynomials")
     bound = _largest_eigenvalue(norm, lambda_max)
@@ -65,7 +64,7 @@ def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max:
             y = sum(power @ w[i] for i, power in enumerate(powers))
         return plus(y, params)
 
-    return Layer(init, apply, "ChebConv", settings=settings)
+    return Layer(init, apply, "ChebConv")
 
 
 def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) -> Callable:

@@ -14,8 +14,7 @@ REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 
 def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Callable, forward: Callable,
-                    settings: Mapping[str, Any], inputs: Sequence[Input] = (Input("graph"),),
-                    sized_by: Sequence[str] = ()) -> Layer:
+                    inputs: Sequence[Input] = (Input("graph"),), sized_by: Sequence[str] = ()) -> Layer:
     """A layer with children whose shapes do not depend on the graph: `xnn.composites.combine` with a dict of params.
 
     Args:
@@ -27,9 +26,8 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
     """
     layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
     slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
-    return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), settings=settings,
-                   sized_by=sized_by,
-                   rebuild=lambda some: graph_composite(name, some, walk, forward, settings, inputs, sized_by))
+    return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), sized_by=sized_by,
+                   rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by))
 
 
 def check_choice(where: str, argument: str, value: Any, choices: Sequence[Any]) -> None:

@@ -15,12 +15,13 @@ from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.masked import call_on_rows, node_mask
 from xnn.inputs import Input
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 _EXACT = 16                     # features up to which distances are sums of squared differences
 _AT_ONCE = 1 << 22              # distances
 
 
+@recorded()
 def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") -> Layer:
     """``y_i = max_j network(x_i, x_j - x_i)`` (Wang et al., 2019); a node without edges gets 0.
 
@@ -42,7 +43,6 @@ def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") ->
     check_choice("EdgeConv", "aggregate", aggregate, REDUCTIONS)
     if k is not None:
         _check_k("EdgeConv", k)
-    settings = arguments(EdgeConv, network=network, k=k, aggregate=aggregate)
 
     def walk(visit, in_shape, shapes):
         *lead, n_in = check_shape("EdgeConv", in_shape, 2)
@@ -59,9 +59,10 @@ def EdgeConv(network: Layer, *, k: int | None = None, aggregate: str = "max") ->
         return reduced(edges, call_on_rows(call, "network", pairs, edges.mask), aggregate)
 
     graph = Input("graph") if k is None else Input("graph", None)
-    return graph_composite("EdgeConv", {"network": network}, walk, forward, settings, (graph,))
+    return graph_composite("EdgeConv", {"network": network}, walk, forward, (graph,))
 
 
+@recorded()
 def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = True) -> Layer:
     """``y_i = whole(max_j local(x_j, p_j - p_i))``: set abstraction of PointNet++ (Qi et al., 2017), p positions.
 
@@ -80,7 +81,6 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
     Params: ``{"local": ..., "whole": ...}``. `init` needs the shape of positions.
     Raises: ValueError if there is not one position for each node.
     """
-    settings = arguments(PointNet, local=local, whole=whole, self_loops=self_loops)
 
     def walk(visit, in_shape, shapes):
         *lead, n_in = check_shape("PointNet", in_shape, 2)
@@ -106,8 +106,7 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
         return y if whole is None else call_on_rows(call, "whole", y, mask)
 
     inputs = Input("graph"), Input("positions", meaning="[n, d]")
-    return graph_composite("PointNet", {"local": local, "whole": whole}, walk, forward, settings, inputs,
-                           sized_by=("positions",))
+    return graph_composite("PointNet", {"local": local, "whole": whole}, walk, forward, inputs, sized_by=("positions",))
 
 
 def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_loops: bool = False) -> Edges:

@@ -9,10 +9,11 @@ from xnn.checks import check_float, check_shape, type_text
 from xnn.combinators import serial
 from xnn.graph.layers.composed import features_of, graph_composite
 from xnn.graph.structure.adjacency import as_edges
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers import Dense, Sigmoid, Silu
 
 
+@recorded()
 def EGNN(n_out: int, *, hidden: int | None = None, edge_features: int | None = None, update_positions: bool = True,
          attention: bool = False, residual: bool = True) -> Layer:
     """Equivariant graph network (Satorras et al., 2021): features do not change when positions are turned or moved.
@@ -36,8 +37,6 @@ def EGNN(n_out: int, *, hidden: int | None = None, edge_features: int | None = N
       small weights, Glorot uniform times 0.001, as in the authors' program.
     Raises: TypeError if x is no pair; ValueError for positions of other nodes.
     """
-    settings = arguments(EGNN, n_out=n_out, hidden=hidden, edge_features=edge_features,
-                         update_positions=update_positions, attention=attention, residual=residual)
     size = n_out if hidden is None else hidden
     small = initializers.variance_scaling(1e-6, "fan_avg", "uniform")
     children = {"message": serial(Dense(size), Silu, Dense(size), Silu),
@@ -71,7 +70,7 @@ def EGNN(n_out: int, *, hidden: int | None = None, edge_features: int | None = N
         h = call("update", jnp.concatenate([x, edges.sum(m)], -1))
         return (x + h if residual and x.shape == h.shape else h), p
 
-    return graph_composite("EGNN", children, walk, forward, settings)
+    return graph_composite("EGNN", children, walk, forward)
 
 
 def _pair(x: Any) -> tuple[Any, Any]:

@@ -10,10 +10,11 @@ from xnn.graph.layers.composed import REDUCTIONS, check_choice, features_of, gra
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.masked import call_on_rows, node_mask
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers import Bias, Dense, GRUCell
 
 
+@recorded()
 def GatedGraphConvolution(n_out: int, *, edge_features: int | None = None, root: bool = True,
                           bias: bool = True) -> Layer:
     """``y_i = x_i W + sum_j sigmoid(x_i K + x_j Q) * (x_j V) + b`` (Bresson and Laurent, 2017).
@@ -35,7 +36,6 @@ def GatedGraphConvolution(n_out: int, *, edge_features: int | None = None, root:
       ``{"w"}``, with edge_features; ``"root": {"w", "b"}``, or ``"bias": {"b"}`` without root.
     """
     name = "GatedGraphConvolution"
-    settings = arguments(GatedGraphConvolution, n_out=n_out, edge_features=edge_features, root=root, bias=bias)
     from_edges = Dense(n_out, bias=False) if edge_features is not None else None
     children = {"key": Dense(n_out), "query": Dense(n_out), "value": Dense(n_out), "edge_gate": from_edges,
                 "edge_value": from_edges, "root": Dense(n_out, bias=bias) if root else None,
@@ -61,9 +61,10 @@ def GatedGraphConvolution(n_out: int, *, edge_features: int | None = None, root:
         y = y + call("root", x) if root else y
         return call("bias", y) if children["bias"] else y
 
-    return graph_composite(name, children, walk, forward, settings)
+    return graph_composite(name, children, walk, forward)
 
 
+@recorded()
 def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, epsilon: float = 1e-6) -> Layer:
     """Gated convolution that updates the features of edges too (Bresson and Laurent, 2017; Dwivedi et al., 2020).
 
@@ -85,7 +86,6 @@ def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, ep
       ``"node_norm"``, ``"edge_norm"`` with a norm.
     Raises: TypeError if x is no pair; ValueError if e has not one row for each edge.
     """
-    settings = arguments(GatedGCN, n_out=n_out, norm=norm, residual=residual, epsilon=epsilon)
     at_nodes = ("receiver", "sender", "own", "value")
     children = {**{key: Dense(n_out) for key in (*at_nodes, "edge")}, "node_norm": norm, "edge_norm": norm}
 
@@ -109,9 +109,10 @@ def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, ep
         h, c = nn.relu(h), nn.relu(c)
         return (_added(x, h), _added(e, c)) if residual else (h, c)
 
-    return graph_composite("GatedGCN", children, walk, forward, settings)
+    return graph_composite("GatedGCN", children, walk, forward)
 
 
+@recorded()
 def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool = False, bias: bool = True) -> Layer:
     """``m_i = sum_j w_ij x_j W``, ``x_i = GRU(m_i, x_i)``, several times (Li et al., 2016), for graphs with weights w.
 
@@ -135,7 +136,6 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
     check_choice("GatedGraph", "aggregate", aggregate, REDUCTIONS)
     if steps < 1:
         raise bad("GatedGraph", "needs at least one step", {"steps": steps}, "pass steps >= 1.", ValueError)
-    settings = arguments(GatedGraph, n_out=n_out, steps=steps, aggregate=aggregate, shared=shared, bias=bias)
     messages = [f"message{i}" for i in range(1 if shared else steps)]
     children = {**{key: Dense(n_out, bias=False) for key in messages}, "gru": GRUCell(n_out, bias=bias)}
 
@@ -161,7 +161,7 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
             x, _ = call("gru", m, carry=x)
         return x
 
-    return graph_composite("GatedGraph", children, walk, forward, settings)
+    return graph_composite("GatedGraph", children, walk, forward)
 
 
 def _pair(where: str, x: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """Graph convolutions of Kipf and Welling (2017): the layer and the network."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
@@ -14,12 +14,13 @@ from xnn.graph.layers.propagate import adjacency_of, as_features, check_norm, no
 from xnn.graph.structure.adjacency import EdgeList, as_adjacency, edge_form, is_array
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
-from xnn.layer import Layer, Parts, arguments
+from xnn.layer import Layer, Parts, recorded
 from xnn.layers.dropout import Dropout
 from xnn.rng import fold_in
 from xnn.sparse import CSR, is_scipy_sparse
 
 
+@recorded("w_init", "b_init")
 def GraphConvolution(
     n_out: int,
     *,
@@ -63,10 +64,10 @@ def GraphConvolution(
         y = normalized(adj, h, norm, self_loops) @ h
         return y if b is None else y + jnp.broadcast_to(b, y.shape)
 
-    settings = arguments(GraphConvolution, n_out=n_out, bias=bias, norm=norm, self_loops=self_loops)
-    return Layer(init, apply, "GraphConvolution", settings=settings)
+    return Layer(init, apply, "GraphConvolution")
 
 
+@recorded("n_layers")
 def GCN(
     nhid: int | Sequence[int],
     nclass: int,
@@ -100,15 +101,11 @@ def GCN(
     Params: tuple of ``(W, b)``, one for each convolution.
     Shape: x [n, n_features], adj [n, n] -> log-probabilities [n, nclass].
     """
-    convolve = [
-        GraphConvolution(n_out, bias=bias, norm=norm)
-        for n_out in (*_hidden_sizes(nhid, n_layers), nclass)
-    ]
-    settings = arguments(GCN, nhid=nhid, nclass=nclass, dropout=dropout, sparse=sparse, bias=bias, norm=norm)
-    return _network(convolve, Dropout(dropout), sparse, settings)
+    convolve = [GraphConvolution(n_out, bias=bias, norm=norm) for n_out in (*_hidden_sizes(nhid, n_layers), nclass)]
+    return _network(convolve, Dropout(dropout), sparse)
 
 
-def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settings: Mapping[str, Any]) -> Layer:
+def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None) -> Layer:
     """Convolutions one after another, with dropout before each, ReLU between them and log-softmax at the end."""
 
     def walk(visit, shape, shapes):
@@ -136,9 +133,9 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None, settin
         return nn.log_softmax(x, axis=-1)
 
     def rebuild(layers):
-        return _network(list(layers.values()), drop, sparse, settings)
+        return _network(list(layers.values()), drop, sparse)
 
-    return Layer(init, apply, "GCN", ("adj",), settings, parts=Parts(dict(enumerate(convolve)), walk, rebuild))
+    return Layer(init, apply, "GCN", ("adj",), parts=Parts(dict(enumerate(convolve)), walk, rebuild))
 
 
 def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int, ...]:

@@ -13,9 +13,10 @@ from xnn.graph.layers.propagate import check_count
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.masked import call_on_rows, node_mask
-from xnn.layer import Layer, arguments, as_layer
+from xnn.layer import Layer, as_layer, recorded
 
 
+@recorded("mlp")
 def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
     """``y_i = mlp((1 + eps) x_i + sum of x_j over the neighbours j)`` (Xu et al., 2019).
 
@@ -41,11 +42,11 @@ def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
     def total(params, x, edges):
         return edges.neighbour_sum(x)
 
-    settings = arguments(GIN, eps=eps, train_eps=train_eps)
     aggregate = _with_own("GIN", eps, train_eps, lambda n_in: {}, total)
-    return _then("GIN", {"aggregate": aggregate, "mlp": as_layer(mlp, "GIN")}, settings)
+    return _then("GIN", {"aggregate": aggregate, "mlp": as_layer(mlp, "GIN")})
 
 
+@recorded("mlp")
 def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features: int | None = None,
          w_init: Callable | None = None) -> Layer:
     """``y_i = mlp((1 + eps) x_i + sum of relu(x_j + e) over the edges from j to i)`` (Hu et al., 2020).
@@ -73,9 +74,8 @@ def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features
         e = e if edge_features is None else affine(params, e, "edge")
         return edges.sum(nn.relu(edges.at_senders(x) + e))
 
-    settings = arguments(GINE, eps=eps, train_eps=train_eps, edge_features=edge_features, w_init=w_init)
     aggregate = _with_own("GINE", eps, train_eps, shapes, total, w_init)
-    return _then("GINE", {"aggregate": aggregate, "mlp": as_layer(mlp, "GINE")}, settings)
+    return _then("GINE", {"aggregate": aggregate, "mlp": as_layer(mlp, "GINE")})
 
 
 def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Mapping[str, Any]],
@@ -99,7 +99,7 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
     return Layer(init, apply, "aggregate")
 
 
-def _then(name: str, children: Mapping[str, Layer], settings: Mapping[str, Any]) -> Layer:
+def _then(name: str, children: Mapping[str, Layer]) -> Layer:
     """The aggregate, then the mlp: a chain, whose inputs are those of both."""
 
     def walk(visit, shape, shapes):
@@ -108,5 +108,4 @@ def _then(name: str, children: Mapping[str, Layer], settings: Mapping[str, Any])
     def forward(call, x, values):
         return call_on_rows(call, "mlp", call("aggregate", x), node_mask(values["graph"], x), values)
 
-    return combine(name, children, walk, forward, dict_of(children), settings=settings,
-                   rebuild=lambda some: _then(name, some, settings))
+    return combine(name, children, walk, forward, dict_of(children), rebuild=lambda some: _then(name, some))

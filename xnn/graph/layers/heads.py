@@ -17,7 +17,7 @@ from xnn.graph.layers.pooling import GraphPool, Reduction
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.masked import call_on_rows, node_mask
 from xnn.inputs import Input, joined
-from xnn.layer import Layer, arguments, as_layer
+from xnn.layer import Layer, as_layer, recorded
 from xnn.losses import binary_cross_entropy
 from xnn.models.configs import MLPConfig
 from xnn.models.mlp import MLP
@@ -47,6 +47,7 @@ def GraphHead(features: int, *, pool: Reduction | Layer = "mean", hidden: tuple[
     return named(pool=pool, mlp=MLP(MLPConfig(hidden, features, activation, dropout)))
 
 
+@recorded()
 def EdgeHead(how: Literal["dot", "bilinear", "mlp"] = "dot", features: int | None = None, *,
              hidden: tuple[int, ...] = (64,), activation: str | Callable = "relu", dropout: float = 0.0) -> Layer:
     """Scores or labels of edges, or of any pairs of nodes, from the rows a and b of their two nodes.
@@ -71,11 +72,10 @@ def EdgeHead(how: Literal["dot", "bilinear", "mlp"] = "dot", features: int | Non
                   'pass "dot" without features, "bilinear" or "mlp".', ValueError)
     score = {"dot": lambda: _Bilinear(None, learned=False), "bilinear": lambda: _Bilinear(features),
              "mlp": lambda: _concatenated(features, MLP(MLPConfig(hidden, features or 1, activation, dropout)))}[how]()
-    return _edge_head(score, arguments(EdgeHead, how=how, features=features, hidden=hidden, activation=activation,
-                                       dropout=dropout))
+    return _edge_head(score)
 
 
-def _edge_head(score: Layer, settings: Mapping[str, Any]) -> Layer:
+def _edge_head(score: Layer) -> Layer:
     def walk(visit, in_shape, shapes):
         in_shape = check_shape("EdgeHead", in_shape, min_rank=2)
         return visit(None, (in_shape, in_shape))
@@ -84,8 +84,8 @@ def _edge_head(score: Layer, settings: Mapping[str, Any]) -> Layer:
         x = check_float("EdgeHead", x, 2)
         return call(None, _ends(x, values["graph"], values["pairs"]))
 
-    return combine("EdgeHead", {None: score}, walk, forward, only, inputs=(_NO_GRAPH, _PAIRS), settings=settings,
-                   rebuild=lambda some: _edge_head(some[None], settings))
+    return combine("EdgeHead", {None: score}, walk, forward, only, inputs=(_NO_GRAPH, _PAIRS),
+                   rebuild=lambda some: _edge_head(some[None]))
 
 
 def _ends(x: Any, graph: Any, pairs: Any) -> tuple[Any, Any]:

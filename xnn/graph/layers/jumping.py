@@ -13,10 +13,11 @@ from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.groups import as_groups, graphs_shape
 from xnn.graph.structure.masked import call_on_rows
 from xnn.inputs import Input, joined
-from xnn.layer import Layer, arguments, as_layer
+from xnn.layer import Layer, as_layer, recorded
 from xnn.layers import LSTM, Dense, Relu
 
 
+@recorded()
 def JumpingKnowledge(how: Literal["concat", "max", "lstm"] = "concat", *, hidden: int | None = None) -> Layer:
     """One array of nodes out of those that several layers made (Xu et al., 2018).
 
@@ -55,8 +56,7 @@ def JumpingKnowledge(how: Literal["concat", "max", "lstm"] = "concat", *, hidden
         scores = score.apply(params["score"], lstm.apply(params["lstm"], sequence))
         return jnp.sum(nn.softmax(scores, 1) * sequence, 1)
 
-    settings = arguments(JumpingKnowledge, how=how, hidden=hidden)
-    return Layer(init, apply, "JumpingKnowledge", settings=settings, positionwise=True)
+    return Layer(init, apply, "JumpingKnowledge", positionwise=True)
 
 
 def _several(xs: Any) -> Sequence[Any]:

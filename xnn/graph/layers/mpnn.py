@@ -10,11 +10,12 @@ from xnn.combinators import serial
 from xnn.composites import apply_child, init_child
 from xnn.graph.layers.composed import REDUCTIONS, check_choice, features_of, reduced
 from xnn.graph.structure.adjacency import as_edges
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers import Bias, Dense, GRUCell, Relu
 from xnn.rng import fold_in
 
 
+@recorded()
 def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggregate: str = "sum",
          update: Literal["root", "gru"] | None = "root", steps: int = 1, bias: bool = True) -> Layer:
     """Message passing with edge networks (Gilmer et al., 2017): ``m_i = sum_j A(e_ij)^T x_j``, A a network's output.
@@ -80,9 +81,7 @@ def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggr
             x, _ = apply_child("MPNN['gru']", updater, params["gru"], message(x), {"carry": x})
         return x
 
-    settings = arguments(MPNN, n_out=n_out, edge_features=edge_features, hidden=hidden, aggregate=aggregate,
-                         update=update, steps=steps, bias=bias)
-    return Layer(init, apply, "MPNN", settings=settings)
+    return Layer(init, apply, "MPNN")
 
 
 def _edge_network(hidden: Sequence[int], n_out: int) -> Layer:

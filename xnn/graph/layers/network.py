@@ -20,13 +20,14 @@ from xnn.graph.structure.batching import at_edges, at_nodes
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.masked import call_on_rows
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.sparse import segment
 
 FIELDS = ("edges", "nodes", "globals")
 Updates = Mapping[str, tuple[Layer | None, tuple[str, ...]]]
 
 
+@recorded()
 def GraphNetwork(update_edge: Layer | None = None, update_node: Layer | None = None,
                  update_global: Layer | None = None, *, edges_to_nodes: str = "sum", nodes_to_globals: str = "sum",
                  edges_to_globals: str = "sum") -> Layer:
@@ -51,15 +52,13 @@ def GraphNetwork(update_edge: Layer | None = None, update_node: Layer | None = N
     >>> network.apply(params, graph)
     <Graph of 2 nodes, 2 edges; nodes f32[2,6], edges f32[2,5]>
     """
-    settings = arguments(GraphNetwork, update_edge=update_edge, update_node=update_node, update_global=update_global,
-                         edges_to_nodes=edges_to_nodes, nodes_to_globals=nodes_to_globals,
-                         edges_to_globals=edges_to_globals)
     updates = {"edges": (update_edge, ("edges", "senders", "receivers", "globals")),
                "nodes": (update_node, ("nodes", "sent", "received", "globals")),
                "globals": (update_global, ("nodes", "edges", "globals"))}
-    return _network("GraphNetwork", settings, updates, (edges_to_nodes, nodes_to_globals, edges_to_globals))
+    return _network("GraphNetwork", updates, (edges_to_nodes, nodes_to_globals, edges_to_globals))
 
 
+@recorded()
 def InteractionNetwork(update_edge: Layer, update_node: Layer, *, edges_to_nodes: str = "sum",
                        sent: bool = False) -> Layer:
     """Interaction network (Battaglia et al., 2016): edges and nodes without globals.
@@ -69,13 +68,12 @@ def InteractionNetwork(update_edge: Layer, update_node: Layer, *, edges_to_nodes
       update_node: layer of (node, its received edges), with `sent` of (node, its sent edges, its received edges).
       edges_to_nodes, and the rest: as of `GraphNetwork`.
     """
-    settings = arguments(InteractionNetwork, update_edge=update_edge, update_node=update_node,
-                         edges_to_nodes=edges_to_nodes, sent=sent)
     updates = {"edges": (update_edge, ("edges", "senders", "receivers")),
                "nodes": (update_node, ("nodes", "sent", "received") if sent else ("nodes", "received"))}
-    return _network("InteractionNetwork", settings, updates, (edges_to_nodes, "sum", "sum"))
+    return _network("InteractionNetwork", updates, (edges_to_nodes, "sum", "sum"))
 
 
+@recorded()
 def RelationNetwork(update_edge: Layer, update_global: Layer, *, edges_to_globals: str = "sum") -> Layer:
     """Relation network (Santoro et al., 2017): globals of the pairs of nodes that edges join; nodes stay.
 
@@ -84,12 +82,11 @@ def RelationNetwork(update_edge: Layer, update_global: Layer, *, edges_to_global
       update_global: layer of the edges, reduced over the graph.
       edges_to_globals, and the rest: as of `GraphNetwork`.
     """
-    settings = arguments(RelationNetwork, update_edge=update_edge, update_global=update_global,
-                         edges_to_globals=edges_to_globals)
     updates = {"edges": (update_edge, ("senders", "receivers")), "globals": (update_global, ("edges",))}
-    return _network("RelationNetwork", settings, updates, ("sum", "sum", edges_to_globals))
+    return _network("RelationNetwork", updates, ("sum", "sum", edges_to_globals))
 
 
+@recorded()
 def DeepSets(update_node: Layer, update_global: Layer, *, nodes_to_globals: str = "sum") -> Layer:
     """Deep sets (Zaheer et al., 2017): a function of the set of nodes; edges are not read.
 
@@ -98,12 +95,11 @@ def DeepSets(update_node: Layer, update_global: Layer, *, nodes_to_globals: str 
       update_global: layer of the nodes, reduced over the graph.
       nodes_to_globals, and the rest: as of `GraphNetwork`.
     """
-    settings = arguments(DeepSets, update_node=update_node, update_global=update_global,
-                         nodes_to_globals=nodes_to_globals)
     updates = {"nodes": (update_node, ("nodes", "globals")), "globals": (update_global, ("nodes",))}
-    return _network("DeepSets", settings, updates, ("sum", nodes_to_globals, "sum"))
+    return _network("DeepSets", updates, ("sum", nodes_to_globals, "sum"))
 
 
+@recorded()
 def GraphNetGAT(update_edge: Layer | None, attention: Layer, update_node: Layer | None = None,
                 update_global: Layer | None = None, *, nodes_to_globals: str = "sum",
                 edges_to_globals: str = "sum") -> Layer:
@@ -114,29 +110,26 @@ def GraphNetGAT(update_edge: Layer | None, attention: Layer, update_node: Layer 
       update_edge, update_node, update_global, and the rest: as of `GraphNetwork`; edges are summed at nodes.
     Params: as of `GraphNetwork`, and ``"attention"``.
     """
-    settings = arguments(GraphNetGAT, update_edge=update_edge, attention=attention, update_node=update_node,
-                         update_global=update_global, nodes_to_globals=nodes_to_globals,
-                         edges_to_globals=edges_to_globals)
     at_ends = ("edges", "senders", "receivers", "globals")
     updates = {"edges": (update_edge, at_ends), "attention": (attention, at_ends),
                "nodes": (update_node, ("nodes", "sent", "received", "globals")),
                "globals": (update_global, ("nodes", "edges", "globals"))}
-    return _network("GraphNetGAT", settings, updates, ("sum", nodes_to_globals, edges_to_globals))
+    return _network("GraphNetGAT", updates, ("sum", nodes_to_globals, edges_to_globals))
 
 
+@recorded()
 def GraphMapFeatures(embed_edge: Layer | None = None, embed_node: Layer | None = None,
                      embed_global: Layer | None = None) -> Layer:
     """Each of a graph's features through a layer of its own, as an encoder before and a decoder after other networks.
 
     Args: embed_edge, embed_node, embed_global: layers of edges, of nodes, of globals; the rest as of `GraphNetwork`.
     """
-    settings = arguments(GraphMapFeatures, embed_edge=embed_edge, embed_node=embed_node, embed_global=embed_global)
     updates = {"edges": (embed_edge, ("edges",)), "nodes": (embed_node, ("nodes",)),
                "globals": (embed_global, ("globals",))}
-    return _network("GraphMapFeatures", settings, updates, ("sum", "sum", "sum"))
+    return _network("GraphMapFeatures", updates, ("sum", "sum", "sum"))
 
 
-def _network(name: str, settings: Mapping[str, Any], updates: Updates, how: tuple[str, str, str]) -> Layer:
+def _network(name: str, updates: Updates, how: tuple[str, str, str]) -> Layer:
     """The network of updates, which run in the order of `updates`: ``field -> (layer, what it reads)``."""
     arguments_of = ("edges_to_nodes", "nodes_to_globals", "edges_to_globals")
     for argument, value in zip(arguments_of, how, strict=True):
@@ -168,7 +161,7 @@ def _network(name: str, settings: Mapping[str, Any], updates: Updates, how: tupl
             x = x.replace(edges=x.edges * edges.softmax(y)) if field == "attention" else x.replace(**{field: y})
         return x
 
-    return graph_composite(name, children, walk, forward, settings, ())
+    return graph_composite(name, children, walk, forward, ())
 
 
 # The field of the graph from which an update reads.

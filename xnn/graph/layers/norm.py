@@ -9,10 +9,11 @@ import xjax.numpy as jnp
 from xjax import lax
 from xnn.checks import check_float, check_params, check_shape
 from xnn.graph.structure.groups import as_groups
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.precision import at_least_float32
 
 
+@recorded()
 def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
     """Each feature standardised over the nodes of each graph, with a learned share of the mean (Cai et al., 2021).
 
@@ -38,9 +39,10 @@ def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
         y = (h * groups.at_nodes(lax.rsqrt(groups.mean(jnp.square(h)) + epsilon))).astype(x.dtype)
         return params["scale"][None] * y + params["bias"][None]
 
-    return Layer(init, apply, "GraphNorm", settings=arguments(GraphNorm, epsilon=epsilon), computes_in="float32")
+    return Layer(init, apply, "GraphNorm", computes_in="float32")
 
 
+@recorded()
 def PairNorm(scale: float = 1.0, *, individually: bool = False, epsilon: float = 1e-5) -> Layer:
     """Centred nodes, scaled so that their total squared distance stays the same (Zhao and Akoglu, 2020).
 
@@ -67,8 +69,7 @@ def PairNorm(scale: float = 1.0, *, individually: bool = False, epsilon: float =
         square = jnp.sum(jnp.square(h), -1, keepdims=True)
         return (scale * h * groups.at_nodes(lax.rsqrt(groups.mean(square) + epsilon))).astype(x.dtype)
 
-    settings = arguments(PairNorm, scale=scale, individually=individually, epsilon=epsilon)
-    return Layer(init, apply, "PairNorm", settings=settings, computes_in="float32")
+    return Layer(init, apply, "PairNorm", computes_in="float32")
 
 
 def GraphSizeNorm() -> Layer:
@@ -89,6 +90,7 @@ def GraphSizeNorm() -> Layer:
     return Layer(init, apply, "GraphSizeNorm", computes_in="float32")
 
 
+@recorded()
 def MessageNorm(*, learn_scale: bool = False) -> Layer:
     """Messages with the norms of the nodes that receive them: ``y = scale |node| m / |m|`` (Li et al., 2020).
 
@@ -109,8 +111,7 @@ def MessageNorm(*, learn_scale: bool = False) -> Layer:
         y = (wide / jnp.maximum(_norm(wide), 1e-12) * _norm(wide_nodes)).astype(x.dtype)
         return y * params["scale"][None] if learn_scale else y
 
-    return Layer(init, apply, "MessageNorm", settings=arguments(MessageNorm, learn_scale=learn_scale),
-                 computes_in="float32", positionwise=True)
+    return Layer(init, apply, "MessageNorm", computes_in="float32", positionwise=True)
 
 
 def _norm(x: Any) -> Any:

@@ -14,12 +14,13 @@ from xnn.graph.layers.composed import check_choice, features_of, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph, host
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 AGGREGATORS = ("mean", "max", "min", "std", "var", "sum")
 SCALERS = ("identity", "amplification", "attenuation", "linear", "inverse_linear")
 
 
+@recorded()
 def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("mean", "min", "max", "std"),
         scalers: Sequence[str] = ("identity", "amplification", "attenuation"), edge_features: int | None = None,
         towers: int = 1, divide_input: bool = False, pre_layers: int = 1, post_layers: int = 1) -> Layer:
@@ -48,9 +49,6 @@ def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("me
     Raises: ValueError for unknown choices, sizes that do not divide, no layers, degrees without an edge.
     """
     averages, degrees = _averages(degrees), tuple(int(count) for count in degrees)
-    settings = arguments(PNA, n_out=n_out, degrees=degrees, aggregators=aggregators, scalers=scalers,
-                         edge_features=edge_features, towers=towers, divide_input=divide_input, pre_layers=pre_layers,
-                         post_layers=post_layers)
     _check_settings(aggregators, scalers, n_out, towers, pre_layers, post_layers)
 
     def shapes(n_in: int) -> dict:
@@ -84,7 +82,7 @@ def PNA(n_out: int, degrees: Sequence[int], *, aggregators: Sequence[str] = ("me
         y = y.reshape(y.shape[0], n_out) @ params["out"]["w"]
         return y + jnp.broadcast_to(params["out"]["b"], y.shape)
 
-    return Layer(init, apply, "PNA", settings=settings)
+    return Layer(init, apply, "PNA", settings={"degrees": degrees})
 
 
 def degree_histogram(graphs: Iterable[Graph]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.groups import Groups, as_groups, graphs_shape
 from xnn.graph.structure.masked import MaskedGraph, call_on_rows, mask_graph, node_mask
 from xnn.inputs import Input, joined
-from xnn.layer import Layer, arguments, as_layer
+from xnn.layer import Layer, as_layer, recorded
 from xnn.layers.cells import LSTMCell
 from xnn.layers.dense import Dense
 from xnn.precision import at_least_float32
@@ -25,6 +25,7 @@ Reduction = Literal["sum", "mean", "max", "min", "std"]
 _REDUCTIONS = {"sum": Groups.sum, "mean": Groups.mean, "max": Groups.max, "min": Groups.min, "std": Groups.std}
 
 
+@recorded()
 def GraphPool(how: Reduction = "mean") -> Layer:
     """One row for each graph: the sum, mean, maximum, minimum or standard deviation of those of its nodes.
 
@@ -52,9 +53,10 @@ def GraphPool(how: Reduction = "mean") -> Layer:
         x = check_float("GraphPool", x, 2)
         return _REDUCTIONS[how](as_groups(graph, x, "GraphPool"), x)
 
-    return Layer(init, apply, "GraphPool", settings=arguments(GraphPool, how=how))
+    return Layer(init, apply, "GraphPool")
 
 
+@recorded("gate", "value")
 def AttentionPool(gate: Layer | None = None, value: Layer | None = None, *,
                   weights: Literal["softmax", "sigmoid"] = "softmax") -> Layer:
     """A weighted sum of the values of the nodes, the weights being computed from x by a network (Li et al., 2016).
@@ -77,10 +79,10 @@ def AttentionPool(gate: Layer | None = None, value: Layer | None = None, *,
     children = {"gate": as_layer(Dense(1) if gate is None else gate, "AttentionPool['gate']")}
     if value is not None:
         children["value"] = as_layer(value, "AttentionPool['value']")
-    return _attention_pool(children, weights, arguments(AttentionPool, weights=weights))
+    return _attention_pool(children, weights)
 
 
-def _attention_pool(children: Any, weights: str, settings: Any) -> Layer:
+def _attention_pool(children: Any, weights: str) -> Layer:
     def walk(visit, in_shape, shapes):
         outs = {key: visit(key, in_shape) for key in children}
         scores, values = outs["gate"][-1], outs.get("value", in_shape)[-1]
@@ -97,8 +99,8 @@ def _attention_pool(children: Any, weights: str, settings: Any) -> Layer:
         return groups.sum(share * value)
 
     inputs = joined("AttentionPool", [[Input("graph")], *(child.inputs for child in children.values())])
-    return combine("AttentionPool", children, walk, forward, dict_of(children), inputs=inputs, settings=settings,
-                   rebuild=lambda some: _attention_pool(some, weights, settings))
+    return combine("AttentionPool", children, walk, forward, dict_of(children), inputs=inputs,
+                   rebuild=lambda some: _attention_pool(some, weights))
 
 
 def Set2Set(steps: int) -> Layer:
@@ -158,6 +160,7 @@ def SortPool(k: int) -> Layer:
     return Layer(init, apply, "SortPool", settings={"k": k})
 
 
+@recorded()
 def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | None = None) -> Layer:
     """Keeps the nodes of each graph with the largest projections on a learned vector (Gao and Ji, 2019).
 
@@ -183,7 +186,6 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
     Raises: ValueError for a ratio outside (0, 1] and for k < 1; TypeError for a graph in another form.
     """
     _check_ratio("TopKPool", ratio, k)
-    settings = arguments(TopKPool, ratio=ratio, k=k, w_init=w_init)
 
     def init(rng, in_shape):
         in_shape = check_shape("TopKPool", in_shape, min_rank=2)
@@ -197,9 +199,10 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
         score = x @ w / jnp.sqrt(jnp.sum(jnp.square(w)))
         return _kept("TopKPool", x, score, _check_graph("TopKPool", graph), ratio, k)
 
-    return Layer(init, apply, "TopKPool", settings=settings)
+    return Layer(init, apply, "TopKPool")
 
 
+@recorded("score")
 def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
     """`TopKPool` with scores that a layer on graphs computes (self-attention graph pooling, Lee et al., 2019).
 
@@ -223,7 +226,6 @@ def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
 
     inputs = joined("SAGPool", [[Input("graph")], score.inputs])
     return combine("SAGPool", {None: score}, walk, forward, only, inputs=inputs,
-                   settings=arguments(SAGPool, ratio=ratio, k=k),
                    rebuild=lambda some: SAGPool(some[None], ratio, k=k))
 
 

@@ -17,9 +17,10 @@ from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.hetero import HeteroGraph, RelationKey
 from xnn.graph.structure.masked import call_on_rows
 from xnn.inputs import Input
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 
 
+@recorded()
 def RGCN(n_out: int, relations: int, *, bases: int | None = None, blocks: int | None = None, aggregate: str = "mean",
          root: bool = True, bias: bool = True) -> Layer:
     """``y_i = x_i W_0 + sum_r mean_j x_j W_r + b`` over the senders j of relation r (Schlichtkrull et al., 2018).
@@ -47,8 +48,6 @@ def RGCN(n_out: int, relations: int, *, bases: int | None = None, blocks: int | 
     if bases is not None and blocks is not None:
         raise bad("RGCN", "takes one of the two decompositions", {"bases": bases, "blocks": blocks},
                   "leave one of them out.", ValueError)
-    settings = arguments(RGCN, n_out=n_out, relations=relations, bases=bases, blocks=blocks, aggregate=aggregate,
-                         root=root, bias=bias)
 
     def shapes(n_in: int) -> dict:
         if blocks is not None and (n_in % blocks or n_out % blocks):
@@ -80,7 +79,7 @@ def RGCN(n_out: int, relations: int, *, bases: int | None = None, blocks: int | 
         y = y + x @ params["root"] if root else y
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "RGCN", settings=settings)
+    return Layer(init, apply, "RGCN")
 
 
 def _relation(graph: Any, relation: Any, relations: int) -> Any:
@@ -120,6 +119,7 @@ def _messages(params: Mapping[str, Any], x: Any, edges: Edges, relation: Any, ba
     return jnp.take(table.reshape(n * count, -1), place, axis=0, mode="clip")
 
 
+@recorded("layers")
 def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "sum") -> Layer:
     """One layer for each relation, whose outputs are reduced for each type of target: PyTorch Geometric's HeteroConv.
 
@@ -141,7 +141,6 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
     """
     name = "HeteroConvolution"
     check_choice(name, "aggregate", aggregate, ("sum", "mean", "max", "min"))
-    settings = arguments(HeteroConvolution, aggregate=aggregate)
     keys = {"-".join(key): key for key in layers}
     reduce = {"sum": jnp.sum, "mean": jnp.mean, "max": jnp.max, "min": jnp.min}[aggregate]
 
@@ -170,7 +169,7 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
         return {target: reduce(jnp.stack(found), axis=0) for target, found in outs.items()}
 
     graph = Input("graph", meaning="HeteroGraph")
-    return graph_composite(name, dict(zip(keys, layers.values(), strict=True)), walk, forward, settings, (graph,))
+    return graph_composite(name, dict(zip(keys, layers.values(), strict=True)), walk, forward, (graph,))
 
 
 def _check_types(where: str, shapes: Any, source: str, target: str) -> None:

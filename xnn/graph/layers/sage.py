@@ -13,7 +13,7 @@ from xnn.graph.layers.params import affine, drawn, plus
 from xnn.graph.layers.propagate import checked_features, is_narrower
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.cells import LSTMCell
 from xnn.layers.scan import scan_over_time
 from xnn.sparse import CSR
@@ -21,6 +21,7 @@ from xnn.sparse import CSR
 _AGGREGATORS = ("mean", "sum", "max", "lstm")
 
 
+@recorded()
 def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = None, project: bool = False,
               own: bool = True, normalize: bool = False, bias: bool = True, w_init: Callable | None = None) -> Layer:
     """``y_i = x_i W_own + aggregate(x_j of the neighbours j) W + b`` (Hamilton et al., 2017).
@@ -48,8 +49,6 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
     Raises: ValueError for an unknown aggregator, or "lstm" without max_degree; apply raises ValueError for a larger
       degree, TypeError for sparse features that would have to be aggregated.
     """
-    settings = arguments(GraphSAGE, n_out=n_out, aggregator=aggregator, max_degree=max_degree, project=project, own=own,
-                         normalize=normalize, bias=bias, w_init=w_init)
     _check_aggregator(aggregator, max_degree)
 
     def shapes(n_in):
@@ -81,7 +80,7 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
         y = plus(h + x @ params["w_own"] if own else h, params)
         return _of_length_one(y) if normalize else y
 
-    return Layer(init, apply, "GraphSAGE", settings=settings)
+    return Layer(init, apply, "GraphSAGE")
 
 
 def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:

@@ -23,12 +23,13 @@ from xnn.graph.layers.propagate import (
 )
 from xnn.graph.structure.adjacency import as_edges, is_array
 from xnn.graph.structure.edges import Edges
-from xnn.layer import Layer, arguments
+from xnn.layer import Layer, recorded
 from xnn.layers.dropout import Dropout, keep_some
 from xnn.rng import check_rng, fold_in, split
 from xnn.sparse import CSR
 
 
+@recorded()
 def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: bool = True, bias: bool = True,
         w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """One affine map of features that were propagated k times: ``y = A^k x W + b`` (Wu et al., 2019).
@@ -49,8 +50,6 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
     >>> shape, params["w"].shape
     ((-1, 7), (1433, 7))
     """
-    settings = arguments(SGC, n_out=n_out, k=k, norm=norm, self_loops=self_loops, bias=bias, w_init=w_init,
-                         b_init=b_init)
     check_norm("SGC", norm)
     check_count("SGC", k, 0, "propagations")
 
@@ -70,9 +69,10 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
             h = adj @ h
         return plus(h if first else h @ w, params)
 
-    return Layer(init, apply, "SGC", settings=settings)
+    return Layer(init, apply, "SGC")
 
 
+@recorded()
 def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm | None = "symmetric",
           self_loops: bool = True) -> Layer:
     """Predictions propagated by personalised PageRank (Gasteiger et al., 2019).
@@ -92,7 +92,6 @@ def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm |
     Raises: ValueError for an unknown norm, a negative k, or an alpha or dropout out of range; apply raises TypeError
       for dropout without rng, or with an adjacency that shows no values.
     """
-    settings = arguments(APPNP, k=k, alpha=alpha, dropout=dropout, norm=norm, self_loops=self_loops)
     check_norm("APPNP", norm)
     check_count("APPNP", k, 0, "propagations")
     _check_share("APPNP", alpha)
@@ -113,9 +112,10 @@ def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm |
             y = (1 - alpha) * (step @ y) + alpha * x
         return y
 
-    return Layer(init, apply, "APPNP", settings=settings)
+    return Layer(init, apply, "APPNP")
 
 
+@recorded()
 def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_weights: bool = True,
           norm: Norm | None = "symmetric", self_loops: bool = True, w_init: Callable | None = None) -> Layer:
     """A convolution for deep networks, with initial residual and identity mapping (Chen et al., 2020).
@@ -135,8 +135,6 @@ def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_w
     Params: ``{"w": [f, f]}``, and "w_initial" of the same shape unless the weights are shared.
     Raises: ValueError for an unknown norm, or a layer, alpha or theta out of range.
     """
-    settings = arguments(GCNII, layer=layer, alpha=alpha, theta=theta, shared_weights=shared_weights, norm=norm,
-                         self_loops=self_loops, w_init=w_init)
     check_norm("GCNII", norm)
     check_count("GCNII", layer, 1, "layers")
     _check_share("GCNII", alpha)
@@ -162,7 +160,7 @@ def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_w
             return _near_identity(h + initial, params["w"], beta)
         return _near_identity(h, params["w"], beta) + _near_identity(initial, params["w_initial"], beta)
 
-    return Layer(init, apply, "GCNII", settings=settings)
+    return Layer(init, apply, "GCNII")
 
 
 # -- parts ----------------------------------------------------------------------------------------------------------
