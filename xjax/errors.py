@@ -13,6 +13,7 @@ from xjax.core.errors import (
     TypePromotionError,
     UnexpectedTracerError,
     bad,
+    check_choice,
     did_you_mean,
 )
 from xjax.core.public import attributes_of
@@ -22,7 +23,7 @@ from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
     "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "did_you_mean",
-    "tree_mismatch"]
+    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "check_choice",
+    "did_you_mean", "tree_mismatch"]
 
 __getattr__ = attributes_of(__name__)

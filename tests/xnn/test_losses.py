@@ -293,7 +293,7 @@ WRONG = {
     "soft ignored": (lambda: losses.cross_entropy(X, Y, ignored_label=0), TypeError, ["probabilities", "weights"]),
     "integer logits": (lambda: losses.cross_entropy(LABELS[:, None], LABELS), TypeError,
                        ["cross_entropy: the input must be floating-point", "i32[4,1]"]),
-    "reduction": (lambda: losses.mse(X, Y, reduction="none"), ValueError, ["mse: no such reduction", "'none'", "None"]),
+    "reduction": (lambda: losses.mse(X, Y, reduction="none"), ValueError, ["mse: unknown reduction", "'none'", "None"]),
     "weights": (lambda: losses.mse(X, Y, weights=jnp.ones(3)), TypeError,
                 ["mse: the weights", "f32[3]", "f32[4,3]", "leading axes"]),
     "column and vector": (lambda: losses.mse(X[:, 0], Y[:, :1]), TypeError,
@@ -306,7 +306,7 @@ WRONG = {
     "ctc blank": (lambda: losses.ctc(X[None], LABELS[None], blank=3), ValueError, ["`blank` is no class", "[0, 3)"]),
     "ctc rank": (lambda: losses.ctc(X, LABELS[None]), TypeError, ["ctc", "3 axes", "f32[4,3]"]),
     "likelihood": (lambda: losses.negative_elbo(X, Y, X, Y, likelihood="gauss"), ValueError,
-                   ["negative_elbo: no such likelihood", "'gauss'", "'normal'"]),
+                   ["negative_elbo: unknown likelihood", "'gauss'", "'normal'"]),
     "elbo batch": (lambda: losses.negative_elbo(X, Y, X[:2], Y[:2]), TypeError, ["negative_elbo: code and data"]),
 }
 

@@ -160,7 +160,7 @@ WRONG = {
                ["accuracy: the labels do not fit", "i32[3]"]),
     "k": (lambda: metrics.top_k_accuracy(A["logits"], A["labels"], 6), ValueError, ["top_k_accuracy", "6", "[1, 5]"]),
     "matrix": (lambda: metrics.f1(A["labels"]), TypeError, ["f1: this is no confusion matrix", "confusion_matrix("]),
-    "average": (lambda: metrics.recall(CONFUSION, average="mean"), ValueError, ["recall: no such average", '"macro"']),
+    "average": (lambda: metrics.recall(CONFUSION, average="mean"), ValueError, ["recall: unknown average", "'macro'"]),
     "logits as predictions": (lambda: metrics.confusion_matrix(A["logits"], A["labels"], 5), TypeError,
                               ["confusion_matrix", "f32[40,5]", "argmax"]),
     "scores": (lambda: metrics.roc_auc(A["logits"], A["logits"]), TypeError,

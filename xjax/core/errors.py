@@ -127,6 +127,25 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
     return f"did you mean {close!r}?" if close else None
 
 
+def check_choice(where: str, name: str, value: object, choices: Iterable[object], fix: str = "pass one of these.",
+                 exc: type[Exception] = ValueError) -> None:
+    """Raise an error in the house form unless the value of an argument is one of the choices, which it lists.
+
+    Args: name: of the argument; fix: what else to do, where none of the choices is close; exc: class of the error.
+
+    >>> check_choice("numpy.convolve", "mode", "ful", ("full", "same", "valid"))
+    Traceback (most recent call last):
+        ...
+    ValueError: numpy.convolve: unknown mode 'ful'.
+      choices  'full', 'same', 'valid'
+      fix: did you mean 'full'?
+    """
+    choices = list(choices)
+    if value not in choices:
+        hint = did_you_mean(value, [one for one in choices if isinstance(one, str)]) if isinstance(value, str) else None
+        raise bad(where, f"unknown {name} {value!r}", {"choices": ", ".join(map(repr, choices))}, hint or fix, exc)
+
+
 def closest(name: str, choices: Iterable[str]) -> str | None:
     """The choice closest to a misspelt name, or None if none is close."""
     return next(iter(difflib.get_close_matches(name, list(choices), n=1)), None)

@@ -8,7 +8,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.dtypes import is_bool, is_float, is_int
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.core.types import typeof
 from xjax.nn.attention_by_cudnn import attend_by_cudnn
 from xjax.nn.attention_by_xla import attend
@@ -45,9 +45,7 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     >>> dot_product_attention(x, x, jnp.arange(8.0).reshape(2, 1, 4), is_causal=True)[:, 0, 0].tolist()
     [0.0, 2.0]
     """
-    if implementation not in (None, "xla", "cudnn"):
-        raise bad(_WHERE, f"there is no implementation {implementation!r}",
-                  fix="leave it out, or pass 'xla' or 'cudnn'.", exc=ValueError)
+    check_choice(_WHERE, "implementation", implementation, ("xla", "cudnn", None))
     whole = typeof(query).shape
     query, key, value, bias, mask = (x if x is None else _with_four_axes(x) for x in (query, key, value, bias, mask))
     lengths = tuple(x if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths))

@@ -15,7 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, random
 from xjax.core import dtypes
-from xjax.core.errors import bad, did_you_mean
+from xjax.core.errors import bad, check_choice
 from xjax.ops.checks import static_int
 
 Axes = int | Sequence[int]
@@ -109,8 +109,8 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -
       in_axis, out_axis, batch_axis: axes of the weight that count inputs, outputs, and neither.
     Raises: ValueError for another mode or distribution, or (by the initializer) for a shape of fewer than 2 axes.
     """
-    _check_choice("mode", mode, _FANS)
-    _check_choice("distribution", distribution, _DRAWS)
+    for name, value, choices in (("mode", mode, _FANS), ("distribution", distribution, _DRAWS)):
+        check_choice("nn.initializers.variance_scaling", name, value, choices)
 
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         shape = tuple(static_int(n, "shape", "nn.initializers") for n in shape)
@@ -119,13 +119,6 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -
         return _DRAWS[distribution](key, shape, dtype, jnp.asarray(scale / n, dtype))
 
     return init
-
-
-def _check_choice(name: str, value: str, choices: Any) -> None:
-    if value not in choices:
-        raise bad("nn.initializers.variance_scaling", f"there is no {name} {value!r}",
-                  given={"choices": ", ".join(choices)},
-                  fix=did_you_mean(value, choices) or "pass one of these.", exc=ValueError)
 
 
 def _fans(shape: tuple[int, ...], in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:

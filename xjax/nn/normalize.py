@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.dtypes import accumulator_dtype
-from xjax.core.errors import bad, warn
+from xjax.core.errors import check_choice, warn
 from xjax.nn.logsumexp import Axis, exponent_shift
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.numpy.selection import operand
@@ -92,9 +92,7 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
       algorithm: of the variance: "fast", mean(x**2) - mean(x)**2, cancels where the mean is large; "stable",
         mean((x - mean)**2), does not.
     """
-    if algorithm not in ("fast", "stable"):
-        raise bad("nn.standardize", f"there is no algorithm {algorithm!r}", given={"algorithms": "'fast', 'stable'"},
-                  fix="pass one of these.", exc=ValueError)
+    check_choice("nn.standardize", "algorithm", algorithm, ("fast", "stable"))
     x = array_like("nn.standardize", x)
     return _standardize(x, mean, variance, epsilon, where, axis=_static(axis), algorithm=algorithm)
 

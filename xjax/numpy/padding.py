@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import bad, did_you_mean
+from xjax.core.errors import bad, check_choice
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import array_like, cast
 from xjax.numpy.reductions import max as amax
@@ -52,9 +52,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
                   exc=ValueError)
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
-    if mode not in _KEYWORDS:
-        raise bad(where, f"unknown mode {mode!r}", given={"modes": ", ".join(_KEYWORDS)},
-                  fix=did_you_mean(mode, _KEYWORDS) or "pass one of the modes.", exc=NotImplementedError)
+    check_choice(where, "mode", mode, _KEYWORDS, exc=NotImplementedError)
     unknown = set(kwargs) - set(_KEYWORDS[mode])
     if unknown:
         raise bad(where, f"mode {mode!r} does not take {', '.join(sorted(unknown))}",

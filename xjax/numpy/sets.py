@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import ConcretizationTypeError, bad, did_you_mean
+from xjax.core.errors import ConcretizationTypeError, bad, check_choice
 from xjax.core.trace import Tracer
 from xjax.numpy.creation import asarray, full
 from xjax.numpy.joining import concatenate
@@ -308,9 +308,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     Args: invert: whether it is none of them. assume_unique, method: accepted as in JAX; there is one algorithm here.
     """
     where = "numpy.isin"
-    if method not in _METHODS:
-        raise bad(where, f"unknown method {method!r}", exc=ValueError,
-                  fix=did_you_mean(method, _METHODS) or "leave it out.")
+    check_choice(where, "method", method, _METHODS, "leave it out.")
     element, tests = (to_array_like(where, x) for x in promote(where, element, test_elements))
     flat, tests = ravel(element), sort(ravel(tests))
     if not tests.size or not flat.size:

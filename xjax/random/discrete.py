@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax import lax
 from xjax.core import dtypes
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.core.types import converted, typeof
 from xjax.ops.checks import canonical_axis
 from xjax.ops.shape import move_axis
@@ -33,9 +33,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: 
     if not dtypes.is_float(aval.dtype):
         raise bad("random.bernoulli", "`p` must be a float", given={"p": aval.str_short()}, fix="write 0.5, not 1 / 2 "
                   "of integers; convert arrays with p.astype('float32').")
-    if mode not in ("low", "high"):
-        raise bad("random.bernoulli", f"there is no mode {mode!r}", given={"modes": "'low', 'high'"},
-                  fix="pass one of these.", exc=ValueError)
+    check_choice("random.bernoulli", "mode", mode, ("low", "high"))
     sampler = _bernoulli if mode == "low" else _fine_bernoulli
     return compiled(sampler, common_shape("bernoulli", shape, p))(key, p)
 

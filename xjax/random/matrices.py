@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.core.types import typeof
 from xjax.lax.shapes import broadcast_shapes
 from xjax.numpy import linalg
@@ -37,9 +37,7 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Sequence[int] | No
     where = "random.multivariate_normal"
     key = check_key("multivariate_normal", key)
     mean, cov = promote_inexact(where, mean, cov)
-    if method not in _METHODS:
-        raise bad(where, f"there is no method {method!r}", given={"methods": ", ".join(map(repr, _METHODS))},
-                  fix="pass one of these.", exc=ValueError)
+    check_choice(where, "method", method, _METHODS)
     mean_aval, cov_aval = typeof(mean), typeof(cov)
     dtype = check_dtype("multivariate_normal", mean_aval.dtype if dtype is None else dtype, "f")
     if not mean_aval.ndim or cov_aval.ndim < 2 or cov_aval.shape[-2:] != mean_aval.shape[-1:] * 2:

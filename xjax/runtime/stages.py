@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from xjax.core import dtypes
 from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
 from xjax.core.context import Axis, axes_in_scope
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr, with_inner_consts
 from xjax.core.trace import Tracer
@@ -277,9 +277,7 @@ class Lowered(_Stage):
         return xla.unoptimised_cost(device.client, module.text)
 
     def _is_stablehlo(self, dialect: str | None) -> bool:
-        if dialect not in (None, "stablehlo", "hlo"):
-            raise bad("lowered program", "there is no such dialect", {"dialect": repr(dialect)},
-                      'ask for "stablehlo" or "hlo".', exc=ValueError)
+        check_choice("lowered program", "dialect", dialect, ("stablehlo", "hlo", None))
         return dialect != "hlo"
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:

@@ -6,7 +6,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import image
-from xjax.errors import bad, did_you_mean
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Sizes, check_spatial_shape, pad_spatial, pads_of, sizes_of
@@ -36,9 +36,7 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
     if (scale is None) == (size is None):
         raise bad("Upsample", "takes either `scale` or `size`", {"scale": repr(scale), "size": repr(size)},
                   "Upsample(2), or Upsample(size=(32, 32)).")
-    if method not in _METHODS:
-        raise bad("Upsample", f"unknown method {method!r}", {"methods": ", ".join(_METHODS)},
-                  did_you_mean(method, list(_METHODS)) or "pass one of them.", ValueError)
+    check_choice("Upsample", "method", method, _METHODS)
     if antialias and method == "nearest":
         raise bad("Upsample", 'the method "nearest" does not smooth', {"antialias": "True"}, 'method="linear".',
                   ValueError)
@@ -91,9 +89,7 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
     >>> Pad(((1, -1),), mode="edge").init(None, (-1, 5, 3))[0], Pad(2).init(None, (-1, 8, 8, 3))[0]
     ((-1, 5, 3), (-1, 12, 12, 3))
     """
-    if mode not in _MODES:
-        raise bad("Pad", f"unknown mode {mode!r}", {"modes": ", ".join(_MODES)},
-                  did_you_mean(mode, list(_MODES)) or "pass one of them.", ValueError)
+    check_choice("Pad", "mode", mode, _MODES)
     if value and mode != "constant":
         raise bad("Pad", f"mode {mode!r} takes no value", {"value": value}, 'leave it out, or pass mode="constant".')
     pads_of("Pad", "widths", widths, len(widths) if isinstance(widths, tuple | list) else 1)

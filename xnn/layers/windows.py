@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax.errors import bad, did_you_mean
+from xjax.errors import bad, check_choice
 from xnn.checks import check_shape, counted
 
 Pads = tuple[tuple[int, int], ...]
@@ -121,10 +121,8 @@ def _padding(caller: str, padding: Padding, n: int, names: Sequence[str]) -> str
     if not isinstance(padding, str):
         return pads_of(caller, "padding", padding, n, least=0)
     name = padding.upper()
-    if name not in names:
-        raise bad(caller, f"unknown padding {padding!r}", {"paddings": ", ".join(names)},
-                  did_you_mean(name, names) or "pass one of them, a number, or (before, after) for each axis; a Pad "
-                                               "layer has other ways to fill it.", ValueError)
+    check_choice(caller, "padding", name, names, "pass one of these, a number, or (before, after) for each axis; a Pad "
+                 "layer has other ways to fill it.")
     if name == "CAUSAL" and n > 1:
         raise bad(caller, "causal padding is for one spatial axis", {"spatial axes": n},
                   "pass (before, after) for each axis.", ValueError)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float, type_text
 from xnn.precision import at_least_float32
 
@@ -25,9 +25,7 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
       reduction: "mean" divides the sum by the sum of the weights, and is 0 if that is 0; "sum"; None.
       dtype: of the result.
     """
-    if reduction not in REDUCTIONS:
-        raise bad(caller, "no such reduction", {"reduction": repr(reduction)}, 'pass "mean", "sum" or None.',
-                  ValueError)
+    check_choice(caller, "reduction", reduction, REDUCTIONS)
     if weights is None:
         total = {"mean": jnp.mean, "sum": jnp.sum, None: lambda x: x}[reduction]
         return total(losses).astype(dtype)

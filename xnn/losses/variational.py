@@ -5,7 +5,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.losses.reduction import reduced, same_shape, wide
 
 
@@ -34,9 +34,7 @@ def negative_elbo(outputs: Any, x: Any, mean: Any, log_variance: Any, *, likelih
     """
     outputs, dtype = wide("negative_elbo", outputs, 2)
     x = same_shape("negative_elbo", outputs, x, "data")
-    if likelihood not in _MINUS_LOG_LIKELIHOOD:
-        raise bad("negative_elbo", "no such likelihood", {"likelihood": repr(likelihood)},
-                  f"pass one of {', '.join(map(repr, _MINUS_LOG_LIKELIHOOD))}.", ValueError)
+    check_choice("negative_elbo", "likelihood", likelihood, _MINUS_LOG_LIKELIHOOD)
     terms = _MINUS_LOG_LIKELIHOOD[likelihood](outputs, x)
     losses = jnp.sum(terms, tuple(range(1, terms.ndim)))
     divergence = gaussian_kl(wide("negative_elbo", mean, 2)[0], log_variance, reduction=None).astype(losses.dtype)

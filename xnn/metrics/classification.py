@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import xjax.numpy as jnp
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import type_text
 from xnn.losses import cross_entropy
 from xnn.losses.reduction import integer_labels, reduced, wide
@@ -112,9 +112,7 @@ def _counts(caller: str, confusion: Any, average: str | None) -> tuple[Any, Any,
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
         raise bad(caller, "this is no confusion matrix", {"confusion": type_text(confusion)},
                   fix="pass confusion_matrix(predictions, labels, classes).")
-    if average not in ("macro", "micro", "weighted", None):
-        raise bad(caller, "no such average", {"average": repr(average)},
-                  'pass "macro", "micro", "weighted" or None.', ValueError)
+    check_choice(caller, "average", average, ("macro", "micro", "weighted", None))
     counts = (jnp.diagonal(confusion), jnp.sum(confusion, 0), jnp.sum(confusion, 1))
     if average == "micro":
         counts = [jnp.sum(count)[None] for count in counts]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xjax import nn
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_shape
 from xnn.combinators import named, serial
 from xnn.compose import composite
@@ -232,9 +232,7 @@ def GCNIIStack(config: GCNIIConfig = GCNIIConfig()) -> Layer:
 def _norm(name: str, norm: Any) -> Any:
     if callable(norm):
         return norm()
-    if norm not in _NORMS:
-        raise bad(name, "there is no such norm", {"norm": repr(norm)},
-                  f"pass one of {', '.join(map(repr, _NORMS))}, or a function that returns a layer.", ValueError)
+    check_choice(name, "norm", norm, _NORMS, "pass one of these, or a function that returns a layer.")
     return _NORMS[norm]()
 
 

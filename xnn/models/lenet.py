@@ -1,6 +1,6 @@
 """LeNet-5, a convolutional network for images of digits (LeCun et al., 1998)."""
 
-from xjax.errors import bad
+from xjax.errors import check_choice
 from xnn.combinators import named
 from xnn.layer import Layer
 from xnn.layers import AvgPool, Conv, Dense, Flatten, MaxPool, Relu, Tanh
@@ -22,9 +22,7 @@ def LeNet(config: LeNetConfig = LeNetConfig()) -> Layer:
     ((-1, 10), (5, 5, 6, 16))
     """
     for name, table in (("activation", _ACTIVATIONS), ("pool", _POOLS)):
-        if getattr(config, name) not in table:
-            raise bad("LeNet", f"unknown {name} {getattr(config, name)!r}", {"known": ", ".join(table)},
-                      "pass one of them.", ValueError)
+        check_choice("LeNet", name, getattr(config, name), table)
     activation, pool = _ACTIVATIONS[config.activation], _POOLS[config.pool]
     return named(
         conv1=Conv(config.features[0], (5, 5)), activation1=activation, pool1=pool((2, 2)),

@@ -12,9 +12,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import tree_util
-from xjax.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xnn.checks import type_text
-from xnn.sparse.product import Form, Side, best_form, checked_form, other_values, product, sampled, with_blocks
+from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted, spread
 from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
 
@@ -187,7 +187,8 @@ class CSR:
         >>> CSR.from_dense(np.eye(3)).tune(form="unrolled").form
         'unrolled'
         """
-        form = checked_form("CSR.tune", form) or best_form(self.nnz, columns, steps)
+        check_choice("CSR.tune", "form", form, ("unrolled", "segments", None))
+        form = form or best_form(self.nnz, columns, steps)
         if form == "segments":
             return replace(self, near=self.near._replace(blocks=None), far=self.far._replace(blocks=None))
         near, far = (tree_util.tree_map(lambda x: _host_array("CSR.tune", "csr", x), side._replace(blocks=None))
@@ -258,9 +259,7 @@ class CSR:
         Args: reduce: "sum", "mean" (over the stored values of a row), "max" or "min".
         Raises: ValueError for another reduction.
         """
-        if reduce not in _REDUCTIONS:
-            raise bad("CSR.product", "unknown reduction", {"reduce": repr(reduce)},
-                      "pass one of " + ", ".join(map(repr, _REDUCTIONS)) + ".", ValueError)
+        check_choice("CSR.product", "reduction", reduce, _REDUCTIONS)
         if reduce == "sum":
             return self @ dense
         dense = _dense_operand(dense, self)

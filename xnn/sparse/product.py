@@ -14,7 +14,6 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
-from xjax.errors import bad
 from xjax.forms import limits
 from xnn.sparse.rows import Rows, at, make_rows, spread, weighted_sum, widened, without_weights
 
@@ -44,13 +43,6 @@ def best_form(nnz: int, columns: int, steps: int) -> Form:
     found = limits("sparse products unrolled", xjax.default_backend())
     wins = found is not None and nnz * columns * steps * found["saved"] > found["compiling"]
     return "unrolled" if wins else "segments"
-
-
-def checked_form(where: str, form: Form | None) -> Form | None:
-    """Raises: ValueError for anything else."""
-    if form not in (None, "unrolled", "segments"):
-        raise bad(where, "unknown form", {"form": repr(form)}, 'form="unrolled" or form="segments".', ValueError)
-    return form
 
 
 def with_blocks(side: Side, values: np.ndarray | None) -> Side:

@@ -248,7 +248,7 @@ WRONG = {name: (lambda call=call: call(PADDED), ValueError, [name, "padding"]) f
     "k_hop": lambda graph: k_hop(graph, [0], 1), "largest_component": largest_component}.items()} | {
     "fill": (lambda: add_self_loops(TWO, "median"), ValueError, ["unknown fill", "'median'"]),
     "keys of fill": (lambda: add_self_loops(TWO, {"weight": 1}), ValueError, ["keys of the edges"]),
-    "reduce": (lambda: coalesce(TWO, "median"), ValueError, ["unknown reduction", "'median'", "sum, mean"]),
+    "reduce": (lambda: coalesce(TWO, "median"), ValueError, ["unknown reduction", "'median'", "'sum', 'mean'"]),
     "mean of integers": (lambda: to_undirected(TWO, "mean"), ValueError, ["mean of integers", 'reduce="max"']),
     "direction": (lambda: degree(TWO, "both"), ValueError, ["unknown direction"]),
     "repeated ids": (lambda: subgraph(TWO, [0, 0]), ValueError, ["named twice", "np.unique"]),

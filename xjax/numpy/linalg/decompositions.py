@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.lax import linalg as lax_linalg
 from xjax.lax.linalg.matrices import adjoint
 from xjax.lax.linalg.qr import geqrf
@@ -84,8 +84,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode == "raw":
         packed, taus = geqrf(a)
         return QRResult(matrix_transpose(packed), taus)
-    if mode not in ("reduced", "r", "full", "complete"):
-        raise bad(where, f"unknown mode {mode!r}", fix="use 'reduced', 'complete', 'r' or 'raw'.", exc=ValueError)
+    check_choice(where, "mode", mode, ("reduced", "complete", "r", "raw", "full"))
     q, r = lax_linalg.qr(a, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.errors import bad
+from xjax.core.errors import check_choice
 from xjax.core.types import number_of
 from xjax.lax import linalg as lax_linalg
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, take_rows
@@ -182,8 +182,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """
     where = "numpy.linalg.slogdet"
     a = matrices(where, a, square=True)
-    if method not in (None, "lu", "qr"):
-        raise bad(where, f"unknown method {method!r}", fix="pass 'lu' or 'qr'.", exc=ValueError)
+    check_choice(where, "method", method, ("lu", "qr", None))
     return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet)(a))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.calls import name_function
-from xjax.core.errors import bad, did_you_mean
+from xjax.core.errors import bad, check_choice
 from xjax.core.types import number_of
 from xjax.numpy.manipulate import moveaxis, reshape, take_slices
 from xjax.numpy.promote import promote_inexact
@@ -45,9 +45,7 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                  method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Any:
         refuse_out(where, out)
-        if method not in _METHODS:
-            raise bad(where, f"unknown method {method!r}", given={"methods": ", ".join(_METHODS)},
-                      fix=did_you_mean(method, _METHODS) or "pass one of the methods.", exc=ValueError)
+        check_choice(where, "method", method, _METHODS)
         if weights is None:
             a, = (to_array_like(where, x) for x in promote_inexact(where, a))
         else:

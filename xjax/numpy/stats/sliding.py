@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.calls import name_function
-from xjax.core.errors import bad
+from xjax.core.errors import bad, check_choice
 from xjax.numpy.composed import conjugate
 from xjax.numpy.contract import matmul
 from xjax.numpy.creation import array
@@ -27,8 +27,7 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
     @one_launch(arrays=2)
     def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
                 preferred_element_type: Any = None) -> Any:
-        if mode not in ("full", "same", "valid"):
-            raise bad(where, f"unknown mode {mode!r}", fix="pass 'full', 'same' or 'valid'.", exc=ValueError)
+        check_choice(where, "mode", mode, ("full", "same", "valid"))
         a, v = (to_array_like(where, x) for x in promote_inexact(where, a, v))
         if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
             raise bad(where, "takes two vectors that are not empty", given={"a": a.aval, "v": v.aval},

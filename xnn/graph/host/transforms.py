@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from xjax import tree_util
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import type_text
 from xnn.graph.structure.arrays import edge_order, host, indices_or_mask, library, stable_order, without_padding
 from xnn.graph.structure.graph import Graph
@@ -104,8 +104,7 @@ def degree(graph: Graph, direction: Literal["in", "out"] = "in", *, weighted: bo
     Edges of padding do not count. `Graph.degree` is the same for "in", as part of a program.
     """
     graph = host("degree", graph)
-    if direction not in ("in", "out"):
-        raise bad("degree", "unknown direction", {"direction": repr(direction)}, '"in" or "out".', ValueError)
+    check_choice("degree", "direction", direction, ("in", "out"))
     weight = np.ones(graph.n_edges) if graph.weight is None or not weighted else graph.weight.astype(np.float64)
     weight = weight if graph.mask is None else np.where(graph.mask[graph.edge_graph], weight, 0)
     ends = graph.receivers if direction == "in" else graph.senders
@@ -172,9 +171,7 @@ def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "wea
     Returns: ``(subgraph, ids)``: ids the numbers of its nodes, in ascending order.
     """
     graph = without_padding("largest_component", graph)
-    if connection not in ("weak", "strong"):
-        raise bad("largest_component", "unknown connection", {"connection": repr(connection)}, '"weak" or "strong".',
-                  ValueError)
+    check_choice("largest_component", "connection", connection, ("weak", "strong"))
     _, part = library("scipy.sparse.csgraph").connected_components(
         graph.replace(edges=None).to_scipy(), connection=connection)
     _, first, part, size = np.unique(part, return_index=True, return_inverse=True, return_counts=True)
@@ -206,8 +203,7 @@ def _some_edges(graph: Graph, kept: np.ndarray) -> Graph:
 
 def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any, reduce: str) -> Graph:
     functions = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
-    if reduce not in functions:
-        raise bad(where, "unknown reduction", {"reduce": repr(reduce)}, f"one of {', '.join(functions)}.", ValueError)
+    check_choice(where, "reduction", reduce, functions)
     order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
     starts = np.flatnonzero((np.diff(senders, prepend=-1) != 0) | (np.diff(receivers, prepend=-1) != 0))
@@ -230,8 +226,7 @@ def _loops(where: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any) 
     """The values of new edges from the nodes `ids` to themselves, of the type of the others: x."""
     if not isinstance(fill, str):
         return np.broadcast_to(np.asarray(fill, x.dtype), (len(ids), *x.shape[1:]))
-    if fill != "mean":
-        raise bad(where, "unknown fill", {"fill": repr(fill)}, 'pass a number or "mean".', ValueError)
+    check_choice(where, "fill", fill, ["mean"], 'pass a number or "mean".')
     counts = np.bincount(graph.receivers, minlength=graph.n_nodes)
     total = np.zeros((graph.n_nodes, *x.shape[1:]), np.float64)
     some = np.flatnonzero(counts)

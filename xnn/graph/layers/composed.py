@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xjax.errors import bad, did_you_mean
+from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
 from xnn.graph.structure.edges import Edges
@@ -28,14 +28,6 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
     slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
     return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), sized_by=sized_by,
                    rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by))
-
-
-def check_choice(where: str, argument: str, value: Any, choices: Sequence[Any]) -> None:
-    """Raises: ValueError unless `value` is one of the choices."""
-    if value not in choices:
-        raise bad(where, f"unknown {argument}", {argument: repr(value)},
-                  did_you_mean(str(value), [str(one) for one in choices])
-                  or f"pass one of {', '.join(map(repr, choices))}.", ValueError)
 
 
 def reduced(edges: Edges, messages: Any, how: str) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax, tree_util
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float, check_shape, type_text
-from xnn.graph.layers.composed import REDUCTIONS, check_choice, graph_composite, reduced
+from xnn.graph.layers.composed import REDUCTIONS, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph

@@ -4,9 +4,9 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float, check_shape, type_text
-from xnn.graph.layers.composed import REDUCTIONS, check_choice, features_of, graph_composite, reduced
+from xnn.graph.layers.composed import REDUCTIONS, features_of, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.masked import call_on_rows, node_mask

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import xjax.numpy as jnp
 from xjax import nn, random
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float, check_shape, type_text
 from xnn.combinators import serial
 from xnn.composites import check_kept, combine, dict_of
@@ -29,9 +29,7 @@ def JumpingKnowledge(how: Literal["concat", "max", "lstm"] = "concat", *, hidden
     Params: ``()``; for "lstm" ``{"lstm": those of LSTM(hidden, bidirectional=True), "score": those of Dense(1)}``.
     Raises: ValueError for an unknown `how`; TypeError for an input that is no sequence, or features that differ.
     """
-    if how not in ("concat", "max", "lstm"):
-        raise bad("JumpingKnowledge", "there is no such combination", {"how": repr(how)},
-                  'pass "concat", "max" or "lstm".', ValueError)
+    check_choice("JumpingKnowledge", "how", how, ("concat", "max", "lstm"))
 
     def init(rng, in_shapes):
         shapes = [check_shape("JumpingKnowledge", shape) for shape in _several(in_shapes)]

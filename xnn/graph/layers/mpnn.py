@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import xjax.numpy as jnp
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_entries, check_float, check_shape
 from xnn.combinators import serial
 from xnn.composites import apply_child, init_child
-from xnn.graph.layers.composed import REDUCTIONS, check_choice, features_of, reduced
+from xnn.graph.layers.composed import REDUCTIONS, features_of, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.layer import Layer, recorded
 from xnn.layers import Bias, Dense, GRUCell, Relu

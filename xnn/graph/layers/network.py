@@ -12,9 +12,9 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import type_text
-from xnn.graph.layers.composed import REDUCTIONS, check_choice, graph_composite, reduced
+from xnn.graph.layers.composed import REDUCTIONS, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.batching import at_edges, at_nodes
 from xnn.graph.structure.edges import Edges

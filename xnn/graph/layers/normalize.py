@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import type_text
 from xnn.graph.structure.adjacency import edge_form
 from xnn.graph.structure.graph import Graph
@@ -37,9 +37,7 @@ def normalized_adjacency(
     Raises: ValueError for an unknown norm, a matrix that is not square, a negative row sum.
     """
     where = "normalized_adjacency"
-    if norm not in ("symmetric", "row"):
-        fix = 'norm="symmetric" or norm="row".'
-        raise bad(where, "unknown norm", {"norm": repr(norm)}, fix, ValueError)
+    check_choice(where, "norm", norm, ("symmetric", "row"))
     csr = _as_csr(adj, n_nodes)
     n, n_cols = csr.shape
     if n != n_cols:

@@ -7,10 +7,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import nn, random
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xjax.nn import initializers
 from xnn.checks import check_entries, check_features, check_float, check_shape
-from xnn.graph.layers.composed import check_choice, features_of, reduced
+from xnn.graph.layers.composed import features_of, reduced
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph, host

@@ -7,7 +7,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import nn
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.combinators import only
@@ -41,9 +41,7 @@ def GraphPool(how: Reduction = "mean") -> Layer:
     Array([[3.],
            [7.]], dtype=float32)
     """
-    if how not in _REDUCTIONS:
-        raise bad("GraphPool", "there is no such reduction", {"how": repr(how)},
-                  f"pass one of {', '.join(map(repr, _REDUCTIONS))}.", ValueError)
+    check_choice("GraphPool", "reduction", how, _REDUCTIONS)
 
     def init(rng, in_shape):
         in_shape = check_shape("GraphPool", in_shape, min_rank=2)
@@ -73,9 +71,7 @@ def AttentionPool(gate: Layer | None = None, value: Layer | None = None, *,
     Params: ``{"gate", "value"}``, without "value" if that is None.
     Raises: ValueError for unknown weights; TypeError from `init` if the gate has another number of features.
     """
-    if weights not in ("softmax", "sigmoid"):
-        raise bad("AttentionPool", "there are no such weights", {"weights": repr(weights)},
-                  'pass "softmax" or "sigmoid".', ValueError)
+    check_choice("AttentionPool", "weights", weights, ("softmax", "sigmoid"))
     children = {"gate": as_layer(Dense(1) if gate is None else gate, "AttentionPool['gate']")}
     if value is not None:
         children["value"] = as_layer(value, "AttentionPool['value']")

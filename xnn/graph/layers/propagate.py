@@ -9,7 +9,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.errors import bad
+from xjax.errors import bad, check_choice
 from xnn.checks import check_float, type_text
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.structure.adjacency import as_adjacency, as_edges, is_array
@@ -79,9 +79,7 @@ def degrees(adj: Any, h: Any) -> Any:
 
 def check_norm(caller: str, norm: Any) -> None:
     """Raises: ValueError unless norm is "symmetric", "row" or None."""
-    if norm not in (None, "symmetric", "row"):
-        raise bad(caller, "unknown norm", {"norm": repr(norm)}, 'norm=None, norm="symmetric" or norm="row".',
-                  ValueError)
+    check_choice(caller, "norm", norm, ("symmetric", "row", None))
 
 
 def check_count(caller: str, n: int, least: int, what: str) -> None:

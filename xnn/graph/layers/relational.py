@@ -7,10 +7,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import random
-from xjax.errors import TracerArrayConversionError, bad, did_you_mean
+from xjax.errors import TracerArrayConversionError, bad, check_choice, did_you_mean
 from xjax.nn import initializers
 from xnn.checks import check_float, check_params, check_shape, type_text
-from xnn.graph.layers.composed import check_choice, graph_composite
+from xnn.graph.layers.composed import graph_composite
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph

@@ -7,7 +7,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax, nn, random
-from xjax.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xnn.checks import check_params, check_shape, type_text
 from xnn.graph.layers.params import affine, drawn, plus
 from xnn.graph.layers.propagate import checked_features, is_narrower
@@ -127,9 +127,7 @@ def _without_lstm(params: Any) -> Any:
 
 
 def _check_aggregator(aggregator: str, max_degree: int | None) -> None:
-    if aggregator not in _AGGREGATORS:
-        raise bad("GraphSAGE", "unknown aggregator", {"aggregator": repr(aggregator)},
-                  f"one of {', '.join(map(repr, _AGGREGATORS))}.", ValueError)
+    check_choice("GraphSAGE", "aggregator", aggregator, _AGGREGATORS)
     if (aggregator == "lstm") != (max_degree is not None) or (max_degree is not None and max_degree < 1):
         raise bad("GraphSAGE", "the LSTM, and only that, needs a bound of the number of edges of a node, at least 1",
                   {"aggregator": repr(aggregator), "max_degree": max_degree},

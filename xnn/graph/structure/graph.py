@@ -12,10 +12,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import tree_util
-from xjax.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xnn.graph.structure.arrays import as_arrays, edge_order, host, host_indices, row_count, stable_order, tree_text
 from xnn.graph.structure.convert import Conversions
-from xnn.sparse.product import Form, best_form, checked_form
+from xnn.sparse.product import Form, best_form
 from xnn.sparse.rows import make_rows
 from xnn.sparse.segment import segment_sum
 
@@ -169,7 +169,8 @@ class Graph(Conversions):
 
         Raises: TypeError if the graph is traced; ValueError if `receivers` does not ascend.
         """
-        form = checked_form("Graph.tune", form) or best_form(self.n_edges, columns, steps)
+        check_choice("Graph.tune", "form", form, ("unrolled", "segments", None))
+        form = form or best_form(self.n_edges, columns, steps)
         if form == "segments":
             return self.replace(rows=None)
         graph = host("Graph.tune", self)

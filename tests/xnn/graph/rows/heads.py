@@ -22,7 +22,7 @@ X = np.ones((3, 4), np.float32)
 
 WRONG = {
     "GraphHead, an unknown pool": (
-        lambda: GraphHead(2, pool="median"), ValueError, ["GraphPool", "no such reduction"]),
+        lambda: GraphHead(2, pool="median"), ValueError, ["GraphPool", "unknown reduction"]),
     "GraphHead, a pool that is no layer": (
         lambda: GraphHead(2, pool=AttentionPool), TypeError, ["GraphHead['pool']", "AttentionPool(...)"]),
     "EdgeHead, an unknown score": (lambda: EdgeHead("cosine"), ValueError, ["EdgeHead", "cosine"]),

@@ -96,7 +96,7 @@ ROWS = {
 
 WRONG = {
     "JumpingKnowledge, an unknown combination": (
-        lambda: JumpingKnowledge("sum"), ValueError, ["JumpingKnowledge", "no such combination"]),
+        lambda: JumpingKnowledge("sum"), ValueError, ["JumpingKnowledge", "unknown how"]),
     "JumpingKnowledge, one array": (
         lambda: JumpingKnowledge().apply((), np.ones((2, 3), np.float32)), TypeError,
         ["JumpingKnowledge", "several layers"]),

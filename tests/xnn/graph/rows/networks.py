@@ -73,7 +73,7 @@ CONV = GraphConvolution
 
 WRONG = {
     "graph_stack, an unknown norm": (
-        lambda: graph_stack(CONV, GraphStackConfig(norm="group")), ValueError, ["graph_stack", "no such norm"]),
+        lambda: graph_stack(CONV, GraphStackConfig(norm="group")), ValueError, ["graph_stack", "unknown norm"]),
     "graph_stack, an unknown activation": (
         lambda: graph_stack(CONV, GraphStackConfig(activation="rilu")), ValueError, ["graph_stack", "rilu"]),
     "graph_stack, an unknown pool": (

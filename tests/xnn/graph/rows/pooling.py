@@ -188,14 +188,14 @@ ROWS = {
 
 WRONG = {
     "GraphPool, an unknown reduction": (
-        lambda: GraphPool("median"), ValueError, ["GraphPool", "no such reduction", "median"]),
+        lambda: GraphPool("median"), ValueError, ["GraphPool", "unknown reduction", "median"]),
     "GraphPool, integers": (
         lambda: GraphPool().apply((), np.ones((2, 1), np.int32), np.ones((2, 2))), TypeError, ["floating-point"]),
     "GraphPool, another number of nodes": (
         lambda: GraphPool().apply((), np.ones((3, 1), np.float32), np.ones((2, 2), np.float32)), ValueError,
         ["GraphPool", "2 nodes", "3 rows"]),
     "AttentionPool, unknown weights": (
-        lambda: AttentionPool(weights="relu"), ValueError, ["AttentionPool", "no such weights"]),
+        lambda: AttentionPool(weights="relu"), ValueError, ["AttentionPool", "unknown weights"]),
     "AttentionPool, a gate of another size": (
         lambda: AttentionPool(Dense(2), Dense(3)).init(KEY, (-1, 4)), TypeError, ["AttentionPool", "one score"]),
     "AttentionPool, a gate that is no layer": (
