@@ -57,6 +57,22 @@ def test_old_names_of_modules():
     assert found.__name__ == found.__spec__.name == new
 
 
+@pytest.mark.parametrize("old", ["Rows", "Block"])
+def test_old_names_in_pickles(old):
+    new = {"Rows": "SlicedEll", "Block": "EllBlock"}[old]
+    with pytest.warns(DeprecationWarning, match=f"xnn.sparse.rows.{old} is {new} now"):
+        assert pickle.loads(f"cxnn.sparse.rows\n{old}\n.".encode()) is getattr(xnn.sparse.rows, new)
+    with pytest.raises(AttributeError, match="xnn.sparse.rows.*Unknown"):
+        xnn.sparse.rows.Unknown
+
+
+@pytest.mark.parametrize("old, new", [("near", "by_row"), ("far", "by_col")])
+def test_old_names_of_sides(old, new):
+    csr = WANTED["csr"]
+    with pytest.warns(DeprecationWarning, match=f"CSR.{old} is {new} now"):
+        assert getattr(csr, old) is getattr(csr, new)
+
+
 def test_modules_that_never_were():
     with pytest.raises(ModuleNotFoundError, match="xnn.graph.unknown"):
         importlib.import_module("xnn.graph.unknown")

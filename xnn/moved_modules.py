@@ -1,4 +1,4 @@
-"""Modules that have moved to another package: their old names still import.
+"""Modules that have moved to another package, and names that have changed: the old names are still accepted.
 
 Pickles hold the names of modules, and so do programs of users.
 """
@@ -6,7 +6,7 @@ Pickles hold the names of modules, and so do programs of users.
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -27,6 +27,26 @@ def accept_old_names(package: str, rooms: Mapping[str, str]) -> None:
             old, _, new = name.partition("=")
             moved[f"{package}.{old}"] = f"{package}.{room}.{new or old}"
     sys.meta_path.append(_OldNames(moved))      # behind the others: asked only if there is no such module
+
+
+def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module of which names have changed: old="new". A DeprecationWarning says the new."""
+    def get(name: str) -> Any:
+        if name not in renamed:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(f"{module}.{name} is {renamed[name]} now", DeprecationWarning, stacklevel=2)
+        return getattr(sys.modules[module], renamed[name])
+
+    return get
+
+
+def old_attribute(name: str, new: str) -> property:
+    """An attribute of a class by its old name, such as "CSR.near", with the same warning."""
+    def get(self: Any) -> Any:
+        warnings.warn(f"{name} is {new} now", DeprecationWarning, stacklevel=2)
+        return getattr(self, new)
+
+    return property(get)
 
 
 class _OldNames(MetaPathFinder, Loader):

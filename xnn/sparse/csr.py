@@ -14,6 +14,7 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xnn.checks import type_text
+from xnn.moved_modules import old_attribute
 from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted, spread
 from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
@@ -37,16 +38,17 @@ class CSR:
 
     Attributes:
       data: [nnz] stored values, row after row. Repeated places count as their sum.
-      near, far: tables of the matrix and of its transpose.
+      by_row, by_col: tables of the matrix, and of its transpose: where the values are in the order of rows, of columns.
       shape: (n_rows, n_cols).
     """
 
     data: Any
-    near: Side
-    far: Side
+    by_row: Side
+    by_col: Side
     shape: tuple[int, int]
 
     __array_ufunc__ = None  # `ndarray @ csr` comes to __rmatmul__
+    near, far = old_attribute("CSR.near", "by_row"), old_attribute("CSR.far", "by_col")
 
     @classmethod
     def from_edges(cls, rows: Any, cols: Any, values: Any = None, *, shape: Any) -> "CSR":
@@ -135,17 +137,17 @@ class CSR:
     @property
     def rows(self) -> Any:
         """int32[nnz]: the row of each stored value."""
-        return self.near.rows
+        return self.by_row.rows
 
     @property
     def indices(self) -> Any:
         """int32[nnz]: the column of each stored value."""
-        return self.near.cols
+        return self.by_row.cols
 
     @property
     def indptr(self) -> Any:
         """int32[n_rows + 1]: where each row starts in `data`."""
-        return self.near.indptr
+        return self.by_row.indptr
 
     @property
     def nnz(self) -> int:
@@ -165,12 +167,12 @@ class CSR:
     @property
     def T(self) -> "CSR":
         """The transpose: its tables are at hand, only the values are put in their order."""
-        return CSR(self.data[self.far.order], self.far, self.near, self.shape[::-1])
+        return CSR(self.data[self.by_col.order], self.by_col, self.by_row, self.shape[::-1])
 
     @property
     def form(self) -> Form:
         """How products are computed: "unrolled" or "segments"."""
-        return "segments" if self.near.blocks is None else "unrolled"
+        return "segments" if self.by_row.blocks is None else "unrolled"
 
     def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "CSR":
         """The same matrix, with the form of products that takes less time in all, compiling included.
@@ -190,14 +192,16 @@ class CSR:
         check_choice("CSR.tune", "form", form, ("unrolled", "segments", None))
         form = form or best_form(self.nnz, columns, steps)
         if form == "segments":
-            return replace(self, near=self.near._replace(blocks=None), far=self.far._replace(blocks=None))
-        near, far = (tree_util.tree_map(lambda x: _host_array("CSR.tune", "csr", x), side._replace(blocks=None))
-                     for side in (self.near, self.far))
+            return replace(self, by_row=self.by_row._replace(blocks=None), by_col=self.by_col._replace(blocks=None))
+        by_row, by_col = (tree_util.tree_map(lambda x: _host_array("CSR.tune", "csr", x), side._replace(blocks=None))
+                          for side in (self.by_row, self.by_col))
         try:
-            values, far_values = np.asarray(self.data), np.asarray(self.data)[far.order]
+            values = np.asarray(self.data)
+            by_col_values = values[by_col.order]
         except TracerArrayConversionError:
-            values = far_values = None                                  # traced: each product puts them in place
-        return replace(self, near=_on_device(with_blocks(near, values)), far=_on_device(with_blocks(far, far_values)))
+            values = by_col_values = None                               # traced: each product puts them in place
+        return replace(self, by_row=_on_device(with_blocks(by_row, values)),
+                       by_col=_on_device(with_blocks(by_col, by_col_values)))
 
     def with_data(self, data: Any) -> "CSR":
         """The same places with other values.  Raises: ValueError if their number differs."""
@@ -209,15 +213,14 @@ class CSR:
                 fix="pass one value for each stored one, in the order of csr.rows, csr.indices.",
                 exc=ValueError,
             )
-        return replace(self, data=data, near=other_values(self.near), far=other_values(self.far))
+        return replace(self, data=data, by_row=other_values(self.by_row), by_col=other_values(self.by_col))
 
     def astype(self, dtype: Any) -> "CSR":
         """The same matrix with values of another type."""
         data = self.data.astype(dtype)
-        near, far = (side if side.blocks is None else
-                     side._replace(blocks=converted(side.blocks, data.dtype))
-                     for side in (self.near, self.far))
-        return replace(self, data=data, near=near, far=far)
+        by_row, by_col = (side if side.blocks is None else side._replace(blocks=converted(side.blocks, data.dtype))
+                          for side in (self.by_row, self.by_col))
+        return replace(self, data=data, by_row=by_row, by_col=by_col)
 
     def todense(self) -> Any:
         """[n_rows, n_cols]: the dense array. For looking at and for tests: it is full size."""
@@ -244,7 +247,7 @@ class CSR:
             out = jnp.zeros((self.shape[0], columns.shape[1]), dtype)
         else:
             csr = self if self.dtype == dtype else self.astype(dtype)
-            out = product(csr.data, columns, csr.near, csr.far)
+            out = product(csr.data, columns, csr.by_row, csr.by_col)
         return out if dense.ndim == 2 else out[:, 0]
 
     def __rmatmul__(self, dense: Any) -> Any:
@@ -265,13 +268,13 @@ class CSR:
         dense = _dense_operand(dense, self)
         columns = dense if dense.ndim == 2 else dense[:, None]
         terms = spread(columns, self.indices) * self.data[:, None]
-        y = _REDUCTIONS[reduce](terms, self.rows, self.shape[0], is_sorted=True, rows=self.near.blocks)
+        y = _REDUCTIONS[reduce](terms, self.rows, self.shape[0], is_sorted=True, rows=self.by_row.blocks)
         return y if dense.ndim == 2 else y[:, 0]
 
     def softmax(self) -> "CSR":
         """The softmax of the stored values of each row, at the same places."""
         return self.with_data(segment_softmax(self.data, self.rows, self.shape[0], is_sorted=True,
-                                              rows=self.near.blocks))
+                                              rows=self.by_row.blocks))
 
     def sampled(self, left: Any, right: Any) -> "CSR":
         """``left @ right.T`` at the places of this matrix only, such as scores of edges; its values play no part.
@@ -297,7 +300,7 @@ class CSR:
 
 tree_util.register_pytree_node(
     CSR,
-    lambda csr: ((csr.data, csr.near, csr.far), csr.shape),
+    lambda csr: ((csr.data, csr.by_row, csr.by_col), csr.shape),
     lambda shape, children: CSR(*children, shape),
 )
 
@@ -318,12 +321,12 @@ def _on_device(side: Side) -> Side:
 
 def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:
     """Tables of a matrix and of its transpose from places sorted by row."""
-    to_far = np.argsort(cols, kind="stable")
-    to_near = np.empty_like(to_far)
-    to_near[to_far] = np.arange(len(to_far))
-    near = _side(rows, cols, n_rows, to_near)
-    far = _side(cols[to_far], rows[to_far], n_cols, to_far)
-    return near, far
+    to_cols = np.argsort(cols, kind="stable")
+    to_rows = np.empty_like(to_cols)
+    to_rows[to_cols] = np.arange(len(to_cols))
+    by_row = _side(rows, cols, n_rows, to_rows)
+    by_col = _side(cols[to_cols], rows[to_cols], n_cols, to_cols)
+    return by_row, by_col
 
 
 def _side(rows, cols, n_rows, order) -> Side:

@@ -13,29 +13,29 @@ from xnn.sparse.rows import matching_sum, row_max
 
 
 @xjax.custom_jvp
-def neighbour_max(x: Any, near: Side, far: Side) -> Any:
+def neighbour_max(x: Any, by_row: Side, by_col: Side) -> Any:
     """Largest row of x among those that each row of a matrix names, column by column: [m, f] -> [n_rows, f].
 
     Rows that are equally large share the gradient, as in `segment_max`. No array of size [nnz, f] is made.
 
-    Args: near, far: sides of the matrix, whose rows are written out. Of them `rows` and `blocks` are read.
+    Args: by_row, by_col: sides of the matrix, whose rows are written out. Of them `rows` and `blocks` are read.
     """
-    return row_max(near.blocks, x)
+    return row_max(by_row.blocks, x)
 
 
 @neighbour_max.defjvp
 def _rule(primals, tangents):
-    (x, near, far), (dx, *_) = primals, tangents
-    largest = neighbour_max(x, near, far)
+    (x, by_row, by_col), (dx, *_) = primals, tangents
+    largest = neighbour_max(x, by_row, by_col)
     # NaN equals nothing: infinite numbers have no gradient.
-    tables = near, far, *map(lax.stop_gradient, (jnp.where(jnp.isfinite(largest), largest, np.nan), x))
+    tables = by_row, by_col, *map(lax.stop_gradient, (jnp.where(jnp.isfinite(largest), largest, np.nan), x))
 
     def moved(tables, dx):
-        near, _, largest, x = tables
-        return matching_sum(near.blocks, near.rows, largest, x, dx)
+        by_row, _, largest, x = tables
+        return matching_sum(by_row.blocks, by_row.rows, largest, x, dx)
 
     def transposed(tables, ct):
-        _, far, largest, x = tables
-        return matching_sum(far.blocks, far.rows, x, largest, ct)
+        _, by_col, largest, x = tables
+        return matching_sum(by_col.blocks, by_col.rows, x, largest, ct)
 
     return largest, linear_call(moved, transposed, tables, dx) / jnp.maximum(moved(tables, None), 1)

@@ -15,7 +15,7 @@ import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
 from xjax.forms import limits
-from xnn.sparse.rows import Rows, at, make_rows, spread, weighted_sum, widened, without_weights
+from xnn.sparse.rows import SlicedEll, at, make_rows, spread, weighted_sum, widened, without_weights
 
 Form = Literal["unrolled", "segments"]
 
@@ -35,7 +35,7 @@ class Side(NamedTuple):
     cols: Any
     indptr: Any
     order: Any
-    blocks: Rows | None = None
+    blocks: SlicedEll | None = None
 
 
 def best_form(nnz: int, columns: int, steps: int) -> Form:
@@ -56,52 +56,52 @@ def other_values(side: Side) -> Side:
 
 
 @xjax.custom_jvp
-def product(values: Any, x: Any, near: Side, far: Side) -> Any:
-    """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `near` and `far` are the sides of A.
+def product(values: Any, x: Any, by_row: Side, by_col: Side) -> Any:
+    """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `by_row` and `by_col` are the sides of A.
 
     With values [nnz, heads] and x [n_cols, heads, f] these are several products, of matrices with the same places.
     Values of None are ones.
     """
     def transposed(tables, ct):
-        values, near, far = tables
-        return product(None if values is None else at(values, far.order), ct, far, near)
+        values, by_row, by_col = tables
+        return product(None if values is None else at(values, by_col.order), ct, by_col, by_row)
 
-    return linear_call(lambda tables, x: _row_sums(tables[0], x, tables[1]), transposed, (values, near, far), x)
+    return linear_call(lambda tables, x: _row_sums(tables[0], x, tables[1]), transposed, (values, by_row, by_col), x)
 
 
 def _product_rule(primals, tangents):
-    (values, x, near, far), (d_values, dx, *_) = primals, tangents
-    return product(values, x, near, far), _sum_of([
-        None if isinstance(dx, SymbolicZero) else product(values, dx, near, far),
-        None if isinstance(d_values, SymbolicZero | None) else _by_values(d_values, x, near, far)], x, near)
+    (values, x, by_row, by_col), (d_values, dx, *_) = primals, tangents
+    return product(values, x, by_row, by_col), _sum_of([
+        None if isinstance(dx, SymbolicZero) else product(values, dx, by_row, by_col),
+        None if isinstance(d_values, SymbolicZero | None) else _by_values(d_values, x, by_row, by_col)], x, by_row)
 
 
 @xjax.custom_jvp
-def _by_values(values: Any, x: Any, near: Side, far: Side) -> Any:
+def _by_values(values: Any, x: Any, by_row: Side, by_col: Side) -> Any:
     """`product` as a linear function of the values."""
     def transposed(tables, ct):
         return sampled(ct, tables[0], tables[1].rows, tables[1].cols)
 
     return linear_call(lambda tables, values: _row_sums(values, tables[0], other_values(tables[1])), transposed,
-                       (x, near), values)
+                       (x, by_row), values)
 
 
 def _by_values_rule(primals, tangents):
-    (values, x, near, far), (d_values, dx, *_) = primals, tangents
-    return _by_values(values, x, near, far), _sum_of([
-        None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, near, far),
-        None if isinstance(dx, SymbolicZero) else product(values, dx, other_values(near), other_values(far))],
-        x, near)
+    (values, x, by_row, by_col), (d_values, dx, *_) = primals, tangents
+    return _by_values(values, x, by_row, by_col), _sum_of([
+        None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, by_row, by_col),
+        None if isinstance(dx, SymbolicZero) else product(values, dx, other_values(by_row), other_values(by_col))],
+        x, by_row)
 
 
 product.defjvp(_product_rule, symbolic_zeros=True)
 _by_values.defjvp(_by_values_rule, symbolic_zeros=True)
 
 
-def _sum_of(tangents: list[Any], x: Any, near: Side) -> Any:
+def _sum_of(tangents: list[Any], x: Any, by_row: Side) -> Any:
     there = [tangent for tangent in tangents if tangent is not None]
     if not there:
-        return jnp.zeros((near.indptr.shape[0] - 1, *x.shape[1:]), x.dtype)
+        return jnp.zeros((by_row.indptr.shape[0] - 1, *x.shape[1:]), x.dtype)
     return there[0] if len(there) == 1 else there[0] + there[1]
 
 

@@ -1,10 +1,10 @@
 """Sums over the rows of a sparse matrix, written out term by term.
 
-Rows of similar length lie together in a block: the block of width 4 has the rows with 3 or 4 stored values, and its sum
-is four terms ``weight[:, k] * x[columns[:, k]]`` that XLA fuses into one loop over rows, with the features innermost.
-A row longer than the widest block is cut into chunks of that width; the sums of its chunks are summed again, by blocks
-of their own. On a CPU that takes a third to a tenth of the time of a sorted segment sum, and 0.2 to 0.5 s longer to
-compile (benchmarks/graph.py).
+The form is sliced ELLPACK: rows of similar length form a block. The block of width 4 has the rows with 3 or 4 stored
+values, and its sum is four terms ``weight[:, k] * x[columns[:, k]]`` that XLA fuses into one loop over rows, with the
+features innermost. A row longer than the widest block is cut into chunks of that width; the sums of its chunks are
+summed again, by blocks of their own. On a CPU that takes a third to a tenth of the time of a sorted segment sum, and
+0.2 to 0.5 s longer to compile (benchmarks/graph.py).
 
 A row with fewer values than its block is wide repeats its last column with weight 0: what it reads is at hand already.
 So an infinite number in that column makes the row NaN.
@@ -18,14 +18,15 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import lax
+from xnn.moved_modules import old_names
 
 WIDTHS = (1, 2, 4, 8, 16)
 # A block of fewer rows than this share of all is not worth a loop of its own: its rows join the next wider block.
 _FEW = 0.02
 
 
-class Block(NamedTuple):
-    """Rows of similar length.
+class EllBlock(NamedTuple):
+    """Rows of similar length, padded to one width.
 
     Attributes:
       starts, counts: int32[r]: where a row starts among the stored values, and how many it has.
@@ -40,23 +41,23 @@ class Block(NamedTuple):
     weights: Any = None
 
 
-class Rows(NamedTuple):
+class SlicedEll(NamedTuple):
     """A matrix as blocks of rows.
 
     Attributes:
       blocks: narrow to wide.
       chunks: block of the chunks of long rows; None without.
-      above: `Rows` whose columns are the chunks: the long rows. None without.
+      above: `SlicedEll` whose columns are the chunks: the long rows. None without.
       place: int32[n_rows]: where a row is in the sums of blocks and long rows, after one row of zeros for empty ones.
     """
 
-    blocks: tuple[Block, ...]
-    chunks: Block | None
-    above: "Rows | None"
+    blocks: tuple[EllBlock, ...]
+    chunks: EllBlock | None
+    above: "SlicedEll | None"
     place: Any
 
 
-def make_rows(indptr: np.ndarray, columns: np.ndarray, values: np.ndarray | None = None) -> Rows:
+def make_rows(indptr: np.ndarray, columns: np.ndarray, values: np.ndarray | None = None) -> SlicedEll:
     """Blocks of a matrix from the arrays of its compressed row form.
 
     Args: values: [nnz], where they are known and stay the same.
@@ -77,7 +78,7 @@ def make_rows(indptr: np.ndarray, columns: np.ndarray, values: np.ndarray | None
         order.append(long)
     place = np.zeros(len(counts), np.int32)
     place[np.concatenate(order)] = 1 + np.arange(np.count_nonzero(counts))
-    return Rows(tuple(blocks), chunks, above, jnp.asarray(place))
+    return SlicedEll(tuple(blocks), chunks, above, jnp.asarray(place))
 
 
 def _edges(counts: np.ndarray) -> list[int]:
@@ -90,16 +91,16 @@ def _edges(counts: np.ndarray) -> list[int]:
 
 
 def _block(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarray,
-           values: np.ndarray | None) -> Block:
+           values: np.ndarray | None) -> EllBlock:
     k = np.arange(width)
     places = starts[:, None] + np.minimum(k, counts[:, None] - 1)
     weights = None if values is None else jnp.asarray(np.where(k < counts[:, None], values[places], 0), values.dtype)
     tables = (table.astype(np.int32) for table in (starts, counts, columns[places]))
-    return Block(*map(jnp.asarray, tables), weights)
+    return EllBlock(*map(jnp.asarray, tables), weights)
 
 
 def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarray,
-          values: np.ndarray | None) -> tuple[Block, Rows]:
+          values: np.ndarray | None) -> tuple[EllBlock, SlicedEll]:
     """(Chunks of rows, the sums of chunks)."""
     n_chunks = -(-counts // width)
     first = np.concatenate([[0], np.cumsum(n_chunks)])
@@ -113,7 +114,7 @@ def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarra
 # -- sums ------------------------------------------------------------------------------------------------------------
 
 
-def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
+def _weighted_sum(rows: SlicedEll, x: Any, values: Any) -> Any:
     """``sum_j A[i, j] x[j]`` for each row i: x [m, ..., f] -> [n_rows, ..., f].
 
     Args: values: [nnz, ...], the stored values in row order, whose further axes are those of x but the last; None: all
@@ -123,7 +124,7 @@ def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
     read = _as_pairs(x) if in_pairs else x
     read = lax.optimization_barrier(read)                         # its rows are read many times, and computed once
 
-    def terms(block: Block) -> Any:
+    def terms(block: EllBlock) -> Any:
         neighbours = [at(read, block.columns[:, k]) for k in range(block.columns.shape[1])]
         weights = None if values is None else widened(_packed(block, values))
         if in_pairs:
@@ -137,41 +138,41 @@ def _weighted_sum(rows: Rows, x: Any, values: Any) -> Any:
     return lax.bitcast_convert_type(sums, x.dtype).reshape(sums.shape[0], *x.shape[1:])
 
 
-def _block_sum(block: Block, neighbours: list[Any], weights: Any) -> Any:
+def _block_sum(block: EllBlock, neighbours: list[Any], weights: Any) -> Any:
     """Sums of the rows of a block. Args: neighbours: for each k [r, ..., f]; weights: [r, width, ...], None for 1."""
     if weights is None:
         return _sum_of_there(block, neighbours)
     return functools.reduce(jnp.add, [y * weights[:, k][..., None] for k, y in enumerate(neighbours)])
 
 
-def _message_sum(rows: Rows, messages: Any) -> Any:
+def _message_sum(rows: SlicedEll, messages: Any) -> Any:
     """Sum of the stored values of each row, which are rows themselves: [nnz, f] -> [n_rows, f]; 0 of none."""
-    def terms(block: Block) -> Any:
+    def terms(block: EllBlock) -> Any:
         each = [widened(_message(block, messages, k)) for k in range(block.columns.shape[1])]
         return _sum_of_there(block, each).astype(messages.dtype)
 
     return _placed(rows, messages, terms, _message_sum)
 
 
-def _message_max(rows: Rows, messages: Any) -> Any:
+def _message_max(rows: SlicedEll, messages: Any) -> Any:
     """Largest of the stored values of each row, column by column: [nnz, f] -> [n_rows, f]; 0 of none."""
-    def terms(block: Block) -> Any:                               # the last message of a short row is read repeatedly
+    def terms(block: EllBlock) -> Any:                            # the last message of a short row is read repeatedly
         return functools.reduce(jnp.maximum, [_message(block, messages, k) for k in range(block.columns.shape[1])])
 
     return _placed(rows, messages, terms, _message_max)
 
 
-def _row_max(rows: Rows, x: Any) -> Any:
+def _row_max(rows: SlicedEll, x: Any) -> Any:
     """Largest of the rows of x that each row names, column by column: x [m, f] -> [n_rows, f]; 0 of none."""
     x = lax.optimization_barrier(x)
 
-    def terms(block: Block) -> Any:
+    def terms(block: EllBlock) -> Any:
         return functools.reduce(jnp.maximum, [at(x, block.columns[:, k]) for k in range(block.columns.shape[1])])
 
     return _placed(rows, x, terms, _message_max)
 
 
-def _matching_sum(rows: Rows, row_of: Any, own: Any, others: Any, x: Any) -> Any:
+def _matching_sum(rows: SlicedEll, row_of: Any, own: Any, others: Any, x: Any) -> Any:
     """Sum of x[j] over the j named by row i where ``others[j] == own[i]``, column by column: -> [n_rows, f].
 
     Args:
@@ -181,7 +182,7 @@ def _matching_sum(rows: Rows, row_of: Any, own: Any, others: Any, x: Any) -> Any
     """
     own, others, x = lax.optimization_barrier((own, others, x))
 
-    def terms(block: Block) -> Any:
+    def terms(block: EllBlock) -> Any:
         mine = at(own, lax.optimization_barrier(at(row_of, block.starts)))
         columns = [block.columns[:, k] for k in range(block.columns.shape[1])]
         equal = [mine == at(others, column) for column in columns]
@@ -196,13 +197,13 @@ def _matching_sum(rows: Rows, row_of: Any, own: Any, others: Any, x: Any) -> Any
     return _placed(rows, own, terms, _message_sum)
 
 
-def _sum_of_there(block: Block, each: list[Any]) -> Any:
+def _sum_of_there(block: EllBlock, each: list[Any]) -> Any:
     """The sum of the terms of each row, without those beyond its end."""
     kept = [jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each)]
     return functools.reduce(jnp.add, [each[0], *kept[1:]])
 
 
-def _message(block: Block, messages: Any, k: int) -> Any:
+def _message(block: EllBlock, messages: Any, k: int) -> Any:
     """[r, f]: message k of each row, or its last one."""
     return at(messages, block.starts + jnp.minimum(k, block.counts - 1))
 
@@ -227,11 +228,11 @@ _HALVES = (lambda pair: lax.bitcast_convert_type(pair << np.uint32(16), np.float
            lambda pair: lax.bitcast_convert_type(pair & np.uint32(0xffff0000), np.float32))
 
 
-def _paired_message_sum(rows: Rows, messages: Any) -> Any:
+def _paired_message_sum(rows: SlicedEll, messages: Any) -> Any:
     return _paired(*(_message_sum(rows, half(messages)) for half in _HALVES))
 
 
-def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
+def _placed(rows: SlicedEll, like: Any, terms: Any, reduce: Any) -> Any:
     """The results of all blocks, in the order of the rows.
 
     Args:
@@ -246,7 +247,7 @@ def _placed(rows: Rows, like: Any, terms: Any, reduce: Any) -> Any:
     return at(jnp.concatenate(found), rows.place)
 
 
-def _packed(block: Block, values: Any) -> Any:
+def _packed(block: EllBlock, values: Any) -> Any:
     """[r, width, ...]: the stored values of the rows of a block, 0 beyond their ends."""
     if block.weights is not None:
         return block.weights
@@ -280,18 +281,18 @@ def at(x: Any, index: Any) -> Any:
 # -- the copies of the values ---------------------------------------------------------------------------------------
 
 
-def without_weights(rows: Rows) -> Rows:
+def without_weights(rows: SlicedEll) -> SlicedEll:
     """The same blocks for other values."""
     return _map_blocks(rows, lambda block: block._replace(weights=None))
 
 
-def converted(rows: Rows, dtype: Any) -> Rows:
+def converted(rows: SlicedEll, dtype: Any) -> SlicedEll:
     """The same blocks with their weights in another dtype."""
     return _map_blocks(rows, lambda block: block if block.weights is None else
                        block._replace(weights=block.weights.astype(dtype)))
 
 
-def _map_blocks(rows: Rows, f: Any) -> Rows:
+def _map_blocks(rows: SlicedEll, f: Any) -> SlicedEll:
     return rows._replace(blocks=tuple(map(f, rows.blocks)), chunks=None if rows.chunks is None else f(rows.chunks))
 
 
@@ -300,3 +301,4 @@ message_sum = xjax.jit(_message_sum)
 message_max = xjax.jit(_message_max)
 row_max = xjax.jit(_row_max)
 matching_sum = xjax.jit(_matching_sum)
+__getattr__ = old_names(__name__, Rows="SlicedEll", Block="EllBlock")

@@ -9,7 +9,7 @@ Args that all of them share:
   n_segments: number of segments, known while tracing.
   mask: bool[n], False for rows that do not count; None if all do.
   is_sorted: promise that ids ascend, which is faster.
-  rows: `xnn.sparse.rows.Rows` of the segments, where ids are known, valid and ascend: faster still, see `CSR.tune`.
+  rows: `xnn.sparse.rows.SlicedEll` of the segments, where ids are known, valid and ascend: still faster (`CSR.tune`).
 """
 
 import functools

@@ -133,8 +133,8 @@ def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
 
 
 def _of_csr(adj: CSR) -> Edges:
-    return Edges(adj.indices, adj.rows, adj.data, None, None, adj.far.order, adj.shape[0], adj.near.blocks,
-                 adj.far.blocks)
+    return Edges(adj.indices, adj.rows, adj.data, None, None, adj.by_col.order, adj.shape[0], adj.by_row.blocks,
+                 adj.by_col.blocks)
 
 
 def _of_dense(adj: Any) -> Edges:

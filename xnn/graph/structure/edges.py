@@ -35,8 +35,8 @@ class Edges:
       mask: bool[e], False for edges of padding; None without padding.
       by_sender: int32[e], as of `Graph`.
       n_nodes: number of nodes that receive.
-      received, sent: `Rows` of the edges in their order, and in that of `by_sender`, of a graph that is tuned for speed
-        (`CSR.tune`); None of others.
+      received, sent: `SlicedEll` of the edges in their order, and in that of `by_sender`, of a graph that is tuned for
+        speed (`CSR.tune`); None of others.
       exchange: where rows of other devices are read, the `RowBlock` that brings them: `senders` name rows of
         ``exchange.seen(x)``; None: rows of x.
     """
@@ -162,9 +162,10 @@ class Edges:
         """The edges as places of a matrix. Of `indptr` only the length is used."""
         by_sender = jnp.asarray(self.by_sender)
         senders, receivers = (jnp.asarray(ends) for ends in (self.senders, self.receivers))
-        near = Side(receivers, senders, jnp.zeros(self.n_nodes + 1, np.int32), jnp.argsort(by_sender), self.received)
-        far = Side(senders[by_sender], receivers[by_sender], jnp.zeros(n_senders + 1, np.int32), by_sender, self.sent)
-        return other_values(near), other_values(far)
+        row_starts, col_starts = (jnp.zeros(n + 1, np.int32) for n in (self.n_nodes, n_senders))
+        by_row = Side(receivers, senders, row_starts, jnp.argsort(by_sender), self.received)
+        by_col = Side(senders[by_sender], receivers[by_sender], col_starts, by_sender, self.sent)
+        return other_values(by_row), other_values(by_col)
 
     def __matmul__(self, x: Any) -> Any:
         """`product` with the graph's own weights: the edges as a sparse matrix."""
@@ -190,7 +191,7 @@ def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
 
     Args:
       order: such that ``index[order]`` ascends; None: not known.
-      rows: `Rows` of the edges in that order; None: not known.
+      rows: `SlicedEll` of the edges in that order; None: not known.
     """
     n = x.shape[0]
 

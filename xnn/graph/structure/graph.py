@@ -42,7 +42,7 @@ class Graph(Conversions):
       mask: bool[g], False for graphs of padding; None without padding.
       by_sender: int32[e]: the edges in ascending order of senders. Where it is given, `receivers` ascends, and sums
         over edges are faster in both directions. None: the edges may be unsorted.
-      rows: what `tune` made: `xnn.sparse.rows.Rows` of the edges by receivers and by senders. None without.
+      rows: what `tune` made: `xnn.sparse.rows.SlicedEll` of the edges by receivers and by senders. None without.
     """
 
     nodes: Any
