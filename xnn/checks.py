@@ -19,12 +19,9 @@ def check_entries(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> Non
         entries, text = None, type_text(tree)
     if entries != set(keys):
         maker = {"params": "init", "state": "init_state", "cache": "init_cache"}[what]
-        raise bad(
-            caller,
-            f"needs {what} for {counted(len(keys), 'layer')}",
-            {what: text, "keys": ", ".join(map(repr, keys))},
-            fix=f"pass the {what} that this layer's own {maker} returned.",
-        )
+        raise bad(caller, f"needs {what} for {counted(len(keys), 'layer')}",
+                  {what: text, "keys": ", ".join(map(repr, keys))},
+                  fix=f"pass the {what} that this layer's own {maker} returned.")
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
@@ -36,12 +33,9 @@ def check_features(caller: str, x: Any, n_in: int) -> None:
     """Raises: TypeError if the last axis of x does not have n_in features."""
     shape = np.shape(x) if not hasattr(x, "shape") else x.shape
     if not shape or shape[-1] != n_in:
-        raise bad(
-            caller,
-            f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axis'}",
-            {"x": type_text(x), "w": f"for {n_in} features"},
-            fix="pass params made by init for this input shape, or an input of that many features.",
-        )
+        raise bad(caller, f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axis'}",
+                  {"x": type_text(x), "w": f"for {n_in} features"},
+                  fix="pass params made by init for this input shape, or an input of that many features.")
 
 
 def check_float(caller: str, x: Any, min_rank: int = 1) -> Any:
@@ -100,12 +94,8 @@ def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
     """
     ints = isinstance(shape, tuple | list) and all(isinstance(n, int | np.integer) for n in shape)
     if not ints or len(shape) < min_rank or shape[-1] < 0:
-        raise bad(
-            caller,
-            "init needs the shape of the input, with the number of features last",
-            {"in_shape": repr(shape)},
-            fix="pass a tuple such as (-1, 1433); only the leading sizes may be -1.",
-        )
+        raise bad(caller, "init needs the shape of the input, with the number of features last",
+                  {"in_shape": repr(shape)}, fix="pass a tuple such as (-1, 1433); only the leading sizes may be -1.")
     return tuple(int(n) for n in shape)
 
 

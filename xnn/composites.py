@@ -18,18 +18,9 @@ from xnn.rng import fold_in
 Pack = Callable[[list], Any]
 
 
-def combine(
-    name: str,
-    children: Mapping[Any, Layer],
-    walk: Callable,
-    forward: Callable,
-    pack: Pack,
-    *,
-    rebuild: Callable,
-    inputs: Sequence[Input] | None = None,
-    settings: Mapping[str, Any] | None = None,
-    sized_by: Sequence[str] = (),
-) -> Layer:
+def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: Callable, pack: Pack, *,
+            rebuild: Callable, inputs: Sequence[Input] | None = None, settings: Mapping[str, Any] | None = None,
+            sized_by: Sequence[str] = ()) -> Layer:
     """The Layer of a composite.
 
     Args:
@@ -222,9 +213,6 @@ def apply_child(path: str, child: Layer, params: Any, x: Any, values: Mapping[st
 def check_kept(caller: str, body: Layer, in_shape: Any, shape: Any) -> None:
     """Raises: TypeError if a layer changes the shape."""
     if in_shape != shape:
-        raise bad(
-            caller,
-            f"{body.name} changes the shape",
-            {"layer": call_text(body), "in_shape": repr(in_shape), "out_shape": repr(shape)},
-            fix="choose layers whose output has the shape of their input.",
-        )
+        raise bad(caller, f"{body.name} changes the shape",
+                  {"layer": call_text(body), "in_shape": repr(in_shape), "out_shape": repr(shape)},
+                  fix="choose layers whose output has the shape of their input.")

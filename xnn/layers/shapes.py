@@ -24,12 +24,9 @@ def Reshape(*sizes: int) -> Layer:
         left = total // known if known else 0
         out = tuple(left if size < 0 else size for size in sizes)
         if math.prod(out) != total:
-            raise bad(
-                "Reshape",
-                "the number of elements differs",
-                {"in_shape": f"{in_shape}, {total} per row", "sizes": f"{sizes}"},
-                fix="choose sizes with that product; -1 stands for what is left.",
-            )
+            raise bad("Reshape", "the number of elements differs",
+                      {"in_shape": f"{in_shape}, {total} per row", "sizes": f"{sizes}"},
+                      fix="choose sizes with that product; -1 stands for what is left.")
         return (in_shape[0], *out)
 
     return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes}, False)

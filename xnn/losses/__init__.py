@@ -11,20 +11,5 @@ from xnn.losses.regression import huber, log_cosh, mae, mse
 from xnn.losses.variational import gaussian_kl, negative_elbo
 
 __all__ = [
-    "binary_cross_entropy",
-    "cosine_distance",
-    "cross_entropy",
-    "ctc",
-    "focal",
-    "gaussian_kl",
-    "hinge",
-    "huber",
-    "info_nce",
-    "kl_divergence",
-    "log_cosh",
-    "mae",
-    "mse",
-    "negative_elbo",
-    "nt_xent",
-    "triplet",
-]
+    "binary_cross_entropy", "cosine_distance", "cross_entropy", "ctc", "focal", "gaussian_kl", "hinge", "huber",
+    "info_nce", "kl_divergence", "log_cosh", "mae", "mse", "negative_elbo", "nt_xent", "triplet"]

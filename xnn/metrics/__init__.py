@@ -17,17 +17,5 @@ from xnn.metrics.classification import (
 from xnn.metrics.probabilities import average_precision, calibration_error, r2, roc_auc
 
 __all__ = [
-    "Average",
-    "accuracy",
-    "average_precision",
-    "bits_per_token",
-    "calibration_error",
-    "confusion_matrix",
-    "f1",
-    "perplexity",
-    "precision",
-    "r2",
-    "recall",
-    "roc_auc",
-    "top_k_accuracy",
-]
+    "Average", "accuracy", "average_precision", "bits_per_token", "calibration_error", "confusion_matrix", "f1",
+    "perplexity", "precision", "r2", "recall", "roc_auc", "top_k_accuracy"]

@@ -67,13 +67,9 @@ class CSR:
         values = np.ones(len(rows), np.float32) if values is None else values
         values = values if hasattr(values, "shape") else np.asarray(values)
         if not len(rows) == len(cols) or tuple(values.shape) != rows.shape:
-            raise bad(
-                where,
-                "rows, cols and values differ in length",
-                {"rows": type_text(rows), "cols": type_text(cols), "values": type_text(values)},
-                fix="pass one row, one column and one value for each edge.",
-                exc=ValueError,
-            )
+            raise bad(where, "rows, cols and values differ in length",
+                      {"rows": type_text(rows), "cols": type_text(cols), "values": type_text(values)},
+                      fix="pass one row, one column and one value for each edge.", exc=ValueError)
         _check_range(where, "rows", rows, n_rows)
         _check_range(where, "cols", cols, n_cols)
         order = np.lexsort((cols, rows))
@@ -100,13 +96,9 @@ class CSR:
         counts = np.diff(indptr)
         ends_ok = len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
         if not ends_ok or np.any(counts < 0):
-            raise bad(
-                where,
-                "indptr is not a valid row pointer array",
-                {"indptr": type_text(indptr), "indices": type_text(indices), "shape": repr(shape)},
-                fix="pass n_rows + 1 ascending numbers, from 0 to the number of values.",
-                exc=ValueError,
-            )
+            raise bad(where, "indptr is not a valid row pointer array",
+                      {"indptr": type_text(indptr), "indices": type_text(indices), "shape": repr(shape)},
+                      fix="pass n_rows + 1 ascending numbers, from 0 to the number of values.", exc=ValueError)
         rows = np.repeat(np.arange(n_rows, dtype=np.int32), counts)
         return cls.from_edges(rows, indices, data, shape=shape)
 
@@ -114,12 +106,8 @@ class CSR:
     def from_scipy(cls, matrix: Any) -> "CSR":
         """The same matrix from any SciPy sparse matrix or array; repeated places are summed."""
         if not is_scipy_sparse(matrix) or matrix.ndim != 2:
-            raise bad(
-                "CSR.from_scipy",
-                "takes a two-dimensional SciPy sparse matrix",
-                {"matrix": type_text(matrix)},
-                fix="use CSR.from_dense for a dense array, CSR.from_edges for lists of edges.",
-            )
+            raise bad("CSR.from_scipy", "takes a two-dimensional SciPy sparse matrix", {"matrix": type_text(matrix)},
+                      fix="use CSR.from_dense for a dense array, CSR.from_edges for lists of edges.")
         matrix = matrix.tocsr(copy=True)
         matrix.sum_duplicates()
         arrays = (matrix.data, matrix.indices, matrix.indptr)
@@ -206,13 +194,9 @@ class CSR:
     def with_data(self, data: Any) -> "CSR":
         """The same places with other values.  Raises: ValueError if their number differs."""
         if tuple(data.shape) != tuple(self.data.shape):
-            raise bad(
-                "CSR.with_data",
-                "the number of values differs",
-                {"stored": type_text(self.data), "given": type_text(data)},
-                fix="pass one value for each stored one, in the order of csr.rows, csr.indices.",
-                exc=ValueError,
-            )
+            raise bad("CSR.with_data", "the number of values differs",
+                      {"stored": type_text(self.data), "given": type_text(data)},
+                      fix="pass one value for each stored one, in the order of csr.rows, csr.indices.", exc=ValueError)
         return replace(self, data=data, by_row=other_values(self.by_row), by_col=other_values(self.by_col))
 
     def astype(self, dtype: Any) -> "CSR":
@@ -298,11 +282,8 @@ class CSR:
         return f"<CSR {type_text(self)}>"
 
 
-tree_util.register_pytree_node(
-    CSR,
-    lambda csr: ((csr.data, csr.by_row, csr.by_col), csr.shape),
-    lambda shape, children: CSR(*children, shape),
-)
+tree_util.register_pytree_node(CSR, lambda csr: ((csr.data, csr.by_row, csr.by_col), csr.shape),
+                               lambda shape, children: CSR(*children, shape))
 
 
 def is_scipy_sparse(x: Any) -> bool:
@@ -338,12 +319,8 @@ def _side(rows, cols, n_rows, order) -> Side:
 def _checked_shape(where, shape) -> tuple[int, int]:
     ok = isinstance(shape, tuple | list) and len(shape) == 2
     if not ok or not all(isinstance(n, int | np.integer) and 0 <= n <= _MAX_INDEX for n in shape):
-        raise bad(
-            where,
-            "shape must be (n_rows, n_cols), each below 2**31",
-            {"shape": repr(shape)},
-            fix="pass the number of rows and of columns, such as shape=(2708, 2708).",
-        )
+        raise bad(where, "shape must be (n_rows, n_cols), each below 2**31", {"shape": repr(shape)},
+                  fix="pass the number of rows and of columns, such as shape=(2708, 2708).")
     return int(shape[0]), int(shape[1])
 
 
@@ -364,25 +341,17 @@ def _host_indices(where, name, x) -> np.ndarray:
     x = _host_array(where, name, x)
     x = x.astype(np.int64) if x.size == 0 else x  # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu" or x.size > _MAX_INDEX:
-        raise bad(
-            where,
-            f"{name} must be a one-dimensional array of integers",
-            {name: type_text(x)},
-            fix="pass int32 or int64 indices, at most 2**31 - 1 of them.",
-        )
+        raise bad(where, f"{name} must be a one-dimensional array of integers", {name: type_text(x)},
+                  fix="pass int32 or int64 indices, at most 2**31 - 1 of them.")
     return x
 
 
 def _check_range(where, name, x, size) -> None:
     wrong = np.flatnonzero((x < 0) | (x >= size))
     if wrong.size:
-        raise bad(
-            where,
-            f"an index in {name} is outside the matrix",
-            {f"{name}[{wrong[0]}]": str(x[wrong[0]]), "size": str(size)},
-            fix=f"pass indices from 0 to {size - 1}, or a larger shape.",
-            exc=ValueError,
-        )
+        raise bad(where, f"an index in {name} is outside the matrix",
+                  {f"{name}[{wrong[0]}]": str(x[wrong[0]]), "size": str(size)},
+                  fix=f"pass indices from 0 to {size - 1}, or a larger shape.", exc=ValueError)
 
 
 def _sparse_product(left: CSR, right: Any) -> CSR:

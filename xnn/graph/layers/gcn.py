@@ -21,15 +21,8 @@ from xnn.sparse import CSR, is_scipy_sparse
 
 
 @recorded("w_init", "b_init")
-def GraphConvolution(
-    n_out: int,
-    *,
-    bias: bool = True,
-    norm: Norm | None = None,
-    self_loops: bool = True,
-    w_init: Callable | None = None,
-    b_init: Callable | None = None,
-) -> Layer:
+def GraphConvolution(n_out: int, *, bias: bool = True, norm: Norm | None = None, self_loops: bool = True,
+                     w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """``y = A (x W) + b``.  Shape: x [n, n_in], A [n, n] -> [n, n_out].
 
     Args:
@@ -68,16 +61,8 @@ def GraphConvolution(
 
 
 @recorded("n_layers")
-def GCN(
-    nhid: int | Sequence[int],
-    nclass: int,
-    dropout: float = 0.5,
-    *,
-    sparse: bool | None = None,
-    bias: bool = True,
-    norm: Norm | None = None,
-    n_layers: int | None = None,
-) -> Layer:
+def GCN(nhid: int | Sequence[int], nclass: int, dropout: float = 0.5, *, sparse: bool | None = None, bias: bool = True,
+        norm: Norm | None = None, n_layers: int | None = None) -> Layer:
     """Graph convolutions with ReLU between them, and log-softmax over the classes.
 
     Before each convolution comes a dropout. The classic program runs as written::

@@ -53,13 +53,8 @@ def normalized_adjacency(
     degree = np.bincount(rows, weights=values, minlength=n)
     if np.any(degree < 0):
         worst = int(np.argmin(degree))
-        raise bad(
-            where,
-            "a row of the adjacency has a negative sum",
-            {"row": str(worst), "sum": f"{degree[worst]:g}"},
-            fix="use weights >= 0; signed graphs have no degree to divide by.",
-            exc=ValueError,
-        )
+        raise bad(where, "a row of the adjacency has a negative sum", {"row": str(worst), "sum": f"{degree[worst]:g}"},
+                  fix="use weights >= 0; signed graphs have no degree to divide by.", exc=ValueError)
     values = values * _scale(norm, degree, rows, cols)
     return CSR.from_edges(rows, cols, values, shape=(n, n))
 

@@ -67,12 +67,8 @@ def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
         return adj
     dense = _dense(adj, where)
     if dense.ndim < 2 or dense.shape[-1] != dense.shape[-2]:
-        raise bad(
-            where,
-            "the adjacency is not a square matrix",
-            {"adj": type_text(dense)},
-            fix="pass one row and one column for each node: [n, n].",
-        )
+        raise bad(where, "the adjacency is not a square matrix", {"adj": type_text(dense)},
+                  fix="pass one row and one column for each node: [n, n].")
     return dense
 
 
@@ -188,13 +184,9 @@ def _check_edges(rows: Any, cols: Any, n: int) -> None:
         except TracerArrayConversionError:
             continue
         if index.size and (index.min() < 0 or index.max() >= n):
-            raise bad(
-                "adjacency",
-                f"an index in {name} names no node",
-                {name: f"from {index.min()} to {index.max()}", "nodes": str(n)},
-                fix=f"pass indices from 0 to {n - 1}, or features for every node.",
-                exc=IndexError,
-            )
+            raise bad("adjacency", f"an index in {name} names no node",
+                      {name: f"from {index.min()} to {index.max()}", "nodes": str(n)},
+                      fix=f"pass indices from 0 to {n - 1}, or features for every node.", exc=IndexError)
 
 
 def _graph_text(graph: Any) -> str:
