@@ -112,8 +112,7 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
         return walk(visit, in_shape, {}), params
 
     def init_state(in_shape, rng=None):
-        return {"balance_loss": jnp.zeros(()), "z_loss": jnp.zeros(()),
-                "load": jnp.full((routing.n,), 1 / routing.n)}
+        return {"balance_loss": jnp.zeros(()), "z_loss": jnp.zeros(()), "load": jnp.full((routing.n,), 1 / routing.n)}
 
     def apply_with_state(params, state, x, row_mask=None, *, rng=None, train=False):
         x = check_float("MixtureOfExperts", x)

@@ -156,8 +156,7 @@ def PixelUnshuffle(factor: int) -> Layer:
         if any(n > 0 and n % factor for n in shape[1:-1]):
             raise bad("PixelUnshuffle", "the factor does not divide the spatial sizes",
                       {"in_shape": str(shape), "factor": factor}, "pass multiples of it; see Pad.", ValueError)
-        return (shape[0], *(-1 if n < 0 else n // factor for n in shape[1:-1]),
-                shape[-1] * factor ** (len(shape) - 2))
+        return (shape[0], *(-1 if n < 0 else n // factor for n in shape[1:-1]), shape[-1] * factor ** (len(shape) - 2))
 
     def unshuffled(x):
         n, out = x.ndim - 2, out_shape(x.shape)

@@ -23,8 +23,7 @@ def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | 
     return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
 
 
-def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None,
-                   reduction: str | None = "mean") -> Any:
+def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None, reduction: str | None = "mean") -> Any:
     """Share of labels among the k largest logits; of equal logits the first are the larger ones. See `accuracy`."""
     right = _among_largest("top_k_accuracy", logits, labels, k)
     return reduced("top_k_accuracy", right, weights, reduction, np.float32)

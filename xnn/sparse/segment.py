@@ -264,8 +264,7 @@ def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any
 
 def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Any, ids: Any, mask: Any, rows: Any) -> Any:
     how, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
-    x = kept(x, mask, -sign * np.inf if is_float else (
-        jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
+    x = kept(x, mask, -sign * np.inf if is_float else (jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
     found = flip(_largest(flip(x), ids, n_segments, **how))
     some = segment_count(ids, n_segments, mask=mask, **how) > 0

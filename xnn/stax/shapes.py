@@ -17,8 +17,7 @@ def check_image_shape(name: str, in_shape: Sequence[int], rank: int, batch: int)
               {"in_shape": repr(in_shape)}, f"pass all {rank} sizes; -1 may stand for the batch.")
 
 
-def shape_of_result(fun: Callable, in_shape: Sequence[int], dtype: Any,
-                    batch_axes: tuple[int, int]) -> tuple[int, ...]:
+def shape_of_result(fun: Callable, in_shape: Sequence[int], dtype: Any, batch_axes: tuple[int, int]) -> tuple[int, ...]:
     """Shape of ``fun(x)`` for an x of this shape, whose batch may be -1.
 
     Args: batch_axes: where the batch stands in the input and in the result; `fun` must not change its size.

@@ -127,8 +127,7 @@ def _bisected(adjacency: Any, most: np.ndarray, rng: np.random.Generator) -> np.
         weight = np.bincount(coarse_of, weight, count).astype(np.int64)
         levels.append((adjacency, weight))
         maps.append(coarse_of)
-    starts = [_refined(adjacency, weight, _at_share(order, weight, most), most, rng)
-              for order in _orders(adjacency)]
+    starts = [_refined(adjacency, weight, _at_share(order, weight, most), most, rng) for order in _orders(adjacency)]
     part = min(starts, key=lambda part: _state(adjacency, weight, part, most))
     for (adjacency, weight), coarse_of in zip(levels[-2::-1], maps[::-1], strict=True):
         part = _refined(adjacency, weight, part[coarse_of], most, rng)
