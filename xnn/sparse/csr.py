@@ -282,8 +282,7 @@ class CSR:
         return f"<CSR {type_text(self)}>"
 
 
-tree_util.register_pytree_node(CSR, lambda csr: ((csr.data, csr.by_row, csr.by_col), csr.shape),
-                               lambda shape, children: CSR(*children, shape))
+tree_util.register_dataclass(CSR, ["data", "by_row", "by_col"], ["shape"])
 
 
 def is_scipy_sparse(x: Any) -> bool:

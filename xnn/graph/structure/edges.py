@@ -177,13 +177,7 @@ class Edges:
         return self.sum(jnp.ones(len(self), np.float32) if weight is None else weight)
 
 
-_CHILDREN = [name for name in Edges.__dataclass_fields__ if name != "n_nodes"]
-
-tree_util.register_pytree_node(
-    Edges,
-    lambda edges: ([getattr(edges, name) for name in _CHILDREN], edges.n_nodes),
-    lambda n_nodes, children: Edges(**dict(zip(_CHILDREN, children, strict=True)), n_nodes=n_nodes),
-)
+tree_util.register_dataclass(Edges, [name for name in Edges.__dataclass_fields__ if name != "n_nodes"], ["n_nodes"])
 
 
 def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:

@@ -200,13 +200,7 @@ class Graph(Conversions):
         return f"<Graph of {graphs}{nodes}, {self.n_edges} edges{'; ' if parts else ''}{', '.join(parts)}>"
 
 
-_FIELDS = tuple(Graph.__dataclass_fields__)
-
-tree_util.register_pytree_with_keys(
-    Graph,
-    lambda graph: ([(tree_util.GetAttrKey(name), getattr(graph, name)) for name in _FIELDS], None),
-    lambda _, children: Graph(*children),
-)
+tree_util.register_dataclass(Graph)
 
 
 def _owner(counts: Any, total: int) -> Any:

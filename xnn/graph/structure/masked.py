@@ -6,7 +6,7 @@ do not count a node that is.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,13 +47,7 @@ class MaskedGraph(Graph):
         return _both(Graph.edge_mask.fget(self), self.keep_edges)
 
 
-_FIELDS = tuple(field.name for field in fields(MaskedGraph))
-
-tree_util.register_pytree_with_keys(
-    MaskedGraph,
-    lambda graph: ([(tree_util.GetAttrKey(name), getattr(graph, name)) for name in _FIELDS], None),
-    lambda _, children: MaskedGraph(*children),
-)
+tree_util.register_dataclass(MaskedGraph)
 
 
 def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedGraph:

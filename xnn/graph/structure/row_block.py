@@ -63,8 +63,7 @@ class RowBlock:
         return f"<RowBlock {type_text(self.local)} by {how} over {self.axis!r}>"
 
 
-tree_util.register_pytree_node(RowBlock, lambda block: ((block.local, block.n_stored, block.halo), block.axis),
-                               lambda axis, children: RowBlock(*children, axis))
+tree_util.register_dataclass(RowBlock, ["local", "n_stored", "halo"], ["axis"])
 
 
 def split_rows(matrix: Any, devices: int, *, exchange: Exchange | None = None, axis: str = "devices") -> RowBlock:
