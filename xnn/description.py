@@ -85,14 +85,11 @@ def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, sh
             children.append(_add(rows, place, depth + 1, child, shape, {**shapes, **sizes}))
             return children[-1].out_shape
         for name, child in slots_of(layer).items():
-            rows.append(Row(f"[{name!r}]", depth + 1, call_text(child), "", "", *_of_slot(params["shared"][name])))
+            text, n = _params_text(params["shared"][name]), _count(params["shared"][name])
+            rows.append(Row(f"[{name!r}]", depth + 1, call_text(child), "", "", text, n, 0, Cost(0, 0)))
         layer.parts.walk(visit, in_shape, shapes)
     rows[at] = rows[at]._replace(cost=_total(layer, cost_of(layer, in_shape, **shapes), children))
     return rows[at]
-
-
-def _of_slot(params: Any) -> tuple[str, int, int, Cost]:
-    return _params_text(params), _count(params), 0, Cost(0, 0)
 
 
 def _total(layer: Layer, cost: Cost | None, children: Sequence[Row]) -> Cost | None:

@@ -53,7 +53,8 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
 
 
 def _of_model(model: Layer, policy: Policy) -> Layer:
-    made = _wrapped(model, model.init, _inputs_to(policy.compute), policy.output)
+    made = _wrapped(model, model.init, lambda params, *inputs: (params, *cast_floats(inputs, policy.compute)),
+                    policy.output)
     parts = model.parts and model.parts._replace(rebuild=lambda some: _of_model(model.parts.rebuild(some), policy))
     precision = "/".join(str(jnp.dtype(dtype)) for dtype in policy)
     return dataclasses.replace(made, parts=parts, settings={**model.settings, "precision": precision})
@@ -78,10 +79,6 @@ def _at_leaves(layer: Layer, policy: Policy) -> Layer:
         return cast_floats(layer.init_cache(batch, length), policy.compute)
 
     return dataclasses.replace(made, cache=made.cache._replace(init_cache=init_cache))
-
-
-def _inputs_to(dtype: Any) -> Callable:
-    return lambda params, *inputs: (params, *cast_floats(inputs, dtype))
 
 
 def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) -> Layer:

@@ -29,7 +29,7 @@ def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
     Raises: ValueError if the window is larger than the padded input.
     """
     shape = _window("MaxPool", window, strides, padding, dilation)
-    return _pool(shape, lambda x: _largest(shape, x))
+    return _pool(shape, lambda x: _reduced(shape, x, -np.inf, lax.max))
 
 
 @recorded()
@@ -66,10 +66,6 @@ def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, d
         raise bad(name, "a window could contain padding only", {"window": shape.extents, "padding": shape.padding},
                   "choose a padding less than the window.", ValueError)
     return shape
-
-
-def _largest(window: Window, x: Any) -> Any:
-    return _reduced(window, x, -np.inf, lax.max)
 
 
 def _total(window: Window, x: Any) -> Any:

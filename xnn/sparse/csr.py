@@ -110,8 +110,7 @@ class CSR:
                       fix="use CSR.from_dense for a dense array, CSR.from_edges for lists of edges.")
         matrix = matrix.tocsr(copy=True)
         matrix.sum_duplicates()
-        arrays = (matrix.data, matrix.indices, matrix.indptr)
-        return cls.from_arrays(*arrays, shape=matrix.shape)
+        return cls.from_arrays(matrix.data, matrix.indices, matrix.indptr, shape=matrix.shape)
 
     @classmethod
     def from_dense(cls, x: Any) -> "CSR":
@@ -291,10 +290,6 @@ def is_scipy_sparse(x: Any) -> bool:
     return scipy_sparse is not None and scipy_sparse.issparse(x)
 
 
-def _arrays(csr: CSR) -> tuple[Any, Any, Any]:
-    return csr.data, csr.indices, csr.indptr
-
-
 def _on_device(side: Side) -> Side:
     return tree_util.tree_map(jnp.asarray, side)
 
@@ -304,15 +299,12 @@ def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:
     to_cols = np.argsort(cols, kind="stable")
     to_rows = np.empty_like(to_cols)
     to_rows[to_cols] = np.arange(len(to_cols))
-    by_row = _side(rows, cols, n_rows, to_rows)
-    by_col = _side(cols[to_cols], rows[to_cols], n_cols, to_cols)
-    return by_row, by_col
+    return _side(rows, cols, n_rows, to_rows), _side(cols[to_cols], rows[to_cols], n_cols, to_cols)
 
 
 def _side(rows, cols, n_rows, order) -> Side:
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))])
-    tables = (rows, cols, indptr, order)
-    return Side(*(jnp.asarray(table.astype(np.int32)) for table in tables))
+    return Side(*(jnp.asarray(table.astype(np.int32)) for table in (rows, cols, indptr, order)))
 
 
 def _checked_shape(where, shape) -> tuple[int, int]:
@@ -363,7 +355,7 @@ def _sparse_product(left: CSR, right: Any) -> CSR:
 
 
 def _to_scipy(where: str, csr: CSR) -> Any:
-    arrays = (_host_array(where, "csr", part) for part in _arrays(csr))
+    arrays = (_host_array(where, "csr", part) for part in (csr.data, csr.indices, csr.indptr))
     scipy_sparse = importlib.import_module("scipy.sparse")  # optional, 0.2 s: on demand
     return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
 

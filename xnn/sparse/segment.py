@@ -163,7 +163,8 @@ def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any
     how = {"is_sorted": is_sorted, "rows": rows}
     # With barriers XLA does not compute scores, exponentials and their cotangents again for every term that reads them.
     x = lax.optimization_barrier(kept(x, _counted(ids, n_segments, mask), -np.inf))
-    shift = _finite(_largest(lax.stop_gradient(x), ids, n_segments, **how))
+    largest = _largest(lax.stop_gradient(x), ids, n_segments, **how)
+    shift = jnp.where(jnp.isfinite(largest), largest, 0)
     if own is not None:
         shift = jnp.maximum(shift, lax.stop_gradient(own))
     grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **how)))      # exp(-inf) of rows that do not count
@@ -250,10 +251,6 @@ def _largest(x: Any, ids: Any, n_segments: int, *, is_sorted: bool, rows: Any) -
 
 def _by_rows(reduce: Any, rows: Any, x: Any) -> Any:
     return reduce(rows, x.reshape(x.shape[0], -1)).reshape(-1, *x.shape[1:])
-
-
-def _finite(x: Any) -> Any:
-    return jnp.where(jnp.isfinite(x), x, 0)
 
 
 def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:

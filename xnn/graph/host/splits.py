@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xjax import tree_util
 from xjax.errors import bad
 from xnn.checks import type_text
-from xnn.graph.host.transforms import is_undirected, with_edges
+from xnn.graph.host.transforms import edges_where, is_undirected
 from xnn.graph.structure.arrays import host, without_padding
 from xnn.graph.structure.graph import Graph
 
@@ -134,12 +133,11 @@ def split_edges(graph: Graph, val: float = 0.05, test: float = 0.1, *, seed: int
     code = _codes(graph.senders, graph.receivers, n, undirected)
     pairs = np.unique(code[graph.senders != graph.receivers])
     rng = np.random.default_rng(seed)
-    bounds = _bounds(where, len(pairs), 0, *_later(where, len(pairs), val, test))
+    sizes = [round(part * len(pairs)) if isinstance(part, float) else part for part in (val, test)]
+    bounds = _bounds(where, len(pairs), 0, *sizes)
     shuffled = rng.permutation(pairs)
-    held = shuffled[:bounds[2]]
-    kept = ~np.isin(code, held) | (graph.senders == graph.receivers)
-    message = with_edges(graph, graph.senders[kept], graph.receivers[kept],
-                         tree_util.tree_map(lambda x: x[kept], graph.edges))
+    kept = ~np.isin(code, shuffled[:bounds[2]]) | (graph.senders == graph.receivers)
+    message = edges_where(graph, kept)
     positive = shuffled[bounds[2]:], shuffled[:bounds[1]], shuffled[bounds[1]:bounds[2]]
     counts = [round(negatives * len(part)) for part in positive]
     negative = np.split(negative_edges(graph, sum(counts), rng, undirected=undirected), np.cumsum(counts)[:-1])
@@ -201,11 +199,6 @@ def _one_graph(where: str, graph: Graph) -> Graph:
 
 
 # -- sizes of sets ----------------------------------------------------------------------------------------------------
-
-
-def _later(where: str, n: int, val: float, test: float) -> tuple[int, int]:
-    sizes = [round(part * n) if isinstance(part, float) else part for part in (val, test)]
-    return sizes[0], sizes[1]
 
 
 def _bounds(where: str, n: int, train: float, val: float | None, test: float | None) -> tuple[int, int, int]:

@@ -47,7 +47,7 @@ def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
 def remove_self_loops(graph: Graph) -> Graph:
     """The graph without edges from a node to itself."""
     graph = without_padding("remove_self_loops", graph)
-    return _some_edges(graph, graph.senders != graph.receivers)
+    return edges_where(graph, graph.senders != graph.receivers)
 
 
 def coalesce(graph: Graph, reduce: Reduce = "sum") -> Graph:
@@ -196,7 +196,8 @@ def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: 
     return made.replace(by_sender=stable_order(senders, graph.n_nodes).astype(np.int32))
 
 
-def _some_edges(graph: Graph, kept: np.ndarray) -> Graph:
+def edges_where(graph: Graph, kept: np.ndarray) -> Graph:
+    """The graph with the edges for which `kept`, bool[e], is True."""
     return with_edges(graph, graph.senders[kept], graph.receivers[kept],
                       tree_util.tree_map(lambda x: x[kept], graph.edges))
 

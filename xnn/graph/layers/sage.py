@@ -72,7 +72,8 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
         if aggregator in ("mean", "sum") and is_narrower(h, n_out):       # linear: map first, to move fewer features
             h = _aggregate(edges, h @ params["w"], aggregator)
         elif isinstance(h, CSR):
-            raise _sparse_rows(aggregator, h)
+            raise bad("GraphSAGE", f"the aggregator {aggregator!r} needs rows of dense features", {"x": type_text(h)},
+                      "pass project=True, which maps them first, or x.todense().")
         elif aggregator == "lstm":
             h = _read(params.get("lstm"), edges, h, max_degree) @ params["w"]
         else:
@@ -132,11 +133,6 @@ def _check_aggregator(aggregator: str, max_degree: int | None) -> None:
         raise bad("GraphSAGE", "the LSTM, and only that, needs a bound of the number of edges of a node, at least 1",
                   {"aggregator": repr(aggregator), "max_degree": max_degree},
                   'pass aggregator="lstm" and max_degree=int(graph.degree().max()), or neither.', ValueError)
-
-
-def _sparse_rows(aggregator: str, x: CSR) -> TypeError:
-    return bad("GraphSAGE", f"the aggregator {aggregator!r} needs rows of dense features", {"x": type_text(x)},
-               "pass project=True, which maps them first, or x.todense().")
 
 
 def _check_degrees(edges: Edges, max_degree: int) -> None:

@@ -42,8 +42,7 @@ class EdgeList:
         picked = jnp.take(h, jnp.asarray(self.cols), axis=0)  # out of range: NaN, never a number
         values = jnp.asarray(self.values)
         weights = values.reshape(values.shape + (1,) * (h.ndim - 1))
-        rows = jnp.asarray(self.rows)
-        return ops.segment_sum(picked * weights, rows, num_segments=h.shape[0])
+        return ops.segment_sum(picked * weights, jnp.asarray(self.rows), num_segments=h.shape[0])
 
 
 def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
@@ -89,7 +88,7 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
     elif isinstance(graph, Edges):
         edges = graph
     elif isinstance(graph, RowBlock):
-        edges = _of_block(graph, where)
+        edges = _of_block(graph)
     else:
         edges = _of_matrix(graph, n_nodes, where)
     if edges.n_nodes != n_nodes:
@@ -105,7 +104,7 @@ def _of_graph(graph: Graph, n_nodes: int) -> Edges:
                  n_nodes, received, sent)
 
 
-def _of_block(block: RowBlock, where: str) -> Edges:
+def _of_block(block: RowBlock) -> Edges:
     if isinstance(block.local, CSR):
         edges, there = _of_csr(block.local), np.arange(block.local.nnz) < block.n_stored
         return edges.replace(mask=there, exchange=block)

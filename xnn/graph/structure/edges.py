@@ -154,7 +154,8 @@ class Edges:
             weight = there.astype(x.dtype) if weight is None else jnp.where(over_columns(there, weight), weight, 0)
         if self.by_sender is None:
             picked = at(x, jnp.asarray(self.senders))
-            return self.sum(picked if weight is None else picked * _like(weight, x))
+            scale = None if weight is None else weight.reshape(weight.shape + (1,) * (x.ndim - weight.ndim))
+            return self.sum(picked if scale is None else picked * scale)
         flat = x.reshape(*x.shape[:1 if weight is None else weight.ndim], -1)
         return product(weight, flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
@@ -197,8 +198,3 @@ def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
 
     tables = jnp.asarray(index), order, rows
     return linear_call(lambda tables, x: spread(x, tables[0]), scatter, tables, jnp.asarray(x))
-
-
-def _like(weight: Any, x: Any) -> Any:
-    """Weights with as many axes as x."""
-    return weight.reshape(weight.shape + (1,) * (x.ndim - weight.ndim))
