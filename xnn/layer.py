@@ -291,6 +291,11 @@ class Layers(Sequence):
         return "\n".join(f"[{key!r}] {child!r}" for key, child in self._children.items())
 
 
+def shape_kept(rng: Any, in_shape: Any) -> tuple[Any, Params]:
+    """The `init` of a layer without parameters whose output has the shape of its input."""
+    return in_shape, ()
+
+
 def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
     """Decorator of a layer's constructor: the arguments that differ from their defaults become the layer's `settings`.
 

@@ -12,7 +12,7 @@ from xjax import nn
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape
-from xnn.layer import Layer, recorded
+from xnn.layer import Layer, recorded, shape_kept
 from xnn.layers.elementwise import elementwise, stateless
 
 
@@ -88,9 +88,6 @@ def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
         raise bad("RReLU", "lower must not be above upper", {"lower": lower, "upper": upper},
                   fix="RReLU(1 / 8, 1 / 3).", exc=ValueError)
 
-    def init(rng, in_shape):
-        return in_shape, ()
-
     def apply(params, x, *, rng=None, train=False):
         x = check_float("RReLU", x, 0)
         if not train:
@@ -98,7 +95,7 @@ def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
         rng_lib.check_rng("RReLU", rng)
         return jnp.where(x >= 0, x, x * rng_lib.uniform(rng, x.shape, x.dtype, lower, upper))
 
-    return Layer(init, apply, "RReLU", positionwise=True)
+    return Layer(shape_kept, apply, "RReLU", positionwise=True)
 
 
 # -- halves of the features, one of which gates the other -----------------------------------------------------------

@@ -16,7 +16,7 @@ from xjax import nn
 from xjax.errors import bad
 from xjax.forms import limits
 from xnn.checks import check_float, type_text
-from xnn.layer import CacheFns, Layer, recorded
+from xnn.layer import CacheFns, Layer, recorded, shape_kept
 from xnn.layers.dropout import Dropout
 from xnn.layers.positions import check_mask, check_sequence, fill_slots, init_slots, positions_of, write
 from xnn.layers.relative import ALiBi, Rotary
@@ -65,7 +65,7 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
         y = sizes.means(query, keys, values, seen, _with_alibi(encoding, heads, bias, at, key_at))
         return jnp.where(slots["filled"] <= keys.shape[1], y, np.nan), {"key": keys, "value": values, **slots}
 
-    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "DotProductAttention",
+    return Layer(shape_kept, apply, "DotProductAttention",
                  cache=CacheFns(init_cache, apply_with_cache) if causal else None)
 
 
@@ -99,8 +99,7 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
         seen = sizes.unmasked(cache.get("mask"), query, cache["key"])
         return sizes.means(query, cache["key"], cache["value"], seen, None), cache
 
-    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "ContextAttention",
-                 cache=CacheFns(lambda batch, length: {}, apply_with_cache))
+    return Layer(shape_kept, apply, "ContextAttention", cache=CacheFns(lambda batch, length: {}, apply_with_cache))
 
 
 class _Heads(NamedTuple):

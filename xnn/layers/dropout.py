@@ -7,7 +7,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
-from xnn.layer import Layer, recorded
+from xnn.layer import Layer, recorded, shape_kept
 from xnn.rng import RowKey, check_rng
 from xnn.sparse import CSR
 
@@ -29,11 +29,8 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and rng is None, and for
       an input without the axes of `broadcast`.
     """
-    _check_rate("Dropout", rate)
+    check_rate("Dropout", rate)
     broadcast = as_axes(broadcast)
-
-    def init(rng, in_shape):
-        return in_shape, ()
 
     def apply(params, x, *, rng=None, train=False):
         if not train or rate == 0:
@@ -43,7 +40,7 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
             x = jnp.asarray(_with_axes("Dropout", x, broadcast))
         return keep_some(rng, x, 1.0 - rate, broadcast)
 
-    return Layer(init, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True)
+    return Layer(shape_kept, apply, "Dropout", settings={"broadcast": broadcast}, positionwise=True)
 
 
 def StochasticDepth(rate: float) -> Layer:
@@ -55,10 +52,7 @@ def StochasticDepth(rate: float) -> Layer:
     Args: rate: probability to drop, 0 <= rate < 1.
     Params: ``()``.  Raises: as `Dropout`, as which it depends on an `xnn.RowKey`.
     """
-    _check_rate("StochasticDepth", rate)
-
-    def init(rng, in_shape):
-        return in_shape, ()
+    check_rate("StochasticDepth", rate)
 
     def apply(params, x, *, rng=None, train=False):
         if not train or rate == 0:
@@ -67,7 +61,7 @@ def StochasticDepth(rate: float) -> Layer:
         x = check_float("StochasticDepth", x)
         return keep_some(rng, x, 1.0 - rate, range(1, x.ndim))
 
-    return Layer(init, apply, "StochasticDepth", settings={"rate": rate}, positionwise=True)
+    return Layer(shape_kept, apply, "StochasticDepth", settings={"rate": rate}, positionwise=True)
 
 
 _SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit of selu(x) for small x
@@ -83,13 +77,10 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     Args: rate, broadcast: as in `Dropout`; with ``broadcast=(1, 2)`` it is PyTorch's FeatureAlphaDropout of images.
     Params: ``()``.  Raises: as `Dropout`.
     """
-    _check_rate("AlphaDropout", rate)
+    check_rate("AlphaDropout", rate)
     broadcast = as_axes(broadcast)
     a = ((1 - rate) * (1 + rate * _SELU_MINIMUM**2)) ** -0.5
     b = -a * rate * _SELU_MINIMUM
-
-    def init(rng, in_shape):
-        return in_shape, ()
 
     def apply(params, x, *, rng=None, train=False):
         if not train or rate == 0:
@@ -98,7 +89,7 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
         x = check_float("AlphaDropout", _with_axes("AlphaDropout", x, broadcast), 0)
         return a * jnp.where(_mask(rng, x, 1.0 - rate, broadcast), x, _SELU_MINIMUM) + b
 
-    return Layer(init, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True)
+    return Layer(shape_kept, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True)
 
 
 def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> Any:
@@ -131,7 +122,8 @@ def _with_axes(caller: str, x: Any, axes: Sequence[int]) -> Any:
     return x
 
 
-def _check_rate(caller: str, rate: float) -> None:
+def check_rate(caller: str, rate: float) -> None:
+    """Raises: ValueError unless the rate is in [0, 1)."""
     if not 0 <= rate < 1:
-        raise bad(caller, "rate is the probability to drop a value, and must be in [0, 1)", {"rate": repr(rate)},
-                  fix=f"{caller}(0.5) drops half of the values; stax's keep rate r is {caller}(1 - r).", exc=ValueError)
+        raise bad(caller, "rate is the probability to drop, and must be in [0, 1)", {"rate": repr(rate)},
+                  fix="0.5 drops half; stax's keep rate r is 1 - r here.", exc=ValueError)

@@ -6,7 +6,8 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn import rng as rng_lib
 from xnn.checks import check_float
-from xnn.layer import Layer
+from xnn.layer import Layer, shape_kept
+from xnn.layers.dropout import check_rate
 from xnn.rng import check_rng
 
 
@@ -31,17 +32,12 @@ def GaussianDropout(rate: float) -> Layer:
     Params: ``()``.  Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and rng is
       None.
     """
-    if not 0 <= rate < 1:
-        raise bad("GaussianDropout", "rate is a probability to drop, and must be in [0, 1)", {"rate": rate},
-                  fix="GaussianDropout(0.1).", exc=ValueError)
+    check_rate("GaussianDropout", rate)
     std = (rate / (1 - rate)) ** 0.5
     return _noisy("GaussianDropout", std, {"rate": rate}, lambda x, noise: x + x * noise)
 
 
 def _noisy(name: str, std: float, settings: dict, combine: Callable) -> Layer:
-    def init(rng, in_shape):
-        return in_shape, ()
-
     def apply(params, x, *, rng=None, train=False):
         if not train or std == 0:
             return x
@@ -49,4 +45,4 @@ def _noisy(name: str, std: float, settings: dict, combine: Callable) -> Layer:
         x = check_float(name, x, 0)
         return combine(x, jnp.asarray(std, x.dtype) * rng_lib.normal(rng, x.shape, x.dtype))
 
-    return Layer(init, apply, name, settings=settings, positionwise=True)
+    return Layer(shape_kept, apply, name, settings=settings, positionwise=True)

@@ -13,7 +13,7 @@ from xjax import nn
 from xjax.errors import bad
 from xjax.nn.initializers import ones, zeros
 from xnn import layers
-from xnn.layer import Layer
+from xnn.layer import Layer, shape_kept
 from xnn.layers.dropout import keep_some
 from xnn.rng import split
 
@@ -63,7 +63,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
                       "call apply_fun(params, inputs, rng=key).", ValueError)
         return keep_some(rng, x, rate) if mode == "train" else x
 
-    return Layer(lambda rng, in_shape: (in_shape, ()), apply, "Dropout")
+    return Layer(shape_kept, apply, "Dropout")
 
 
 def BatchNorm(axis: int | Sequence[int] = (0, 1, 2), epsilon: float = 1e-5, center: bool = True, scale: bool = True,

@@ -12,6 +12,7 @@ from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.masked import MaskedGraph, mask_graph
 from xnn.layer import Layer, as_layer
+from xnn.layers.dropout import check_rate
 
 
 def drop_edges(rng: Any, graph: Graph, rate: float) -> MaskedGraph:
@@ -86,9 +87,7 @@ def _dropped(rng: Any, edges: Edges, rate: float) -> Edges:
 
 
 def _check(caller: str, rate: float, *graphs: Any) -> None:
-    if not 0 <= rate < 1:
-        raise bad(caller, "rate is the probability to drop, and must be in [0, 1)", {"rate": repr(rate)},
-                  f"{caller}(..., 0.2) drops a fifth.", ValueError)
+    check_rate(caller, rate)
     for graph in graphs:
         if not isinstance(graph, Graph):
             raise bad(caller, "this is no Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")
