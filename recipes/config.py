@@ -35,6 +35,8 @@ Index = Annotated[int, _Number, Field(ge=0)]
 Positive = Annotated[float, _Number, Field(gt=0)]
 NotNegative = Annotated[float, _Number, Field(ge=0)]
 Fraction = Annotated[float, _Number, Field(ge=0, lt=1)]
+ValFraction = Annotated[Fraction, Field(description="Share of the examples for validation.")]
+TestFraction = Annotated[Fraction, Field(description="Share of the examples for the test.")]
 Seed = Annotated[int, _Number, Field(ge=0, lt=2**32)]
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
@@ -57,6 +59,25 @@ class TaskConfig(Frozen):
 
     name: str
     """The file in recipes/tasks, without .py; or the path of such a file elsewhere, with it."""
+
+
+class SplitFractions(TaskConfig):
+    """Keys of a task that splits its examples; each gives the shares that suit its data. The rest trains."""
+
+    val_fraction: Fraction | None = None
+    test_fraction: Fraction | None = None
+
+    @property
+    def fractions(self) -> tuple[float, float]:
+        """For validation and for the test; 0.2 where none is given."""
+        val, test = (0.2 if each is None else each for each in (self.val_fraction, self.test_fraction))
+        return val, test
+
+    @model_validator(mode="after")
+    def _check_fractions(self) -> SplitFractions:
+        if sum(self.fractions) >= 1:
+            raise fault("task.test_fraction", "leaves nothing to train on, together with task.val_fraction")
+        return self
 
 
 class EarlyStopping(Frozen):

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from recipes.data.graphs import SPLITS, LabelledGraph
+from recipes.data.splits import split_by_order
 from recipes.data.tables import check_columns, check_no_stray_words, gaps_in, read_table, refuse_gaps
 from recipes.errors import DataError
 from recipes.lazy import pa, sp, xnn
@@ -75,10 +76,7 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
                             fix="train, val, test or nothing in the column split.")
         split = {name: np.flatnonzero((graph.split == name) & (labels != "")) for name in SPLITS}
     else:
-        order = np.random.default_rng(split_seed).permutation(known)
-        n_val, n_test = (round(len(known) * fraction) for fraction in fractions)
-        split = {"train": np.sort(order[n_val + n_test:]), "val": np.sort(order[:n_val]),
-                 "test": np.sort(order[n_val:n_val + n_test])}
+        split = split_by_order(np.random.default_rng(split_seed).permutation(known), fractions)
     if not len(split["train"]):
         raise DataError("graph", "no labelled node is left to train on.",
                         {"path": path, "labelled": len(known), "nodes": len(labels)}, fix="labels, or other fractions.")

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from recipes.data.splits import split_by_position
 from recipes.data.tables import READERS, read_table
-from recipes.data.text import read_modules, split_by_position
+from recipes.data.text import read_modules
 from recipes.errors import DataError
 
 # Large modules that differ in subject; see `recipes.data.text.STDLIB`.
@@ -30,14 +31,14 @@ class Passages(NamedTuple):
     rows: dict[str, np.ndarray]
 
 
-def module_passages(characters: int, val_fraction: float, test_fraction: float) -> Passages:
+def module_passages(characters: int, fractions: tuple[float, float]) -> Passages:
     """Passages of so many characters of `MODULES`; the last shares of each module are val and test.  Raises: DataError.
 
     What is left at the end of a part is left out.
     """
     texts, labels, rows = [], [], {"train": [], "val": [], "test": []}
     for label, (_, text) in enumerate(read_modules(MODULES)):
-        for split, part in split_by_position(len(text), val_fraction, test_fraction).items():
+        for split, part in split_by_position(len(text), fractions).items():
             inside = text[part]
             starts = range(0, len(inside) - characters + 1, characters)
             rows[split] += range(len(texts), len(texts) + len(starts))
@@ -46,8 +47,7 @@ def module_passages(characters: int, val_fraction: float, test_fraction: float) 
     return Passages(texts, np.array(labels, np.int32), list(MODULES), _checked(rows))
 
 
-def table_passages(file: Path, text: str, label: str, val_fraction: float, test_fraction: float,
-                   seed: int) -> Passages:
+def table_passages(file: Path, text: str, label: str, fractions: tuple[float, float], seed: int) -> Passages:
     """The rows of a table, split at random.  Raises: DataError."""
     texts, values = text_columns(file, text, label)
     classes, labels = np.unique(np.array(values), return_inverse=True)
@@ -55,7 +55,7 @@ def table_passages(file: Path, text: str, label: str, val_fraction: float, test_
         raise DataError("passages", "there are fewer than two classes.", {"file": file, label: repr(classes[0])},
                         fix="another task.label.")
     order = np.random.default_rng(seed).permutation(len(texts))
-    parts = split_by_position(len(texts), val_fraction, test_fraction)
+    parts = split_by_position(len(texts), fractions)
     rows = {split: np.sort(order[part]).tolist() for split, part in parts.items()}
     return Passages(texts, labels.astype(np.int32), classes.tolist(), _checked(rows))
 

@@ -1,4 +1,4 @@
-"""Texts: where they are read from, how each is split by position, and windows of a stream of tokens."""
+"""Texts: where they are read from, and windows of a stream of tokens."""
 
 from __future__ import annotations
 
@@ -69,14 +69,6 @@ def digest(texts: Iterable[Text]) -> str:
     for _, text in texts:
         total.update(text.encode() + b"\0")
     return total.hexdigest()[:12]
-
-
-def split_by_position(n: int, val_fraction: float, test_fraction: float) -> dict[str, slice]:
-    """Split -> its part of ``n`` characters or rows: the first part is train, the last shares are val and test."""
-    n_test = round(n * test_fraction)
-    n_val = min(round(n * val_fraction), n - n_test)
-    return {"train": slice(0, n - n_val - n_test), "val": slice(n - n_val - n_test, n - n_test),
-            "test": slice(n - n_test, n)}
 
 
 class Windows:

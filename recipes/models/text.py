@@ -34,9 +34,7 @@ class BPE(Frozen):
 
 
 def check_model(config: Any) -> None:
-    """Raises: a config fault unless exactly one of ``model`` and ``pretrained`` is given, and shares and sizes fit."""
-    if config.val_fraction + config.test_fraction >= 1:
-        raise fault("task.test_fraction", "leaves nothing to train on, with task.val_fraction")
+    """Raises: a config fault unless exactly one of ``model`` and ``pretrained`` is given, and sizes fit."""
     if config.pretrained is not None:
         for key in ("model", "tokenizer"):
             if getattr(config, key) is not None:

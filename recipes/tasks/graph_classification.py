@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, fault
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
 from recipes.errors import DataError
@@ -26,7 +26,7 @@ from recipes.task import Bound, Data, Inputs, Sums
 MOLECULES = ("apart", "together")                             # where oxygen and nitrogen are, by class
 
 
-class Config(ClassesConfig):
+class Config(ClassesConfig, SplitFractions):
     """A stack of layers on graphs with a pool."""
 
     dataset: Literal["molecules", "folder"] = "molecules"
@@ -37,10 +37,8 @@ class Config(ClassesConfig):
     """A set in the form of the TU collection: a folder NAME with NAME_A.txt and others; see recipes/data/graph_sets."""
     split_seed: Index = 0
     """Which graphs validate and test; of molecules also which there are."""
-    val_fraction: Fraction = 0.1
-    """Share of the graphs."""
-    test_fraction: Fraction = 0.2
-    """As val_fraction."""
+    val_fraction: ValFraction = 0.1
+    test_fraction: TestFraction = 0.2
     batch_size: Count = 64
     """Graphs of all devices together."""
     model: Pooled = GIN(dropout=0.0)
@@ -57,8 +55,6 @@ class Config(ClassesConfig):
         for key, owner in (("folder", "folder"), ("count", "molecules")):
             if getattr(self, key) is not None and self.dataset != owner:
                 raise fault(f"task.{key}", f"is for the dataset {owner}, not for {self.dataset}")
-        if self.val_fraction + self.test_fraction >= 1:
-            raise fault("task.test_fraction", "leaves no graphs to train on, together with task.val_fraction")
         if not self.edge_features and not takes_edge_features(self.model):
             raise fault("task.edge_features", f"is for gin, gat and gatv2: {self.model.name} takes none anyway")
         check_network(self.model, pooled=True)
@@ -74,7 +70,7 @@ def load(config: Config) -> Data:
         classes = _classes(graphs, config.folder)
         found, labels = graphs.graphs, np.asarray(graphs.labels)
     all_graphs, sizes = with_features(found), _sizes(found, config)
-    split = split_at_random(labels, config.split_seed, fractions=(config.val_fraction, config.test_fraction))
+    split = split_at_random(labels, config.split_seed, fractions=config.fractions)
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
     artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
     nodes = [graph.n_nodes for graph in all_graphs]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from pydantic import model_validator
 
-from recipes.config import AbsolutePath, Count, Fraction, TaskConfig, fault
-from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_modules, split_by_position
+from recipes.config import AbsolutePath, Count, Fraction, SplitFractions, fault
+from recipes.data.splits import split_by_position
+from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
@@ -29,7 +30,7 @@ KINDS = ("gpt2", "llama")
 PROMPTS, PROMPT = 3, 160                                  # how many samples a report shows; characters of their prompts
 
 
-class Config(TaskConfig):
+class Config(SplitFractions):
     """A language model on text files, joined one after the other; GPT-2, Llama or an LSTM."""
 
     files: tuple[AbsolutePath, ...] | None = None
@@ -159,7 +160,7 @@ class LanguageModel(Task):
 
 def _parts(texts: list[Text], config: Config) -> dict[str, list[str]]:
     """Split -> a part of each text."""
-    cuts = [split_by_position(len(text), config.val_fraction, config.test_fraction) for _, text in texts]
+    cuts = [split_by_position(len(text), config.fractions) for _, text in texts]
     return {split: [text[cut[split]] for (_, text), cut in zip(texts, cuts, strict=True)]
             for split in ("train", "val", "test")}
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import model_validator
 
-from recipes.config import AbsolutePath, Count, Fraction, Index, TaskConfig, fault
+from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, fault
 from recipes.data.linked_graph import LinkedGraph, read_linked
 from recipes.data.pair_batches import PairBatches
 from recipes.data.pairs import Links, read_pairs, split_links
@@ -28,7 +28,7 @@ from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
 
-class Config(TaskConfig):
+class Config(SplitFractions):
     """A graph autoencoder."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
@@ -39,10 +39,8 @@ class Config(TaskConfig):
     """A graph of one's own, as in node_classification; its labels are not read."""
     split_seed: Index = 0
     """Which edges validate and test."""
-    val_fraction: Fraction = 0.05
-    """Share of the edges."""
-    test_fraction: Fraction = 0.1
-    """As val_fraction."""
+    val_fraction: ValFraction = 0.05
+    test_fraction: TestFraction = 0.1
     norm: Literal["symmetric", "row"] = "symmetric"
     """Of the adjacency with self-loops, for models that take it: gcn, appnp, sgc, gcnii."""
     model: Network = GCN(hidden=(32,), dropout=0.0)
@@ -59,8 +57,6 @@ class Config(TaskConfig):
                 raise fault(f"task.{key}", f"is for the dataset {' or '.join(owners)}, not for {self.dataset}")
         if self.dataset == "folder" and self.folder is None:
             raise fault("task.folder", "a value is needed here: dataset is folder")
-        if self.val_fraction + self.test_fraction >= 1:
-            raise fault("task.test_fraction", "leaves no edges to train on, together with task.val_fraction")
         check_norm(self)
         check_network(self.model)
         return self
@@ -192,4 +188,4 @@ def _read(config: Config) -> LinkedGraph:
 
 
 def _split(config: Config, graph: LinkedGraph) -> dict[str, Links]:
-    return split_links(graph, (config.val_fraction, config.test_fraction), config.split_seed)
+    return split_links(graph, config.fractions, config.split_seed)

@@ -17,7 +17,7 @@ from pydantic import model_validator
 
 from recipes.batches import Batches
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, fault
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
 from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
@@ -30,7 +30,7 @@ from recipes.process.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
 
 
-class Config(ClassesConfig):
+class Config(ClassesConfig, SplitFractions):
     """A two-layer GCN on one graph, or another model."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
@@ -80,10 +80,8 @@ def load(config: Config) -> Data:
         return _data(config, graph, graph.features, ["Mr. Hi", "Officer"], {})
     if config.folder is not None:
         own = read_graph(config.folder)
-        fractions = (0.2 if config.val_fraction is None else config.val_fraction,
-                     0.2 if config.test_fraction is None else config.test_fraction)
         classes = class_names(own, config.folder)
-        graph = labelled(own, classes, config.split_seed or 0, fractions, config.folder)
+        graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder)
         return _data(config, graph, graph.features, classes, {"names": own.names})
     root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)

@@ -9,8 +9,9 @@ import numpy as np
 
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index
+from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, TestFraction, ValFraction
 from recipes.data.columns import describe_columns, encoded, kind_of, n_features
+from recipes.data.splits import split_by_order
 from recipes.data.tables import (
     check_columns,
     check_no_stray_words,
@@ -27,7 +28,7 @@ from recipes.results.plots import residual_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 
-class Config(ClassesConfig):
+class Config(ClassesConfig, SplitFractions):
     """An MLP on the columns of a csv, tsv, parquet or json file."""
 
     file: AbsolutePath
@@ -46,10 +47,8 @@ class Config(ClassesConfig):
     """Rate of dropout after each hidden layer."""
     batch_size: Count = 64
     """Of all devices together."""
-    val_fraction: Fraction = 0.15
-    """Share of the rows for validation."""
-    test_fraction: Fraction = 0.15
-    """Share of the rows for the test."""
+    val_fraction: ValFraction = 0.15
+    test_fraction: TestFraction = 0.15
     split_seed: Index = 0
     """Of the order by which rows are split."""
 
@@ -167,11 +166,9 @@ class TableRegression(_Columns):
 
 def split_rows(n: int, config: Config) -> dict[str, np.ndarray]:
     """Row ids of each split, a function of n and the config alone.  Raises: DataError."""
-    order = np.random.default_rng(config.split_seed).permutation(n)
-    n_val, n_test = round(n * config.val_fraction), round(n * config.test_fraction)
-    if n_val + n_test >= n:
+    rows = split_by_order(np.random.default_rng(config.split_seed).permutation(n), config.fractions)
+    if not len(rows["train"]):
         raise DataError("table", "no rows are left to train on.",
-                        {"rows": n, "task.val_fraction": n_val, "task.test_fraction": n_test},
+                        {"rows": n, "task.val_fraction": len(rows["val"]), "task.test_fraction": len(rows["test"])},
                         fix="smaller fractions, or a larger file.")
-    return {"train": np.sort(order[n_val + n_test:]), "val": np.sort(order[:n_val]),
-            "test": np.sort(order[n_val:n_val + n_test])}
+    return rows

@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, fault
+from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, ValFraction, fault
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.lazy import jnp, nn, xnn
@@ -29,7 +29,7 @@ from recipes.task import Bound, Data, Inputs, Sums
 KINDS = ("bert",)
 
 
-class Config(ClassesConfig):
+class Config(ClassesConfig, SplitFractions):
     """BERT on passages of text, each of one class."""
 
     file: AbsolutePath | None = None
@@ -52,8 +52,7 @@ class Config(ClassesConfig):
     """Of the pooled vector, before the output layer."""
     batch_size: Count = 32
     """Passages, of all devices together."""
-    val_fraction: Fraction = 0.1
-    """Share for validation."""
+    val_fraction: ValFraction = 0.1
     test_fraction: Fraction = 0.1
     """Of the standard library by position in each module, of a file at random."""
     split_seed: Index = 0
@@ -71,11 +70,10 @@ class Config(ClassesConfig):
 
 
 def load(config: Config) -> Data:
-    shares = (config.val_fraction, config.test_fraction)
     if config.file is None:
-        data = module_passages(config.passage, *shares)
+        data = module_passages(config.passage, config.fractions)
     else:
-        data = table_passages(config.file, config.text, config.label, *shares, config.split_seed)
+        data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed)
     if config.pretrained is not None:
         found = load_folder(config.pretrained, KINDS).artifacts
         artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}

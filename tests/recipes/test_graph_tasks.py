@@ -145,7 +145,7 @@ def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
     (["task.dataset=folder"], "task.folder  a value is needed here"),
     (["task.dataset=folder", "task.folder=x", "task.count=3"], "task.count  is for the dataset molecules"),
     (["task.pool=median"], "did you mean 'mean'"),
-    (["task.val_fraction=0.5", "task.test_fraction=0.5"], "leaves no graphs to train on"),
+    (["task.val_fraction=0.5", "task.test_fraction=0.5"], "leaves nothing to train on"),
 ])
 def test_graph_tasks_that_cannot_be(overrides, told):
     with pytest.raises(ConfigError, match=told):
@@ -189,7 +189,7 @@ def of_links(*overrides):
     (["task.model.name=gcnn"], "there is no model 'gcnn'; did you mean 'gcn'"),
     (["task.model={name: sage}"], "there is no model 'sage'"),
     (["task.model={name: graphsage}", "task.norm=row"], "task.norm  is for gcn, appnp"),
-    (["task.val_fraction=0.9"], "leaves no edges to train on"),
+    (["task.val_fraction=0.9"], "leaves nothing to train on"),
     (["task.labelled=[0]"], "task.labelled  unknown key"),
 ])
 def test_links_that_cannot_be(overrides, told):

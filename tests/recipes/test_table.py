@@ -261,6 +261,6 @@ def test_unknown_kind_of_file(tmp_path):
 
 
 def test_no_rows_left_to_train_on(rings):
-    overrides = ("task.val_fraction=0.5", "task.test_fraction=0.5")
+    overrides = ("task.val_fraction=0.55", "task.test_fraction=0.44")
     with pytest.raises(DataError, match="no rows are left to train on"):
         split_rows(10, config(rings, *overrides).task)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from recipes.data.passages import MODULES, module_passages, read_passages, table_passages
-from recipes.data.text import STDLIB, Windows, digest, read_files, read_modules, split_by_position
+from recipes.data.splits import split_by_position
+from recipes.data.text import STDLIB, Windows, digest, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
 
@@ -54,7 +55,7 @@ def test_a_folder_without_matches(tmp_path):
 
 @pytest.mark.parametrize("n", [0, 1, 7, 100])
 def test_a_split_by_position_is_disjoint_and_whole(n):
-    parts = split_by_position(n, 0.5, 0.3)
+    parts = split_by_position(n, (0.5, 0.3))
     assert [i for part in parts.values() for i in range(n)[part]] == list(range(n))
     assert parts["test"] == slice(n - round(0.3 * n), n)
 

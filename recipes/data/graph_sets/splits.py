@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet
+from recipes.data.splits import split_by_order
 from recipes.errors import DataError
 from recipes.lazy import xnn
 
@@ -24,8 +25,7 @@ def split_at_random(labels: np.ndarray, seed: int = 0, *, fractions: tuple[float
     labels = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))
     if per_class is None:
-        n_val, n_test = (round(fraction * len(order)) for fraction in fractions)
-        parts = {"train": order[n_val + n_test:], "val": order[:n_val], "test": order[n_val:n_val + n_test]}
+        parts = split_by_order(order, fractions)
         fine = min(fractions) >= 0 and sum(fractions) < 1
     else:
         order = order[np.argsort(labels[order], kind="stable")]
