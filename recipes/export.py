@@ -8,14 +8,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from recipes.errors import RecipeError, exit_code_of
 from recipes.results.exported import ARRAYS, write_arrays
-from recipes.results.folder import write_config
+from recipes.results.folder import write_config, write_json
 from recipes.task import Task
 from recipes.trained import open_run
 
@@ -37,7 +36,7 @@ def _work(run: str, folder: Path, last: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_config(trained.config, folder)
     about = {"step": trained.step, "kind": trained.kind, "artifacts": trained.task.artifacts}
-    (folder / "exported.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
+    write_json(folder / "exported.json", about)
     write_arrays(folder / ARRAYS, (trained.params, trained.state))
     print(f"the {trained.kind} parameters (step {trained.step}) in {folder}; to load them:\n"
           f"  from recipes.trained import open_run\n"

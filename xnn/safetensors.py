@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xnn.whole_files import whole_file
 
 _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
            "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
@@ -63,15 +63,10 @@ def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, 
         header[name] = {"dtype": _NAMES[tensor.dtype.name], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)                     # the arrays start at a multiple of 8 bytes
-    scratch = file.with_name(f".{file.name}.tmp")
-    try:
-        with scratch.open("wb") as out:
-            out.write(len(text).to_bytes(8, "little") + text)
-            for _, tensor in sorted(tensors.items()):
-                out.write(as_bytes(tensor))
-        os.replace(scratch, file)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with whole_file(file, sync=False) as out:           # which takes a fifth of the time of large ones
+        out.write(len(text).to_bytes(8, "little") + text)
+        for _, tensor in sorted(tensors.items()):
+            out.write(as_bytes(tensor))
 
 
 def as_bytes(tensor: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ import numpy as np
 from recipes.errors import CheckpointError, DivergedError, RecipeError
 from recipes.lazy import ocp, tree_util
 from recipes.process.parallel import Placer
+from xnn.whole_files import whole_file
 
 FORMAT = 2
 
@@ -178,10 +179,8 @@ def _write(folder: Path, step: int, tree: Any, artifacts: dict[str, Any]) -> Non
     text = json.dumps(artifacts, indent=1, allow_nan=False).encode()
     (folder / "artifacts.json").write_bytes(text)
     manifest = {"format": FORMAT, "step": step, "leaves": entries, "artifacts": hashlib.sha256(text).hexdigest()}
-    with (folder / "manifest.json").open("w", encoding="utf-8") as out:
-        json.dump(manifest, out, indent=1)
-        out.flush()
-        os.fsync(out.fileno())
+    with whole_file(folder / "manifest.json") as out:
+        out.write(json.dumps(manifest, indent=1).encode())
     _sync(folder)
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from recipes.config import RunConfig
 from recipes.errors import ConfigError, RecipeError
 from recipes.settings.config_file import load_config, task_module
+from xnn.whole_files import whole_file
 
 # Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
@@ -51,7 +52,7 @@ def new_folder(config: RunConfig, name: str) -> Path:
 
 def write_config(config: RunConfig, folder: Path) -> None:
     """Writes ``config.yaml``. The folder may be moved, so it does not say where it is."""
-    _write(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
+    write_text(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
 
 
 def _made_first_free(name: str) -> Path:
@@ -140,7 +141,7 @@ def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
     before = noted_environment(path) or environment
     changes = [f"{key}: {before.get(key)} before, {environment.get(key)} now"
                for key in sorted(before.keys() | environment.keys()) if before.get(key) != environment.get(key)]
-    _write(path / "environment.json", json.dumps(dict(environment), indent=1) + "\n")
+    write_json(path / "environment.json", dict(environment))
     return changes
 
 
@@ -212,10 +213,11 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _write(file: Path, text: str) -> None:
+def write_json(file: Path, value: object) -> None:
+    write_text(file, json.dumps(value, indent=1) + "\n")
+
+
+def write_text(file: Path, text: str) -> None:
     """All of it or none of it: a resumed run reads these."""
-    scratch = file.with_name(f".{file.name}.tmp")
-    scratch.write_text(text, "utf-8")
-    os.replace(scratch, file)
-
-
+    with whole_file(file) as out:
+        out.write(text.encode())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from recipes.errors import RecipeError
 from recipes.process.memory import Peak
 from recipes.results.checkpoint import Saver, diverged, first_not_finite
+from recipes.results.folder import write_text
 from recipes.training.loop import Record, Report
 
 
@@ -34,9 +34,7 @@ class MetricsLog:
         self.records = [r for r in read_metrics(file) if r.step <= start] if start else []
         self._file, self._timing, self._batch_size = file, file.with_name("timing.jsonl"), batch_size
         self._memory = memory
-        scratch = file.with_suffix(".tmp")
-        scratch.write_text("".join(_line(r) for r in self.records), "utf-8")
-        os.replace(scratch, file)
+        write_text(file, "".join(map(_line, self.records)))
 
     def __call__(self, report: Report) -> None:
         self.records += report.records

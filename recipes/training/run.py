@@ -28,6 +28,7 @@ from recipes.results.folder import (
     noted_environment,
     shown,
     write_config,
+    write_json,
 )
 from recipes.results.plots import learning_curve
 from recipes.settings.config_file import task_module
@@ -168,7 +169,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         spent = epsilon(config.privacy, result["last"]["step"], config.task.batch_size, len(data.splits["train"]))
         result["privacy"] = {"epsilon": spent, "delta": config.privacy.delta}
         console.print(f"epsilon {spent:.3g} for delta {config.privacy.delta:g}", highlight=False)
-    (folder / "result.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    write_json(folder / "result.json", result)
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
     _conclude(console, task.score, result)
     console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)

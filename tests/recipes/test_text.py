@@ -128,7 +128,7 @@ def test_windows_of_training_are_whole(n, stride, starts):
 
 
 def test_passages_of_modules_are_disjoint_and_in_order():
-    data = module_passages(200, 0.1, 0.1)
+    data = module_passages(200, (0.1, 0.1))
     assert set(map(len, data.texts)) == {200}
     for split, ids in data.rows.items():
         assert set(data.labels[ids]) == set(range(8)), split
@@ -141,7 +141,7 @@ def test_passages_of_modules_are_disjoint_and_in_order():
 
 def test_passages_of_a_table(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\n" + "".join(f'"one, {i}",{"ab"[i % 2]}\n' for i in range(20)))
-    data = table_passages(tmp_path / "a.csv", "text", "label", 0.2, 0.2, seed=0)
+    data = table_passages(tmp_path / "a.csv", "text", "label", (0.2, 0.2), seed=0)
     assert (data.classes, data.texts[1], data.labels[:3].tolist()) == (["a", "b"], "one, 1", [0, 1, 0])
     assert {split: len(ids) for split, ids in data.rows.items()} == {"train": 12, "val": 4, "test": 4}
     assert read_passages(tmp_path / "a.csv", "text") == data.texts
@@ -153,7 +153,7 @@ def test_passages_of_a_table(tmp_path):
 def test_tables_that_do_not_fit(tmp_path, text, told):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=told):
-        table_passages(tmp_path / "a.csv", "text", "label", 0.2, 0.2, seed=0)
+        table_passages(tmp_path / "a.csv", "text", "label", (0.2, 0.2), seed=0)
 
 
 def test_passages_in_lines(tmp_path):
