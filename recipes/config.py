@@ -7,7 +7,9 @@ reported at once.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -112,6 +114,18 @@ def sections_in(annotation: Any) -> list[type[BaseModel]]:
 def fault(key: str, what: str) -> PydanticCustomError:
     """What a validator raises for a fault that several keys make: told at the one that should change."""
     return PydanticCustomError("at_key", "{what}", {"key": key, "what": what})
+
+
+def close_to(word: str, options: Sequence[str]) -> str:
+    """``; did you mean 'adam'?``, or nothing."""
+    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_choice(key: str, value: object, options: Sequence[str]) -> None:
+    """Raises: a fault at ``key`` if its value is none of the options."""
+    if value not in options:
+        raise fault(key, f"must be one of {', '.join(options)}, got {value!r}{close_to(str(value), options)}")
 
 
 Task = TypeVar("Task")

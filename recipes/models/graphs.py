@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from recipes.config import fault, section_of
+from recipes.config import check_choice, fault, section_of
 from recipes.lazy import xnn
 from recipes.models.images import ACTIVATIONS, numbers_in
 from xnn.models.graph_configs import (
@@ -101,9 +101,7 @@ def check_network(section: Any, pooled: bool = False) -> None:
                 raise fault(f"task.model.{key}", f"must be at least {least}, got {number}")
             if key == "theta" and number <= 0:
                 raise fault("task.model.theta", f"must be greater than 0, got {number}")
-    activation = getattr(section, "activation", "relu")
-    if activation not in ACTIVATIONS:
-        raise fault("task.model.activation", f"must be one of {', '.join(ACTIVATIONS)}, got {activation!r}")
+    check_choice("task.model.activation", getattr(section, "activation", "relu"), ACTIVATIONS)
     norms = (None, "layer", "graph") if pooled else (None, "layer")
     norm = getattr(section, "norm", None)
     if norm not in norms:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from recipes.config import fault, section_of
+from recipes.config import check_choice, fault, section_of
 from recipes.lazy import xnn
 from recipes.process.parallel import AXIS
 from xnn.models.configs import ConvNeXtConfig, LeNetConfig, MLPConfig, ResNetConfig, ViTConfig
@@ -47,8 +47,8 @@ def check_network(section: Any, image: int) -> None:
                 raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
             if key not in RATES and number <= 0:
                 raise fault(f"task.model.{key}", f"must be greater than 0, got {number}")
-    if isinstance(section, MLP) and section.activation not in ACTIVATIONS:
-        raise fault("task.model.activation", f"must be one of {', '.join(ACTIVATIONS)}, got {section.activation!r}")
+    if isinstance(section, MLP):
+        check_choice("task.model.activation", section.activation, ACTIVATIONS)
     if isinstance(section, LeNet) and image < LEAST_OF_LENET:
         raise fault("task.data.image", f"must be at least {LEAST_OF_LENET} for lenet, got {image}")
     if isinstance(section, ResNet | ConvNeXt) and not section.stages:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from recipes.config import sections_in
+from recipes.config import close_to, sections_in
 
 Path_ = tuple[str, ...]
 Fault = tuple[str, str, str]                                  # "line 7", "task.hiden", what is wrong
@@ -32,12 +31,6 @@ def table_of(faults: list[Fault]) -> dict[str, str]:
         place = f"{line:<{width}}  {key}"
         out[place] = f"{out[place]}; {what}" if place in out else what
     return out
-
-
-def close_to(word: str, options: Sequence[str]) -> str:
-    """``; did you mean 'adam'?``, or nothing."""
-    close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:

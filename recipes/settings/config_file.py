@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from recipes.config import RunConfig, TaskConfig
+from recipes.config import RunConfig, TaskConfig, close_to
 from recipes.errors import ConfigError
-from recipes.settings.config_faults import Fault, Path_, close_to, explained, table_of
+from recipes.settings.config_faults import Fault, Path_, explained, table_of
 from recipes.settings.optim import Optimizer
 
 Sources = dict[Path_, str]                                    # key path -> "line 7" or "override"
