@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from recipes.batches import Batches
 from recipes.lazy import tree_util, xnn
 from recipes.process.parallel import Placer
 
@@ -29,15 +30,13 @@ class Graphs:
         return len(self.labels)
 
 
-class PaddedGraphs:
+class PaddedGraphs(Batches):
     """See `Batches`. Epoch e has every graph once, in an order that depends on the seed and e alone.
 
     On each device "graph" is a padded batch with one graph of padding at least, the last; "labels" i32[graphs] and
     "weight" f32[graphs] are those of its graphs. Device d has the d-th part of the graphs of a step, in order, so that
     the real graphs of all devices are `rows` of each device's outputs, without its last.
     """
-
-    same, at_once = False, 1
 
     def __init__(self, graphs: Graphs, placer: Placer, size: int, seed: int) -> None:
         self._graphs, self._placer, self._size, self._seed = graphs, placer, size, seed
@@ -47,9 +46,6 @@ class PaddedGraphs:
     def train(self, step: int) -> Any:
         epoch, i = divmod(step, -(-len(self._graphs) // self._size))
         return self._place(self._order(epoch)[i])
-
-    def several(self, step: int, count: int) -> Any:
-        raise NotImplementedError("batches of graphs have several sizes, and are launched one by one.")
 
     def all(self) -> Iterator[Any]:
         for start in range(0, len(self._graphs), self._size):

@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from recipes.batches import Batches
 from recipes.data.pairs import Links
 from recipes.lazy import xnn
 from recipes.process.parallel import Placer
 
 
-class PairBatches:
+class PairBatches(Batches):
     """The whole graph, and pairs; those of the training split are drawn anew in each step, where they are no edges."""
-
-    same, at_once = False, 1
 
     def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, width: int, dense: bool) -> None:
         adjacency = links.adjacency if norm is None else xnn.normalized_adjacency(links.adjacency, norm).to_scipy()
@@ -33,9 +32,6 @@ class PairBatches:
         edges = self._links.pairs[:self._links.edges]
         others = xnn.graph.negative_edges(self._graph, len(self._links) - len(edges), rng, undirected=True)
         return self._with(np.concatenate([edges, others]))
-
-    def several(self, step: int, count: int) -> Any:
-        raise NotImplementedError("steps are launched one by one.")
 
     def all(self) -> Iterator[Any]:
         yield self._with(self._links.pairs)

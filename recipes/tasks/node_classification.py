@@ -152,7 +152,7 @@ class NodeClassification(Classifier):
         return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))})
 
 
-class WholeGraph:
+class WholeGraph(Batches):
     """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
 
     On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
@@ -160,7 +160,7 @@ class WholeGraph:
     the features themselves to neighbours.
     """
 
-    same, at_once = True, 64
+    full_batch, steps_per_launch = True, 64
 
     def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, width: int, dense: bool = False) -> None:
         graph, features, ids = nodes.graph, nodes.features, nodes.ids
@@ -173,9 +173,6 @@ class WholeGraph:
             "labels": placer.split(graph.labels), "weight": placer.split(weight)})
 
     def train(self, step: int) -> Any:
-        return self._batch
-
-    def several(self, step: int, count: int) -> Any:
         return self._batch
 
     def all(self) -> Iterator[Any]:

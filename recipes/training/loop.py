@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ from recipes.task import Task
 from recipes.training.best import Best, judged, no_best, stagnant
 from recipes.training.step import TrainState, TrainStep, make_eval_step, totals_over
 
-PATIENCE = 0.1                                                # seconds that a signal may wait for a launch
+SECONDS_PER_LAUNCH = 0.1                                      # at most, for slow steps: a signal waits for the launch
 
 
 class Record(NamedTuple):
@@ -79,9 +79,8 @@ class Loop:
 
     def __init__(self, config: RunConfig, task: Task, placer: Placer, splits: Mapping[str, Batches]) -> None:
         self.config, self.task, self.placer, self.splits = config, task, placer, splits
-        self._train_step = TrainStep(task, config, placer, splits["train"].at_once, splits["train"].same)
+        self._train_step = TrainStep(task, config, placer, splits["train"].steps_per_launch, splits["train"].full_batch)
         self._eval_step = make_eval_step(task, placer)
-        self._pace = math.inf                                 # seconds per step at the last report
 
     def totals(self, model: Any, split: str) -> dict[str, tuple[Any, Any]]:
         """Sums and weights of the metrics over a split; {} if there is none.  Args: model: placed."""
@@ -92,54 +91,47 @@ class Loop:
 
         Raises: Interrupted after a save, when a signal asked for it.
         """
-        config, start = self.config, int(progress.state.step)
-        tick(start, Phase.TRAINING)
+        config, train, step = self.config, self.splits["train"], int(progress.state.step)
+        tick(step, Phase.TRAINING)
         state, best = self.placer.replicate(progress.state), progress.best
         if best is not None:
             best = best._replace(model=self.placer.replicate(best.model))
         pending: list[tuple[int, Any]] = []
-        reported = time.perf_counter()
-        stop = start if stagnant(best, start, config) else config.steps
-        for step, batch, count in self._launches(start, stop):
-            state, sums = self._train_step(state, batch, count)
+        reported, seconds_per_step = time.perf_counter(), math.inf
+        done = step >= config.steps or stagnant(best, step, config)
+        while not done:
+            to_report = min(config.steps - step, *(every - step % every for every in self._periods))
+            count = min(to_report, train.steps_per_launch, max(1, int(SECONDS_PER_LAUNCH / seconds_per_step)))
+            stacked = train.steps_per_launch > 1 and not train.full_batch
+            batches = train.stacked_batches(step, count) if stacked else train.train(step)
+            state, sums = self._train_step(state, batches, count)
+            step += count
             pending.append((count, sums))
             saver.check()
             tick(step)
             stopping = interrupts.stop_after(step)
-            if not (self._due(step) or stopping):
+            if not (stopping or any(self._due(every, step) for every in self._periods)):
                 continue
             records = self._records(step, pending)
             pending.clear()
-            if best is not None and self._at(config.eval_every, step):
+            if best is not None and self._due(config.eval_every, step):
                 val = self.task.metrics(self.totals(state.model, "val"))
                 records[-1].values.update(_named("val", val))
                 best = judged(best, val, step, self.task, config, lambda state=state: self.placer.copy(state.model))
-            final = step == config.steps or stagnant(best, step, config)
+            done = step == config.steps or stagnant(best, step, config)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
-            report = Report(step, records, lambda state=state: Placer.host(state.params), final, seconds)
+            report = Report(step, records, lambda state=state: Placer.host(state.params), done, seconds)
             if self.placer.processes == 1:                    # ranks measure different times, and must launch alike
-                self._pace = report.seconds_per_step
+                seconds_per_step = report.seconds_per_step
             for hook in hooks:
                 hook(report)
-            if final or stopping or step % config.checkpoint_every == 0:
+            if done or stopping or step % config.checkpoint_every == 0:
                 saver.save(step, self.placer.copy(state), best)
             if stopping:
                 saver.wait()
                 raise _interrupted(interrupts, saver, step)
-            if final:
-                break
         saver.wait()
         return Progress(state, best)
-
-    def _launches(self, start: int, stop: int) -> Iterator[tuple[int, Any, int]]:
-        """(Its last step, batches, number of steps) of each launch: up to the next report, as `PATIENCE` allows."""
-        train, step = self.splits["train"], start
-        while step < stop:
-            to_report = min(every - step % every for every in self._periods)
-            count = min(to_report, stop - step, train.at_once, max(1, int(PATIENCE / self._pace)))
-            batches = train.train(step) if train.at_once == 1 else train.several(step, count)
-            step += count
-            yield step, batches, count
 
     def _records(self, last: int, pending: Sequence[tuple[int, Any]]) -> list[Record]:
         sums = self._train_step.sums_of(pending)
@@ -150,10 +142,7 @@ class Loop:
     def _periods(self) -> tuple[int, int, int]:
         return self.config.log_every, self.config.eval_every, self.config.checkpoint_every
 
-    def _due(self, step: int) -> bool:
-        return any(self._at(every, step) for every in self._periods)
-
-    def _at(self, every: int, step: int) -> bool:
+    def _due(self, every: int, step: int) -> bool:
         return step % every == 0 or step == self.config.steps
 
 

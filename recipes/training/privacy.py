@@ -86,7 +86,7 @@ class PoissonBatches(RowBatches):
     def __init__(self, rows: Rows, placer: Placer, size: int, seed: int) -> None:
         most = min(len(rows), math.ceil(size + 7 * math.sqrt(size) + 7))
         super().__init__(rows, placer, most, seed)
-        self.at_once = 1
+        self.steps_per_launch = 1
         self._share = min(1.0, size / len(rows))
 
     def train(self, step: int) -> Any:

@@ -58,15 +58,17 @@ class TrainStep:
     The sums of a launch are one array, which costs one transfer; `sums_of` reads it.
     """
 
-    def __init__(self, task: Task, config: RunConfig, placer: Placer, at_once: int = 1, same: bool = True) -> None:
-        """Args: at_once: the greatest count; same: whether all updates are on one batch: see `Batches`."""
+    def __init__(self, task: Task, config: RunConfig, placer: Placer, steps_per_launch: int = 1,
+                 full_batch: bool = True) -> None:
+        """Args: steps_per_launch: the greatest count; full_batch: whether all updates are on one: see `Batches`."""
         self._names: list[str] = []
-        self._at_once, self._same, self._step = at_once, same, _step_function(task, config)
-        launch, in_axes = (self._one, (None, 0)) if at_once == 1 else (self._several, (None, 0, None))
+        self._steps_per_launch, self._full_batch = steps_per_launch, full_batch
+        self._step = _step_function(task, config)
+        launch, in_axes = (self._one, (None, 0)) if steps_per_launch == 1 else (self._several, (None, 0, None))
         self._call = placer.pmap(launch, in_axes=in_axes, out_axes=None, donate_argnums=0)
 
     def __call__(self, state: TrainState, batch: Any, count: int = 1) -> tuple[TrainState, Any]:
-        counted = () if self._at_once == 1 else (np.int32(count),)
+        counted = () if self._steps_per_launch == 1 else (np.int32(count),)
         return self._call(state, batch, *counted)
 
     def sums_of(self, launches: Sequence[tuple[int, Any]]) -> list[dict[str, tuple[Any, Any]]]:
@@ -84,9 +86,9 @@ class TrainStep:
         return state, jnp.array([pairs])
 
     def _several(self, state: TrainState, batch: Any, count: Any) -> tuple[TrainState, Any]:
-        """The sums: f32[at_once, 2, metrics], of which the first ``count`` are set."""
+        """The sums: f32[steps_per_launch, 2, metrics], of which the first ``count`` are set."""
         def at(i: Any) -> Any:
-            if self._same:
+            if self._full_batch:
                 return batch
             return tree_util.tree_map(lambda x: lax.dynamic_index_in_dim(x, i, 0, keepdims=False), batch)
 
@@ -95,7 +97,8 @@ class TrainStep:
             return state, lax.dynamic_update_slice_in_dim(carry[1], sums, i, 0)
 
         _, one = xjax.eval_shape(lambda state, batch: self._one(state, at(0)), state, batch)
-        return lax.fori_loop(0, count, update, (state, jnp.zeros((self._at_once, *one.shape[1:]), one.dtype)))
+        sums = jnp.zeros((self._steps_per_launch, *one.shape[1:]), one.dtype)
+        return lax.fori_loop(0, count, update, (state, sums))
 
 
 def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:

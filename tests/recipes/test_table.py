@@ -160,8 +160,8 @@ def test_the_stream_does_not_know_the_devices_nor_the_batch(devices):
 @pytest.mark.parametrize("devices", [1, 3])
 def test_batches_of_several_steps_are_those_of_each(devices):
     batches = RowBatches(ROWS, Placer(choose_devices(devices)), 50, 7)
-    assert batches.at_once == 16
-    together = batches.several(3, 5)                        # 3 * 50 to 8 * 50: an epoch of 210 ends between
+    assert batches.steps_per_launch == 16
+    together = batches.stacked_batches(3, 5)                        # 3 * 50 to 8 * 50: an epoch of 210 ends between
     for name in ("x", "weight"):
         steps = np.asarray(together[name])
         assert steps.shape[:3] == (devices, 16, -(-50 // devices))
@@ -169,9 +169,10 @@ def test_batches_of_several_steps_are_those_of_each(devices):
             np.testing.assert_array_equal(steps[:, i], batches.train(3 + i)[name])
 
 
-@pytest.mark.parametrize(("features", "at_once"), [(1, 16), (1 << 15, 3), (1 << 17, 1), (1 << 20, 1)])
-def test_large_batches_are_launched_one_by_one(features, at_once):
-    assert RowBatches(Rows(x=np.zeros((10, features), np.float32)), Placer(choose_devices(1)), 10, 0).at_once == at_once
+@pytest.mark.parametrize(("features", "steps"), [(1, 16), (1 << 15, 3), (1 << 17, 1), (1 << 20, 1)])
+def test_large_batches_are_launched_one_by_one(features, steps):
+    batches = RowBatches(Rows(x=np.zeros((10, features), np.float32)), Placer(choose_devices(1)), 10, 0)
+    assert batches.steps_per_launch == steps
 
 
 def test_splits_are_disjoint_and_whole(rings):

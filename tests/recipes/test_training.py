@@ -67,11 +67,11 @@ def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, rings, name, op
                                                f"devices={devices}", "steps=90", "log_every=7", "eval_every=40",
                                                "checkpoint_every=1000"]))
 
-    monkeypatch.setattr(loop_module, "PATIENCE", 1e6)
+    monkeypatch.setattr(loop_module, "SECONDS_PER_LAUNCH", 1e6)
     together = curve()
     assert launched[:8] == [1] * 7 + [7] and launched[-2:] == [4, 6] and sum(launched) == 90
     assert [5, 2] in [launched[i:i + 2] for i in range(len(launched))]            # 35, 40, 42: an evaluation between
-    monkeypatch.setattr(loop_module, "PATIENCE", 0)
+    monkeypatch.setattr(loop_module, "SECONDS_PER_LAUNCH", 0)
     alone = curve()
     assert launched == [1] * 90
     np.testing.assert_array_equal(together[1], alone[1])
@@ -220,7 +220,7 @@ class _After(Interrupts):
 def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, monkeypatch, looks,
                                                                                   patience):
     """Whether each step is a launch or all up to the next report are one."""
-    monkeypatch.setattr(loop_module, "PATIENCE", patience)
+    monkeypatch.setattr(loop_module, "SECONDS_PER_LAUNCH", patience)
     folder = tmp_path / "a"
     config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}"])
     with pytest.raises(Interrupted) as caught:
