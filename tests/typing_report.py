@@ -1,0 +1,123 @@
+"""How many annotations of the code are `Any`: parameters and results of all functions, by package and by file.
+
+``python -m tests.typing_report`` prints the shares, and the files with the most of them. Nothing is imported. A
+parameter without an annotation counts as one that is missing, not as `Any`; `self` and `cls` do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("xjax", "xnn", "recipes")
+
+
+class Count(NamedTuple):
+    """Annotations of signatures.
+
+    Attributes:
+      written: all that there are.
+      bare: `Any` alone, which says nothing.
+      inside: others that contain `Any`, such as ``Any | None`` and ``list[Any]``.
+      missing: parameters and results without one.
+    """
+
+    written: int = 0
+    bare: int = 0
+    inside: int = 0
+    missing: int = 0
+
+    def __add__(self, other: tuple) -> Count:
+        return Count(*map(sum, zip(self, other, strict=True)))
+
+    @property
+    def share(self) -> float:
+        """Of `Any` alone among those that are written."""
+        return self.bare / max(1, self.written)
+
+
+def count(text: str) -> Count:
+    """The annotations in the source code of a module."""
+    total = Count()
+    for annotation in (each for signature in signatures(text) for each in annotations(signature)):
+        if annotation is None:
+            total += Count(missing=1)
+        else:
+            bare = is_any(annotation)
+            total += Count(1, bare, not bare and any(map(is_any, ast.walk(annotation))), 0)
+    return total
+
+
+def signatures(text: str) -> Iterator[Any]:
+    """Of all functions of a module, nested ones and methods too: the first lines from each ``def`` that can be parsed.
+
+    To parse whole modules takes ten times as long.
+    """
+    lines = _DOCSTRING.sub('""', text).splitlines()
+    for i in (i for i, line in enumerate(lines) if _DEF.match(line)):
+        for end in range(i + 1, len(lines) + 1):
+            header = "\n".join(lines[i:end]).strip()
+            try:
+                yield ast.parse(f"{header} pass" if header.endswith(":") else header).body[0]
+                break
+            except SyntaxError:
+                continue
+
+
+_DOCSTRING = re.compile(r'("{3}|\'{3}).*?\1', re.DOTALL)
+_DEF = re.compile(r"\s*(async )?def ")
+
+
+def annotations(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
+    """One for each parameter and one for the result; None where it is missing."""
+    of = function.args
+    for each in (*of.posonlyargs, *of.args, of.vararg, *of.kwonlyargs, of.kwarg):
+        if each and not (each.arg in ("self", "cls") and each.annotation is None):
+            yield _parsed(each.annotation)
+    yield _parsed(function.returns)
+
+
+def _parsed(annotation: ast.expr | None) -> ast.expr | None:
+    """What stands in quotes is an annotation too."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return ast.parse(annotation.value, mode="eval").body
+    return annotation
+
+
+def is_any(node: ast.AST) -> bool:
+    return getattr(node, "attr" if isinstance(node, ast.Attribute) else "id", "") == "Any"
+
+
+def by_file(package: str) -> dict[str, Count]:
+    """Path below the root -> its annotations."""
+    return {path.relative_to(ROOT).as_posix(): count(path.read_text("utf-8"))
+            for path in sorted((ROOT / package).rglob("*.py"))}
+
+
+def by_package() -> dict[str, Count]:
+    return {package: sum(by_file(package).values(), Count()) for package in PACKAGES}
+
+
+def line(name: str, of: Count) -> str:
+    return f"{name:<44} {of.written:>7} {of.bare:>6} {100 * of.share:6.1f} % {of.inside:>7} {of.missing:>8}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--files", type=int, default=40, metavar="N", help="how many files to list; 40 by default")
+    args = parser.parse_args()
+    print(f"{'':<44} {'written':>7} {'Any':>6} {'share':>8} {'inside':>7} {'missing':>8}")
+    for package, of in by_package().items():
+        print(line(package, of))
+    files = [pair for package in PACKAGES for pair in by_file(package).items()]
+    for path, of in sorted(files, key=lambda pair: (-pair[1].bare, pair[0]))[:args.files]:
+        print(line(path, of))
+
+
+if __name__ == "__main__":
+    main()
