@@ -10,40 +10,25 @@ from recipes.data.graphs import LabelledGraph
 from recipes.errors import DataError
 from recipes.lazy import nx, sp
 
-MR_HI, OFFICER = 0, 1
-
 
 def load_karate(labelled: Sequence[int] = (0, 33)) -> LabelledGraph:
     """The club with one-hot features; only ``labelled`` nodes may be trained on.
 
-    There is no validation set worth the name in 34 nodes: all other nodes are the test set, and
-    ``val`` is empty.
+    There is no validation set worth the name in 34 nodes: all other nodes are the test set, and ``val`` is empty.
 
     Raises: DataError if a labelled node is no node of the graph or a faction has none.
     """
     club = nx.karate_club_graph()
     n = club.number_of_nodes()
-    faction = [MR_HI if club.nodes[i]["club"] == "Mr. Hi" else OFFICER for i in range(n)]
-    labels = np.array(faction, dtype=np.int32)
+    labels = np.array([club.nodes[i]["club"] != "Mr. Hi" for i in range(n)], np.int32)
     train = np.unique(np.asarray(labelled, dtype=np.int64))
     inside = train[(train >= 0) & (train < n)]
     if len(inside) < len(train) or len(np.unique(labels[inside])) < 2:
-        raise DataError(
-            "karate",
-            "the labelled nodes must be nodes of the graph, one of each faction at least.",
-            {
-                "task.labelled": train.tolist(),
-                "nodes": f"0 .. {n - 1}",
-                "factions": f"Mr. Hi {labels.tolist().count(MR_HI)} nodes, e.g. 0; "
-                f"Officer {labels.tolist().count(OFFICER)} nodes, e.g. 33",
-            },
-            fix="task.labelled='[0, 33]', the two leaders.",
-        )
+        n_hi, n_officer = np.bincount(labels)
+        raise DataError("karate", "the labelled nodes must be nodes of the graph, one of each faction at least.",
+                        {"task.labelled": train.tolist(), "nodes": f"0 .. {n - 1}",
+                         "factions": f"Mr. Hi {n_hi} nodes, e.g. 0; Officer {n_officer} nodes, e.g. 33"},
+                        fix="task.labelled='[0, 33]', the two leaders.")
     adjacency = nx.to_scipy_sparse_array(club, nodelist=range(n), weight=None, dtype=np.float32)
-    return LabelledGraph(
-        adjacency=sp.csr_matrix(adjacency),
-        features=sp.identity(n, dtype=np.float32, format="csr"),
-        labels=labels,
-        n_classes=2,
-        split={"train": train, "val": train[:0], "test": np.setdiff1d(np.arange(n), train)},
-    )
+    return LabelledGraph(sp.csr_matrix(adjacency), sp.identity(n, dtype=np.float32, format="csr"), labels, n_classes=2,
+                         split={"train": train, "val": train[:0], "test": np.setdiff1d(np.arange(n), train)})

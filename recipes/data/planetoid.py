@@ -1,7 +1,7 @@
 """Cora, Citeseer and Pubmed in the Planetoid format (Yang et al. 2016): eight ``ind.*`` files each.
 
-The files are pickles written by Python 2, and a pickle is a program: `_Restricted` lets it name
-nothing but the six constructors these files use, so reading a hostile file raises and runs nothing.
+The files are pickles written by Python 2, and a pickle is a program: `_Restricted` lets it name nothing but the six
+constructors these files use, so reading a hostile file raises and runs nothing.
 
     x, y         features and one-hot labels of the labelled training nodes
     allx, ally   the same of all nodes outside the test set, training nodes first
@@ -79,8 +79,7 @@ def load_planetoid(name: str, root: str | os.PathLike[str]) -> LabelledGraph:
         _check_csr(parts[part], n_features, _path(root, name, part))
     n_classes = np.shape(parts["ally"])[-1] if np.ndim(parts["ally"]) == 2 else 0
     for part, rows_of in (("ally", "allx"), ("y", "x"), ("ty", "tx")):
-        shape = parts[rows_of].shape[0], n_classes
-        _check_labels(parts[part], shape, _path(root, name, part))
+        _check_labels(parts[part], (parts[rows_of].shape[0], n_classes), _path(root, name, part))
     _check_index(test_index, parts["allx"].shape[0], parts["tx"].shape[0], index_file)
     return _assemble(parts, test_index, _path(root, name, "graph"))
 
@@ -93,23 +92,14 @@ def _assemble(parts: dict, test_index: np.ndarray, graph_file: Path) -> Labelled
     # Citeseer's ids have gaps: 15 isolated nodes without features or label keep their zero rows.
     known, test = parts["allx"].tocoo(), parts["tx"].tocoo()
     rows = np.concatenate([known.row, test_index[test.row]])
-    cols, values = (
-        np.concatenate(pair) for pair in ((known.col, test.col), (known.data, test.data))
-    )
+    cols, values = (np.concatenate(pair) for pair in ((known.col, test.col), (known.data, test.data)))
     features = sp.csr_matrix((values, (rows, cols)), shape=(n, n_features))
     one_hot[:n_known], one_hot[test_index] = parts["ally"], parts["ty"]
     n_train = parts["x"].shape[0]
-    return LabelledGraph(
-        adjacency=_adjacency(parts["graph"], n, graph_file),
-        features=features,
-        labels=one_hot.argmax(axis=1).astype(np.int32),
-        n_classes=one_hot.shape[1],
-        split={
-            "train": np.arange(n_train),
-            "val": np.arange(n_train, min(n_train + N_VAL, n_known)),
-            "test": np.sort(test_index),
-        },
-    )
+    split = {"train": np.arange(n_train), "val": np.arange(n_train, min(n_train + N_VAL, n_known)),
+             "test": np.sort(test_index)}
+    return LabelledGraph(_adjacency(parts["graph"], n, graph_file), features, one_hot.argmax(axis=1).astype(np.int32),
+                         one_hot.shape[1], split)
 
 
 def _adjacency(graph: object, n: int, file: Path) -> sp.csr_matrix:
@@ -152,20 +142,14 @@ class _Restricted(pickle.Unpickler):
         # A fresh class per file: BUILD may set attributes on a class, and must not reach SciPy's.
         self.csr_fields = type("csr_matrix", (), {})
         self.allowed = {
-            ("numpy.core.multiarray", "_reconstruct"): _RECONSTRUCT,
-            ("numpy._core.multiarray", "_reconstruct"): _RECONSTRUCT,
-            ("numpy", "ndarray"): np.ndarray,
-            ("numpy", "dtype"): np.dtype,
-            ("scipy.sparse.csr", "csr_matrix"): self.csr_fields,
-            ("scipy.sparse._csr", "csr_matrix"): self.csr_fields,
-            ("collections", "defaultdict"): collections.defaultdict,
-            ("__builtin__", "list"): list,
-            ("builtins", "list"): list,
-        }
+            **dict.fromkeys((f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")), _RECONSTRUCT),
+            **dict.fromkeys((f"scipy.sparse.{csr}.csr_matrix" for csr in ("csr", "_csr")), self.csr_fields),
+            "numpy.ndarray": np.ndarray, "numpy.dtype": np.dtype, "collections.defaultdict": collections.defaultdict,
+            "__builtin__.list": list, "builtins.list": list}
 
     def find_class(self, module: str, name: str) -> object:
         try:
-            return self.allowed[module, name]
+            return self.allowed[f"{module}.{name}"]
         except KeyError:
             raise _ForbiddenError(f"{module}.{name}") from None
 
@@ -179,12 +163,8 @@ def _read_pickle(file: Path) -> object:
     try:
         value = reader.load()
     except _ForbiddenError as err:
-        raise DataError(
-            "planetoid",
-            "a data file asks to run code; nothing was run.",
-            {"file": file, "asks for": err},
-            fix="do not use this file; take the ind.* files from github.com/kimiyoung/planetoid.",
-        ) from None
+        raise DataError("planetoid", "a data file asks to run code; nothing was run.", {"file": file, "asks for": err},
+                        fix="do not use this file; take the ind.* files from github.com/kimiyoung/planetoid.") from None
     except Exception as err:  # damaged bytes make a pickle fail in any way there is
         raise _damaged(file, f"{type(err).__name__} while reading it ({err})") from err
     return _to_csr(value, file) if type(value) is reader.csr_fields else value
@@ -221,9 +201,7 @@ def _check_index(ids: np.ndarray, n_known: int, n_test: int, file: Path) -> None
         raise _damaged(file, f"it has {len(ids)} ids, and tx has {n_test} rows")
     # A set may skip some ids (Citeseer: 15 of 1015); one that skips most is no set but a wrong id.
     if len(np.unique(ids)) < n_test or ids.min() < n_known or ids.max() >= n_known + 10 * n_test:
-        raise _damaged(
-            file, f"test ids must be distinct and follow the {n_known} nodes of allx closely"
-        )
+        raise _damaged(file, f"test ids must be distinct and follow the {n_known} nodes of allx closely")
 
 
 def _path(root: Path, name: str, part: str) -> Path:
@@ -233,20 +211,13 @@ def _path(root: Path, name: str, part: str) -> Path:
 def _existing(root: Path, name: str, part: str) -> Path:
     file = _path(root, name, part)
     if not file.is_file():
-        raise DataError(
-            "planetoid",
-            f"the data file {file.name} is missing.",
-            {"looked in": root, "folder": "exists" if root.is_dir() else "does not exist"},
-            fix=f"put the eight ind.{name}.* files of github.com/kimiyoung/planetoid there, or "
-            "name their folder: task.root=FOLDER or PLANETOID_DIR=FOLDER.",
-        )
+        raise DataError("planetoid", f"the data file {file.name} is missing.",
+                        {"looked in": root, "folder": "exists" if root.is_dir() else "does not exist"},
+                        fix=f"put the eight ind.{name}.* files of github.com/kimiyoung/planetoid there, or name their "
+                            "folder: task.root=FOLDER or PLANETOID_DIR=FOLDER.")
     return file
 
 
 def _damaged(file: Path, why: str) -> DataError:
-    return DataError(
-        "planetoid",
-        "a data file is damaged or not of the Planetoid format.",
-        {"file": file, "why": why},
-        fix="fetch it again from github.com/kimiyoung/planetoid (folder data).",
-    )
+    return DataError("planetoid", "a data file is damaged or not of the Planetoid format.", {"file": file, "why": why},
+                     fix="fetch it again from github.com/kimiyoung/planetoid (folder data).")
