@@ -80,10 +80,6 @@ def load(config: Config) -> Data:
     return Data(splits, artifacts, summary)
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> GraphClassification:
-    return GraphClassification(config, artifacts)
-
-
 class GraphClassification(Classifier):
     """See `recipes.task.Task`."""
 
@@ -119,6 +115,9 @@ class GraphClassification(Classifier):
                             fix="graphs with these features.")
         n = len(graphs.graphs)
         return Inputs(Graphs(with_features(graphs.graphs), np.zeros(n, np.int32)), {"graph": np.arange(1, n + 1)})
+
+
+make = GraphClassification
 
 
 def with_features(graphs: list[Any]) -> list[Any]:

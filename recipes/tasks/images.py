@@ -56,10 +56,6 @@ def load(config: Config) -> Data:
     return Data(splits, artifacts, images.summary)
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> ImageClassifier:
-    return ImageClassifier(config, artifacts)
-
-
 class ImageClassifier(Classifier):
     """See `recipes.task.Task`. A batch has "x" u8[rows, image, image, channels] and "y" i32[rows]."""
 
@@ -110,6 +106,9 @@ class ImageClassifier(Classifier):
             captions = [f"is {classes[y[i]]}\n{classes[guesses[i]]}: {100 * certainty[i]:.0f} %" for i in shown]
             figures["Most certain mistakes, test"] = image_grid(outputs["x"][shown], captions)
         return figures
+
+
+make = ImageClassifier
 
 
 def augmented(pixels: Any, rng: Any, shift: int, flip: bool) -> Any:

@@ -90,10 +90,6 @@ def load(config: Config) -> Data:
     return Data(splits, artifacts | {"prompts": _prompts(parts)}, summary)
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> LanguageModel:
-    return LanguageModel(config, artifacts)
-
-
 class LanguageModel(Task):
     """See `recipes.task.Task`."""
 
@@ -156,6 +152,9 @@ class LanguageModel(Task):
         samples = [f"{prompt} ▸▸▸ {self.generate(trained.params, prompt, 200, top_p=0.95, seed=seed)}"
                    for seed, prompt in enumerate(self.artifacts["prompts"])]
         return {"Samples (what the model wrote follows ▸▸▸)": "\n\n────\n\n".join(samples)}
+
+
+make = LanguageModel
 
 
 def _parts(texts: list[Text], config: Config) -> dict[str, list[str]]:

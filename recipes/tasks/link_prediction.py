@@ -72,10 +72,6 @@ def load(config: Config) -> Data:
     return Data({name: each for name, each in links.items() if len(each)}, artifacts, summary)
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> LinkPrediction:
-    return LinkPrediction(config, artifacts)
-
-
 class LinkPrediction(Task):
     """See `recipes.task.Task`."""
 
@@ -181,6 +177,9 @@ class LinkPrediction(Task):
         code = lax.all_gather(code, AXIS, tiled=True)
         one, other = (code[batch["pairs"][:, end]] for end in (0, 1))
         return jnp.sum(one * other, -1), divergence
+
+
+make = LinkPrediction
 
 
 def _read(config: Config) -> LinkedGraph:

@@ -97,10 +97,6 @@ def _data(config: Config, graph: LabelledGraph, features: Any, classes: list[str
     return Data(splits, artifacts | {"features": int(features.shape[1])}, _summary(config.dataset, graph))
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> NodeClassification:
-    return NodeClassification(config, artifacts)
-
-
 @dataclass(frozen=True)
 class Nodes:
     """A graph, of which the nodes ``ids`` count; its length is the number of all nodes."""
@@ -150,6 +146,9 @@ class NodeClassification(Classifier):
         whole = LabelledGraph(adjacency_of(graph), sp.csr_matrix(graph.features), np.zeros(len(graph.ids), np.int32),
                               len(self.artifacts["classes"]), {})
         return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))})
+
+
+make = NodeClassification
 
 
 class WholeGraph(Batches):

@@ -87,10 +87,6 @@ def load(config: Config) -> Data:
     return Data(splits, artifacts, _summary(config, data, artifacts, rows))
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> TextClassification:
-    return TextClassification(config, artifacts)
-
-
 class TextClassification(Classifier):
     """See `recipes.task.Task`."""
 
@@ -129,6 +125,9 @@ class TextClassification(Classifier):
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         return nn.softmax(_logits(model, batch), axis=-1)
+
+
+make = TextClassification
 
 
 def encoded(texts: list[str], artifacts: dict[str, Any], length: int) -> Rows:

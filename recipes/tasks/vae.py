@@ -43,10 +43,6 @@ def load(config: Config) -> Data:
     return Data(splits, {"shape": list(images.splits["train"].x.shape[1:])}, images.summary)
 
 
-def make(config: Config, artifacts: dict[str, Any]) -> ImageVAE:
-    return ImageVAE(config, artifacts)
-
-
 class ImageVAE(Task):
     """See `recipes.task.Task`. A batch has "x" u8[rows, image, image, channels], and "row", their numbers in the split.
 
@@ -114,6 +110,9 @@ class ImageVAE(Task):
             grid = image_grid(pairs, columns=len(pairs) // 2, rows=("original", "reconstruction"))
             figures = {"Reconstructions, test": grid, **figures}
         return figures
+
+
+make = ImageVAE
 
 
 def _unit(pixels: Any) -> Any:
