@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -80,6 +80,15 @@ class SplitFractions(TaskConfig):
         if sum(self.fractions) >= 1:
             raise fault("task.test_fraction", "leaves nothing to train on, together with task.val_fraction")
         return self
+
+
+def check_owners(config: Any, owners: Mapping[str, tuple[str, ...]]) -> None:
+    """Raises: a fault for a key that is given for none of its datasets, or if the dataset folder has no path."""
+    for key, owned_by in owners.items():
+        if getattr(config, key) is not None and config.dataset not in owned_by:
+            raise fault(f"task.{key}", f"is for the dataset {' or '.join(owned_by)}, not for {config.dataset}")
+    if config.dataset == "folder" and config.folder is None:
+        raise fault("task.folder", "a value is needed here: dataset is folder")
 
 
 class EarlyStopping(Frozen):
@@ -214,6 +223,33 @@ def section_of(name: str, config: type, without: tuple[str, ...] = (), **default
     made = create_model(f"{name} section", __base__=_Section, __doc__=config.__doc__, **fields)
     made.make = make                                                           # type: ignore[attr-defined]
     return made
+
+
+ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid", "softplus")
+_RATES = ("dropout", "drop_path", "input_dropout", "attention_dropout", "adjacency_dropout")
+
+
+def check_numbers(section: BaseModel) -> None:
+    """Raises: a fault if a number of the section ``task.model`` is out of range."""
+    for key in type(section).model_fields:
+        for number in _numbers_in(getattr(section, key)):
+            if key in _RATES:
+                right, words = 0 <= number < 1, "at least 0 and less than 1"
+            elif key == "alpha":
+                right, words = 0 <= number <= 1, "a share, from 0 to 1"
+            else:                                             # k: steps of a walk on the graph
+                right, words = (number >= 0, "at least 0") if key == "k" else (number > 0, "greater than 0")
+            if not right:
+                raise fault(f"task.model.{key}", f"must be {words}, got {number}")
+
+
+def _numbers_in(value: object) -> Iterator[float]:
+    """The numbers in nested tuples; truth values are none."""
+    if isinstance(value, tuple):
+        for each in value:
+            yield from _numbers_in(each)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
 
 
 def meanings_of(config: type) -> dict[str, str]:

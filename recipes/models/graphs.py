@@ -11,9 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from recipes.config import check_choice, fault, section_of
+from recipes.config import ACTIVATIONS, check_choice, check_numbers, fault, section_of
 from recipes.lazy import xnn
-from recipes.models.images import ACTIVATIONS, numbers_in
 from xnn.models.graph_configs import (
     APPNPConfig,
     GATConfig,
@@ -39,9 +38,6 @@ GCNII = section_of("gcnii", GCNIIConfig, without=_FILLED_IN)
 Network = Annotated[GCN | GAT | GATv2 | GraphSAGE | GIN | APPNP | SGC | GCNII, Field(discriminator="name")]
 Pooled = Annotated[GIN | GCN | GAT | GATv2 | GraphSAGE, Field(discriminator="name")]
 
-_RATES = ("dropout", "input_dropout", "attention_dropout", "adjacency_dropout")
-_SHARES = ("alpha",)
-_MAY_BE_ZERO = ("k",)
 _FUNCTIONS = {"gcn": "GCNStack", "gat": "GATStack", "gatv2": "GATv2Stack", "graphsage": "GraphSAGEStack",
               "gin": "GINStack", "appnp": "APPNPStack", "sgc": "SGCStack", "gcnii": "GCNIIStack"}
 
@@ -90,17 +86,7 @@ def width_of(section: Any, outputs: int) -> int:
 
 def check_network(section: Any, pooled: bool = False) -> None:
     """Raises: a fault of the config if a size is out of range, or does not suit the task."""
-    for key in type(section).model_fields:
-        for number in numbers_in(getattr(section, key)):
-            if key in _RATES and not 0 <= number < 1:
-                raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
-            if key in _SHARES and not 0 <= number <= 1:
-                raise fault(f"task.model.{key}", f"must be a share, from 0 to 1, got {number}")
-            least = 0 if key in _MAY_BE_ZERO else 1
-            if isinstance(number, int) and key not in _RATES + _SHARES and number < least:
-                raise fault(f"task.model.{key}", f"must be at least {least}, got {number}")
-            if key == "theta" and number <= 0:
-                raise fault("task.model.theta", f"must be greater than 0, got {number}")
+    check_numbers(section)
     check_choice("task.model.activation", getattr(section, "activation", "relu"), ACTIVATIONS)
     norms = (None, "layer", "graph") if pooled else (None, "layer")
     norm = getattr(section, "norm", None)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from recipes.config import check_choice, fault, section_of
+from recipes.config import ACTIVATIONS, check_choice, check_numbers, fault, section_of
 from recipes.lazy import xnn
 from recipes.process.parallel import AXIS
 from xnn.models.configs import ConvNeXtConfig, LeNetConfig, MLPConfig, ResNetConfig, ViTConfig
@@ -20,8 +19,6 @@ ViT = section_of("vit", ViTConfig, without=("classes", "image"))
 
 Network = Annotated[MLP | LeNet | ResNet | ConvNeXt | ViT, Field(discriminator="name")]
 
-ACTIVATIONS = ("relu", "gelu", "silu", "elu", "tanh", "sigmoid", "softplus")
-RATES = ("dropout", "drop_path")
 LEAST_OF_LENET = 12                                           # two pools, and a convolution that takes 4 pixels
 
 
@@ -41,12 +38,7 @@ def make_network(section: Any, image: int, classes: int) -> Any:
 
 def check_network(section: Any, image: int) -> None:
     """Raises: a fault of the config if a size is out of range, or does not fit images of this size."""
-    for key in type(section).model_fields:
-        for number in numbers_in(getattr(section, key)):
-            if key in RATES and not 0 <= number < 1:
-                raise fault(f"task.model.{key}", f"must be at least 0 and less than 1, got {number}")
-            if key not in RATES and number <= 0:
-                raise fault(f"task.model.{key}", f"must be greater than 0, got {number}")
+    check_numbers(section)
     if isinstance(section, MLP):
         check_choice("task.model.activation", section.activation, ACTIVATIONS)
     if isinstance(section, LeNet) and image < LEAST_OF_LENET:
@@ -66,12 +58,3 @@ def _check_vit(section: Any, image: int) -> None:
     if section.features % section.heads:
         raise fault("task.model.heads", f"must divide task.model.features, which is {section.features}, got "
                                         f"{section.heads}")
-
-
-def numbers_in(value: Any) -> Iterator[float]:
-    """The numbers in nested tuples; truth values are none."""
-    if isinstance(value, tuple):
-        for each in value:
-            yield from numbers_in(each)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield value

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
-from recipes.config import Count, Frozen, fault, section_of
+from recipes.config import Count, Frozen, check_numbers, fault, section_of
 from recipes.errors import DataError
 from recipes.lazy import jnp, tree_util, xnn
 from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguageModelConfig
@@ -44,12 +44,7 @@ def check_model(config: Any) -> None:
     model = config.model
     if model is None:
         raise fault("task.model", "is needed, or task.pretrained")
-    for key in type(model).model_fields:
-        value = getattr(model, key)
-        if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-            raise fault(f"task.model.{key}", f"must be at least 1, got {value}")
-        if isinstance(value, float) and not (0 <= value < 1 if key == "dropout" else value > 0):
-            raise fault(f"task.model.{key}", f"must be {'in [0, 1)' if key == 'dropout' else 'above 0'}, got {value}")
+    check_numbers(model)
     heads, size = getattr(model, "heads", 1), getattr(model, "head_size", None)
     if size is None and model.features % heads:
         raise fault("task.model.heads", f"must divide the {model.features} features, got {heads}")

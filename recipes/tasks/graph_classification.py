@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, fault
+from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners, fault
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
 from recipes.errors import DataError
@@ -50,11 +50,7 @@ class Config(ClassesConfig, SplitFractions):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        if self.dataset == "folder" and self.folder is None:
-            raise fault("task.folder", "a value is needed here: dataset is folder")
-        for key, owner in (("folder", "folder"), ("count", "molecules")):
-            if getattr(self, key) is not None and self.dataset != owner:
-                raise fault(f"task.{key}", f"is for the dataset {owner}, not for {self.dataset}")
+        check_owners(self, {"folder": ("folder",), "count": ("molecules",)})
         if not self.edge_features and not takes_edge_features(self.model):
             raise fault("task.edge_features", f"is for gin, gat and gatv2: {self.model.name} takes none anyway")
         check_network(self.model, pooled=True)

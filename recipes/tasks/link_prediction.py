@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import model_validator
 
-from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, fault
+from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners
 from recipes.data.linked_graph import LinkedGraph, read_linked
 from recipes.data.pair_batches import PairBatches
 from recipes.data.pairs import Links, read_pairs, split_links
@@ -52,11 +52,7 @@ class Config(SplitFractions):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        for key, owners in {"root": PLANETOID, "folder": ("folder",)}.items():
-            if getattr(self, key) is not None and self.dataset not in owners:
-                raise fault(f"task.{key}", f"is for the dataset {' or '.join(owners)}, not for {self.dataset}")
-        if self.dataset == "folder" and self.folder is None:
-            raise fault("task.folder", "a value is needed here: dataset is folder")
+        check_owners(self, {"root": PLANETOID, "folder": ("folder",)})
         check_norm(self)
         check_network(self.model)
         return self

@@ -17,7 +17,7 @@ from pydantic import model_validator
 
 from recipes.batches import Batches
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, fault
+from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, check_owners, fault
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
 from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
@@ -58,13 +58,8 @@ class Config(ClassesConfig, SplitFractions):
 
     @model_validator(mode="after")
     def _check_dataset(self) -> Config:
-        owners = {"root": PLANETOID, "folder": ("folder",), "labelled": ("karate",), "split_seed": ("folder",),
-                  "val_fraction": ("folder",), "test_fraction": ("folder",)}
-        for key, owned_by in owners.items():
-            if getattr(self, key) is not None and self.dataset not in owned_by:
-                raise fault(f"task.{key}", f"is for the dataset {' or '.join(owned_by)}, not for {self.dataset}")
-        if self.dataset == "folder" and self.folder is None:
-            raise fault("task.folder", "a value is needed here: dataset is folder")
+        check_owners(self, {"root": PLANETOID, "labelled": ("karate",)} | dict.fromkeys(
+            ("folder", "split_seed", "val_fraction", "test_fraction"), ("folder",)))
         if self.model is not None:
             for key in ("hidden", "dropout"):
                 if self.is_changed(key):

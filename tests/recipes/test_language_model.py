@@ -127,8 +127,8 @@ def test_without_test_text_there_is_no_score(corpus):
     (["task.tokenizer={size: 255}"], "task.tokenizer.size"),
     (["task.val_fraction=0.5", "task.test_fraction=0.5"], "task.test_fraction  leaves nothing to train on"),
     (["task.model={name: gpt2, features: 16, heads: 3}"], "task.model.heads  must divide the 16 features, got 3"),
-    (["task.model={name: gpt2, layers: 0}"], "task.model.layers  must be at least 1, got 0"),
-    (["task.model={name: lstm, dropout: 1.0}"], "task.model.dropout  must be in [0, 1), got 1.0"),
+    (["task.model={name: gpt2, layers: 0}"], "task.model.layers  must be greater than 0, got 0"),
+    (["task.model={name: lstm, dropout: 1.0}"], "task.model.dropout  must be at least 0 and less than 1, got 1.0"),
     (["task.model={name: llama, heads: 4, kv_heads: 3}"], "task.model.kv_heads  must divide the 4 heads, got 3"),
     (["task.model={name: llama, features: 12, heads: 4, kv_heads: 2}"], "the size of a head must be even, got 3"),
     (["task.model={name: gpt3}"], "task.model")])
