@@ -11,29 +11,20 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+import xnn.models.graph_configs as configs
 from recipes.config import ACTIVATIONS, check_choice, check_numbers, fault, section_of
 from recipes.lazy import xnn
-from xnn.models.graph_configs import (
-    APPNPConfig,
-    GATConfig,
-    GATv2Config,
-    GCNConfig,
-    GCNIIConfig,
-    GINConfig,
-    GraphSAGEConfig,
-    SGCConfig,
-)
 
 _FILLED_IN = ("features", "pool", "adjacency", "edge_features")
 
-GCN = section_of("gcn", GCNConfig, without=_FILLED_IN)
-GAT = section_of("gat", GATConfig, without=_FILLED_IN)
-GATv2 = section_of("gatv2", GATv2Config, without=_FILLED_IN)
-GraphSAGE = section_of("graphsage", GraphSAGEConfig, without=_FILLED_IN)
-GIN = section_of("gin", GINConfig, without=_FILLED_IN)
-APPNP = section_of("appnp", APPNPConfig, without=_FILLED_IN)
-SGC = section_of("sgc", SGCConfig, without=_FILLED_IN)
-GCNII = section_of("gcnii", GCNIIConfig, without=_FILLED_IN)
+GCN = section_of("gcn", configs.GCNConfig, without=_FILLED_IN)
+GAT = section_of("gat", configs.GATConfig, without=_FILLED_IN)
+GATv2 = section_of("gatv2", configs.GATv2Config, without=_FILLED_IN)
+GraphSAGE = section_of("graphsage", configs.GraphSAGEConfig, without=_FILLED_IN)
+GIN = section_of("gin", configs.GINConfig, without=_FILLED_IN)
+APPNP = section_of("appnp", configs.APPNPConfig, without=_FILLED_IN)
+SGC = section_of("sgc", configs.SGCConfig, without=_FILLED_IN)
+GCNII = section_of("gcnii", configs.GCNIIConfig, without=_FILLED_IN)
 
 Network = Annotated[GCN | GAT | GATv2 | GraphSAGE | GIN | APPNP | SGC | GCNII, Field(discriminator="name")]
 Pooled = Annotated[GIN | GCN | GAT | GATv2 | GraphSAGE, Field(discriminator="name")]

@@ -14,16 +14,7 @@ from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_mo
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
-from recipes.models.text import (
-    BPE,
-    LanguageModelSection,
-    check_model,
-    check_sizes,
-    load_folder,
-    make_model,
-    model_config,
-    pretrained_config,
-)
+from recipes.models import text as models
 from recipes.task import Bound, Data, Sums, Task
 
 KINDS = ("gpt2", "llama")
@@ -37,9 +28,9 @@ class Config(SplitFractions):
     """Text files, or folders of them; none: source code of Python's standard library."""
     pattern: str = "**/*.txt"
     """Which files of the folders in files."""
-    tokenizer: BPE | None = None
+    tokenizer: models.BPE | None = None
     """none: each byte is a token, or the tokenizer of pretrained."""
-    model: LanguageModelSection | None = None
+    model: models.LanguageModelSection | None = None
     """From scratch; its vocabulary and length are filled in."""
     pretrained: AbsolutePath | None = None
     """A folder with config.json, *.safetensors and tokenizer.json of a GPT-2 or Llama, instead of model."""
@@ -56,7 +47,7 @@ class Config(SplitFractions):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        check_model(self)
+        models.check_model(self)
         if self.files == ():
             raise fault("task.files", "is empty: name a file, or leave it out for the standard library")
         if self.files is None and self.is_changed("pattern"):
@@ -68,7 +59,7 @@ def load(config: Config) -> Data:
     texts = read_modules(STDLIB) if config.files is None else read_files(config.files, config.pattern)
     parts = _parts(texts, config)
     if config.pretrained is not None:
-        artifacts = load_folder(config.pretrained, KINDS).artifacts
+        artifacts = models.load_folder(config.pretrained, KINDS).artifacts
     else:
         saved = train_tokenizer(parts["train"], config.tokenizer.size) if config.tokenizer else None
         artifacts = {"tokenizer": saved, "pretrained": None, "stop": [],
@@ -99,16 +90,16 @@ class LanguageModel(Task):
         super().__init__(config, artifacts)
         self._vocabulary = Vocabulary(artifacts["tokenizer"])
         if artifacts["pretrained"] is not None:
-            model = pretrained_config(artifacts["pretrained"])
-            check_sizes(model, self._vocabulary.size, config.length)
+            model = models.pretrained_config(artifacts["pretrained"])
+            models.check_sizes(model, self._vocabulary.size, config.length)
         else:
-            model = model_config(config.model, vocabulary=self._vocabulary.size, length=config.length)
-        self.model, self.inputs = make_model(model), (np.zeros((1, config.length), np.int32),)
+            model = models.model_config(config.model, vocabulary=self._vocabulary.size, length=config.length)
+        self.model, self.inputs = models.make_model(model), (np.zeros((1, config.length), np.int32),)
 
     def init(self, rng: Any) -> tuple[Any, Any]:
         if self.artifacts["pretrained"] is None:
             return super().init(rng)
-        return load_folder(self.config.pretrained, KINDS).params, self.model.init_state(*self.inputs)
+        return models.load_folder(self.config.pretrained, KINDS).params, self.model.init_state(*self.inputs)
 
     def sums(self, model: Bound, batch: Any) -> Sums:
         logits, counts = model(batch["x"]), batch["counts"] * batch["weight"][:, None]

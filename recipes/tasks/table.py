@@ -10,17 +10,9 @@ import numpy as np
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, TestFraction, ValFraction
+from recipes.data import tables
 from recipes.data.columns import describe_columns, encoded, kind_of, n_features
 from recipes.data.splits import split_by_order
-from recipes.data.tables import (
-    check_columns,
-    check_no_stray_words,
-    class_target,
-    gaps_in,
-    number_target,
-    read_table,
-    refuse_gaps,
-)
 from recipes.errors import DataError
 from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
@@ -54,22 +46,23 @@ class Config(ClassesConfig, SplitFractions):
 
 
 def load(config: Config) -> Data:
-    table = read_table(config.file)
-    check_columns(table, (config.target, *(config.features or ())), config.file, "task.target and task.features")
+    table = tables.read_table(config.file)
+    tables.check_columns(table, (config.target, *(config.features or ())), config.file, "task.target and task.features")
     features, ignored = _features(table, config)
-    gaps = gaps_in(table, features)
-    refuse_gaps(gaps_in(table, [config.target]) | (gaps if config.missing == "refuse" else {}), config.file,
-                "task.missing=fill for features, fill or drop these rows, or leave the column out of task.features.")
+    gaps = tables.gaps_in(table, features)
+    tables.refuse_gaps(tables.gaps_in(table, [config.target]) | (gaps if config.missing == "refuse" else {}),
+                       config.file, "task.missing=fill for features, fill or drop these rows, or leave the column out "
+                                    "of task.features.")
     rows = split_rows(table.num_rows, config)
     columns = describe_columns(table, features, rows["train"])
     artifacts: dict[str, Any] = {"columns": columns, "ignored": ignored, "target": config.target}
     target = f"{config.target}"
     if config.kind == "classification":
-        y, classes = class_target(table, config.target, config.file)
+        y, classes = tables.class_target(table, config.target, config.file)
         artifacts |= class_artifacts(classes, y[rows["train"]], config)
         target += f", {len(classes)} classes"
     else:
-        y = number_target(table, config.target, config.file)
+        y = tables.number_target(table, config.target, config.file)
         mean, unit = float(y[rows["train"]].mean()), float(y[rows["train"]].std()) or 1.0
         artifacts |= {"target_mean": mean, "target_unit": unit}
         y = (y - mean) / unit
@@ -85,7 +78,7 @@ def _features(table: Any, config: Config) -> tuple[list[str], list[str]]:
     """(Columns to predict from, columns left out).  Raises: DataError."""
     others = [name for name in table.column_names if name != config.target]
     wanted = others if config.features is None else list(config.features)
-    check_no_stray_words(table, [name for name in wanted if name != config.target], config.file)
+    tables.check_no_stray_words(table, [name for name in wanted if name != config.target], config.file)
     words = [name for name in wanted if kind_of(table.column(name)) == "words" or name == config.target]
     features = [name for name in wanted if name not in words]
     if not features or (config.features is not None and words):
@@ -110,7 +103,7 @@ class _Columns(Task):
         self.inputs = ((-1, n_features(artifacts["columns"])),)
 
     def read(self, file: Path) -> Inputs:
-        table = read_table(file)
+        table = tables.read_table(file)
         wanted = [column["name"] for column in self.artifacts["columns"]]
         known = {*wanted, *self.artifacts["ignored"], self.artifacts["target"]}
         differing = {"missing": ", ".join(name for name in wanted if name not in table.column_names),
@@ -119,7 +112,7 @@ class _Columns(Task):
             raise DataError("predict", "the columns are not those that the model was trained on.",
                             {"file": file, **{what: names for what, names in differing.items() if names}},
                             fix=f"a file with the columns {', '.join(wanted)}.")
-        check_no_stray_words(table, wanted, file)
+        tables.check_no_stray_words(table, wanted, file)
         return Inputs(Rows(x=encoded(table, self.artifacts["columns"])), {"row": np.arange(1, table.num_rows + 1)})
 
 

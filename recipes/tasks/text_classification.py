@@ -14,16 +14,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions,
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.lazy import jnp, nn, xnn
-from recipes.models.text import (
-    BERT,
-    BPE,
-    check_model,
-    check_sizes,
-    load_folder,
-    make_model,
-    model_config,
-    pretrained_config,
-)
+from recipes.models import text as models
 from recipes.task import Bound, Data, Inputs, Sums
 
 KINDS = ("bert",)
@@ -40,12 +31,12 @@ class Config(ClassesConfig, SplitFractions):
     """The column of classes in file."""
     passage: Count = 200
     """Characters of a passage of the standard library."""
-    tokenizer: BPE | None = None
+    tokenizer: models.BPE | None = None
     """none: each byte is a token, or the tokenizer of pretrained."""
-    model: BERT | None = None
+    model: models.BERT | None = None
     """From scratch; its vocabulary and length are filled in."""
     pretrained: AbsolutePath | None = None
-    """A folder with config.json, *.safetensors and tokenizer.json of a BERT, instead of model."""
+    """A folder with config.json, *.safetensors and tokenizer.json of a models.BERT, instead of model."""
     length: Count = 128
     """Tokens that are read of a passage, a start token among them."""
     dropout: Fraction = 0.1
@@ -60,7 +51,7 @@ class Config(ClassesConfig, SplitFractions):
 
     @model_validator(mode="after")
     def _check(self) -> Config:
-        check_model(self)
+        models.check_model(self)
         for key in ("label", "split_seed") if self.file is None else ("passage",):
             if self.is_changed(key):
                 raise fault(f"task.{key}", f"is for {'task.file' if self.file is None else 'the standard library'}")
@@ -75,7 +66,7 @@ def load(config: Config) -> Data:
     else:
         data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed)
     if config.pretrained is not None:
-        found = load_folder(config.pretrained, KINDS).artifacts
+        found = models.load_folder(config.pretrained, KINDS).artifacts
         artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}
     else:
         texts = [data.texts[i] for i in data.rows["train"]]
@@ -96,22 +87,22 @@ class TextClassification(Classifier):
         super().__init__(config, artifacts)
         size = Vocabulary(artifacts["tokenizer"]).size
         if artifacts["pretrained"] is not None:
-            bert = pretrained_config(artifacts["pretrained"])
-            check_sizes(bert, size, config.length)
+            bert = models.pretrained_config(artifacts["pretrained"])
+            models.check_sizes(bert, size, config.length)
         else:
-            bert = model_config(config.model, vocabulary=size + 1, types=1, length=config.length)
+            bert = models.model_config(config.model, vocabulary=size + 1, types=1, length=config.length)
 
         def forward(layers: Any, tokens: Any, mask: Any = None) -> Any:
             return layers.head(layers.dropout(layers.encoder(tokens, mask=mask)[1]))
 
-        self.model = xnn.composite(forward, "text_classifier", encoder=make_model(bert),
+        self.model = xnn.composite(forward, "text_classifier", encoder=models.make_model(bert),
                                    dropout=xnn.Dropout(config.dropout), head=xnn.Dense(len(artifacts["classes"])))
         self.inputs = (np.zeros((1, config.length), np.int32),)
 
     def init(self, rng: Any) -> tuple[Any, Any]:
         params, state = super().init(rng)
         if self.artifacts["pretrained"] is not None:
-            params = {**params, "encoder": load_folder(self.config.pretrained, KINDS).params}
+            params = {**params, "encoder": models.load_folder(self.config.pretrained, KINDS).params}
         return params, state
 
     def sums(self, model: Bound, batch: Any) -> Sums:
