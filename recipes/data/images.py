@@ -47,20 +47,23 @@ class Digits(_Split):
     channels: ClassVar[int] = 1
 
 
-class Folder(_Split):
-    """png and jpg files in one folder for each class; or such folders in train/, and in val/ and test/ if wanted."""
-
-    name: Literal["folder"] = "folder"
-    """Which set."""
-    path: AbsolutePath
-    """The folder of these folders."""
+class _Files(_Split):
     image: Count = 32
     """Height and width that images are resized to."""
     channels: Literal[1, 3] = 3
     """1: grey; 3: colour."""
 
 
-class Hub(_Split):
+class Folder(_Files):
+    """png and jpg files in one folder for each class; or such folders in train/, and in val/ and test/ if wanted."""
+
+    name: Literal["folder"] = "folder"
+    """Which set."""
+    path: AbsolutePath
+    """The folder of these folders."""
+
+
+class Hub(_Files):
     """A local image set of Hugging Face: files, what ``save_to_disk`` wrote, or a name in the cache."""
 
     name: Literal["hub"] = "hub"
@@ -73,10 +76,6 @@ class Hub(_Split):
     """The column of images."""
     label_key: str = "label"
     """The column of classes."""
-    image: Count = 32
-    """Height and width that images are resized to."""
-    channels: Literal[1, 3] = 3
-    """1: grey; 3: colour."""
 
 
 ImageSet = Annotated[Digits | Folder | Hub, Field(discriminator="name")]

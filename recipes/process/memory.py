@@ -38,26 +38,16 @@ def peaks(devices: Sequence[Any], rank: int | None = None) -> list[Peak]:
     stats = [(f"{device.platform} {device.id}", device.memory_stats() or {}) for device in devices]
     found = [Peak(where, each["peak_bytes_in_use"], each.get("bytes_limit"))
              for where, each in stats if "peak_bytes_in_use" in each]
-    return found or [Peak(PROCESS if rank is None else f"{PROCESS} {rank}", _resident())]
-
-
-def _resident() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return found or [Peak(PROCESS if rank is None else f"{PROCESS} {rank}", resident)]
 
 
 def peaks_in_words(found: Sequence[Peak]) -> str:
     """``12.3 of 59.4 GiB on gpu 0``; ``412 MiB (resident size of the process)``."""
     if all(peak.where == PROCESS for peak in found):
         return f"{size_text(found[0].size)} (resident size of the process)"
-    return ", ".join(f"{size_text(peak.size)}{_of(peak.limit)} {_at(peak.where)}" for peak in found)
-
-
-def _of(limit: int | None) -> str:
-    return "" if limit is None else f" of {size_text(limit)}"
-
-
-def _at(where: str) -> str:
-    return f"resident in {where}" if where.startswith(PROCESS) else f"on {where}"
+    return ", ".join(f"{size_text(peak.size)}{'' if peak.limit is None else f' of {size_text(peak.limit)}'} "
+                     f"{'resident in' if peak.where.startswith(PROCESS) else 'on'} {peak.where}" for peak in found)
 
 
 def preallocation(devices: Sequence[Any], env: Mapping[str, str] = os.environ) -> str | None:

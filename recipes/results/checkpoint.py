@@ -125,7 +125,8 @@ class Saver:
         def work() -> None:
             try:
                 fetched = Placer.host(state)
-                _check_finite(step, fetched.params, self.checkpoints)
+                if (bad := first_not_finite(fetched.params)) is not None:
+                    raise diverged(f"{bad} is not finite after step {step}.", self.checkpoints)
                 model = best and best._replace(model=Placer.host(best.model))
                 self.checkpoints.save(step, {"state": fetched, "best": model}, self._artifacts)
             except Exception as err:                                      # raised by `check`, in the main thread
@@ -146,12 +147,6 @@ class Saver:
             self._thread.join()
             self._thread = None
         self.check()
-
-
-def _check_finite(step: int, params: Any, checkpoints: Checkpoints) -> None:
-    bad = first_not_finite(params)
-    if bad is not None:
-        raise diverged(f"{bad} is not finite after step {step}.", checkpoints)
 
 
 def first_not_finite(params: Any) -> str | None:

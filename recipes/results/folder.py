@@ -15,7 +15,7 @@ import itertools
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,12 @@ def new_folder(config: RunConfig, name: str) -> Path:
     """
     path = config.run_dir
     if path is None:
-        path = _made_first_free(name)
+        names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+        path = next(path for path in (Path("runs").absolute() / each for each in names) if not _in_use(path))
     elif _in_use(path):
         raise RecipeError("run", "the run folder is in use: it would be overwritten.", {"run_dir": path},
                           fix=f"--resume {path} to go on with that run, or another run_dir.")
-    else:
-        path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     write_config(config, path)
     return path
 
@@ -53,20 +53,6 @@ def new_folder(config: RunConfig, name: str) -> Path:
 def write_config(config: RunConfig, folder: Path) -> None:
     """Writes ``config.yaml``. The folder may be moved, so it does not say where it is."""
     write_text(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
-
-
-def _made_first_free(name: str) -> Path:
-    for path in _folders(name):
-        if not _in_use(path):
-            path.mkdir(parents=True, exist_ok=True)
-            return path.absolute()
-    raise AssertionError("the names are endless")
-
-
-def _folders(name: str) -> Iterator[Path]:
-    yield Path("runs") / name
-    for number in itertools.count(2):
-        yield Path("runs") / f"{name}-{number}"
 
 
 def _in_use(path: Path) -> bool:

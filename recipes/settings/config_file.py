@@ -164,7 +164,7 @@ def _module_of(file: Path) -> ModuleType:
     if key not in sys.modules:
         spec = importlib.util.spec_from_file_location(key, file.expanduser())
         if spec is None or spec.loader is None or not file.expanduser().is_file():
-            raise LookupError(f"there is no file {name_of(file)}")
+            raise LookupError(f"there is no file {str(file)!r}")
         module = sys.modules[key] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
@@ -172,10 +172,6 @@ def _module_of(file: Path) -> ModuleType:
             del sys.modules[key]
             raise
     return sys.modules[key]
-
-
-def name_of(file: Path) -> str:
-    return repr(str(file))
 
 
 def _task_of(tree: dict[str, Any], sources: Sources, faults: list[Fault]) -> type[TaskConfig] | None:

@@ -86,14 +86,15 @@ def _section(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-def _schedule_name(value: Any) -> Any:
-    """Which schedule a section means: a constant one if it does not say."""
-    return value.get("name", "constant") if isinstance(value, dict) else getattr(value, "name", None)
+def _name_or(default: str) -> Discriminator:
+    """Which class a section means: one that does not say means ``default``."""
+    return Discriminator(lambda value: value.get("name", default) if isinstance(value, dict)
+                         else getattr(value, "name", None))
 
 
 Schedule = Annotated[
     Annotated[Constant, Tag("constant")] | Annotated[Cosine, Tag("cosine")] | Annotated[Linear, Tag("linear")]
-    | Annotated[WarmupStableDecay, Tag("wsd")], Discriminator(_schedule_name), BeforeValidator(_section)]
+    | Annotated[WarmupStableDecay, Tag("wsd")], _name_or("constant"), BeforeValidator(_section)]
 
 
 # ---- optimizers --------------------------------------------------------------------------------------------------
@@ -189,15 +190,10 @@ class Lamb(_WithMoments):
         return [self.scaled(), decay, optim.scale_by_trust_ratio()]
 
 
-def _optimizer_name(value: Any) -> Any:
-    """Which optimizer a section means: Adam if it does not say."""
-    return value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", None)
-
-
 Optimizer = Annotated[
     Annotated[Adam, Tag("adam")] | Annotated[AdamW, Tag("adamw")] | Annotated[SGD, Tag("sgd")]
     | Annotated[Lion, Tag("lion")] | Annotated[Lamb, Tag("lamb")],
-    Discriminator(_optimizer_name), Field(default=Adam())]
+    _name_or("adam"), Field(default=Adam())]
 
 
 # ---- the transformation ------------------------------------------------------------------------------------------

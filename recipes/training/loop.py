@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from recipes.batches import Batches
 from recipes.config import RunConfig
@@ -56,10 +56,7 @@ class Report:
         return self.seconds / len(self.records)
 
 
-class Hook(Protocol):
-    """Called at every report, in order; an exception ends the run."""
-
-    def __call__(self, report: Report) -> None: ...
+Hook = Callable[[Report], None]                               # called in order; an exception ends the run
 
 
 class Progress(NamedTuple):

@@ -144,7 +144,8 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         progress = fresh()
     start = int(progress.state.step)
     taken = preallocation(placer.own_devices)
-    _announce(console, {**data.summary, "devices": _count_devices(placer), **({"memory": taken} if taken else {}),
+    devices = str(placer.count) + (f" in {placer.processes} processes" if placer.processes > 1 else "")
+    _announce(console, {**data.summary, "devices": devices, **({"memory": taken} if taken else {}),
                         "folder": shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
@@ -174,10 +175,6 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     _conclude(console, task.score, result)
     console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)
     return result
-
-
-def _count_devices(placer: Placer) -> str:
-    return str(placer.count) if placer.processes == 1 else f"{placer.count} in {placer.processes} processes"
 
 
 def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:
