@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
 from recipes.config import Count, Frozen, check_numbers, fault, section_of
+from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import DataError
 from recipes.lazy import jnp, tree_util, xnn
 from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguageModelConfig
@@ -55,17 +57,28 @@ def check_model(config: Any) -> None:
                     f"the size of a head must be even, got {size or model.features // heads}")
 
 
-def model_config(section: Any, **sizes: int) -> Any:
-    """The dataclass of a section, with those of ``sizes`` that it has."""
-    names = {field.name for field in dataclasses.fields(_CONFIGS[section.name])}
-    extra = {"scaling": None} if section.name == "llama" else {}
-    return section.make(**{name: size for name, size in sizes.items() if name in names}, **extra)
+def make_model(config: Any, artifacts: dict[str, Any], tokens: int, **sizes: int) -> Any:
+    """The layer, pretrained or from scratch.  Raises: DataError if a pretrained model is too small.
+
+    Args:
+      tokens: of the tokenizer.
+      sizes: of a model from scratch, where it has them.
+    """
+    if (saved := artifacts["pretrained"]) is not None:
+        model = _pretrained(saved, tokens, config.length)
+        return getattr(xnn.models, _MODELS[saved["name"]])(model)
+    known = {field.name for field in dataclasses.fields(_CONFIGS[config.model.name])}
+    filled_in = {"vocabulary": tokens, "length": config.length, "scaling": None, **sizes}
+    model = config.model.make(**{key: value for key, value in filled_in.items() if key in known})
+    return getattr(xnn.models, _MODELS[config.model.name])(model)
 
 
-def make_model(config: Any) -> Any:
-    """The layer of a dataclass."""
-    name = next(name for name, kind in _CONFIGS.items() if kind is type(config))
-    return getattr(xnn.models, _MODELS[name])(config)
+def artifacts_of(config: Any, kinds: tuple[str, ...], texts: Sequence[str]) -> dict[str, Any]:
+    """Those of a pretrained model; else "tokenizer", trained on ``texts``, and "pretrained", None."""
+    if config.pretrained is not None:
+        return load_folder(config.pretrained, kinds).artifacts
+    saved = train_tokenizer(texts, config.tokenizer.size) if config.tokenizer else None
+    return {"tokenizer": saved, "pretrained": None}
 
 
 # ---- pretrained --------------------------------------------------------------------------------------------------
@@ -76,7 +89,7 @@ class Folder(NamedTuple):
 
     Attributes:
       params: float32.
-      artifacts: "tokenizer", JSON text; "pretrained", what `pretrained_config` reads; "positions", the greatest number,
+      artifacts: "tokenizer", JSON text; "pretrained", what `make_model` reads; "positions", the greatest number,
         or None; "stop", tokens that end a text.
     """
 
@@ -109,21 +122,18 @@ def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
     return Folder(tree_util.tree_map(lambda leaf: jnp.asarray(leaf, "float32"), params), artifacts)
 
 
-def pretrained_config(artifact: dict[str, Any]) -> Any:
-    """The dataclass of ``artifacts["pretrained"]``."""
-    fields = {name: value for name, value in artifact.items() if name != "name"}
+def _pretrained(saved: dict[str, Any], tokens: int, length: int) -> Any:
+    """The dataclass of ``artifacts["pretrained"]``.  Raises: DataError if it is too small."""
+    fields = {name: value for name, value in saved.items() if name != "name"}
     if fields.get("scaling") is not None:
         fields["scaling"] = Llama3Scaling(**fields["scaling"])
-    return _CONFIGS[artifact["name"]](**fields)
-
-
-def check_sizes(config: Any, vocabulary: int, length: int) -> None:
-    """Raises: DataError if a pretrained model is too small for its tokenizer or for ``task.length``."""
-    if config.vocabulary < vocabulary:
+    config = _CONFIGS[saved["name"]](**fields)
+    if config.vocabulary < tokens:
         raise DataError("pretrained", "tokenizer and model do not belong together.",
-                        {"tokens of tokenizer.json": vocabulary, "of the model": config.vocabulary},
+                        {"tokens of tokenizer.json": tokens, "of the model": config.vocabulary},
                         fix="the tokenizer.json that was saved with the model.")
     if length > getattr(config, "length", length):
         raise DataError("pretrained", "the model has too few positions.",
                         {"task.length": length, "positions of the model": config.length},
                         fix=f"task.length={config.length}, or less.")
+    return config

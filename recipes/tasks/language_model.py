@@ -11,7 +11,7 @@ from pydantic import model_validator
 from recipes.config import AbsolutePath, Count, Fraction, SplitFractions, fault
 from recipes.data.splits import split_by_position
 from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_modules
-from recipes.data.vocabulary import Vocabulary, train_tokenizer
+from recipes.data.vocabulary import Vocabulary
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
 from recipes.models import text as models
@@ -58,12 +58,9 @@ class Config(SplitFractions):
 def load(config: Config) -> Data:
     texts = read_modules(STDLIB) if config.files is None else read_files(config.files, config.pattern)
     parts = _parts(texts, config)
-    if config.pretrained is not None:
-        artifacts = models.load_folder(config.pretrained, KINDS).artifacts
-    else:
-        saved = train_tokenizer(parts["train"], config.tokenizer.size) if config.tokenizer else None
-        artifacts = {"tokenizer": saved, "pretrained": None, "stop": [],
-                     "positions": None if config.model.name == "lstm" else config.length}
+    artifacts = models.artifacts_of(config, KINDS, parts["train"])
+    if config.pretrained is None:
+        artifacts |= {"stop": [], "positions": None if config.model.name == "lstm" else config.length}
     vocabulary = Vocabulary(artifacts["tokenizer"])
     streams = {split: [np.concatenate(column) for column in zip(*map(vocabulary.encode_counted, part), strict=True)]
                for split, part in parts.items()}
@@ -89,12 +86,8 @@ class LanguageModel(Task):
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
         self._vocabulary = Vocabulary(artifacts["tokenizer"])
-        if artifacts["pretrained"] is not None:
-            model = models.pretrained_config(artifacts["pretrained"])
-            models.check_sizes(model, self._vocabulary.size, config.length)
-        else:
-            model = models.model_config(config.model, vocabulary=self._vocabulary.size, length=config.length)
-        self.model, self.inputs = models.make_model(model), (np.zeros((1, config.length), np.int32),)
+        self.model = models.make_model(config, artifacts, self._vocabulary.size)
+        self.inputs = (np.zeros((1, config.length), np.int32),)
 
     def init(self, rng: Any) -> tuple[Any, Any]:
         if self.artifacts["pretrained"] is None:

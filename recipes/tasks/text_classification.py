@@ -12,7 +12,7 @@ from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, ValFraction, fault
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
-from recipes.data.vocabulary import Vocabulary, train_tokenizer
+from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
 from recipes.task import Bound, Data, Inputs, Sums
@@ -65,13 +65,8 @@ def load(config: Config) -> Data:
         data = module_passages(config.passage, config.fractions)
     else:
         data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed)
-    if config.pretrained is not None:
-        found = models.load_folder(config.pretrained, KINDS).artifacts
-        artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}
-    else:
-        texts = [data.texts[i] for i in data.rows["train"]]
-        saved = train_tokenizer(texts, config.tokenizer.size) if config.tokenizer else None
-        artifacts = {"tokenizer": saved, "pretrained": None}
+    found = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
+    artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}
     artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)
     rows = encoded(data.texts, artifacts, config.length)
     splits = {split: Rows(**rows.take(ids), y=data.labels[ids]) for split, ids in data.rows.items() if len(ids)}
@@ -86,16 +81,12 @@ class TextClassification(Classifier):
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
         size = Vocabulary(artifacts["tokenizer"]).size
-        if artifacts["pretrained"] is not None:
-            bert = models.pretrained_config(artifacts["pretrained"])
-            models.check_sizes(bert, size, config.length)
-        else:
-            bert = models.model_config(config.model, vocabulary=size + 1, types=1, length=config.length)
+        bert = models.make_model(config, artifacts, size, vocabulary=size + 1, types=1)
 
         def forward(layers: Any, tokens: Any, mask: Any = None) -> Any:
             return layers.head(layers.dropout(layers.encoder(tokens, mask=mask)[1]))
 
-        self.model = xnn.composite(forward, "text_classifier", encoder=models.make_model(bert),
+        self.model = xnn.composite(forward, "text_classifier", encoder=bert,
                                    dropout=xnn.Dropout(config.dropout), head=xnn.Dense(len(artifacts["classes"])))
         self.inputs = (np.zeros((1, config.length), np.int32),)
 
