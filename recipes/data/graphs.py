@@ -29,6 +29,16 @@ class LabelledGraph(NamedTuple):
     split: dict[str, np.ndarray]
 
 
+def undirected(source: np.ndarray, target: np.ndarray, n: int) -> sp.csr_matrix:
+    """The adjacency of n nodes: ones in both directions, however often an edge stands, and no loops."""
+    keep = source != target
+    ends = source[keep], target[keep]
+    both = np.concatenate(ends), np.concatenate(ends[::-1])
+    out = sp.csr_matrix((np.ones(len(both[0]), np.float32), both), shape=(n, n))
+    out.data[:] = 1                                           # equal edges were summed
+    return out
+
+
 def row_normalized(features: sp.csr_matrix) -> sp.csr_matrix:
     """Each row divided by its sum; a row that sums to zero stays as it is."""
     total = np.asarray(features.sum(axis=1)).ravel()

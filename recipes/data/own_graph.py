@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recipes.data.graphs import SPLITS, LabelledGraph
+from recipes.data.graphs import SPLITS, LabelledGraph, undirected
 from recipes.data.splits import split_by_order
 from recipes.data.tables import check_columns, check_no_stray_words, gaps_in, read_table, refuse_gaps
 from recipes.errors import DataError
@@ -87,11 +87,7 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
 
 def adjacency_of(graph: OwnGraph) -> Any:
     """csr[n, n], symmetric, ones, empty diagonal."""
-    n, (source, target) = len(graph.ids), graph.edges[:, graph.edges[0] != graph.edges[1]]
-    both = np.concatenate([source, target]), np.concatenate([target, source])
-    out = sp.csr_matrix((np.ones(len(both[0]), np.float32), both), shape=(n, n))
-    out.data[:] = 1                                           # an edge may stand twice
-    return out
+    return undirected(*graph.edges, len(graph.ids))
 
 
 def class_names(graph: OwnGraph, path: Path) -> list[str]:

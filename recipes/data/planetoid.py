@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.data.graphs import LabelledGraph
+from recipes.data.graphs import LabelledGraph, undirected
 from recipes.errors import DataError
 from recipes.lazy import sp
 
@@ -110,13 +110,7 @@ def _adjacency(graph: object, n: int, file: Path) -> sp.csr_matrix:
     cols = _node_ids([i for neighbours in graph.values() for i in neighbours], file)
     if rows.size and not (0 <= min(rows.min(), cols.min()) <= max(rows.max(), cols.max()) < n):
         raise _damaged(file, f"it names a node outside 0 .. {n - 1}")
-    keep = rows != cols  # self loops are added once, by the normalisation
-    rows, cols = rows[keep], cols[keep]
-    ones = np.ones(2 * len(rows), np.float32)
-    both = np.concatenate([rows, cols]), np.concatenate([cols, rows])
-    out = sp.csr_matrix((ones, both), shape=(n, n))  # sums the doubles: an edge may stand twice
-    out.data[:] = 1
-    return out
+    return undirected(rows, cols, n)                          # self-loops are added once, by the normalisation
 
 
 def _node_ids(values: list, file: Path) -> np.ndarray:

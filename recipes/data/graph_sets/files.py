@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from recipes.data.graphs import LabelledGraph
+from recipes.data.graphs import LabelledGraph, undirected
 from recipes.errors import DataError
 from recipes.lazy import sp, xnn
 
@@ -58,11 +58,7 @@ def as_labelled(nodes: NodeSet, path: Path) -> LabelledGraph:
         raise wrong(path, "needs features, one class for each node, and a split",
                     {"labels": "none" if labels is None else f"{labels.dtype}{list(labels.shape)}",
                      "split": ", ".join(nodes.split) or "none"}, "another task; split_at_random makes a split.")
-    n, keep = graph.n_nodes, graph.senders != graph.receivers
-    ends = graph.senders[keep], graph.receivers[keep]
-    both = np.concatenate(ends), np.concatenate(ends[::-1])
-    adjacency = sp.csr_matrix((np.ones(len(both[0]), np.float32), both), shape=(n, n))
-    adjacency.data[:] = 1                                         # equal edges were summed
+    adjacency = undirected(graph.senders, graph.receivers, graph.n_nodes)
     return LabelledGraph(adjacency, sp.csr_matrix(graph.nodes, dtype=np.float32),
                          np.maximum(labels, 0).astype(np.int32), int(labels.max(initial=0)) + 1, nodes.split)
 
@@ -130,9 +126,9 @@ def _or_nan(text: str) -> float:
     return float(text) if text.strip() else float("nan")
 
 
-def column(file: Path, kind: type = np.int64) -> np.ndarray:
+def column(file: Path) -> np.ndarray:
     """[rows]: a file of one number in each line. Raises: DataError."""
-    found = numbers(file, kind)
+    found = numbers(file, np.int64)
     if found.size and found.shape[1] != 1:
         raise wrong(file, "needs one number in each line", {"columns": found.shape[1]}, "the file as it was published.")
     return found.reshape(-1)
