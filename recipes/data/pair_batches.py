@@ -1,4 +1,4 @@
-"""Batches of pairs of nodes, with the whole graph."""
+"""Batches of pairs of nodes, with the whole graph, and the blocks of a graph."""
 
 from __future__ import annotations
 
@@ -13,17 +13,31 @@ from recipes.lazy import xnn
 from recipes.process.parallel import Placer
 
 
+def split_graph(placer: Placer, adjacency: Any, features: Any, norm: str | None, width: int,
+                dense: bool) -> dict[str, Any]:
+    """Blocks of a graph: "adj", a RowBlock, and "x", features [block, f] as CSR or dense.
+
+    Args:
+      norm: of the adjacency; None: it stays as it is.
+      width: columns of products with it.
+      dense: for models that pass the features themselves to neighbours.
+    """
+    if norm is not None:
+        adjacency = xnn.normalized_adjacency(adjacency, norm).to_scipy()
+    return {"adj": placer.row_block(adjacency, width),
+            "x": placer.split(features.toarray()) if dense else placer.split_matrix(features)}
+
+
 class PairBatches(Batches):
     """The whole graph, and pairs; those of the training split are drawn anew in each step, where they are no edges."""
 
     def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, width: int, dense: bool) -> None:
-        adjacency = links.adjacency if norm is None else xnn.normalized_adjacency(links.adjacency, norm).to_scipy()
-        features, n = links.features, links.adjacency.shape[0]
+        n = links.adjacency.shape[0]
         self._links, self._placer, self._seed = links, placer, seed
         self._graph = xnn.graph.Graph.from_edges(*links.adjacency.nonzero(), n_nodes=n)
         self._fixed = placer.put({
-            "adj": placer.row_block(adjacency, width), "is_node": placer.split(np.ones(n, np.float32)),
-            "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
+            **split_graph(placer, links.adjacency, links.features, norm, width, dense),
+            "is_node": placer.split(np.ones(n, np.float32)),
             "labels": placer.split((np.arange(len(links)) < links.edges).astype(np.float32)),
             "weight": placer.split(np.ones(len(links), np.float32))})
 

@@ -21,6 +21,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions,
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
 from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
+from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
 from recipes.errors import DataError
@@ -149,22 +150,16 @@ make = NodeClassification
 class WholeGraph(Batches):
     """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
 
-    On each device "adj" is a RowBlock, "x" CSR or dense [block, f], "labels" i32[block], "weight" f32[block].
-    Without `norm` the adjacency stays as it is; products with it have `width` columns; `dense` is for models that pass
-    the features themselves to neighbours.
+    On each device it has the blocks of `split_graph`, "labels" i32[block] and "weight" f32[block].
     """
 
     full_batch, steps_per_launch = True, 64
 
-    def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, width: int, dense: bool = False) -> None:
-        graph, features, ids = nodes.graph, nodes.features, nodes.ids
-        adjacency = graph.adjacency if norm is None else xnn.normalized_adjacency(graph.adjacency, norm).to_scipy()
-        weight = np.zeros(len(graph.labels), np.float32)
-        weight[ids] = 1
-        self._batch = placer.put({
-            "adj": placer.row_block(adjacency, width),
-            "x": placer.split(features.toarray()) if dense else placer.split_matrix(features),
-            "labels": placer.split(graph.labels), "weight": placer.split(weight)})
+    def __init__(self, nodes: Nodes, norm: str | None, placer: Placer, width: int, dense: bool) -> None:
+        weight = np.zeros(len(nodes), np.float32)
+        weight[nodes.ids] = 1
+        self._batch = placer.put({**split_graph(placer, nodes.graph.adjacency, nodes.features, norm, width, dense),
+                                  "labels": placer.split(nodes.graph.labels), "weight": placer.split(weight)})
 
     def train(self, step: int) -> Any:
         return self._batch
