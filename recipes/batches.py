@@ -129,15 +129,12 @@ class RowBatches(Batches):
 def check_batch(config: RunConfig, task: Any, placer: Placer) -> None:
     """Raises: RecipeError if a batch cannot be divided over the devices and its parts."""
     size = getattr(config.task, "batch_size", None)
-    if config.accumulate > 1 and config.privacy is not None:
-        raise RecipeError("batch", "private gradients are computed row by row: they have no parts.",
-                          {"accumulate": config.accumulate}, fix="accumulate=1.")
-    if config.accumulate > 1 and not task.divisible:
-        raise RecipeError("batch", "the batches of this task have no parts.",
-                          {"task.name": config.task.name, "accumulate": config.accumulate}, fix="accumulate=1.")
-    if size is None and config.accumulate > 1:
-        raise RecipeError("batch", "this task has one batch, which has no parts.",
-                          {"task.name": config.task.name, "accumulate": config.accumulate}, fix="accumulate=1.")
+    whole = ("private gradients are computed row by row: they have no parts." if config.privacy is not None else
+             "the batches of this task have no parts." if not task.divisible else
+             "this task has one batch, which has no parts." if size is None else None)
+    if config.accumulate > 1 and whole:
+        raise RecipeError("batch", whole, {"task.name": config.task.name, "accumulate": config.accumulate},
+                          fix="accumulate=1.")
     if size is None or not (config.accumulate > 1 or task.model.state):
         return                                                # filling rows have weight 0 and change nothing
     if size % (placer.count * config.accumulate):

@@ -53,8 +53,8 @@ class Interrupted(RecipeError):
         self.exit_code = 128 + number
 
 
-def exit_code_of(work: Callable[[], None]) -> int:
-    """Runs the work of a command.  Returns 0, or prints the error and returns its exit code.
+def exit_code_of(work: Callable[[], int | None]) -> int:
+    """Runs the work of a command.  Returns what it returns, 0 for None; or prints the error and returns its exit code.
 
     Errors of files that no caller explains get the house format here; any other exception is a fault of ours, and
     keeps its traceback.
@@ -62,7 +62,7 @@ def exit_code_of(work: Callable[[], None]) -> int:
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        work()
+        return work() or 0
     except RecipeError as err:
         print(err, file=sys.stderr)
         return err.exit_code
@@ -75,7 +75,6 @@ def exit_code_of(work: Callable[[], None]) -> int:
     except KeyboardInterrupt:                                 # before `Interrupts` listens
         print("run: stopped before it began.", file=sys.stderr)
         return 130
-    return 0
 
 
 _FIXES = {errno.ENOSPC: "free space, then try again.", errno.EDQUOT: "free space, then try again.",

@@ -35,15 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Trains.  Returns: 0; 2 for a wrong config; 128 + n after signal n; another number if a process fails."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = parsed(_parser(), argv)
-    if VARIABLE in os.environ:
-        return exit_code_of(lambda: _work_of_rank(args))
-    status = 0
-
-    def work() -> None:
-        nonlocal status
-        status = _launch(args, argv)
-
-    return exit_code_of(work) or status
+    return exit_code_of(lambda: _work_of_rank(args) if VARIABLE in os.environ else _launch(args, argv))
 
 
 def _launch(args: argparse.Namespace, argv: list[str]) -> int:

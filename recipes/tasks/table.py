@@ -97,8 +97,9 @@ class _Columns(Task):
 
     independent_examples = True
 
-    def __init__(self, config: Config, artifacts: dict[str, Any], n_out: int) -> None:
+    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
+        n_out = len(artifacts["classes"]) if config.kind == "classification" else 1
         self.model = xnn.models.MLP(xnn.models.MLPConfig(config.hidden, n_out, dropout=config.dropout))
         self.inputs = ((-1, n_features(artifacts["columns"])),)
 
@@ -119,9 +120,6 @@ class _Columns(Task):
 class TableClassifier(_Columns, Classifier):
     """See `recipes.task.Task`."""
 
-    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
-        super().__init__(config, artifacts, len(artifacts["classes"]))
-
     def sums(self, model: Bound, batch: Any) -> Sums:
         return self.sums_of(model, model(batch["x"]), batch["y"], batch["weight"])
 
@@ -133,9 +131,6 @@ class TableRegression(_Columns):
     """See `recipes.task.Task`; the model predicts (y - mean) / unit, and metrics are in the target's own unit."""
 
     score = "squared_error"
-
-    def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
-        super().__init__(config, artifacts, 1)
 
     def sums(self, model: Bound, batch: Any) -> Sums:
         error, weight, unit = model(batch["x"])[:, 0] - batch["y"], batch["weight"], self.artifacts["target_unit"]

@@ -31,10 +31,10 @@ class Tracker:
 def check_trackers(config: RunConfig) -> None:
     """Raises: ConfigError for one that is not installed; before the data are read."""
     for name in config.trackers:
-        if importlib.util.find_spec(_PACKAGES[name]) is None:
+        if importlib.util.find_spec(name) is None:
             raise ConfigError("config", f"the tracker {name} is not installed.",
                               {"trackers": ", ".join(config.trackers)},
-                              fix=f"pip install {_PACKAGES[name]}, or leave it out.")
+                              fix=f"pip install {name}, or leave it out.")
 
 
 def make_trackers(config: RunConfig, folder: Path, start: int) -> list[Tracker]:
@@ -81,6 +81,4 @@ def _mlflow(config: RunConfig, folder: Path) -> Log:
     return log
 
 
-_PACKAGES = {"tensorboard": "tensorboard", "wandb": "wandb", "mlflow": "mlflow"}
-_MAKERS: dict[str, Callable[[RunConfig, Path], Log]] = {
-    "tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}
+_MAKERS = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}              # by the name of the package
