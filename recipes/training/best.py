@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -56,4 +55,4 @@ def stagnant(best: Best | None, step: int, config: RunConfig) -> bool:
     stopping = config.early_stopping
     if stopping is None or best is None or best.since == 0:
         return False
-    return math.ceil((step - int(best.since)) / config.eval_every) >= stopping.patience
+    return step // config.eval_every - int(best.since) // config.eval_every >= stopping.patience

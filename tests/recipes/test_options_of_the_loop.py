@@ -96,6 +96,12 @@ def test_early_stopping_counts_evaluations_and_survives_a_resume(config, tmp_pat
     assert again["last"] == result["last"]
 
 
+def test_early_stopping_waits_for_the_evaluation(config, tmp_path):
+    """Not for a report of the metrics between two of them."""
+    options = ("optim.lr=1e-30", "early_stopping={patience: 1}", "steps=100", "eval_every=20", "log_every=5")
+    assert run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")["last"]["step"] == 40
+
+
 def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
     """The rate explodes at the end, so the last parameters are worse."""
     options = ("steps=60", "optim.name=sgd", "optim.lr=0.5", "optim.clip_norm=null", "eval_every=5")
