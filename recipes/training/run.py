@@ -19,17 +19,8 @@ from recipes.process.lock import locked
 from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
 from recipes.process.parallel import Placer, choose_devices
 from recipes.process.progress import note_folder
+from recipes.results import folder as run_folder
 from recipes.results.checkpoint import Checkpoints, Saver
-from recipes.results.folder import (
-    PRODUCTS,
-    environment,
-    new_folder,
-    note_environment,
-    noted_environment,
-    shown,
-    write_config,
-    write_json,
-)
 from recipes.results.plots import learning_curve
 from recipes.settings.config_file import task_module
 from recipes.settings.optim import update_factors
@@ -103,14 +94,14 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
     console = Console(soft_wrap=True, quiet=not ranks.is_first)
     if not resume and config.schedule_steps is None:
         config = config.model_copy(update={"schedule_steps": config.steps})
-    form = noted_environment(config.run_dir).get(PRODUCTS) if resume and config.run_dir else None
+    form = run_folder.noted_environment(config.run_dir).get(run_folder.PRODUCTS) if resume and config.run_dir else None
     prepared = prepare(config, ranks.count, form)
     if interrupts.received and ranks.count == 1:              # several ranks agree after their first step
         raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
                           "start it again: nothing was trained.")
     with contextlib.ExitStack() as stack:
         def own() -> str:
-            folder = config.run_dir if resume else new_folder(config, name)
+            folder = config.run_dir if resume else run_folder.new_folder(config, name)
             assert folder is not None
             stack.enter_context(locked(folder))
             note_folder(folder)
@@ -118,7 +109,8 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
 
         folder = Path(ranks.from_first("folder", own))
         result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}", ranks)
-    console.print(f"{time.perf_counter() - started:.1f} s; all of it in {shown(folder)}", style="dim", highlight=False)
+    console.print(f"{time.perf_counter() - started:.1f} s; all of it in {run_folder.shown(folder)}", style="dim",
+                  highlight=False)
     return result
 
 
@@ -127,9 +119,9 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     config, data, task, placer = prepared
     batches = prepared.batches()
     if ranks.is_first:
-        write_config(config, folder)
-        now = environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
-        for change in note_environment(folder, now):
+        run_folder.write_config(config, folder)
+        now = run_folder.environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
+        for change in run_folder.note_environment(folder, now):
             console.print("[yellow]results may differ in the last bits from an uninterrupted run:[/] " + change,
                           highlight=False)
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
@@ -146,7 +138,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     taken = preallocation(placer.own_devices)
     devices = str(placer.count) + (f" in {placer.processes} processes" if placer.processes > 1 else "")
     _announce(console, {**data.summary, "devices": devices, **({"memory": taken} if taken else {}),
-                        "folder": shown(folder)})
+                        "folder": run_folder.shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
 
@@ -170,7 +162,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         spent = epsilon(config.privacy, result["last"]["step"], config.task.batch_size, len(data.splits["train"]))
         result["privacy"] = {"epsilon": spent, "delta": config.privacy.delta}
         console.print(f"epsilon {spent:.3g} for delta {config.privacy.delta:g}", highlight=False)
-    write_json(folder / "result.json", result)
+    run_folder.write_json(folder / "result.json", result)
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
     _conclude(console, task.score, result)
     console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)

@@ -16,25 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from recipes.data.graph_sets.files import (
-    GraphSet,
-    NodeSet,
-    check_count,
-    check_rows,
-    column,
-    existing,
-    make_graph,
-    many_graphs,
-    maybe,
-    numbers,
-    pairs,
-    wrong,
-)
+from recipes.data.graph_sets import files
 
 _PARTS = {"train": "train", "valid": "val", "test": "test"}
 
 
-def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool = False) -> NodeSet:
+def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool = False) -> files.NodeSet:
     """A set of one graph with labelled nodes, such as ogbn-arxiv and ogbn-products.
 
     Args:
@@ -45,16 +32,16 @@ def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool
     folder = Path(folder)
     counts, edges = _structure(folder)
     if len(counts) != 1:
-        raise wrong(folder / "raw" / "num-node-list.csv", "this set has many graphs", {"graphs": len(counts)},
-                    "read_ogb_graphs.")
+        raise files.wrong(folder / "raw" / "num-node-list.csv", "this set has many graphs", {"graphs": len(counts)},
+                          "read_ogb_graphs.")
     senders, receivers, features = _directed(*edges[:2], edges[2], both_directions)
     n = int(counts[0])
-    graph = make_graph(senders, receivers, _features(folder, "node-feat", n, "node"), features, n, edges[3])
+    graph = files.make_graph(senders, receivers, _features(folder, "node-feat", n, "node"), features, n, edges[3])
     labels = labels_in(folder / "raw", "node-label", n, "node")
-    return NodeSet(graph, labels, split_in(folder / "split", split, n), np.arange(n))
+    return files.NodeSet(graph, labels, split_in(folder / "split", split, n), np.arange(n))
 
 
-def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: bool = False) -> GraphSet:
+def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: bool = False) -> files.GraphSet:
     """A set of labelled graphs, such as ogbg-molhiv; `split` and `both_directions` as above. Labels that are not known
     are NaN.  Raises: DataError."""
     folder = Path(folder)
@@ -62,46 +49,46 @@ def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: boo
     graph_of_edge = np.repeat(np.arange(len(counts)), n_edge)
     for ends in (senders, receivers):
         if len(ends) and (ends.min() < 0 or (ends >= counts[graph_of_edge]).any()):
-            raise wrong(file, "an edge ends at no node of its graph", {}, "files of one set.")
+            raise files.wrong(file, "an edge ends at no node of its graph", {}, "files of one set.")
     before = (np.cumsum(counts) - counts)[graph_of_edge]
     senders, receivers, features = _directed(senders + before, receivers + before, features, both_directions)
     n = int(counts.sum())
-    graphs = many_graphs(senders, receivers, _features(folder, "node-feat", n, "node"), features,
-                         np.repeat(np.arange(len(counts)), counts), len(counts), file)
+    graphs = files.many_graphs(senders, receivers, _features(folder, "node-feat", n, "node"), features,
+                               np.repeat(np.arange(len(counts)), counts), len(counts), file)
     labels = labels_in(folder / "raw", "graph-label", len(counts), "graph")
-    return GraphSet(graphs, labels, None, split_in(folder / "split", split, len(counts)))
+    return files.GraphSet(graphs, labels, None, split_in(folder / "split", split, len(counts)))
 
 
 def _structure(folder: Path) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, Any, Path, np.ndarray]]:
     """(nodes of each graph, (senders, receivers, features of edges, the file, edges of each graph))."""
     raw = folder / "raw"
-    file, count_file = existing(raw, "edge.csv"), existing(raw, "num-node-list.csv")
-    senders, receivers = pairs(file)
-    n_node = column(count_file)
-    edge_count_file = maybe(raw, "num-edge-list.csv") if len(n_node) == 1 else existing(raw, "num-edge-list.csv")
-    n_edge = np.array([len(senders)]) if edge_count_file is None else column(edge_count_file)
+    file, count_file = files.existing(raw, "edge.csv"), files.existing(raw, "num-node-list.csv")
+    senders, receivers = files.pairs(file)
+    n_node = files.column(count_file)
+    edge_count_file = (files.maybe if len(n_node) == 1 else files.existing)(raw, "num-edge-list.csv")
+    n_edge = np.array([len(senders)]) if edge_count_file is None else files.column(edge_count_file)
     if len(n_node) != len(n_edge) or not len(n_node) or min(n_node.min(), n_edge.min()) < 0:
-        raise wrong(edge_count_file or count_file, "needs a number for each graph",
-                    {"graphs": f"{len(n_node)} by nodes, {len(n_edge)} by edges"}, "files of one set.")
-    check_count(sum(n_node.tolist()), count_file)
-    check_rows(len(senders), sum(n_edge.tolist()), file, "edge")
+        raise files.wrong(edge_count_file or count_file, "needs a number for each graph",
+                          {"graphs": f"{len(n_node)} by nodes, {len(n_edge)} by edges"}, "files of one set.")
+    files.check_count(sum(n_node.tolist()), count_file)
+    files.check_rows(len(senders), sum(n_edge.tolist()), file, "edge")
     return n_node, (senders, receivers, _features(folder, "edge-feat", len(senders), "edge"), file, n_edge)
 
 
 def _features(folder: Path, name: str, rows: int, of: str) -> np.ndarray | None:
-    file = maybe(folder / "raw", f"{name}.csv")
+    file = files.maybe(folder / "raw", f"{name}.csv")
     if file is None:
         return None
-    values = numbers(file)
-    check_rows(len(values), rows, file, of)
+    values = files.numbers(file)
+    files.check_rows(len(values), rows, file, of)
     return values
 
 
 def labels_in(folder: Path, name: str, rows: int, of: str) -> np.ndarray:
     """int32 [rows] or [rows, tasks] for whole numbers, float32 otherwise or where some are not known."""
-    file = existing(folder, f"{name}.csv")
-    values = numbers(file, np.float64, gaps=True)
-    check_rows(len(values), rows, file, of)
+    file = files.existing(folder, f"{name}.csv")
+    values = files.numbers(file, np.float64, gaps=True)
+    files.check_rows(len(values), rows, file, of)
     whole = np.isfinite(values).all() and (values == np.round(values)).all() and np.abs(values).max(initial=0) < 2 ** 31
     values = values.astype(np.int32 if whole else np.float32)
     return values[:, 0] if values.shape[1] == 1 else values
@@ -124,12 +111,13 @@ def split_in(folder: Path, name: str | None, count: int, kind: str = "") -> dict
         return {}
     if name not in names and not (name is None and len(names) == 1):
         what = f"there is no split {name!r}" if name else "which split is not clear"
-        raise wrong(folder, what, {"splits": ", ".join(names) or "none"}, "split= one of them.")
+        raise files.wrong(folder, what, {"splits": ", ".join(names) or "none"}, "split= one of them.")
     found = {}
     for part, ours in _PARTS.items():
-        file = existing(folder / (name or names[0]) / kind, f"{part}.csv")
-        found[ours] = np.sort(column(file))
+        file = files.existing(folder / (name or names[0]) / kind, f"{part}.csv")
+        found[ours] = np.sort(files.column(file))
         if found[ours].size and (found[ours][0] < 0 or found[ours][-1] >= count):
-            raise wrong(file, "the split has numbers that name nothing",
-                        {"numbers": f"{found[ours][0]} to {found[ours][-1]}", "there are": count}, "files of one set.")
+            raise files.wrong(file, "the split has numbers that name nothing",
+                              {"numbers": f"{found[ours][0]} to {found[ours][-1]}", "there are": count},
+                              "files of one set.")
     return found

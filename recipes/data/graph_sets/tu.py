@@ -12,21 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from recipes.data.graph_sets.files import (
-    GraphSet,
-    check_rows,
-    classes_of,
-    column,
-    existing,
-    many_graphs,
-    maybe,
-    numbers,
-    pairs,
-    wrong,
-)
+from recipes.data.graph_sets import files
 
 
-def read_tu(folder: Path, name: str | None = None, *, labels: bool = True) -> GraphSet:
+def read_tu(folder: Path, name: str | None = None, *, labels: bool = True) -> files.GraphSet:
     """Reads the set. Features are the attributes and, after them, the labels as one-hot vectors, of nodes and edges
     alike; a set without either has none. Loops and edges that come twice stay, as they are in the files (PyTorch
     Geometric leaves them out).
@@ -36,45 +25,45 @@ def read_tu(folder: Path, name: str | None = None, *, labels: bool = True) -> Gr
     """
     folder = Path(folder)
     name = folder.name if name is None else name
-    edge_file, indicator_file = (existing(folder, f"{name}_{part}.txt") for part in ("A", "graph_indicator"))
-    graph_of = column(indicator_file) - 1
+    edge_file, indicator_file = (files.existing(folder, f"{name}_{part}.txt") for part in ("A", "graph_indicator"))
+    graph_of = files.column(indicator_file) - 1
     if not len(graph_of) or graph_of[0] != 0 or not np.isin(np.diff(graph_of), (0, 1)).all():
-        raise wrong(indicator_file, "the numbers of graphs must ascend from 1 by steps of 1", {"nodes": len(graph_of)},
-                    "the file as it was published.")
+        raise files.wrong(indicator_file, "the numbers of graphs must ascend from 1 by steps of 1",
+                          {"nodes": len(graph_of)}, "the file as it was published.")
     n_graphs = int(graph_of[-1]) + 1
-    one, other = pairs(edge_file)
-    graphs = many_graphs(one - 1, other - 1, _features(folder, f"{name}_node", len(graph_of), "node"),
-                         _features(folder, f"{name}_edge", len(one), "edge"), graph_of, n_graphs, edge_file)
+    one, other = files.pairs(edge_file)
+    graphs = files.many_graphs(one - 1, other - 1, _features(folder, f"{name}_node", len(graph_of), "node"),
+                               _features(folder, f"{name}_edge", len(one), "edge"), graph_of, n_graphs, edge_file)
     if not labels:
-        return GraphSet(graphs, None, None, {})
-    label_file = maybe(folder, f"{name}_graph_labels.txt")
+        return files.GraphSet(graphs, None, None, {})
+    label_file = files.maybe(folder, f"{name}_graph_labels.txt")
     if label_file is not None:
-        values = column(label_file)
-        check_rows(len(values), n_graphs, label_file, "graph")
-        classes, numbers_of_classes = classes_of(values)
-        return GraphSet(graphs, numbers_of_classes, classes, {})
-    target_file = existing(folder, f"{name}_graph_attributes.txt", f"{name}_graph_labels.txt")
-    targets = numbers(target_file)
-    check_rows(len(targets), n_graphs, target_file, "graph")
-    return GraphSet(graphs, targets[:, 0] if targets.shape[1] == 1 else targets, None, {})
+        values = files.column(label_file)
+        files.check_rows(len(values), n_graphs, label_file, "graph")
+        classes, numbers_of_classes = files.classes_of(values)
+        return files.GraphSet(graphs, numbers_of_classes, classes, {})
+    target_file = files.existing(folder, f"{name}_graph_attributes.txt", f"{name}_graph_labels.txt")
+    targets = files.numbers(target_file)
+    files.check_rows(len(targets), n_graphs, target_file, "graph")
+    return files.GraphSet(graphs, targets[:, 0] if targets.shape[1] == 1 else targets, None, {})
 
 
 def _features(folder: Path, start: str, rows: int, of: str) -> np.ndarray | None:
     """f32[rows, f]: attributes and one-hot labels; None if the set has neither."""
     parts = []
     for part in ("attributes", "labels"):
-        file = maybe(folder, f"{start}_{part}.txt")
+        file = files.maybe(folder, f"{start}_{part}.txt")
         if file is None:
             continue
-        values = numbers(file, np.float32 if part == "attributes" else np.int64)
-        check_rows(len(values), rows, file, of)
+        values = files.numbers(file, np.float32 if part == "attributes" else np.int64)
+        files.check_rows(len(values), rows, file, of)
         if part == "attributes":
             parts.append(values)
             continue
         for values_of_one in values.T:
-            classes, labels = classes_of(values_of_one)
+            classes, labels = files.classes_of(values_of_one)
             if len(classes) > 10_000:
-                raise wrong(file, "too many different labels for one-hot vectors", {"labels": len(classes)},
-                            "labels of a few kinds; numbers belong into the attributes.")
+                raise files.wrong(file, "too many different labels for one-hot vectors", {"labels": len(classes)},
+                                  "labels of a few kinds; numbers belong into the attributes.")
             parts.append(np.eye(len(classes), dtype=np.float32)[labels])
     return np.concatenate(parts, 1) if parts else None
