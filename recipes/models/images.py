@@ -24,16 +24,12 @@ LEAST_OF_LENET = 12                                           # two pools, and a
 
 def make_network(section: Any, image: int, classes: int) -> Any:
     """The layer.  Shape: [batch, image, image, channels] -> [batch, classes]."""
-    models = xnn.models
     if isinstance(section, MLP):
-        return xnn.serial(xnn.Flatten, models.MLP(section.make(features=classes)))
-    if isinstance(section, LeNet):
-        return models.LeNet(section.make(classes=classes))
-    if isinstance(section, ResNet):
-        return models.ResNet(section.make(classes=classes, axis_name=AXIS))
-    if isinstance(section, ConvNeXt):
-        return models.ConvNeXt(section.make(classes=classes))
-    return models.ViT(section.make(classes=classes, image=image))
+        return xnn.serial(xnn.Flatten, xnn.models.MLP(section.make(features=classes)))
+    models = {"lenet": xnn.models.LeNet, "resnet": xnn.models.ResNet, "convnext": xnn.models.ConvNeXt,
+              "vit": xnn.models.ViT}
+    filled_in = {"resnet": {"axis_name": AXIS}, "vit": {"image": image}}.get(section.name, {})
+    return models[section.name](section.make(classes=classes, **filled_in))
 
 
 def check_network(section: Any, image: int) -> None:

@@ -16,7 +16,7 @@ from pydantic import model_validator
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners, fault
 from recipes.data.graph_batches import Graphs, PaddedGraphs
-from recipes.data.graph_sets import GraphSet, read_tu, split_at_random
+from recipes.data.graph_sets import read_tu, split_at_random
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
@@ -63,8 +63,12 @@ def load(config: Config) -> Data:
         classes = list(MOLECULES)
     else:
         graphs = read_tu(config.folder)
-        classes = _classes(graphs, config.folder)
         found, labels = graphs.graphs, np.asarray(graphs.labels)
+        classes = [] if graphs.classes is None else [str(name) for name in graphs.classes]
+        if len(classes) < 2:
+            raise DataError("graphs", "needs graphs of two classes at least.",
+                            {"folder": config.folder, "classes": len(classes)},
+                            fix="a set with NAME_graph_labels.txt.")
     all_graphs, sizes = with_features(found), _sizes(found, config)
     split = split_at_random(labels, config.split_seed, fractions=config.fractions)
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
@@ -132,11 +136,3 @@ def _sizes(graphs: list[Any], config: Config) -> dict[str, int]:
         edges = None
     return {"node_features": 2 if nodes is None else int(nodes.shape[1]),
             "edge_features": 0 if edges is None else int(edges.shape[1])}
-
-
-def _classes(graphs: GraphSet, folder: Path) -> list[str]:
-    if graphs.classes is None or len(graphs.classes) < 2:
-        raise DataError("graphs", "needs graphs of two classes at least.",
-                        {"folder": folder, "classes": 0 if graphs.classes is None else len(graphs.classes)},
-                        fix="a set with NAME_graph_labels.txt.")
-    return [str(name) for name in graphs.classes]
