@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from xjax.core import errors
+from xjax.core.array_type import Array
 from xjax.core.other_names import attribute_elsewhere
 from xjax.core.types import ShapedArray
 
@@ -67,7 +68,7 @@ class Trace:
         self.tag.close()
 
 
-class Tracer:
+class Tracer(Array):
     """A value inside a trace. Array methods and operators are attached by `xjax.numpy.methods`."""
 
     __slots__ = ("tag", "aval", "__weakref__")
@@ -77,14 +78,6 @@ class Tracer:
 
     tag: Tag
     aval: ShapedArray
-
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
-    weak_type = property(lambda self: self.aval.weak_type)
-    itemsize = property(lambda self: self.aval.dtype.itemsize)
-    nbytes = property(lambda self: self.aval.dtype.itemsize * self.aval.size)
 
     def concrete(self) -> Any:
         """The value underneath if it is known now (eager grad), else None."""

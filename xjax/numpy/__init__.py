@@ -22,6 +22,7 @@ from numpy import shape as shape
 from numpy import size as size
 from numpy.exceptions import ComplexWarning as ComplexWarning
 
+from xjax.core.array_type import Array as ndarray
 from xjax.core.public import attributes_of as _attributes_of
 from xjax.numpy import dtypes_api as _dtypes_api
 from xjax.numpy import fft as fft
@@ -332,7 +333,6 @@ from xjax.numpy.ufuncs import (
 )
 from xjax.numpy.vectorize import apply_along_axis, apply_over_axes, vectorize
 from xjax.numpy.windows import bartlett, blackman, hamming, hanning, i0, kaiser
-from xjax.runtime.arrays.array_type import Array as ndarray
 from xjax.runtime.arrays.dlpack import from_dlpack
 
 bool = _dtypes_api.bool_

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
+from xjax.core import array_type, dtypes
 from xjax.core.errors import DeletedArrayError, bad, no_attribute
 from xjax.core.key_types import is_key, physical
 from xjax.core.other_names import attribute_elsewhere
@@ -33,7 +33,7 @@ from xjax.runtime.placement.sharding import (
 WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
 
-class Array:
+class Array(array_type.Array):
     """An immutable n-dimensional array on one device, or sharded over several.
 
     Made by `xjax.numpy.array`, `device_put` and by every operation; reads like a NumPy array:
@@ -48,14 +48,6 @@ class Array:
 
     def __init__(self, buf: xla.Buffer, aval: ShapedArray, place: Place):
         self._buf, self.aval, self._place = buf, aval, place
-
-    shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
-    ndim = property(lambda self: self.aval.ndim)
-    size = property(lambda self: self.aval.size)
-    weak_type = property(lambda self: self.aval.weak_type)
-    itemsize = property(lambda self: self.aval.dtype.itemsize)
-    nbytes = property(lambda self: self.aval.dtype.itemsize * self.aval.size)
 
     # -- to the host ----------------------------------------------------------------------------------------------
 
