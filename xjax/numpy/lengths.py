@@ -29,7 +29,6 @@ from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.compare import eq, ge, gt, le, lt, select
 from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type, convert_element_type_p
-from xjax.ops.cpu.sums import has_short_rows
 from xjax.ops.elementwise import add, div, mul, square
 from xjax.ops.identity import computed_again
 from xjax.ops.piecewise import abs, min
