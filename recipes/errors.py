@@ -18,10 +18,10 @@ class RecipeError(Exception):
 
     exit_code = 1
 
-    def __init__(self, where: str, what: str, given: Mapping[str, object] | None = None, fix: str = "") -> None:
+    def __init__(self, caller: str, what: str, given: Mapping[str, object] | None = None, fix: str = "") -> None:
         given = given or {}
         width = max((len(name) for name in given), default=0)
-        lines = [f"{where}: {what}"]
+        lines = [f"{caller}: {what}"]
         lines += [f"  {name:<{width}}  {value}" for name, value in given.items()]
         lines += [f"  fix: {fix}"] if fix else []
         super().__init__("\n".join(lines))

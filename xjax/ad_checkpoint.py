@@ -41,16 +41,16 @@ def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
 
 def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
     """(type, origin) of each value that the backward pass keeps, each value once."""
-    where = f"saved_residuals of `{function_name(f)}`"
+    caller = f"saved_residuals of `{function_name(f)}`"
     leaves, tree = flatten((args, kwargs))
     avals = [typeof(x) for x in leaves]
     active = [dtypes.is_inexact(a.dtype) for a in avals]
 
     def residuals(*xs: Any) -> list[Any]:
-        flat = flatten_function(f, tree, keywords=True, where=where)
-        return linearize_flat(flat, xs, active, where).program.consts
+        flat = flatten_function(f, tree, keywords=True, caller=caller)
+        return linearize_flat(flat, xs, active, caller).program.consts
 
-    return origins(trace_to_jaxpr(residuals, avals, where).jaxpr, _names(f, args, kwargs))
+    return origins(trace_to_jaxpr(residuals, avals, caller).jaxpr, _names(f, args, kwargs))
 
 
 def _names(f: Callable, args: tuple, kwargs: dict) -> list[str]:

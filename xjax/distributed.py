@@ -48,34 +48,34 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
     Raises: RuntimeError if it was called before, a device was used before, or the others did not come in time: it
       names them; ValueError if something is not given and not found.
     """
-    where = "distributed.initialize"
+    caller = "distributed.initialize"
     if is_initialized():
-        raise bad(where, "this process has joined already", fix="call it once, at the start.", exc=RuntimeError)
+        raise bad(caller, "this process has joined already", fix="call it once, at the start.", exc=RuntimeError)
     found = detect()
     address = coordinator_address or found.coordinator_address
     count = found.num_processes if num_processes is None else num_processes
     rank = found.process_id if process_id is None else process_id
     given = {"coordinator_address": address, "num_processes": count, "process_id": rank}
     if address is None or count is None or rank is None:
-        raise bad(where, "the processes cannot find each other", given,
+        raise bad(caller, "the processes cannot find each other", given,
                   'give all three: initialize("10.0.0.1:1234", num_processes=2, process_id=0).', exc=ValueError)
     if not 0 <= rank < count:
-        raise bad(where, "process_id counts from 0 to num_processes - 1", given, exc=ValueError)
+        raise bad(caller, "process_id counts from 0 to num_processes - 1", given, exc=ValueError)
     bind = coordinator_bind_address or os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or address
     try:
         for each in (address, bind):
             clusters.split_address(each)
     except ValueError as error:
-        raise bad(where, str(error), given, 'write addresses as "10.0.0.1:1234".', exc=ValueError) from None
-    backend.refuse_if_started(where)
+        raise bad(caller, str(error), given, 'write addresses as "10.0.0.1:1234".', exc=ValueError) from None
+    backend.refuse_if_started(caller)
     if local_device_ids is not None or backend.visible_gpus():
-        shown = local_gpus.choice(where, local_device_ids)
+        shown = local_gpus.choice(caller, local_device_ids)
         os.environ.update({} if shown is None else {local_gpus.VISIBLE: shown})
     deadline = time.monotonic() + initialization_timeout
     try:
         rendezvous.meet(address, bind, count, rank, initialization_timeout)
     except rendezvous.RendezvousError as error:
-        raise bad(where, error.reason, given, error.fix, exc=RuntimeError) from None
+        raise bad(caller, error.reason, given, error.fix, exc=RuntimeError) from None
     service = None
     if rank == 0:
         service = xla.serve_processes(bind, count, heartbeat_timeout_seconds, shutdown_timeout_seconds)

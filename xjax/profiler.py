@@ -122,9 +122,9 @@ class ProfileSession:
             self.stop()
 
 
-def _refuse_link(where: str, create_perfetto_link: bool) -> None:
+def _refuse_link(caller: str, create_perfetto_link: bool) -> None:
     if create_perfetto_link:
-        raise bad(where, "links to Perfetto are not made",
+        raise bad(caller, "links to Perfetto are not made",
                   fix="open <log_dir>/plugins/profile/<time>/*.trace.json.gz at ui.perfetto.dev.", exc=ValueError)
 
 
@@ -135,10 +135,10 @@ def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, crea
     Args: profile_data: a `ProfileSession` that was stopped, or (jaxlib 0.12) a `ProfileData`; create_perfetto_link,
       create_perfetto_trace: as in `ProfileSession`; session_id: (jaxlib 0.12) name of the folder instead of the time.
     """
-    where = "profiler.export_profile_data"
-    _refuse_link(where, create_perfetto_link)
+    caller = "profiler.export_profile_data"
+    _refuse_link(caller, create_perfetto_link)
     if isinstance(profile_data, ProfileSession) and profile_data.profile_data is None:
-        raise bad(where, "there is no profile yet", fix="call stop() first.", exc=RuntimeError)
+        raise bad(caller, "there is no profile yet", fix="call stop() first.", exc=RuntimeError)
     export = getattr(_profiler, "export_to_xprof", None)
     if export is not None:
         data = profile_data.profile_data if isinstance(profile_data, ProfileSession) else profile_data
@@ -146,7 +146,7 @@ def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, crea
     elif isinstance(profile_data, ProfileSession) and session_id is None:
         profile_data._raw.export(profile_data._profile, os.fspath(log_dir))
     else:
-        raise bad(where, "the installed jaxlib writes neither a ProfileData nor a folder of a given name",
+        raise bad(caller, "the installed jaxlib writes neither a ProfileData nor a folder of a given name",
                   {"profile_data": type(profile_data).__name__, "session_id": session_id},
                   "pass the ProfileSession alone, or install jaxlib 0.12.", exc=NotImplementedError)
 

@@ -78,11 +78,11 @@ class _Namespace(ModuleType):
         return _public_names(self._module)
 
 
-def _bridged(module: ModuleType, where: str, name: str) -> Any:
+def _bridged(module: ModuleType, caller: str, name: str) -> Any:
     """An attribute of an optax module: functions and modules bridged, classes and constants as they are."""
     if name.startswith("_") or not hasattr(module, name):
         hint = did_you_mean(name, _public_names(module))
-        raise AttributeError(f"module {where!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
+        raise AttributeError(f"module {caller!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
     found = getattr(module, name)
     if isinstance(found, ModuleType):
         return _Namespace(found)

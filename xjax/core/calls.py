@@ -26,11 +26,11 @@ def function_name(f: Any) -> str:
     return name if isinstance(name, str) else type(f).__name__
 
 
-def check_callable(where: str, fun: Any) -> None:
+def check_callable(caller: str, fun: Any) -> None:
     """Raise TypeError unless `fun` can be called."""
     if not callable(fun):
-        raise bad(where, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
-                  fix=f"pass the function itself: {where}(f)(x), not {where}(f(x)).")
+        raise bad(caller, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
+                  fix=f"pass the function itself: {caller}(f)(x), not {caller}(f(x)).")
 
 
 def name_function(f: Any, name: str, module: str = "") -> None:
@@ -62,7 +62,7 @@ def leaf_of_arguments(tree: Any, i: int) -> str:
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
-def as_argnums(argnums: Any, where: str, name: str = "argnums",
+def as_argnums(argnums: Any, caller: str, name: str = "argnums",
                fix: str = "pass positions such as 0 or (0, 2).") -> tuple[int, ...]:
     """Positions, which may count from the end, from an int or several.
 
@@ -72,26 +72,26 @@ def as_argnums(argnums: Any, where: str, name: str = "argnums",
     try:
         return tuple(map(operator.index, argnums if several else (argnums,)))
     except TypeError:
-        raise bad(where, f"{name} must be an int or a sequence of ints", given={name: repr(argnums)},
+        raise bad(caller, f"{name} must be an int or a sequence of ints", given={name: repr(argnums)},
                   fix=fix) from None
 
 
-def canonical_argnums(argnums: Any, count: int, where: str, name: str = "argnums",
+def canonical_argnums(argnums: Any, count: int, caller: str, name: str = "argnums",
                       missing: type[Exception] = ValueError) -> tuple[int, ...]:
     """Positions in [0, count) from an int or a sequence that may count from the end.
 
     Args: missing: the class of the error for a call with too few arguments.
     Raises: `missing`; ValueError for positions before the first, or that are named twice.
     """
-    nums = as_argnums(argnums, where, name)
+    nums = as_argnums(argnums, caller, name)
     for n in nums:
         if not -count <= n < count:
-            raise bad(where, f"argument {n} is chosen, but only {count} positional arguments were given",
+            raise bad(caller, f"argument {n} is chosen, but only {count} positional arguments were given",
                       given={name: repr(argnums)},
                       fix=f"pass the argument by position, or choose another with {name}.",
                       exc=missing if n >= count else ValueError)
     if len({n % count for n in nums}) != len(nums):
-        raise bad(where, f"{name} names an argument twice", given={name: repr(argnums)},
+        raise bad(caller, f"{name} names an argument twice", given={name: repr(argnums)},
                   fix="name each argument once.", exc=ValueError)
     return tuple([n % count for n in nums])
 
@@ -115,11 +115,11 @@ class Flat:
     After a call, `out_tree` is the structure of the result and `aux`, with `has_aux`, the second result.
     """
 
-    __slots__ = ("fun", "in_tree", "keywords", "has_aux", "where", "out_tree", "_aux")
+    __slots__ = ("fun", "in_tree", "keywords", "has_aux", "caller", "out_tree", "_aux")
 
-    def __init__(self, fun: Callable, in_tree: Any, keywords: bool, has_aux: bool, where: str):
+    def __init__(self, fun: Callable, in_tree: Any, keywords: bool, has_aux: bool, caller: str):
         self.fun, self.in_tree, self.keywords = fun, in_tree, keywords
-        self.has_aux, self.where = has_aux, where
+        self.has_aux, self.caller = has_aux, caller
         self.out_tree, self._aux = None, None
 
     def __call__(self, *leaves: Any) -> list[Any]:
@@ -132,14 +132,14 @@ class Flat:
             raise
         if self.has_aux:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
-                raise bad(self.where, "with has_aux=True the function must return a pair (value, aux)",
+                raise bad(self.caller, "with has_aux=True the function must return a pair (value, aux)",
                           given={"result": type(out).__name__}, fix="return (value, aux), or drop has_aux.")
             out, aux = out
             self._aux = flatten(aux)
         outs, self.out_tree = flatten(out)
         for y in outs:
             if not isinstance(y, Tracer) and not is_array_like(y):
-                raise bad(self.where, f"the function returned a value of type {type(y).__name__}, which is no array",
+                raise bad(self.caller, f"the function returned a value of type {type(y).__name__}, which is no array",
                           given={"value": repr(y)[:80]},
                           fix="return arrays, numbers, or pytrees of them; register own containers with "
                               "register_pytree_node.")
@@ -158,9 +158,9 @@ class Flat:
 
 
 def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has_aux: bool = False,
-                     where: str = "") -> Flat:
+                     caller: str = "") -> Flat:
     """`fun` as a function of the leaves of its arguments: a tuple, or with `keywords` (tuple, dict)."""
-    return Flat(fun, in_tree, keywords, has_aux, where or function_name(fun))
+    return Flat(fun, in_tree, keywords, has_aux, caller or function_name(fun))
 
 
 def argument_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[int] = ()) -> list[str]:
@@ -196,7 +196,7 @@ def leaf_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[
             for path, _ in tree_flatten_with_path(arg)[0]]
 
 
-def argument_types(where: str, fun: Callable, leaves: Sequence[Any], tree: Any, static: Sequence[int] | None = None,
+def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any, static: Sequence[int] | None = None,
                    type_of: Callable[[Any], ShapedArray] = typeof) -> list[ShapedArray]:
     """Types of the leaves of a call's (args, kwargs).
 
@@ -205,10 +205,10 @@ def argument_types(where: str, fun: Callable, leaves: Sequence[Any], tree: Any, 
     try:
         return [type_of(x) for x in leaves]
     except (TypeError, OverflowError) as error:
-        raise argument_error(where, fun, leaves, tree, static) or error from None
+        raise argument_error(caller, fun, leaves, tree, static) or error from None
 
 
-def argument_error(where: str, fun: Callable, leaves: Sequence[Any], tree: Any,
+def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
                    static: Sequence[int] | None) -> Exception | None:
     """The error for the first argument that is no array, or too large an integer, by its name; None if all are fine.
 
@@ -219,10 +219,10 @@ def argument_error(where: str, fun: Callable, leaves: Sequence[Any], tree: Any,
     args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
     for x, name in zip(leaves, leaf_names(fun, args, kwargs, static or ()), strict=True):
         if not is_array_like(x):
-            return bad(where, f"argument `{name}` of type {type_name(x)} is not an array",
+            return bad(caller, f"argument `{name}` of type {type_name(x)} is not an array",
                        given={name: repr(x)[:80]}, fix=_fix_for_argument(fun, x, name, static is not None))
         if isinstance(x, int):
-            dtypes.check_int_range(int(x), dtypes.canonicalize_dtype(int), f"{where}: argument `{name}`")
+            dtypes.check_int_range(int(x), dtypes.canonicalize_dtype(int), f"{caller}: argument `{name}`")
     return None
 
 

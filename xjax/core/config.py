@@ -294,19 +294,19 @@ def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
 _COUNT_FLAG = r"(?:^|\s)--xla_force_host_platform_device_count=(-?\d+)(?=\s|$)"
 
 
-def _option(name: str, where: str) -> Option:
+def _option(name: str, caller: str) -> Option:
     bare = name.removeprefix("jax_")
     option = OPTIONS.get(_ALIASES.get(bare, bare))
     if option is None:
-        raise _unknown(name, where)
+        raise _unknown(name, caller)
     return option
 
 
-def _unknown(name: str, where: str) -> Exception:
+def _unknown(name: str, caller: str) -> Exception:
     prefix = "jax_" if name.startswith("jax_") else ""
     hint = did_you_mean(name, [prefix + known for known in OPTIONS])
     return bad(
-        where,
+        caller,
         f"there is no option {name!r}",
         fix=hint or "print(config) lists all options.",
         exc=AttributeError,

@@ -281,7 +281,7 @@ def canonicalize_dtype(dtype: Any, allow_extended: bool = False) -> Any:
 _SPELLINGS = (np.dtype, type, str, ExtendedDType)
 
 
-def _parse(spelling: Any, where: str) -> np.dtype:
+def _parse(spelling: Any, caller: str) -> np.dtype:
     try:
         return np.dtype(spelling)
     except TypeError as error:
@@ -289,7 +289,7 @@ def _parse(spelling: Any, where: str) -> np.dtype:
         fix = hint or "pass a dtype or its name: numpy.float32, 'int8'."
         if isinstance(spelling, int):
             fix += " A shape is one argument: (2, 3)."
-        raise bad(where, f"{spelling!r} is not a dtype", fix=fix) from error
+        raise bad(caller, f"{spelling!r} is not a dtype", fix=fix) from error
 
 
 @functools.lru_cache(1024)
@@ -318,7 +318,7 @@ def explicit_dtype(dtype: Any) -> Any:
     return dtype if config.explicit_x64_dtypes == "allow" else canonicalize_dtype(dtype, allow_extended=True)
 
 
-def user_dtype(dtype: Any, where: str) -> Any:
+def user_dtype(dtype: Any, caller: str) -> Any:
     """Check and canonicalize a dtype that a user asked for; `explicit_x64_dtypes` says what becomes of 64 bits.
 
     Raises: TypeError for a dtype that arrays cannot have (object, str, structured ...).
@@ -327,17 +327,17 @@ def user_dtype(dtype: Any, where: str) -> Any:
         return dtype
     if isinstance(dtype, type) and dtype in _SCALARS:
         return canonicalize_dtype(dtype)
-    plain = _parse(dtype, where)
+    plain = _parse(dtype, caller)
     if plain not in _is_supported:
-        raise bad(where, f"arrays cannot have dtype {plain}", fix=_fix_for(plain))
+        raise bad(caller, f"arrays cannot have dtype {plain}", fix=_fix_for(plain))
     canonical = canonicalize_dtype(plain)
     if canonical != plain:
         if config.explicit_x64_dtypes == "allow":
             return plain
         if config.explicit_x64_dtypes == "error":
-            raise bad(where, f"dtype {plain} was asked for, but 64-bit types are off",
+            raise bad(caller, f"dtype {plain} was asked for, but 64-bit types are off",
                       fix="config.update('jax_enable_x64', True) at start-up keeps 64 bits.", exc=ValueError)
-        warn(f"{where}: dtype {plain} was asked for, {canonical} is used. "
+        warn(f"{caller}: dtype {plain} was asked for, {canonical} is used. "
              "fix: config.update('jax_enable_x64', True) at start-up keeps 64 bits.")  # fmt: skip
     return canonical
 
@@ -403,7 +403,7 @@ def python_type(dtype: np.dtype) -> type:
               fix="use a bool, integer, float or complex dtype.")  # fmt: skip
 
 
-def check_int_range(value: Any, dtype: Any, where: str) -> None:
+def check_int_range(value: Any, dtype: Any, caller: str) -> None:
     """Raise OverflowError if a host integer (or integer ndarray) does not fit `dtype`.
 
     >>> check_int_range(2**31 - 1, int32, "numpy.asarray")
@@ -416,7 +416,7 @@ def check_int_range(value: Any, dtype: Any, where: str) -> None:
     wrong = [end for end in ends if not info.min <= end <= info.max]
     if wrong:
         raise bad(
-            where,
+            caller,
             f"integer {wrong[0]} does not fit {short_name(dtype)}",
             {"range": f"{info.min} ... {info.max}"},
             "pass a float, a wider dtype, or turn on jax_enable_x64.",
@@ -424,11 +424,11 @@ def check_int_range(value: Any, dtype: Any, where: str) -> None:
         )
 
 
-def scalar_dtype(value: bool | int | float | complex, where: str = "asarray") -> np.dtype:
+def scalar_dtype(value: bool | int | float | complex, caller: str = "asarray") -> np.dtype:
     """Canonical dtype of a Python number; OverflowError for an int that does not fit it."""
     found = canonicalize_dtype(type(value))
     if type(value) is int:
-        check_int_range(value, found, where)
+        check_int_range(value, found, caller)
     return found
 
 

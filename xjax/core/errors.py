@@ -72,7 +72,7 @@ EscapedTracerError = UnexpectedTracerError
 
 
 def bad(
-    where: str,
+    caller: str,
     what: str,
     given: Mapping[str, object] | Iterable[str] | None = None,
     fix: str | None = None,
@@ -81,7 +81,7 @@ def bad(
     """Build (not raise) an error in the house form.
 
     Args:
-      where: the public function or argument, as the user writes it: ``"lax.dot_general"``.
+      caller: the public function or argument, as the user writes it: ``"lax.dot_general"``.
       what: what is wrong, in plain words; a final full stop is added where there is none.
       given: what was passed: a mapping (names are aligned) or finished lines. A value that is
         not a string is shown by its type (``f32[3]``) if it has one, else by a shortened repr.
@@ -95,7 +95,7 @@ def bad(
       step   i32[]
       fix: pass a step != 0.
     """
-    lines = [f"{where}: {_sentence(what)}" if where else _sentence(what)]
+    lines = [f"{caller}: {_sentence(what)}" if caller else _sentence(what)]
     if isinstance(given, Mapping):
         width = max((len(str(name)) for name in given), default=0)
         given = [f"{name!s:<{width}}  {_text(value)}" for name, value in given.items()]
@@ -127,7 +127,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
     return f"did you mean {close!r}?" if close else None
 
 
-def check_choice(where: str, name: str, value: object, choices: Iterable[object], fix: str = "pass one of these.",
+def check_choice(caller: str, name: str, value: object, choices: Iterable[object], fix: str = "pass one of these.",
                  exc: type[Exception] = ValueError) -> None:
     """Raise an error in the house form unless the value of an argument is one of the choices, which it lists.
 
@@ -143,7 +143,7 @@ def check_choice(where: str, name: str, value: object, choices: Iterable[object]
     choices = list(choices)
     if value not in choices:
         hint = did_you_mean(value, [one for one in choices if isinstance(one, str)]) if isinstance(value, str) else None
-        raise bad(where, f"unknown {name} {value!r}", {"choices": ", ".join(map(repr, choices))}, hint or fix, exc)
+        raise bad(caller, f"unknown {name} {value!r}", {"choices": ", ".join(map(repr, choices))}, hint or fix, exc)
 
 
 def closest(name: str, choices: Iterable[str]) -> str | None:

@@ -33,7 +33,7 @@ def check_leaks(tags: Sequence[Tag]) -> None:
     if not found:
         return
     given = [f"{x.aval.str_short()}, {x.origin()}: held by {holder}" for x, holder in found[:5]]
-    raise bad(f"check_tracer_leaks: {found[0][0].tag.where}",
+    raise bad(f"check_tracer_leaks: {found[0][0].tag.caller}",
               f"Leaked {len(found)} traced value{'s' * (len(found) > 1)}", given,
               "return the value from the function instead of storing it.", UnexpectedTracerError)
 

@@ -37,7 +37,7 @@ class Space(enum.Enum):
         return "pinned_host" if self is Space.Host else None
 
 
-def other_memory(where: str, kind: Any, devices: Sequence[Any] | None) -> str | None:
+def other_memory(caller: str, kind: Any, devices: Sequence[Any] | None) -> str | None:
     """The kind of memory that a user named; None if it is the default of the devices, or nothing was named.
 
     Args: devices: None for a sharding that has none.
@@ -47,7 +47,7 @@ def other_memory(where: str, kind: Any, devices: Sequence[Any] | None) -> str | 
         return None
     known = KINDS if devices is None else [memory.kind for memory in devices[0].addressable_memories()]
     if kind not in known:
-        raise bad(where, "no such kind of memory", {"memory_kind": repr(kind), "kinds": ", ".join(known)},
+        raise bad(caller, "no such kind of memory", {"memory_kind": repr(kind), "kinds": ", ".join(known)},
                   f"name one of these, such as memory_kind={known[0]!r}.", exc=ValueError)
     return None if kind == default_kind(devices) else kind
 

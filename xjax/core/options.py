@@ -38,18 +38,18 @@ class Option:
         """The environment variables that set this option; the first one found wins."""
         return f"XJAX_{self.name.upper()}", f"JAX_{self.name.upper()}"
 
-    def check(self, value: Any, where: str) -> Any:
+    def check(self, value: Any, caller: str) -> Any:
         """Return the value to store, or raise TypeError/ValueError that names the option."""
         if self.kind == "any" or (value is None and self.optional):
             return value
         if not self._fits(value):
-            raise bad(where, f"jax_{self.name} cannot be set to a {type(value).__name__}", {"value": repr(value)},
+            raise bad(caller, f"jax_{self.name} cannot be set to a {type(value).__name__}", {"value": repr(value)},
                       f"pass {self._allowed()}.")
         if self.choices and value not in self.choices:
-            raise bad(where, f"jax_{self.name} has no choice {value!r}", {"choices": ", ".join(self.choices)},
+            raise bad(caller, f"jax_{self.name} has no choice {value!r}", {"choices": ", ".join(self.choices)},
                       did_you_mean(value, self.choices) or f"pass {self._allowed()}.", ValueError)
         if self.only_default and value != self.default:
-            raise bad(where, f"jax_{self.name} cannot be {value!r}: {self.only_default}",
+            raise bad(caller, f"jax_{self.name} cannot be {value!r}: {self.only_default}",
                       fix=f"leave it at {self.default!r}.", exc=ValueError)
         return value
 

@@ -48,14 +48,14 @@ NO_EFFECTS: Effects = frozenset()
 class Missing:
     """A rule that does not exist, and why; calling it raises an error of class `exc` that says what to do instead."""
 
-    __slots__ = ("why", "fix", "where", "exc")
+    __slots__ = ("why", "fix", "caller", "exc")
 
-    def __init__(self, why: str, fix: str = "rewrite the function without this operation.", where: str = "",
+    def __init__(self, why: str, fix: str = "rewrite the function without this operation.", caller: str = "",
                  exc: type[Exception] = NotImplementedError):
-        self.why, self.fix, self.where, self.exc = why, fix, where, exc
+        self.why, self.fix, self.caller, self.exc = why, fix, caller, exc
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise bad(self.where, self.why, fix=self.fix, exc=self.exc)
+        raise bad(self.caller, self.why, fix=self.fix, exc=self.exc)
 
 
 class ByProgram:

@@ -39,7 +39,7 @@ class StagingTracer(Tracer):
             return f"in {self.tag}"
         if isinstance(self.source, str):            # an argument
             return f"{self.source}, in {self.tag}"
-        return f"made at {location_text(self.source)}, in {self.tag.where}"
+        return f"made at {location_text(self.source)}, in {self.tag.caller}"
 
 
 class StagingTrace(Trace):
@@ -47,8 +47,8 @@ class StagingTrace(Trace):
 
     __slots__ = ("eqns", "constvars", "consts", "_const_of")
 
-    def __init__(self, parent: Trace, where: str = "a staged function"):
-        super().__init__(parent, Tag(where))
+    def __init__(self, parent: Trace, caller: str = "a staged function"):
+        super().__init__(parent, Tag(caller))
         self.eqns: list[Eqn] = []
         self.constvars: list[Var] = []
         self.consts: list[Any] = []                 # keeps them alive, so ids stay unique
@@ -88,7 +88,7 @@ class StagingTrace(Trace):
         """Append the equation of `p` and return tracers for its results."""
         tag = self.tag
         if tag.closed:
-            raise RuntimeError(f"internal error: {p} recorded after the end of {tag.where}")
+            raise RuntimeError(f"internal error: {p} recorded after the end of {tag.caller}")
         invars = [x.variable if type(x) is StagingTracer and x.tag is tag else self.atom(x) for x in args]
         source = context.source or user_location()
         try:
@@ -126,11 +126,11 @@ class StagingTrace(Trace):
 
 
 @deep
-def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], where: str = "a staged function",
+def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], caller: str = "a staged function",
                    arg_names: Sequence[str] | None = None) -> ClosedJaxpr:
     """Record `f(*tracers) -> flat list of results` as a program."""
     saved = context.trace
-    trace = StagingTrace(saved, where)
+    trace = StagingTrace(saved, caller)
     names = arg_names or [""] * len(in_avals)
     args = [trace.new_arg(aval, name) for aval, name in zip(in_avals, names, strict=True)]
     context.trace = trace
@@ -138,7 +138,7 @@ def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArr
         outs = f(*args)
         return trace.finish(args, outs)
     except KeyboardInterrupt as error:
-        note_interrupt(error, f"{where} was traced")
+        note_interrupt(error, f"{caller} was traced")
         raise
     finally:
         context.trace = saved

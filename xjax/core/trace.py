@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 class Tag:
     """Identity of an interpretation. Tracers carry the tag, not the trace, so that a trace may be re-entered."""
 
-    __slots__ = ("where", "closed", "source")
+    __slots__ = ("caller", "closed", "source")
 
     on_close: ClassVar[Callable[[Tag], None] | None] = None     # called at the end of each; set by `core.leaks`
 
-    def __init__(self, where: str):
-        self.where = where          # "jit `loss`", "grad": for error messages
+    def __init__(self, caller: str):
+        self.caller = caller          # "jit `loss`", "grad": for error messages
         self.closed = False
         self.source = errors.user_location()
 
     def __str__(self) -> str:
         line = errors.location_text(self.source)
-        return f"{self.where} called at {line}" if line else self.where
+        return f"{self.caller} called at {line}" if line else self.caller
 
     def close(self) -> None:
         """End of the interpretation: tracers that outlive it are escaped."""
@@ -211,13 +211,13 @@ def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Except
                       given=[f"asked at {line}"] if line else None, fix=fix, exc=error)
 
 
-def static_value_error(where: str, name: str, x: Tracer) -> Exception:
-    """The error for a traced value where shapes depend on the argument `name` of the function `where`."""
+def static_value_error(caller: str, name: str, x: Tracer) -> Exception:
+    """The error for a traced value where shapes depend on the argument `name` of the function `caller`."""
     origin = x.origin()
     fix = "mark the argument with static_argnums or static_argnames, or compute it from x.shape."
     if "jit" not in origin:
         fix = "pass a Python int, such as a part of x.shape."
-    return errors.bad(where, f"`{name}` must be known while tracing: shapes and axes are static",
+    return errors.bad(caller, f"`{name}` must be known while tracing: shapes and axes are static",
                       given={name: f"{x.aval.str_short()}, {origin or 'traced'}"}, fix=fix,
                       exc=errors.ConcretizationTypeError)
 

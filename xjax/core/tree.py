@@ -132,14 +132,14 @@ def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     return treedef.unflatten(f(*xs) for xs in zip(*columns, strict=True))
 
 
-def _columns(where: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf: IsLeaf) -> list:
+def _columns(caller: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf: IsLeaf) -> list:
     columns = []
     for i, other in enumerate(rest):
         try:
             columns.append(treedef.flatten_up_to(other))
         except (ValueError, TypeError) as error:
             what = f"tree {i + 2} does not have the structure of tree 1"
-            raise _prefix_error(where, what, tree, other, is_leaf) or error from None
+            raise _prefix_error(caller, what, tree, other, is_leaf) or error from None
     return columns
 
 
@@ -272,10 +272,10 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
     return _top(tree, "flatten_one_level_with_keys", registry.flatten_one_level_with_keys)
 
 
-def _top(tree: Any, where: str, method: Callable) -> Any:
+def _top(tree: Any, caller: str, method: Callable) -> Any:
     found = method(tree)
     if found is None:
-        raise bad(where, f"{_outline(tree)} is not a node of a tree",
+        raise bad(caller, f"{_outline(tree)} is not a node of a tree",
                   fix="pass a container, or register the type.", exc=ValueError)  # fmt: skip
     return found
 
@@ -351,7 +351,7 @@ _KEY_CLASSES = (SequenceKey, DictKey, GetAttrKey, FlattenedIndexKey)
 
 
 def broadcast_prefix(
-    prefix: Any, full: Any, is_leaf: IsLeaf = None, where: str = "tree prefix"
+    prefix: Any, full: Any, is_leaf: IsLeaf = None, caller: str = "tree prefix"
 ) -> list[Any]:
     """For each leaf of `full`, the leaf of `prefix` that stands at or above it.
 
@@ -365,19 +365,19 @@ def broadcast_prefix(
         subtrees = treedef.flatten_up_to(full)
     except (ValueError, TypeError) as error:
         what = "a prefix does not match the tree that it is for"
-        raise _prefix_error(where, what, prefix, full, is_leaf) or error from None
+        raise _prefix_error(caller, what, prefix, full, is_leaf) or error from None
     out: list[Any] = []
     for leaf, subtree in zip(leaves, subtrees, strict=True):
         out += [leaf] * flatten(subtree)[1].num_leaves
     return out
 
 
-def flatten_axes(where: str, treedef: PyTreeDef, axes: Any) -> list[Any]:
+def flatten_axes(caller: str, treedef: PyTreeDef, axes: Any) -> list[Any]:
     """One entry of `axes` (a prefix, None allowed as an entry) for each leaf of `treedef`."""
-    return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, where)
+    return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, caller)
 
 
-def tree_mismatch(where: str, expected: Any, got: Any) -> list[str]:
+def tree_mismatch(caller: str, expected: Any, got: Any) -> list[str]:
     """Lines that say where two trees (or structures) differ, [] if they do not.
 
     >>> for line in tree_mismatch("carry", {"a": 1, "b": (2, 3)}, {"a": 1, "b": [2, 3]}):
@@ -385,10 +385,10 @@ def tree_mismatch(where: str, expected: Any, got: Any) -> list[str]:
     carry['b']  expected a tuple of 2, got a list of 2
     """
     found = _differences((), _as_tree(expected), _as_tree(got), None, exact=True)
-    return [f"{where}{keystr(path)}  expected {a}, got {b}" for path, a, b in found]
+    return [f"{caller}{keystr(path)}  expected {a}, got {b}" for path, a, b in found]
 
 
-def _prefix_error(where: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf):
+def _prefix_error(caller: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf):
     found = next(_differences((), prefix, full, is_leaf, exact=False), None)
     if found is None:
         return None
@@ -396,7 +396,7 @@ def _prefix_error(where: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf
     place = f"at {keystr(path)}" if path else "at the top"
     given = {place: f"expected {expected}, got {got}"}
     fix = "give both the same containers down to the leaves of the first (a leaf matches anything)."
-    return bad(where, what, given, fix, ValueError)
+    return bad(caller, what, given, fix, ValueError)
 
 
 def _differences(

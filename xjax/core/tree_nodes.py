@@ -161,10 +161,10 @@ def register_static(cls: T) -> T:
     return cls
 
 
-def _twice(where: str, nodetype: type) -> Exception:
+def _twice(caller: str, nodetype: type) -> Exception:
     name = nodetype.__qualname__
     fix = "register each class once."
-    return bad(where, f"{name} is a node of trees already", fix=fix, exc=ValueError)
+    return bad(caller, f"{name} is a node of trees already", fix=fix, exc=ValueError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], 
     >>> [float(t) for t in terms]
     [12.0, 12.0, 6.0]
     """
-    where = f"jet of `{function_name(fun)}`"
-    order = _check_arguments(where, primals, series)
+    caller = f"jet of `{function_name(fun)}`"
+    order = _check_arguments(caller, primals, series)
     factors = [math.factorial(k) if factorial_scaled else 1 for k in range(1, order + 1)]
-    us = [[x, *[scaled(_like(where, i, t, x), 1 / f) for t, f in zip(terms, factors, strict=True)]]
+    us = [[x, *[scaled(_like(caller, i, t, x), 1 / f) for t, f in zip(terms, factors, strict=True)]]
           for i, (x, terms) in enumerate(zip(primals, series, strict=True))]
-    flat = flatten_function(fun, flatten(tuple(primals))[1], where=where)
-    trace = JetTrace(context.trace, order, where)
+    flat = flatten_function(fun, flatten(tuple(primals))[1], caller=caller)
+    trace = JetTrace(context.trace, order, caller)
     with current_trace(trace):
         outs = [trace.split(y) for y in flat(*[trace.join(u) for u in us])]
     trace.close()
@@ -57,30 +57,30 @@ def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], 
     return tree_unflatten(flat.out_tree, [v[0] for v in outs]), tree_unflatten(flat.out_tree, terms)
 
 
-def _check_arguments(where: str, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> int:
+def _check_arguments(caller: str, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> int:
     """The order, if all arguments have the same."""
     if len(primals) != len(series):
-        raise bad(where, "primals and series must have one entry for each argument",
+        raise bad(caller, "primals and series must have one entry for each argument",
                   given={"primals": str(len(primals)), "series": str(len(series))},
                   fix="write jet(f, (x, y), ((dx, ddx), (dy, ddy))).", exc=ValueError)
     for i, x in enumerate(primals):
         if not is_array_like(x) or not dtypes.is_inexact(typeof(x).dtype):
-            raise bad(where, f"primal value at position {i} is not an array of floating-point numbers",
+            raise bad(caller, f"primal value at position {i} is not an array of floating-point numbers",
                       given={"value": f"{type(x).__name__} {x!r:.60}"},
                       fix="pass one float array for each argument; close over what does not move.", exc=ValueError)
     orders = {len(terms) for terms in series}
     if len(orders) != 1:
-        raise bad(where, "jet terms have inconsistent lengths for different arguments",
+        raise bad(caller, "jet terms have inconsistent lengths for different arguments",
                   given={f"argument {i}": f"{len(terms)} terms" for i, terms in enumerate(series)},
                   fix="give each argument the same number of terms; zeros where nothing moves.", exc=ValueError)
     return orders.pop()
 
 
-def _like(where: str, i: int, term: Any, x: Any) -> Any:
+def _like(caller: str, i: int, term: Any, x: Any) -> Any:
     """A term with the shape and dtype of its argument."""
     aval = typeof(x)
     if not is_array_like(term) or typeof(term).shape != aval.shape:
-        raise bad(where, f"a term of argument {i} is not an array like the argument",
+        raise bad(caller, f"a term of argument {i} is not an array like the argument",
                   given={"argument": aval.str_short(),
                          "term": typeof(term).str_short() if is_array_like(term) else type(term).__name__},
                   fix="give every term the shape of its argument.", exc=ValueError)
@@ -116,8 +116,8 @@ class JetTrace(Trace):
 
     __slots__ = ("order",)
 
-    def __init__(self, parent: Trace, order: int, where: str):
-        super().__init__(parent, Tag(where))
+    def __init__(self, parent: Trace, order: int, caller: str):
+        super().__init__(parent, Tag(caller))
         self.order = order
 
     def split(self, x: Any) -> Coefficients:
@@ -148,7 +148,7 @@ class JetTrace(Trace):
         if isinstance(p.jvp, Missing):
             raise bad("jet", f"the operation `{p.name}` has no derivative: {p.jvp.why}", fix=p.jvp.fix,
                       exc=NotImplementedError)
-        lower = JetTrace(self.parent, self.order - 1, self.tag.where)
+        lower = JetTrace(self.parent, self.order - 1, self.tag.caller)
         primals = [lower.join(u[:-1]) for u in us]
         tangents = [_velocity(lower, u) for u in us]
         with current_trace(lower):

@@ -43,17 +43,17 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     >>> process_allgather(np.arange(2))
     array([[0, 1]])
     """
-    where = "process_allgather"
+    caller = "process_allgather"
     leaves, tree = flatten(in_tree)
     if process_count() > 1:
-        _check_alike(where, leaves, tree)
-    return tree_unflatten(tree, [_gathered(where, x, tiled) for x in leaves])
+        _check_alike(caller, leaves, tree)
+    return tree_unflatten(tree, [_gathered(caller, x, tiled) for x in leaves])
 
 
-def _gathered(where: str, x: Any, tiled: bool) -> np.ndarray:
+def _gathered(caller: str, x: Any, tiled: bool) -> np.ndarray:
     if type(x) is Array and not x.is_fully_addressable:
         if not tiled:
-            raise bad(where, "an array that spans the processes has no part for each of them",
+            raise bad(caller, "an array that spans the processes has no part for each of them",
                       {"array": x.aval.str_short()}, "pass tiled=True, which gives the whole array.", exc=ValueError)
         mesh = getattr(x.sharding, "mesh", None) or _mesh()
         return put(x, NamedSharding(mesh, PartitionSpec())).numpy()
@@ -79,15 +79,15 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     >>> broadcast_one_to_all({"step": 3})
     {'step': array(3)}
     """
-    where = "broadcast_one_to_all"
+    caller = "broadcast_one_to_all"
     leaves, tree = flatten(in_tree)
     if process_count() == 1:
         return tree_map(np.asarray, in_tree)
     source = process_index() == 0 if is_source is None else bool(is_source)
-    said = _check_alike(where, leaves, tree, more="source" if source else "")
+    said = _check_alike(caller, leaves, tree, more="source" if source else "")
     sources = [rank for rank, text in sorted(said.items()) if text == "source"]
     if len(sources) != 1:
-        raise bad(where, "not exactly one process is the source", {"sources": sources, "processes": process_count()},
+        raise bad(caller, "not exactly one process is the source", {"sources": sources, "processes": process_count()},
                   "pass is_source=True in one process and False in all others.", exc=ValueError)
     out = []
     for x in leaves:
@@ -155,19 +155,19 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
     return _converted("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, to_local, local=False)
 
 
-def _converted(where: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, local: bool) -> Any:
+def _converted(caller: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, local: bool) -> Any:
     """`convert` of the leaves that are local to this process, or of those that are not."""
     leaves, tree = flatten(inputs)
     out = []
-    for x, spec in zip(leaves, flatten_axes(f"{where}: pspecs", tree, specs), strict=True):
+    for x, spec in zip(leaves, flatten_axes(f"{caller}: pspecs", tree, specs), strict=True):
         if not isinstance(spec, PartitionSpec):
-            raise bad(where, f"{spec!r} is no PartitionSpec", {"mesh": repr(mesh)},
+            raise bad(caller, f"{spec!r} is no PartitionSpec", {"mesh": repr(mesh)},
                       "pass PartitionSpec() for what is the same in all processes.", exc=ValueError)
         if isinstance(x, Tracer):
-            raise bad(where, "values are moved between processes outside of programs", {"value": typeof(x).str_short()},
-                      "call it before or after the jitted function.", exc=TypeError)
+            raise bad(caller, "values are moved between processes outside of programs",
+                      {"value": typeof(x).str_short()}, "call it before or after the jitted function.", exc=TypeError)
         array = to_array(x)
-        out.append(convert(where, array, mesh, spec) if array.is_fully_addressable == local else array)
+        out.append(convert(caller, array, mesh, spec) if array.is_fully_addressable == local else array)
     return tree_unflatten(tree, out)
 
 
@@ -182,18 +182,19 @@ def _by_process() -> NamedSharding:
     return NamedSharding(_mesh(), PartitionSpec("processes"))
 
 
-def _check_alike(where: str, leaves: list[Any], tree: Any, more: str = "") -> dict[int, str]:
+def _check_alike(caller: str, leaves: list[Any], tree: Any, more: str = "") -> dict[int, str]:
     """What each process says in `more`, if the trees are of the same structure, shapes and dtypes in all of them."""
     mine = f"{tree} {' '.join(typeof(x).strong().str_short() for x in leaves)}"
-    return _check_equal_texts(where, "the values of the processes differ in structure or type", mine, more, ValueError)
+    return _check_equal_texts(caller, "the values of the processes differ in structure or type", mine, more, ValueError)
 
 
-def _check_equal_texts(where: str, what: str, text: str, more: str = "", exc: type[Exception] = AssertionError
+def _check_equal_texts(caller: str, what: str, text: str, more: str = "", exc: type[Exception] = AssertionError
                        ) -> dict[int, str]:
     assert processes.connection is not None
-    said = {rank: said.partition("\n") for rank, said in processes.connection.barrier(where, f"{text}\n{more}").items()}
+    texts = processes.connection.barrier(caller, f"{text}\n{more}")
+    said = {rank: text.partition("\n") for rank, text in texts.items()}
     if len({first for first, *_ in said.values()}) > 1:
-        raise bad(where, what, [f"process {rank}  {first}" for rank, (first, *_) in sorted(said.items())[:4]],
+        raise bad(caller, what, [f"process {rank}  {first}" for rank, (first, *_) in sorted(said.items())[:4]],
                   "make the same call in all processes.", exc=exc)
     return {rank: rest for rank, (*_, rest) in said.items()}
 

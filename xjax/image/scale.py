@@ -163,9 +163,9 @@ def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antiali
     >>> resize(np.array([0.0, 2.0], np.float32), (4,), "linear").tolist()
     [0.0, 0.5, 1.5, 2.0]
     """
-    where = "image.resize"
-    image = operand(where, image)
-    return _resize(image, _shape(where, image, shape), _method(where, method), bool(antialias), precision)
+    caller = "image.resize"
+    image = operand(caller, image)
+    return _resize(image, _shape(caller, image, shape), _method(caller, method), bool(antialias), precision)
 
 
 @functools.partial(library_jit, static_argnums=(1, 2, 3, 4))
@@ -200,16 +200,16 @@ def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence
     >>> scale_and_translate(x, (4,), (0,), np.ones(1), np.float32([1.5]), "linear").tolist()
     [0.0, 1.0, 1.5, 2.5]
     """
-    where = "image.scale_and_translate"
-    image = promote_inexact(where, operand(where, image))[0]
-    shape, method = _shape(where, image, shape), _method(where, method)
-    axes = canonical_axes(spatial_dims, image.ndim, where, "spatial_dims")
-    scale, translation = promote_inexact(where, *[operand(where, x) for x in (scale, translation)])
+    caller = "image.scale_and_translate"
+    image = promote_inexact(caller, operand(caller, image))[0]
+    shape, method = _shape(caller, image, shape), _method(caller, method)
+    axes = canonical_axes(spatial_dims, image.ndim, caller, "spatial_dims")
+    scale, translation = promote_inexact(caller, *[operand(caller, x) for x in (scale, translation)])
     if method is ResizeMethod.NEAREST:
-        raise bad(where, "the nearest pixel is not among its methods", fix="pass 'linear', or use image.resize.",
+        raise bad(caller, "the nearest pixel is not among its methods", fix="pass 'linear', or use image.resize.",
                   exc=ValueError)
     if scale.shape != (len(axes),) or translation.shape != (len(axes),):
-        raise bad(where, f"{len(axes)} axes need as many scales and translations",
+        raise bad(caller, f"{len(axes)} axes need as many scales and translations",
                   given={"spatial_dims": str(axes), "scale": typeof(scale), "translation": typeof(translation)},
                   fix="pass one of each for each axis, in two vectors.", exc=ValueError)
     return _scale_and_translate(image, scale, translation, shape, axes, method, bool(antialias), precision)
@@ -221,20 +221,20 @@ def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[
     return _resampled(image, shape, axes, scale, translation, method, antialias, precision)
 
 
-def _shape(where: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
-    shape = tuple(static_int(n, "shape", where) for n in ((shape,) if is_single(shape) else shape))
+def _shape(caller: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
+    shape = tuple(static_int(n, "shape", caller) for n in ((shape,) if is_single(shape) else shape))
     if len(shape) != image.ndim or any(n < 0 or (n and not m) for n, m in zip(shape, image.shape, strict=False)):
-        raise bad(where, "the shape does not fit the image", given={"image": typeof(image), "shape": str(shape)},
+        raise bad(caller, "the shape does not fit the image", given={"image": typeof(image), "shape": str(shape)},
                   fix="pass a size for each axis, those of batch and channels too; an axis without pixels stays so.",
                   exc=ValueError)
     return shape
 
 
-def _method(where: str, method: Any) -> ResizeMethod:
+def _method(caller: str, method: Any) -> ResizeMethod:
     if isinstance(method, ResizeMethod):
         return method
     if not isinstance(method, str):
-        raise bad(where, "`method` is neither a ResizeMethod nor a string", given={"method": repr(method)},
+        raise bad(caller, "`method` is neither a ResizeMethod nor a string", given={"method": repr(method)},
                   fix="pass a name such as 'linear'.")
     return ResizeMethod.from_string(method)
 

@@ -107,17 +107,17 @@ def _bind(p: Primitive, callback: Callable, result_shape_dtypes: Any, args: tupl
     return tree_unflatten(out_tree, outs)
 
 
-def _announced(where: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
+def _announced(caller: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
     """Types and structure of the results."""
     found, tree = tree_flatten_with_path(result_shape_dtypes)
     avals = []
     for path, x in found:
         if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-            raise bad(where, "what is announced in result_shape_dtypes has no shape and dtype",
+            raise bad(caller, "what is announced in result_shape_dtypes has no shape and dtype",
                       given={f"result_shape_dtypes{keystr(path)}": repr(x)[:80]},
                       fix="pass ShapeDtypeStruct(shape, dtype), or an array like the result.")
         if dtypes.canonicalize_dtype(x.dtype) != x.dtype:
-            raise bad(where, "result_shape_dtypes announces a 64-bit type, but 64-bit types are disabled",
+            raise bad(caller, "result_shape_dtypes announces a 64-bit type, but 64-bit types are disabled",
                       given={f"result_shape_dtypes{keystr(path)}": str(x.dtype)},
                       fix="announce the 32-bit type, or enable 64-bit types with jax_enable_x64.", exc=ValueError)
         avals.append(ShapedArray(tuple(x.shape), x.dtype))
@@ -130,22 +130,22 @@ def _type(*avals, result_avals, **params):
     return result_avals
 
 
-def _where(p: str, callback: _FlatCallback) -> str:
+def _caller(p: str, callback: _FlatCallback) -> str:
     return f"{p} of `{callback.name}`"
 
 
 def _lower_pure(b, outs, *args, callback, result_avals, sharding, vmap_method):
-    return emit_call(b, _where("pure_callback", callback), callback, args, outs, has_effect=False)
+    return emit_call(b, _caller("pure_callback", callback), callback, args, outs, has_effect=False)
 
 
 def _lower_io(b, outs, *args, callback, result_avals, sharding, ordered):
-    return emit_call(b, _where("io_callback", callback), callback, args, outs, has_effect=True, ordered=ordered)
+    return emit_call(b, _caller("io_callback", callback), callback, args, outs, has_effect=True, ordered=ordered)
 
 
 def _evaluate(p: str) -> Callable:
     """At the root the function is simply called."""
     def evaluate(*args: Any, callback: _FlatCallback, result_avals: Sequence[ShapedArray], **params: Any) -> list[Any]:
-        return call_now(_where(p, callback), callback, args, result_avals)
+        return call_now(_caller(p, callback), callback, args, result_avals)
     return evaluate
 
 
@@ -165,7 +165,7 @@ def one_by_one(p: Primitive, axis: Any, args: Sequence[Any], bdims: Sequence[int
 
 def _batch_pure(axis, args, bdims, *, vmap_method, result_avals, **params):
     if vmap_method is None:
-        raise bad(_where("pure_callback", params["callback"]), "vmap does not know how it takes many elements",
+        raise bad(_caller("pure_callback", params["callback"]), "vmap does not know how it takes many elements",
                   fix="pass vmap_method='sequential' to call it for each, or 'expand_dims' or 'broadcast_all' if it "
                       "takes a new axis 0.", exc=NotImplementedError)
     if vmap_method.startswith("sequential"):
@@ -181,7 +181,7 @@ def _batch_pure(axis, args, bdims, *, vmap_method, result_avals, **params):
 
 def _batch_io(axis, args, bdims, *, ordered, callback, **params):
     if ordered:
-        raise bad(_where("io_callback", callback), "vmap of an ordered callback: the elements have no order",
+        raise bad(_caller("io_callback", callback), "vmap of an ordered callback: the elements have no order",
                   fix="leave out ordered=True, or use lax.map in place of vmap.", exc=ValueError)
     return one_by_one(io_callback_p, axis, args, bdims, {**params, "callback": callback, "ordered": False})
 

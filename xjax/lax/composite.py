@@ -42,13 +42,13 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
 
     @functools.wraps(decomposition)
     def call(*args: Any, **attributes: Any) -> Any:
-        where = f"composite `{name}`"
+        caller = f"composite `{name}`"
         for key, value in attributes.items():
             if any(isinstance(leaf, Tracer) for leaf in flatten(value)[0]):
-                raise bad(where, f"the attribute `{key}` is a traced value", given={key: value},
+                raise bad(caller, f"the attribute `{key}` is a traced value", given={key: value},
                           fix="pass it by position, as an array.", exc=UnexpectedTracerError)
-        leaves, tree, avals = flat_arrays(where, "operands", args)
-        traced = trace_function(functools.partial(decomposition, **attributes), tree, avals, where)
+        leaves, tree, avals = flat_arrays(caller, "operands", args)
+        traced = trace_function(functools.partial(decomposition, **attributes), tree, avals, caller)
         described = tuple((key, *_flat(value)) for key, value in attributes.items())
         outs = composite_p.bind(*traced.consts, *leaves, attributes=described, jaxpr=traced.program, name=name,
                                 version=version)

@@ -123,10 +123,10 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
     return choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
 
 
-def _check_scalar(where: str, what: str, x: Any) -> None:
-    leaves, _, avals = flat_arrays(where, what, x)
+def _check_scalar(caller: str, what: str, x: Any) -> None:
+    leaves, _, avals = flat_arrays(caller, what, x)
     if len(leaves) != 1 or leaves[0] is not x or avals[0].shape:
-        raise bad(where, f"{what} must be a scalar", given={what.removeprefix("the "): avals[0] if avals else repr(x)},
+        raise bad(caller, f"{what} must be a scalar", given={what.removeprefix("the "): avals[0] if avals else repr(x)},
                   fix="reduce it with .any() or .all(), or use numpy.where to choose element by element.")
 
 
@@ -139,22 +139,22 @@ def _branch_number(pred: Any) -> Any:
     return convert_element_type(pred, np.int32)
 
 
-def choose(where: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
+def choose(caller: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
     """Trace the functions and bind the conditional."""
-    leaves, tree, _ = flat_arrays(where, "operands", operands)
+    leaves, tree, _ = flat_arrays(caller, "operands", operands)
     vma = typeof(index).vma                 # where it differs between devices, so must all that a branch reads
     leaves = [vary_to(x, vma) for x in leaves]
     avals = [typeof(x) for x in leaves]
-    key = (where, tree, tuple(avals))
+    key = (caller, tree, tuple(avals))
 
     def trace(f: Callable) -> tuple[TracedFunction, list[Any]]:
-        found = trace_function(f, tree, avals, f"{where} `{function_name(f)}`")
+        found = trace_function(f, tree, avals, f"{caller} `{function_name(f)}`")
         return found, found.consts
 
     traced = [remember(f, key, lambda f=f: trace(f)) for f in funs]
     for name, other in zip(names[1:], traced[1:], strict=True):
-        _check_branches(where, names[0], traced[0], name, other)
-    branches, consts = _vary_alike(where, traced, vma)
+        _check_branches(caller, names[0], traced[0], name, other)
+    branches, consts = _vary_alike(caller, traced, vma)
     args = [*consts, *leaves]
     shared, branches = _without_forwarded(newest(branches), branches)
     outs = iter(cond_p.bind(index, *args, branches=branches))
@@ -165,7 +165,7 @@ def _as_array(x: Any) -> Any:
     return x if hasattr(x, "aval") else to_array(x)
 
 
-def _vary_alike(where: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
+def _vary_alike(caller: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
     """Branches whose results vary along the same mesh axes, and along those, `vma`, along which the choice does.
 
     Along these all that the branches read must vary before: a cast inside of a branch would be a sum over devices in
@@ -174,7 +174,7 @@ def _vary_alike(where: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple
     programs, consts = [t.program for t in traced], [t.consts for t in traced]
     if vma:
         for program in programs:
-            refuse_collectives(where, program, vma, "the predicate")
+            refuse_collectives(caller, program, vma, "the predicate")
         consts = [[vary_to(c, vma | typeof(c).vma) for c in own] for own in consts]
         programs = [cast_inputs(p, tuple([typeof(c).vma for c in own]))
                     for p, own in zip(programs, consts, strict=True)]
@@ -199,9 +199,9 @@ def _without_forwarded(holder: ClosedJaxpr,
                                      b.consts) for b in branches)
 
 
-def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
+def _check_branches(caller: str, first: str, a: TracedFunction, second: str, b: TracedFunction) -> None:
     if a.out_tree != b.out_tree:
-        raise bad(where, f"`{first}` and `{second}` return different structures",
+        raise bad(caller, f"`{first}` and `{second}` return different structures",
                   given=tree_mismatch(f"result of {second}", a.out_tree, b.out_tree),
                   fix="return the same containers from each function.")
     paths = leaf_paths("result", a.out_tree)
@@ -209,7 +209,7 @@ def _check_branches(where: str, first: str, a: TracedFunction, second: str, b: T
              for path, x, y in zip(paths, a.program.out_avals, b.program.out_avals, strict=True)
              if not same_type(x.plain, y.plain)}
     if wrong:
-        raise bad(where, f"`{first}` and `{second}` return different types", given=wrong,
+        raise bad(caller, f"`{first}` and `{second}` return different types", given=wrong,
                   fix="return arrays of the same shape and dtype from each function, for example with x.astype(...).")
 
 

@@ -30,7 +30,7 @@ from xjax.transforms.linearize import LinearizedProgram, split_program
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def flat_arrays(where: str, name: str, tree: Any) -> tuple[list[Any], Any, list[ShapedArray]]:
+def flat_arrays(caller: str, name: str, tree: Any) -> tuple[list[Any], Any, list[ShapedArray]]:
     """Leaves, structure and types of a tree of arrays; a leaf that is none is named by its path."""
     leaves, treedef = flatten(tree)
     avals = []
@@ -39,14 +39,14 @@ def flat_arrays(where: str, name: str, tree: Any) -> tuple[list[Any], Any, list[
             avals.append(typeof(x))
         except TypeError as error:
             path = keystr(tree_flatten_with_path(tree)[0][i][0])
-            raise bad(where, f"{name}{path} is not an array", given={f"{name}{path}": f"{type(x).__name__} {x!r:.60}"},
+            raise bad(caller, f"{name}{path} is not an array", given={f"{name}{path}": f"{type(x).__name__} {x!r:.60}"},
                       fix="pass arrays, numbers, or trees of them; keep other values in a closure.") from error
     return leaves, treedef, avals
 
 
-def check_callable(where: str, name: str, f: Any) -> None:
+def check_callable(caller: str, name: str, f: Any) -> None:
     if not callable(f):
-        raise bad(where, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
+        raise bad(caller, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
                   fix="pass the function itself, not its result.")
 
 
@@ -91,7 +91,7 @@ def promote(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
 class LoopWords(NamedTuple):
     """How messages speak of a loop: in the user's names of the function and its parameters."""
 
-    where: str                              # the public function
+    caller: str                              # the public function
     body: Callable                          # the user's
     carry: tuple[int, int, str]             # parameter: position, number of parameters, name if it has none
     row: tuple[int, int, str] = (1, 2, "x")
@@ -121,7 +121,7 @@ def check_carry_structure(words: LoopWords, expected: Any, found: Any) -> None:
     """Raise unless the body returns a carry of the structure that it was given."""
     expected, found = words.users_part(expected), words.users_part(found)
     if expected != found:
-        raise bad(words.where, f"the carry changes structure between input and output of `{words.body_name}`",
+        raise bad(words.caller, f"the carry changes structure between input and output of `{words.body_name}`",
                   given=tree_mismatch(words.carry_name, expected, found),
                   fix="return a carry with the containers of the start value.")
 
@@ -138,7 +138,7 @@ def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs
         fix = f"return {path}.astype({short}), or start from {article} {b.dtype.name} value."
     else:
         fix = f"return {path} with the shape {a.shape}, or start from an array of shape {b.shape}."
-    raise bad(words.where, f"the carry changes type between input and output of `{words.body_name}`",
+    raise bad(words.caller, f"the carry changes type between input and output of `{words.body_name}`",
               given={path: f"in {a.str_short()}   out {b.str_short()}" for path, a, b in rows}, fix=fix)
 
 
@@ -152,11 +152,11 @@ def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> 
         flags = after
 
 
-def refuse_io(where: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) -> None:
+def refuse_io(caller: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) -> None:
     """Raise if one of the programs acts on the world, which must happen exactly as often as the program says."""
     if any("io" in closed.jaxpr.effects for closed in programs):
-        raise bad(where, f"io_callback in {what}, where it could run for an untaken branch, or more than once", fix=fix,
-                  exc=NotImplementedError)
+        raise bad(caller, f"io_callback in {what}, where it could run for an untaken branch, or more than once",
+                  fix=fix, exc=NotImplementedError)
 
 
 # -- lists by flags -----------------------------------------------------------------------------------------------
@@ -171,12 +171,12 @@ def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
     return [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
 
 
-def refuse_collectives(where: str, program: ClosedJaxpr, vma: Vma, what: str) -> None:
+def refuse_collectives(caller: str, program: ClosedJaxpr, vma: Vma, what: str) -> None:
     """Raise if devices that decide differently would wait for each other in a program that only some of them run."""
     used = vma & set().union(*[axes_used(eqn.primitive, eqn.params) for eqn in program.eqns])
     if used:
         axis = axes_in_order(used)[0]
-        raise bad(where, f"{what} differs between the devices along {axis!r}, and what it decides communicates along "
+        raise bad(caller, f"{what} differs between the devices along {axis!r}, and what it decides communicates along "
                   "this axis: devices would wait for others that never come",
                   fix=f"decide on what all devices share, such as lax.psum(x, {axis!r}) or lax.pmax; or communicate "
                       "before or after.", exc=ValueError)

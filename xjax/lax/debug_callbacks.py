@@ -100,12 +100,12 @@ def debug_log(fmt: str | None = None, *args: Any, **kwargs: Any) -> Callable | N
     return debug_print(fmt, *args, _use_logging=True, **kwargs)
 
 
-def _one_call_or_two(where: str, bind: Callable[..., None], first: Any, args: tuple, kwargs: dict) -> Callable | None:
+def _one_call_or_two(caller: str, bind: Callable[..., None], first: Any, args: tuple, kwargs: dict) -> Callable | None:
     if first is not None:
         return bind(first, *args, **kwargs)
     if args or kwargs:
-        raise bad(where, "values without a first argument", given={"args": repr(args), "kwargs": repr(kwargs)},
-                  fix=f"write {where}(ordered=True)(...), with the values in the second call.")
+        raise bad(caller, "values without a first argument", given={"args": repr(args), "kwargs": repr(kwargs)},
+                  fix=f"write {caller}(ordered=True)(...), with the values in the second call.")
     return bind
 
 
@@ -220,16 +220,16 @@ def _printer(*, fmt, ordered, partitioned, in_tree, static_args, np_printoptions
 UNROLLED = 32       # mapped elements that are written one by one; more are a loop
 
 
-def _debug_primitive(name: str, where: str, effects: Callable[..., Effects],
+def _debug_primitive(name: str, caller: str, effects: Callable[..., Effects],
                      host: Callable[..., Callable]) -> Primitive:
     """An operation without results that calls `host(**params)` on its arguments."""
     def lower(b, outs, *args, partitioned, **params):
         function = host(partitioned=partitioned, **params)
         if "ordered" in effects(**params) and b.axes is not None and math.prod(b.axes.sizes) > 1:
-            raise bad(where, "an ordered effect in a program of several devices (pmap, shard_map), whose calls have no "
-                      "common order", exc=ValueError,
+            raise bad(caller, "an ordered effect in a program of several devices (pmap, shard_map), whose calls have "
+                      "no common order", exc=ValueError,
                       fix="leave out ordered=True, or use io_callback, which orders those of each device.")
-        return emit_call(b, where, function, args, (), has_effect=True, partitioned=partitioned,
+        return emit_call(b, caller, function, args, (), has_effect=True, partitioned=partitioned,
                          ordered="ordered" in effects(**params))
 
     def batch(axis, args, bdims, **params):
@@ -242,7 +242,7 @@ def _debug_primitive(name: str, where: str, effects: Callable[..., Effects],
 
     p = Primitive(
         name, type_rule=lambda *avals, **params: (), lower=lower, batch=batch,
-        evaluate=lambda *args, **params: call_now(where, host(**params), args, ()),
+        evaluate=lambda *args, **params: call_now(caller, host(**params), args, ()),
         jvp=lambda primals, tangents, **params: (p.bind(*primals, **params), []),
         transpose=lambda cts, *args, **params: [None] * len(args),      # what is told of tangents is told forwards
         effects=effects, multiple_results=True, vary=vary_apart, cacheable=False)

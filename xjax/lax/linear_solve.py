@@ -93,31 +93,31 @@ class LinearSolveTuple(NamedTuple):
 LinearSolveTuple.__name__ = "_LinearSolveTuple"     # as programs print it in JAX
 
 
-def trace_map(where: str, name: str, f: Callable, tree: Any, avals: Sequence[ShapedArray], has_aux: bool = False,
+def trace_map(caller: str, name: str, f: Callable, tree: Any, avals: Sequence[ShapedArray], has_aux: bool = False,
               arguments: int = 1, agree: Callable[[ShapedArray, ShapedArray], bool] = same_type) -> TracedFunction:
     """`f` as a program from trees of one type to a tree of the same type, with `has_aux` beside something else.
 
     Args: agree: whether the type of a leaf of the result is taken for that of the argument.
     """
     in_tree = flatten((tree_unflatten(tree, range(tree.num_leaves)),) * arguments)[1]
-    traced = trace_function(f, in_tree, [*avals] * arguments, f"{where} `{name}`")
+    traced = trace_function(f, in_tree, [*avals] * arguments, f"{caller} `{name}`")
     out_tree = traced.out_tree
     if has_aux:
         pair = tree_unflatten(out_tree, range(out_tree.num_leaves))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise bad(where, f"with has_aux=True `{name}` must return a pair (x, aux)",
+            raise bad(caller, f"with has_aux=True `{name}` must return a pair (x, aux)",
                       given={"returned": str(pair) if traced.program.out_avals[1:] else traced.program.out_avals[0]},
                       fix="return (x, aux), or drop has_aux.")
         out_tree = treedef_children(out_tree)[0]
     if out_tree != tree:
-        raise bad(where, f"`{name}` returns another structure than its argument's",
+        raise bad(caller, f"`{name}` returns another structure than its argument's",
                   given=tree_mismatch("result", tree, out_tree), fix="return the containers of the argument.")
     outs = traced.program.out_avals[:len(avals)]
     wrong = {path: f"{out.str_short()}, expected {aval.str_short()}"
              for path, aval, out in zip(leaf_paths("result", tree), avals, outs, strict=True)
              if not agree(aval, out)}
     if wrong:
-        raise bad(where, f"`{name}` returns other types than those of its argument", given=wrong,
+        raise bad(caller, f"`{name}` returns other types than those of its argument", given=wrong,
                   fix="return arrays of the same shape and dtype; start from floats if the function computes floats.")
     return traced
 

@@ -30,13 +30,13 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
     >>> float(platform_dependent(3.0, cpu=lambda x: x + 1.0, default=lambda x: x + 1.0))
     4.0
     """
-    where = "lax.platform_dependent"
+    caller = "lax.platform_dependent"
     platforms: list[tuple[str, ...]] = []
     branches: list[Callable] = []
     for name, branch in per_platform.items():
-        check_callable(where, name, branch)
+        check_callable(caller, name, branch)
         if name == "gpu":
-            raise bad(where, "'gpu' is no platform but a family of them", fix="use cuda=... or rocm=...",
+            raise bad(caller, "'gpu' is no platform but a family of them", fix="use cuda=... or rocm=...",
                       exc=ValueError)
         if branch in branches:
             k = branches.index(branch)
@@ -45,12 +45,12 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
             branches.append(branch)
             platforms.append((name,))
     if default is not None:
-        check_callable(where, "default", default)
+        check_callable(caller, "default", default)
         branches.append(default)
     index = platform_index_p.bind(platforms=(*platforms, None) if default is not None else tuple(platforms))
     if is_known(index):
         return branches[int(index)](*args)
-    return choose(where, index, branches, [*map(str, platforms), "default"][:len(branches)], args)
+    return choose(caller, index, branches, [*map(str, platforms), "default"][:len(branches)], args)
 
 
 def _lower(b: Builder, out: ShapedArray, *, platforms) -> Value:

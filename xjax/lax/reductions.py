@@ -69,16 +69,16 @@ def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: S
     >>> reduce(x, np.int32(0), lambda x, y: x | y, (1,))
     Array([3, 7], dtype=int32)
     """
-    where = "lax.reduce"
-    leaves, inits, tree, avals = _arguments(where, operands, init_values, computation)
-    axes = canonical_axes(dimensions, avals[0].ndim, where, "dimensions")
+    caller = "lax.reduce"
+    leaves, inits, tree, avals = _arguments(caller, operands, init_values, computation)
+    axes = canonical_axes(dimensions, avals[0].ndim, caller, "dimensions")
     known = _known(computation, inits, _REDUCTIONS)
     if known is not None:
         out = known(leaves[0], axes)
         weak = avals[0].weak_type and typeof(inits[0]).weak_type
         return tree_unflatten(tree, [out if weak or not typeof(out).weak_type else
                                      convert_element_type(out, typeof(out).dtype)])
-    program = _program(where, computation, tree, inits)
+    program = _program(caller, computation, tree, inits)
     outs = reduce_p.bind(*leaves, *inits, computation=computation, jaxpr=program, dimensions=axes)
     return tree_unflatten(tree, outs)
 
@@ -101,14 +101,14 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
     >>> reduce_window(np.arange(6.0, dtype=np.float32), -np.inf, max, (2,), (2,))
     Array([1., 3., 5.], dtype=float32)
     """
-    where = "lax.reduce_window"
-    leaves, inits, tree, avals = _arguments(where, operand, init_value, computation)
-    window = make_window(where, avals[0].shape, window_dimensions, window_strides, padding, base_dilation,
+    caller = "lax.reduce_window"
+    leaves, inits, tree, avals = _arguments(caller, operand, init_value, computation)
+    window = make_window(caller, avals[0].shape, window_dimensions, window_strides, padding, base_dilation,
                          window_dilation)
     known = None if dtypes.is_complex(avals[0].dtype) else _known(computation, inits, _WINDOW_REDUCTIONS)
     if known is not None:
         return tree_unflatten(tree, [known.bind(leaves[0], **window._asdict())])
-    program = _program(where, computation, tree, inits)
+    program = _program(caller, computation, tree, inits)
     outs = reduce_window_p.bind(*leaves, *inits, jaxpr=program.jaxpr, consts=tuple(program.consts),
                                 **window._asdict())
     return tree_unflatten(tree, outs)
@@ -116,13 +116,13 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def _arguments(where: str, operands: Any, inits: Any, computation: Callable) -> tuple[list, list, Any, list]:
+def _arguments(caller: str, operands: Any, inits: Any, computation: Callable) -> tuple[list, list, Any, list]:
     """Arrays, start values, their structure, and the types of the arrays."""
-    check_callable(where, "computation", computation)
-    leaves, tree, _ = flat_arrays(where, "operand", operands)
-    starts, start_tree, _ = flat_arrays(where, "init_value", inits)
+    check_callable(caller, "computation", computation)
+    leaves, tree, _ = flat_arrays(caller, "operand", operands)
+    starts, start_tree, _ = flat_arrays(caller, "init_value", inits)
     if tree != start_tree or not leaves:
-        raise bad(where, "the start values must have the structure of the operands, which must not be empty",
+        raise bad(caller, "the start values must have the structure of the operands, which must not be empty",
                   given=tree_mismatch("init_value", tree, start_tree),
                   fix="pass one scalar for each array.", exc=ValueError)
     pairs = [match_scalars(x, start) for x, start in zip(leaves, starts, strict=True)]
@@ -149,27 +149,27 @@ _WINDOW_REDUCTIONS = {add: (lambda _: 0, reduce_window_sum_p), max: (_LOWEST, re
                       min: (_HIGHEST, reduce_window_min_p)}
 
 
-def _program(where: str, computation: Callable, tree: Any, inits: Sequence[Any]) -> ClosedJaxpr:
+def _program(caller: str, computation: Callable, tree: Any, inits: Sequence[Any]) -> ClosedJaxpr:
     """The function as a program of (left leaves, right leaves), scalars of the types of the start values."""
     avals = tuple(typeof(x).update(shape=()) for x in inits)
-    return remember(computation, (where, tree, avals), lambda: _trace(where, computation, tree, avals))
+    return remember(computation, (caller, tree, avals), lambda: _trace(caller, computation, tree, avals))
 
 
-def _trace(where: str, computation: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list]:
+def _trace(caller: str, computation: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list]:
     name = function_name(computation)
     pair = tree_unflatten(tree, range(tree.num_leaves))
-    flat = flatten_function(computation, flatten((pair, pair))[1], where=f"{where} `{name}`")
-    program = trace_to_jaxpr(flat, (*avals, *avals), f"{where} `{name}`")
+    flat = flatten_function(computation, flatten((pair, pair))[1], caller=f"{caller} `{name}`")
+    program = trace_to_jaxpr(flat, (*avals, *avals), f"{caller} `{name}`")
     if any(isinstance(c, Tracer) for c in program.consts):
-        raise bad(where, f"`{name}` uses a traced value from outside", exc=NotImplementedError,
+        raise bad(caller, f"`{name}` uses a traced value from outside", exc=NotImplementedError,
                   fix="pass it as one more operand, or combine it with the result afterwards.")
     if flat.out_tree != tree:
-        raise bad(where, f"`{name}` must return what it is given: a tree of the structure of the start values",
+        raise bad(caller, f"`{name}` must return what it is given: a tree of the structure of the start values",
                   given=tree_mismatch("result", tree, flat.out_tree), fix="return one scalar for each operand.",
                   exc=ValueError)
     for aval, out in zip(avals, program.out_avals, strict=True):
         if out.shape or out.dtype != aval.dtype:
-            raise bad(where, f"`{name}` must return scalars of the dtypes of the start values",
+            raise bad(caller, f"`{name}` must return scalars of the dtypes of the start values",
                       given={"start value": aval.str_short(), "returned": out.str_short()},
                       fix="convert the result with lax.convert_element_type.")
     return program, program.consts
@@ -218,17 +218,17 @@ def _window_by_tree(*args: Any, jaxpr, consts, **params) -> list[Any]:
 
 # -- rules --------------------------------------------------------------------------------------------------------
 
-def _check(where: str, avals: Sequence[ShapedArray]) -> int:
+def _check(caller: str, avals: Sequence[ShapedArray]) -> int:
     """Raise unless arrays and start values go together; returns how many arrays there are."""
     n = len(avals) // 2
     given = {f"operand {i}": f"{x.str_short()}   start value {start.str_short()}"
              for i, (x, start) in enumerate(zip(avals[:n], avals[n:], strict=True))}
     if len({x.shape for x in avals[:n]}) > 1:
-        raise bad(where, "the operands differ in shape", given=given, fix="make the shapes equal.")
+        raise bad(caller, "the operands differ in shape", given=given, fix="make the shapes equal.")
     if any(start.ndim for start in avals[n:]):
-        raise bad(where, "the start values must be scalars", given=given, fix="pass one number for each operand.")
+        raise bad(caller, "the start values must be scalars", given=given, fix="pass one number for each operand.")
     if any(x.dtype != start.dtype for x, start in zip(avals[:n], avals[n:], strict=True)):
-        raise bad(where, "a start value must have the dtype of its operand", given=given,
+        raise bad(caller, "a start value must have the dtype of its operand", given=given,
                   fix="write it as numpy.float32(0), with the operand's dtype.")
     return n
 

@@ -61,16 +61,16 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | None, reverse: bool = False,
               unroll: int | bool = 1) -> tuple[Any, Any]:
     """`scan`, for loops of other names that are made of one."""
-    where = words.where
-    check_callable(where, "f", f)
-    init_leaves, init_tree, init_avals = flat_arrays(where, "init", init)
-    x_leaves, x_tree, x_avals = flat_arrays(where, "xs", xs)
-    length = number_of_rows(where, xs, x_avals, length)
-    unroll = _unroll(where, unroll, length)
+    caller = words.caller
+    check_callable(caller, "f", f)
+    init_leaves, init_tree, init_avals = flat_arrays(caller, "init", init)
+    x_leaves, x_tree, x_avals = flat_arrays(caller, "xs", xs)
+    length = number_of_rows(caller, xs, x_avals, length)
+    unroll = _unroll(caller, unroll, length)
     if config.disable_jit:
         return _python_loop(f, init, x_leaves, x_tree, length, reverse)
     rows = tuple([a.update(shape=a.shape[1:]) for a in x_avals])
-    body = remember(f, (where, init_tree, x_tree, tuple(init_avals), rows),
+    body = remember(f, (caller, init_tree, x_tree, tuple(init_avals), rows),
                     lambda: _trace_body(words, f, init_tree, x_tree, init_avals, rows))
     outs = scan_p.bind(*body.consts, *promote(init_leaves, body.carry), *x_leaves, jaxpr=body.program, length=length,
                        num_carry=len(init_leaves), num_consts=len(body.consts), reverse=bool(reverse), unroll=unroll)
@@ -93,7 +93,7 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
     args = [f"argument `{path}`" for path in (*words.carry_paths(init_tree), *words.row_paths(x_tree))]
     carry = list(init_avals)
     while True:
-        traced = trace_function(f, in_tree, [*carry, *rows], f"{words.where} `{words.body_name}`", arg_names=args)
+        traced = trace_function(f, in_tree, [*carry, *rows], f"{words.caller} `{words.body_name}`", arg_names=args)
         carry_tree, y_tree = _pair(words.body_name, traced.out_tree, traced.program.out_avals)
         check_carry_structure(words, init_tree, carry_tree)
         outs = traced.program.out_avals[:len(carry)]
@@ -116,17 +116,17 @@ def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:
     return children
 
 
-def number_of_rows(where: str, xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
+def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
     """The number of steps, from `xs` and `length`."""
     if length is not None:
-        length = static_int(length, "length", where)
+        length = static_int(length, "length", caller)
         if length < 0:
-            raise bad(where, "`length` is negative", given={"length": str(length)}, fix="pass 0 or more.",
+            raise bad(caller, "`length` is negative", given={"length": str(length)}, fix="pass 0 or more.",
                       exc=ValueError)
     if not avals:
         if length is None:
-            raise bad(where, "there are no arrays to go over, so the number of steps is unknown",
-                      fix="pass xs, or length." if where == "scan" else "pass an array, or a tree of arrays.",
+            raise bad(caller, "there are no arrays to go over, so the number of steps is unknown",
+                      fix="pass xs, or length." if caller == "scan" else "pass an array, or a tree of arrays.",
                       exc=ValueError)
         return length
     sizes = {length} - {None}
@@ -139,18 +139,18 @@ def number_of_rows(where: str, xs: Any, avals: Sequence[ShapedArray], length: An
              for path, a in zip(paths, avals, strict=True)}
     if length is not None:
         given = {"length": str(length), **given}
-    raise bad(where, "the arrays to go over differ in their number of rows" if None not in sizes else
+    raise bad(caller, "the arrays to go over differ in their number of rows" if None not in sizes else
               "a value to go over has no axis", given=given,
               fix="give all arrays the same size along axis 0; close over what every step needs as a whole.",
               exc=ValueError)
 
 
-def _unroll(where: str, unroll: Any, length: int) -> int:
+def _unroll(caller: str, unroll: Any, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    unroll = static_int(unroll, "unroll", where)
+    unroll = static_int(unroll, "unroll", caller)
     if unroll < 0:
-        raise bad(where, "`unroll` is negative", given={"unroll": str(unroll)},
+        raise bad(caller, "`unroll` is negative", given={"unroll": str(unroll)},
                   fix="pass 1 for a plain loop, or True to unroll all of it.", exc=ValueError)
     return unroll or max(length, 1)
 

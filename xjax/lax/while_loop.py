@@ -88,18 +88,18 @@ def _as_array(x: Any) -> Any:
 def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: Any,
               avals: Sequence[ShapedArray]) -> Any:
     """Trace condition and body, remembered on these functions, and bind the loop."""
-    where = words.where
+    caller = words.caller
     while True:
-        body = remember(body_fun, (where, tree, tuple(avals)),
+        body = remember(body_fun, (caller, tree, tuple(avals)),
                         functools.partial(_trace_body, words, body_fun, tree, avals))
         leaves = promote(leaves, body.carry)
         avals = [typeof(x) for x in leaves]
-        test = remember(cond_fun, (where, "condition", tree, tuple(avals)),
-                        functools.partial(_trace_condition, where, cond_fun, tree, avals))
+        test = remember(cond_fun, (caller, "condition", tree, tuple(avals)),
+                        functools.partial(_trace_condition, caller, cond_fun, tree, avals))
         (goes_on,) = test.program.out_avals
         if all(goes_on.vma <= a.vma for a in avals):
             for program in (test.program, body.program) if goes_on.vma else ():
-                refuse_collectives(where, program, goes_on.vma, "the condition")
+                refuse_collectives(caller, program, goes_on.vma, "the condition")
             break
         # Devices that leave the loop at different turns leave it with different values.
         avals = [a.update(vma=a.vma | goes_on.vma) for a in avals]
@@ -123,7 +123,7 @@ def _one_argument(tree: Any) -> Any:
 def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
     names, carry = [f"argument `{path}`" for path in words.carry_paths(tree)], list(avals)
     while True:
-        traced = trace_function(f, _one_argument(tree), carry, f"{words.where} `{words.body_name}`", arg_names=names)
+        traced = trace_function(f, _one_argument(tree), carry, f"{words.caller} `{words.body_name}`", arg_names=names)
         check_carry_structure(words, tree, traced.out_tree)
         wanted = promoted_types(carry, traced.program.out_avals)
         if wanted == carry:
@@ -134,13 +134,13 @@ def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[Shaped
     return _Body(program, traced.consts, carry), traced.consts
 
 
-def _trace_condition(where: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
+def _trace_condition(caller: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
     name = function_name(f)
-    traced = trace_function(f, _one_argument(tree), avals, f"{where} `{name}`")
+    traced = trace_function(f, _one_argument(tree), avals, f"{caller} `{name}`")
     outs = traced.program.out_avals
     single = tree_unflatten(traced.out_tree, range(len(outs))) == 0
     if not single or outs[0].shape or not dtypes.is_bool(outs[0].dtype):
-        raise bad(where, f"`{name}` must return one bool scalar",
+        raise bad(caller, f"`{name}` must return one bool scalar",
                   given={"returned": outs[0].str_short() if single else str(traced.out_tree)},
                   fix="compare, as in `x < limit`, and reduce arrays with .any() or .all().")
     return traced, traced.consts

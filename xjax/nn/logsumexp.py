@@ -71,14 +71,14 @@ def _without_overflow(exponents: Any, b: Any) -> Any:
     return jnp.where((b == 0) & ~(jnp.real(exponents) <= most), most, exponents)
 
 
-def exponent_shift(where: str, x: Any, axis: Axis) -> Any:
+def exponent_shift(caller: str, x: Any, axis: Axis) -> Any:
     """The largest element along `axis`, which is kept: what is taken out of exponents, constant in derivatives.
 
     A NaN may be lost in it, since ``exp(x - it)`` has it still: XLA compiles that faster than a maximum that keeps NaN.
     """
     if not dtypes.is_inexact(x.dtype):
         return jnp.max(x, axis, initial=-np.inf, keepdims=True)
-    axes = canonical_axes(axis, x.ndim, where)
+    axes = canonical_axes(axis, x.ndim, caller)
     largest = lax.reduce(lax.stop_gradient(x), number_of(x.dtype, extreme_value(x.dtype, -1)), _larger, axes)
     return lax.expand_dims(largest, axes)
 

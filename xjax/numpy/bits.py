@@ -34,13 +34,13 @@ from xjax.transforms.custom_jvp import custom_jvp
 
 # -- divisors -----------------------------------------------------------------------------------------------------
 
-def _integers(where: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
+def _integers(caller: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
     """The absolute values of x1 and x2, broadcast together, and the dtype of the result."""
-    x1, x2 = operands(where, x1, x2, to=to_numeric)
+    x1, x2 = operands(caller, x1, x2, to=to_numeric)
     if not dtypes.is_int(x1.dtype):
-        raise bad(where, "takes integers", given={"dtype in which the arguments meet": x1.dtype.name},
+        raise bad(caller, "takes integers", given={"dtype in which the arguments meet": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
-    return *broadcast(where, _size(x1), _size(x2)), x1.dtype
+    return *broadcast(caller, _size(x1), _size(x2)), x1.dtype
 
 
 def _size(x: Any) -> Any:
@@ -94,10 +94,10 @@ def lcm(x1: Any, x2: Any) -> Any:
 _BYTE = 8
 
 
-def _weights(where: str, shape: tuple[int, ...], bitorder: str) -> Any:
+def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Any:
     """uint8[..., 8]: how far each bit of a byte is shifted."""
     if bitorder not in ("big", "little"):
-        raise bad(where, f"`bitorder` is {bitorder!r}", fix="pass 'big' or 'little'.", exc=ValueError)
+        raise bad(caller, f"`bitorder` is {bitorder!r}", fix="pass 'big' or 'little'.", exc=ValueError)
     shift = broadcasted_iota(np.uint8, (*shape, _BYTE), len(shape))
     return sub(np.uint8(_BYTE - 1), shift) if bitorder == "big" else shift
 
@@ -112,16 +112,16 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     >>> packbits(np.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
-    where = "numpy.packbits"
-    a = to_array_like(where, a)
+    caller = "numpy.packbits"
+    a = to_array_like(caller, a)
     if not (dtypes.is_int(a.dtype) or dtypes.is_bool(a.dtype)):
-        raise bad(where, "takes integers or bool", given={"a": a.aval}, fix="compare first: packbits(a != 0).")
-    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, where))
+        raise bad(caller, "takes integers or bool", given={"a": a.aval}, fix="compare first: packbits(a != 0).")
+    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, caller))
     found = convert_element_type(moveaxis(truth(a), axis, -1), np.uint8)
     missing = -found.shape[-1] % _BYTE
     found = pad(found, np.uint8(0), [(0, missing if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
     found = reshape(found, (*found.shape[:-1], found.shape[-1] // _BYTE, _BYTE))
-    packed = reduce_sum(shift_left(found, _weights(where, found.shape[:-1], bitorder)), (a.ndim,))
+    packed = reduce_sum(shift_left(found, _weights(caller, found.shape[:-1], bitorder)), (a.ndim,))
     return moveaxis(packed, -1, axis)
 
 
@@ -132,17 +132,17 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     Args: a: uint8[..., n, ...]; count: how many bits to return along the axis (more than there are: 0 follows;
       negative: so many fewer than there are).
     """
-    where = "numpy.unpackbits"
-    a = to_array_like(where, a)
+    caller = "numpy.unpackbits"
+    a = to_array_like(caller, a)
     if a.dtype != np.uint8:
-        raise bad(where, "takes bytes", given={"a": a.aval}, fix="convert with a.astype(uint8).")
-    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, where))
+        raise bad(caller, "takes bytes", given={"a": a.aval}, fix="convert with a.astype(uint8).")
+    a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, caller))
     found = expand_dims(moveaxis(a, axis, -1), (a.ndim,))
-    shift = _weights(where, found.shape[:-1], bitorder)
+    shift = _weights(caller, found.shape[:-1], bitorder)
     bits = bitwise_and(shift_right_logical(_repeated(found, shift.shape), shift), np.uint8(1))
     bits = reshape(bits, (*found.shape[:-2], found.shape[-2] * _BYTE))
     size = bits.shape[-1]
-    count = size if count is None else static_int(count, "count", where)
+    count = size if count is None else static_int(count, "count", caller)
     stop = min(count, size) if count >= 0 else max(0, size + count)
     bits = slice_in_dim(bits, 0, stop, axis=a.ndim - 1)
     bits = pad(bits, np.uint8(0), [(0, max(0, count - size) if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
@@ -190,9 +190,9 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     >>> frexp(np.float32(-3.5))
     (Array(-0.875, dtype=float32), Array(2, dtype=int32))
     """
-    where = "numpy.frexp"
-    refuse_complex(where, x)
-    x, = operands(where, x, to=to_inexact, strong=True)
+    caller = "numpy.frexp"
+    refuse_complex(caller, x)
+    x, = operands(caller, x, to=to_inexact, strong=True)
     form, bits, exponent = _parts(x)
     fraction = bitwise_and(bits, form.fraction_mask)
     # A subnormal number is its fraction alone: it is shifted until the bit that others leave out is set.
@@ -229,9 +229,9 @@ def spacing(x: Any, /) -> Any:
     Args: x: real[...]; integers become floats. The result is nan for infinities and nan, and infinite for the largest
       numbers, after which infinity comes.
     """
-    where = "numpy.spacing"
-    refuse_complex(where, x, exc=ValueError)
-    x, = operands(where, x, to=to_inexact, strong=True)
+    caller = "numpy.spacing"
+    refuse_complex(caller, x, exc=ValueError)
+    x, = operands(caller, x, to=to_inexact, strong=True)
     form, bits, exponent = _parts(x)
     width = form.number(form.fraction_bits)
     # 2**(exponent - fraction_bits), which is subnormal if that exponent is below 1.

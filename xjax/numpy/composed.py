@@ -61,10 +61,10 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
     Args: x1, x2: real arrays; bool counts as integer. Integers divided by 0 give 0, as in NumPy.
     Raises: TypeError for complex numbers.
     """
-    where = "numpy.floor_divide"
+    caller = "numpy.floor_divide"
     may_be_zero = not isinstance(x2, (int, np.integer)) or x2 == 0
-    x1, x2 = operands(where, x1, x2, to=to_numeric)
-    refuse_complex(where, x1)
+    x1, x2 = operands(caller, x1, x2, to=to_numeric)
+    refuse_complex(caller, x1)
     if not dtypes.is_int(x1.dtype):
         return _float_divmod(x1, x2)[0]
     quotient = div(x1, x2)
@@ -100,9 +100,9 @@ def remainder(x1: Any, x2: Any, /) -> Any:
 
     Args: x1, x2: real arrays; bool counts as integer.
     """
-    where = "numpy.remainder"
-    x1, x2 = operands(where, x1, x2, to=to_numeric)
-    refuse_complex(where, x1)
+    caller = "numpy.remainder"
+    x1, x2 = operands(caller, x1, x2, to=to_numeric)
+    refuse_complex(caller, x1)
     if dtypes.is_int(x1.dtype):
         x2 = _nonzero(x2)
     r = rem(x1, x2)
@@ -122,8 +122,8 @@ def _nonzero(x: Any) -> Any:
 @one_launch(arrays=2)
 def fmod(x1: Any, x2: Any, /) -> Any:
     """Remainder of the division truncated toward zero, element-wise: it has the sign of x1."""
-    where = "numpy.fmod"
-    x1, x2 = operands(where, x1, x2, to=to_numeric)
+    caller = "numpy.fmod"
+    x1, x2 = operands(caller, x1, x2, to=to_numeric)
     return rem(x1, _nonzero(x2) if dtypes.is_int(x1.dtype) else x2)
 
 
@@ -154,21 +154,21 @@ def power(x1: Any, x2: Any, /) -> Any:
     or, of 1 and -1, 1 or -1; 0 gives 0.
     Raises: TypeError for integers to a power that is known to be negative.
     """
-    where = "numpy.power"
+    caller = "numpy.power"
     if isinstance(x2, (int, np.integer)):
-        x1, = promote(where, x1, to=to_numeric)
+        x1, = promote(caller, x1, to=to_numeric)
         return integer_pow(x1, operator.index(x2))
     if type(x2) is Array and not x2.shape and dtypes.is_int(x2.dtype):
-        return _known_exponent(operand(where, promote(where, x1, to=to_numeric)[0]), x2)
-    x1, x2 = promote_shapes(where, *array_likes(where, (x1, x2)))
-    inexact = [dtypes.is_inexact(aval_of(where, x).dtype) for x in (x1, x2)]
-    if inexact == [True, False] and dtypes.is_int(aval_of(where, x2).dtype):
-        check_mixed(where, x1, x2)
-        return lax_pow(operand(where, x1), x2)          # an integer exponent keeps the derivative at 0 exact
+        return _known_exponent(operand(caller, promote(caller, x1, to=to_numeric)[0]), x2)
+    x1, x2 = promote_shapes(caller, *array_likes(caller, (x1, x2)))
+    inexact = [dtypes.is_inexact(aval_of(caller, x).dtype) for x in (x1, x2)]
+    if inexact == [True, False] and dtypes.is_int(aval_of(caller, x2).dtype):
+        check_mixed(caller, x1, x2)
+        return lax_pow(operand(caller, x1), x2)          # an integer exponent keeps the derivative at 0 exact
     if inexact == [False, False]:
-        _refuse_negative(where, x2)
-        return _integer_power(*operands(where, x1, x2, to=to_numeric))
-    return transcendental.pow_p.bind(*promote(where, x1, x2))
+        _refuse_negative(caller, x2)
+        return _integer_power(*operands(caller, x1, x2, to=to_numeric))
+    return transcendental.pow_p.bind(*promote(caller, x1, x2))
 
 
 pow = alias(power, "pow")
@@ -185,12 +185,12 @@ def _known_exponent(x: Any, n: Any) -> Any:
     return convert_element_type(result, aval.dtype, aval.weak_type)
 
 
-def _refuse_negative(where: str, n: Any) -> None:
+def _refuse_negative(caller: str, n: Any) -> None:
     if isinstance(n, Tracer):
         return
     known = np.asarray(n)
     if dtypes.is_int(known.dtype) and np.any(known < 0):
-        raise bad(where, "integers to negative powers have no integer value", given={"x2": str(known)[:80]},
+        raise bad(caller, "integers to negative powers have no integer value", given={"x2": str(known)[:80]},
                   fix="make x1 a float array, or use numpy.float_power.", exc=TypeError)
 
 
@@ -216,8 +216,8 @@ def _integer_power(x: Any, n: Any) -> Any:
 @one_launch(arrays=2)
 def float_power(x1: Any, x2: Any, /) -> Any:
     """``x1 ** x2``, element-wise, as a float or complex number."""
-    where = "numpy.float_power"
-    return transcendental.pow_p.bind(*promote_shapes(where, *promote(where, x1, x2, to=to_inexact)))
+    caller = "numpy.float_power"
+    return transcendental.pow_p.bind(*promote_shapes(caller, *promote(caller, x1, x2, to=to_inexact)))
 
 
 @one_launch
@@ -258,11 +258,11 @@ def logaddexp2(x1: Any, x2: Any, /) -> Any:
     return _logaddexp2(*_pair("numpy.logaddexp2", x1, x2))
 
 
-def _pair(where: str, x1: Any, x2: Any) -> tuple[Any, Any]:
+def _pair(caller: str, x1: Any, x2: Any) -> tuple[Any, Any]:
     """Two floats or complex numbers of one shape."""
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
+    x1, x2 = operands(caller, x1, x2, to=to_inexact)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
-    return expand_to(where, x1, shape), expand_to(where, x2, shape)
+    return expand_to(caller, x1, shape), expand_to(caller, x2, shape)
 
 
 @custom_jvp
@@ -369,11 +369,11 @@ radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 @one_launch(arrays=2)
 def hypot(x1: Any, x2: Any, /) -> Any:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
-    where = "numpy.hypot"
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
-    refuse_complex(where, x1, exc=ValueError)
+    caller = "numpy.hypot"
+    x1, x2 = operands(caller, x1, x2, to=to_inexact)
+    refuse_complex(caller, x1, exc=ValueError)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
-    return _hypot(expand_to(where, x1, shape), expand_to(where, x2, shape))
+    return _hypot(expand_to(caller, x1, shape), expand_to(caller, x2, shape))
 
 
 @custom_jvp
@@ -481,9 +481,9 @@ def heaviside(x1: Any, x2: Any, /) -> Any:
 
     Args: x1, x2: real arrays that broadcast together; integers become floats.
     """
-    where = "numpy.heaviside"
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
-    refuse_complex(where, x1)
+    caller = "numpy.heaviside"
+    x1, x2 = operands(caller, x1, x2, to=to_inexact)
+    refuse_complex(caller, x1)
     at_zero = choose(ne(x1, x1), x1, x2)
     return choose(lt(x1, 0), scalar_like(x1, 0), choose(gt(x1, 0), scalar_like(x1, 1), at_zero))
 
@@ -548,12 +548,12 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
 
     Args: x1: real[...]; x2: int[...].
     """
-    where = "numpy.ldexp"
-    if not dtypes.is_int(aval_of(where, x2).dtype):
-        raise bad(where, "the exponent must be an integer", given={"x2": aval_of(where, x2)}, fix="use x1 * 2.0**x2.",
+    caller = "numpy.ldexp"
+    if not dtypes.is_int(aval_of(caller, x2).dtype):
+        raise bad(caller, "the exponent must be an integer", given={"x2": aval_of(caller, x2)}, fix="use x1 * 2.0**x2.",
                   exc=ValueError)
-    x1, = operands(where, x1, to=to_inexact)
-    x1, x2 = promote_shapes(where, x1, convert_element_type(operand(where, x2), x1.dtype))
+    x1, = operands(caller, x1, to=to_inexact)
+    x1, x2 = promote_shapes(caller, x1, convert_element_type(operand(caller, x2), x1.dtype))
     # Two factors, so that the power of two does not overflow before the product is small enough.
     half = floor(mul(x2, 0.5))
     return mul(mul(x1, transcendental.exp2(half)), transcendental.exp2(sub(x2, half)))

@@ -78,12 +78,12 @@ def contract_pair(x: Any, xs: Labels, y: Any, ys: Labels, out: Labels, precision
     return transpose(dot_general(x, y, plan.numbers, precision, preferred_element_type), plan.order)
 
 
-def _pair(where: str, a: Any, b: Any, preferred_element_type: Any) -> tuple[Any, Any, Any, bool]:
+def _pair(caller: str, a: Any, b: Any, preferred_element_type: Any) -> tuple[Any, Any, Any, bool]:
     """Checked operands, and dtype and weak type of the result."""
-    a, b = operand(where, a), operand(where, b)
+    a, b = operand(caller, a), operand(caller, b)
     dtype, weak = lattice_join((a.dtype, _weak(a)), (b.dtype, _weak(b)))
     if preferred_element_type is not None:
-        dtype, weak = as_dtype(preferred_element_type, where), False
+        dtype, weak = as_dtype(preferred_element_type, caller), False
     return a, b, dtype, weak
 
 
@@ -91,15 +91,15 @@ def _weak(x: Any) -> bool:
     return hasattr(x, "aval") and x.aval.weak_type
 
 
-def _product(where: str, a: Any, xs: Labels, b: Any, ys: Labels, out: Labels, precision: Any,
+def _product(caller: str, a: Any, xs: Labels, b: Any, ys: Labels, out: Labels, precision: Any,
              preferred_element_type: Any) -> Any:
-    a, b, dtype, weak = _pair(where, a, b, preferred_element_type)
+    a, b, dtype, weak = _pair(caller, a, b, preferred_element_type)
     return convert_element_type(contract_pair(a, xs, b, ys, out, precision, dtype), dtype, weak)
 
 
-def _mismatch(where: str, a: Any, b: Any, i: int, j: int, names: str = "ab") -> Exception:
-    avals = aval_of(where, a), aval_of(where, b)
-    return bad(where, "contracting dimensions differ in size",
+def _mismatch(caller: str, a: Any, b: Any, i: int, j: int, names: str = "ab") -> Exception:
+    avals = aval_of(caller, a), aval_of(caller, b)
+    return bad(caller, "contracting dimensions differ in size",
                given={names[0]: f"{avals[0].str_short()}   contracts axis {i}, size {avals[0].shape[i]}",
                       names[1]: f"{avals[1].str_short()}   contracts axis {j}, size {avals[1].shape[j]}"},
                fix="transpose one of them, or check the order of the operands.")
@@ -114,16 +114,16 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
     Args: precision: of float32 products on accelerators: None, "default", "high", "highest", or a `lax.Precision`.
     Raises: TypeError if the sizes differ.
     """
-    where = "numpy.dot"
+    caller = "numpy.dot"
     n, m = len(shape_of(a)), len(shape_of(b))
     xs, ys = tuple(range(n)), tuple(range(n, n + m))
     if n and m:
         j = m - 2 if m > 1 else 0
         if shape_of(a)[-1] != shape_of(b)[j]:
-            raise _mismatch(where, a, b, n - 1, j)
+            raise _mismatch(caller, a, b, n - 1, j)
         ys = tuple(n - 1 if i == j else y for i, y in enumerate(ys))
     out = tuple(c for c in (*xs, *ys) if not (n and m) or c != n - 1)
-    return _product(where, a, xs, b, ys, out, precision, preferred_element_type)
+    return _product(caller, a, xs, b, ys, out, precision, preferred_element_type)
 
 
 @functools.lru_cache(1024)
@@ -147,36 +147,36 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     >>> matmul(np.ones((2, 3)), np.ones((3, 4))).shape
     (2, 4)
     """
-    where = "numpy.matmul"
-    a, b, dtype, weak = _pair(where, a, b, preferred_element_type)
+    caller = "numpy.matmul"
+    a, b, dtype, weak = _pair(caller, a, b, preferred_element_type)
     if not a.ndim or not b.ndim:
-        raise bad(where, "0-d arguments are not accepted", given={"a": aval_of(where, a), "b": aval_of(where, b)},
+        raise bad(caller, "0-d arguments are not accepted", given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                   fix="multiply by a number with *.", exc=ValueError)
     j = b.ndim - 2 if b.ndim > 1 else 0
     if a.shape[-1] != b.shape[j]:
-        raise _mismatch(where, a, b, a.ndim - 1, j)
+        raise _mismatch(caller, a, b, a.ndim - 1, j)
     xs, ys, out = _matmul_labels(a.shape, b.shape)
     if a.ndim > 2 and b.ndim > 2:
-        _check_batch(where, a, b)
+        _check_batch(caller, a, b)
     return convert_element_type(contract_pair(a, xs, b, ys, out, precision, dtype), dtype, weak)
 
 
-def _check_batch(where: str, a: Any, b: Any) -> None:
+def _check_batch(caller: str, a: Any, b: Any) -> None:
     pairs = zip(a.shape[:-2][::-1], b.shape[:-2][::-1], strict=False)
     if any(n != m and 1 not in (n, m) for n, m in pairs):
-        raise bad(where, "the axes before the last two do not broadcast",
-                  given={"a": aval_of(where, a), "b": aval_of(where, b)}, fix="make them equal or 1.", exc=ValueError)
+        raise bad(caller, "the axes before the last two do not broadcast",
+                  given={"a": aval_of(caller, a), "b": aval_of(caller, b)}, fix="make them equal or 1.", exc=ValueError)
 
 
 @one_launch(arrays=2)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
     """Sum over one axis of ``conj(x1) * x2``; the other axes broadcast."""
-    where = "numpy.vecdot"
-    x1, x2 = operand(where, x1), operand(where, x2)
-    i, j = canonical_axis(axis, x1.ndim, where), canonical_axis(axis, x2.ndim, where)
+    caller = "numpy.vecdot"
+    x1, x2 = operand(caller, x1), operand(caller, x2)
+    i, j = canonical_axis(axis, x1.ndim, caller), canonical_axis(axis, x2.ndim, caller)
     if x1.shape[i] != x2.shape[j]:
-        raise _mismatch(where, x1, x2, i, j, ["x1", "x2"])
-    check_ranks(where, [x1.shape, x2.shape])
+        raise _mismatch(caller, x1, x2, i, j, ["x1", "x2"])
+    check_ranks(caller, [x1.shape, x2.shape])
     rows, columns = expand_dims(move_axis(conjugate(x1), i, x1.ndim - 1), (x1.ndim - 1,)), move_axis(x2, j, x2.ndim - 1)
     out = matmul(rows, expand_dims(columns, (x2.ndim,)), precision=precision,
                  preferred_element_type=preferred_element_type)
@@ -231,27 +231,27 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred
     Args: axes: n (the last n of `a` with the first n of `b`), or a pair of axes or of sequences of axes.
     Raises: TypeError if the sizes differ.
     """
-    where = "numpy.tensordot"
-    a, b = operand(where, a), operand(where, b)
+    caller = "numpy.tensordot"
+    a, b = operand(caller, a), operand(caller, b)
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(a.ndim, b.ndim):
-            raise bad(where, f"cannot contract {axes} axes", given={"a": aval_of(where, a), "b": aval_of(where, b)},
+            raise bad(caller, f"cannot contract {axes} axes", given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                       fix="pass a number of axes that both have.")
         pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
     else:
         i, j = axes
-        pairs = (canonical_axes(i, a.ndim, where, "axes"), canonical_axes(j, b.ndim, where, "axes"))
+        pairs = (canonical_axes(i, a.ndim, caller, "axes"), canonical_axes(j, b.ndim, caller, "axes"))
     if len(pairs[0]) != len(pairs[1]):
-        raise bad(where, "`axes` names different numbers of axes", given={"axes": str(axes)},
+        raise bad(caller, "`axes` names different numbers of axes", given={"axes": str(axes)},
                   fix="name one axis of b for each of a.")
     for i, j in zip(*pairs, strict=True):
         if a.shape[i] != b.shape[j]:
-            raise _mismatch(where, a, b, i, j)
+            raise _mismatch(caller, a, b, i, j)
     partner = dict(zip(pairs[1], pairs[0], strict=True))
     xs = tuple(range(a.ndim))
     ys = tuple(partner.get(j, a.ndim + j) for j in range(b.ndim))
     out = (*(c for c in xs if c not in pairs[0]), *(c for c in ys if c >= a.ndim))
-    return _product(where, a, xs, b, ys, out, precision, preferred_element_type)
+    return _product(caller, a, xs, b, ys, out, precision, preferred_element_type)
 
 
 # -- einsum -------------------------------------------------------------------------------------------------------
@@ -269,12 +269,12 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     >>> einsum("ii->", np.eye(3))
     Array(3., dtype=float32)
     """
-    where = "numpy.einsum"
-    terms, result, operands = parse_einsum(where, subscripts, operands)
-    xs = [operand(where, x) for x in operands]
+    caller = "numpy.einsum"
+    terms, result, operands = parse_einsum(caller, subscripts, operands)
+    xs = [operand(caller, x) for x in operands]
     dtype, weak = lattice_join(*[(x.dtype, _weak(x)) for x in xs])
     if preferred_element_type is not None:
-        dtype, weak = as_dtype(preferred_element_type, where), False
+        dtype, weak = as_dtype(preferred_element_type, caller), False
     # A sum of bools, "any of them", is here a count that is not 0.
     computed = np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
     xs = [convert_element_type(x, computed) if dtypes.is_bool(x.dtype) else x for x in xs]
@@ -374,13 +374,14 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
     Args: axisa, axisb, axisc: where the components stand in a, b and the result; axis: all three at once.
     """
-    where = "numpy.cross"
+    caller = "numpy.cross"
     if axis is not None:
         axisa = axisb = axisc = axis
-    a, b = promote(where, operand(where, a), operand(where, b))
-    a, b = (move_axis(x, canonical_axis(d, x.ndim, where), x.ndim - 1) for x, d in ((a, axisa), (b, axisb)))
+    a, b = promote(caller, operand(caller, a), operand(caller, b))
+    a, b = (move_axis(x, canonical_axis(d, x.ndim, caller), x.ndim - 1) for x, d in ((a, axisa), (b, axisb)))
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
-        raise bad(where, "vectors must have 2 or 3 components", given={"a": aval_of(where, a), "b": aval_of(where, b)},
+        raise bad(caller, "vectors must have 2 or 3 components",
+                  given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                   fix="name the axis of the components with axis=....", exc=ValueError)
 
     def component(x: Any, i: int) -> Any:
@@ -397,15 +398,15 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if a.shape[-1] == b.shape[-1] == 2:
         return minor(0, 1)
     out = stack([minor(1, 2), minor(2, 0), minor(0, 1)], -1)
-    return move_axis(out, out.ndim - 1, canonical_axis(axisc, out.ndim, where))
+    return move_axis(out, out.ndim - 1, canonical_axis(axisc, out.ndim, caller))
 
 
 @one_launch
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     """Sum along a diagonal of two axes; narrow integers add up as default integers."""
-    where = "numpy.trace"
-    a = operand(where, a)
-    i, j = canonical_axes((axis1, axis2), a.ndim, where)
+    caller = "numpy.trace"
+    a = operand(caller, a)
+    i, j = canonical_axes((axis1, axis2), a.ndim, caller)
     rows, columns = (broadcasted_iota(np.int32, a.shape, d) for d in (i, j))
     offset = near_diagonal((a.shape[i], a.shape[j]), offset)
     kept = select(eq(add(rows, offset) if offset else rows, columns), a, filled_like(a, 0))

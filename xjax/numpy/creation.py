@@ -68,20 +68,20 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     >>> array([[1, 2], [3, 4]]).shape
     (2, 2)
     """
-    where = "numpy.array"
+    caller = "numpy.array"
     if order not in (None, "K", "A", "C"):
-        raise bad(where, f"order {order!r} is not supported", fix="leave it out; use transpose for another order.",
+        raise bad(caller, f"order {order!r} is not supported", fix="leave it out; use transpose for another order.",
                   exc=NotImplementedError)
-    dtype = None if dtype is None else as_dtype(dtype, where)
+    dtype = None if dtype is None else as_dtype(dtype, caller)
     if type(object) in _NUMBERS:
-        out = _from_number(where, object, dtype)
+        out = _from_number(caller, object, dtype)
     elif isinstance(object, _NESTED) and not hasattr(object, "__array__"):
-        out = _from_nested(where, object, dtype)
+        out = _from_nested(caller, object, dtype)
     else:
-        out = _from_array(where, object, dtype, copy)
+        out = _from_array(caller, object, dtype, copy)
     if ndmin > out.ndim:
         out = expand_dims(out, range(ndmin - out.ndim))
-    return out if device is None else put_one(out, as_sharding(where, device))
+    return out if device is None else put_one(out, as_sharding(caller, device))
 
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
@@ -100,12 +100,12 @@ def _is_staging() -> bool:
     return type(context.trace) is StagingTrace
 
 
-def _from_number(where: str, x: Any, dtype: Any) -> Any:
+def _from_number(caller: str, x: Any, dtype: Any) -> Any:
     weak = dtype is None and type(x) is not bool
-    target = dtypes.scalar_dtype(x, where) if dtype is None else dtype
+    target = dtypes.scalar_dtype(x, caller) if dtype is None else dtype
     if dtypes.is_int(target) and type(x) in (int, float):
-        dtypes.check_int_range(_whole(where, x), target, where)
-    value = cast(where, x, target) if dtype is None else to_dtype(where, x, target)
+        dtypes.check_int_range(_whole(caller, x), target, caller)
+    value = cast(caller, x, target) if dtype is None else to_dtype(caller, x, target)
     if _is_staging():                   # a literal in the program instead of a constant beside it
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
     if dtype is None:
@@ -113,21 +113,21 @@ def _from_number(where: str, x: Any, dtype: Any) -> Any:
     return from_numpy(np.asarray(value), new_place(), weak_type=weak, keep_dtype=True)
 
 
-def _whole(where: str, x: float) -> int:
+def _whole(caller: str, x: float) -> int:
     try:
         return int(x)
     except (OverflowError, ValueError):
-        raise bad(where, f"{x} is no integer", fix="pass a float dtype, or a finite number.",
+        raise bad(caller, f"{x} is no integer", fix="pass a float dtype, or a finite number.",
                   exc=ValueError if x != x else OverflowError) from None
 
 
-def _from_array(where: str, x: Any, dtype: Any, copy: bool) -> Any:
-    x = array_like(where, x)
+def _from_array(caller: str, x: Any, dtype: Any, copy: bool) -> Any:
+    x = array_like(caller, x)
     if not hasattr(x, "aval"):
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
-            return _from_number(where, x, dtype)
+            return _from_number(caller, x, dtype)
         target = dtypes.canonicalize_dtype(x.dtype) if dtype is None else dtype
-        value = cast(where, x, target) if dtype is None else to_dtype(where, x, target)
+        value = cast(caller, x, target) if dtype is None else to_dtype(caller, x, target)
         return from_numpy(np.asarray(value), new_place(), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
     return copy_array(out) if copy and out is x else out
@@ -137,18 +137,18 @@ def _put(x: Any, device: Any) -> Any:
     return x if device is None else put_one(x, device)
 
 
-def _from_nested(where: str, values: Any, dtype: Any) -> Any:
+def _from_nested(caller: str, values: Any, dtype: Any) -> Any:
     leaves = list(_leaves(values))
     if any(not hasattr(x, "aval") and hasattr(x, "__jax_array__") for x in leaves):
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
         leaves = list(_leaves(values))
     if not any(hasattr(x, "aval") for x in leaves):
-        return from_numpy(_host_nested(where, values, leaves, dtype), new_place(), keep_dtype=dtype is not None)
+        return from_numpy(_host_nested(caller, values, leaves, dtype), new_place(), keep_dtype=dtype is not None)
     if len(leaves) == len(values) and (out := _stacked_on_host(leaves, dtype)) is not None:
         return out
-    parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(where, x, dtype) for x in values]
+    parts = [asarray(x) if not isinstance(x, _NESTED) else _from_nested(caller, x, dtype) for x in values]
     if len({p.shape for p in parts}) > 1:
-        raise _ragged(where, [p.shape for p in parts])
+        raise _ragged(caller, [p.shape for p in parts])
     if dtype is None:
         dtype = _common_dtype(parts)
     return stack([convert_element_type(p, dtype) for p in parts])
@@ -168,19 +168,19 @@ def _leaves(values: Any) -> Iterable[Any]:
             yield x
 
 
-def _host_nested(where: str, values: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray:
+def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray:
     """Nested lists of numbers and NumPy values as a NumPy array, converted in one go."""
-    leaves = [array_like(where, x) for x in leaves]
+    leaves = [array_like(caller, x) for x in leaves]
     if dtype is None:
         dtype = _common_dtype(leaves) if leaves else dtypes.canonicalize_dtype(float)
     try:
         host = np.array(values)
     except ValueError as error:
-        raise _ragged(where, [_outline(x) for x in values]) from error
+        raise _ragged(caller, [_outline(x) for x in values]) from error
     if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
-        dtypes.check_int_range(host, dtype, where)
+        dtypes.check_int_range(host, dtype, caller)
     if dtypes.is_complex(host.dtype) and any(type(x) is complex for x in leaves):
-        to_dtype(where, complex(host.flat[0]), dtype)           # refuses a real dtype
+        to_dtype(caller, complex(host.flat[0]), dtype)           # refuses a real dtype
     return host.astype(dtype)
 
 
@@ -189,17 +189,17 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
     return lattice_join(*kinds)[0]
 
 
-def _type_of(where: str, x: Any) -> ShapedArray:
+def _type_of(caller: str, x: Any) -> ShapedArray:
     """`aval_of`, of Python integers of any size: their values do not matter yet."""
-    return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(where, x)
+    return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(caller, x)
 
 
 def _outline(x: Any) -> tuple[int, ...]:
     return (len(x),) if isinstance(x, _NESTED) else np.shape(x)
 
 
-def _ragged(where: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
-    return bad(where, "the nested values differ in shape",
+def _ragged(caller: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
+    return bad(caller, "the nested values differ in shape",
                given={f"item {i}": str(tuple(s)) for i, s in enumerate(shapes[:8])},
                fix="make all items of one shape; pad shorter ones.", exc=ValueError)
 
@@ -214,12 +214,12 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 
     Floats lose their fraction on the way to integers; complex numbers lose their imaginary part, with a warning.
     """
-    where = "numpy.astype"
+    caller = "numpy.astype"
     x = asarray(x)
-    dtype = as_dtype(float if dtype is None else dtype, where)
+    dtype = as_dtype(float if dtype is None else dtype, caller)
     out = convert_element_type(x, dtype)
     out = copy_array(out) if copy and out is x else out
-    return out if device is None else put_one(out, as_sharding(where, device))
+    return out if device is None else put_one(out, as_sharding(caller, device))
 
 
 def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
@@ -235,7 +235,7 @@ def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float
 
 # -- of one value -------------------------------------------------------------------------------------------------
 
-def as_shape(shape: Any, where: str) -> tuple[int, ...]:
+def as_shape(shape: Any, caller: str) -> tuple[int, ...]:
     """Static shape from an int or a sequence of ints.
 
     Raises: TypeError for traced sizes, ValueError for negative ones.
@@ -244,25 +244,25 @@ def as_shape(shape: Any, where: str) -> tuple[int, ...]:
         shape = (shape,)
     elif not isinstance(shape, (tuple, list)):
         shape = tuple(shape) if np.ndim(shape) else (shape,)
-    found = tuple([n if type(n) is int else static_int(n, "shape", where) for n in shape])
+    found = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
     if any(n < 0 for n in found):
-        raise bad(where, "sizes must not be negative", given={"shape": str(found)}, fix="pass sizes >= 0.",
+        raise bad(caller, "sizes must not be negative", given={"shape": str(found)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return found
 
 
-def _filled(where: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
+def _filled(caller: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
     """Array of one value; `dtype` is a checked one."""
-    shape = as_shape(shape, where)
+    shape = as_shape(shape, caller)
     if type(dtype) is KeyType:
         return _put(filled_keys(shape, dtype, value), device)
-    number = cast(where, value, dtype, weak) if weak else to_dtype(where, value, dtype)
+    number = cast(caller, value, dtype, weak) if weak else to_dtype(caller, value, dtype)
     if device is not None and at_root():
-        return filled_at(where, number, ShapedArray(shape, dtype, weak), device)
+        return filled_at(caller, number, ShapedArray(shape, dtype, weak), device)
     if shape:
         out = broadcast_in_dim(number, shape, ())
     else:
-        out = array(number) if weak else _from_array(where, number, dtype, False)
+        out = array(number) if weak else _from_array(caller, number, dtype, False)
     return _put(out, device)
 
 
@@ -283,16 +283,16 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
-    where = "numpy.full"
+    caller = "numpy.full"
     if dtype is not None and type(fill_value) is int:       # of any size
-        return _filled(where, shape, fill_value, as_dtype(dtype, where), device)
-    aval = aval_of(where, fill_value)
+        return _filled(caller, shape, fill_value, as_dtype(dtype, caller), device)
+    aval = aval_of(caller, fill_value)
     weak = dtype is None and aval.weak_type
     if aval.shape == () and not hasattr(fill_value, "aval"):
-        found = aval.dtype if dtype is None else as_dtype(dtype, where)
-        return _filled(where, shape, fill_value, found, device, weak)
+        found = aval.dtype if dtype is None else as_dtype(dtype, caller)
+        return _filled(caller, shape, fill_value, found, device, weak)
     value = asarray(fill_value) if dtype is None else asarray(fill_value, dtype)
-    out = expand_to(where, value, as_shape(shape, where))
+    out = expand_to(caller, value, as_shape(shape, caller))
     return _put(out, device)
 
 
@@ -306,20 +306,20 @@ def _like(name: str, value: int) -> Callable:
     return make
 
 
-def _filled_like(where: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
-    aval = _described(where, a)
+def _filled_like(caller: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    aval = _described(caller, a)
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
-    device = placement_like(a, as_shape(shape, where), weak) if device is None else device
-    dtype = aval.dtype if dtype is None else as_dtype(dtype, where)
-    return vary_to(_filled(where, shape, value, dtype, device, weak), aval.vma)
+    device = placement_like(a, as_shape(shape, caller), weak) if device is None else device
+    dtype = aval.dtype if dtype is None else as_dtype(dtype, caller)
+    return vary_to(_filled(caller, shape, value, dtype, device, weak), aval.vma)
 
 
-def _described(where: str, a: Any) -> ShapedArray:
+def _described(caller: str, a: Any) -> ShapedArray:
     """Type of an array or of what describes one: it has `shape` and `dtype`."""
     if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
         return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
-    return _type_of(where, a)
+    return _type_of(caller, a)
 
 
 zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
@@ -332,14 +332,14 @@ def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
     """Array with every element `fill_value`, with the shape, dtype and placement of `a`, unless others are given."""
-    where = "numpy.full_like"
+    caller = "numpy.full_like"
     if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
-        return _filled_like(where, a, fill_value, dtype, shape, device)
-    aval = _described(where, a)
-    shape = aval.shape if shape is None else as_shape(shape, where)
+        return _filled_like(caller, a, fill_value, dtype, shape, device)
+    aval = _described(caller, a)
+    shape = aval.shape if shape is None else as_shape(shape, caller)
     device = placement_like(a, shape, aval.weak_type and dtype is None) if device is None else device
-    dtype = aval.dtype if dtype is None else as_dtype(dtype, where)
-    return _put(expand_to(where, convert_element_type(asarray(fill_value), dtype), shape), device)
+    dtype = aval.dtype if dtype is None else as_dtype(dtype, caller)
+    return _put(expand_to(caller, convert_element_type(asarray(fill_value), dtype), shape), device)
 
 
 # -- ranges -------------------------------------------------------------------------------------------------------
@@ -354,47 +354,47 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     >>> arange(3), arange(1, 2, 0.25).shape
     (Array([0, 1, 2], dtype=int32), (4,))
     """
-    where = "numpy.arange"
+    caller = "numpy.arange"
     if stop is None:
         start, stop = None, start
-    start, stop, step = (None if v is None and n != "stop" else _host_number(where, n, v)
+    start, stop, step = (None if v is None and n != "stop" else _host_number(caller, n, v)
                          for n, v in (("start", start), ("stop", stop), ("step", step)))
     given = [v for v in (start, stop, step) if v is not None]
     if any(isinstance(v, (complex, np.complexfloating)) for v in given):
-        raise bad(where, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
+        raise bad(caller, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
-        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, v) for v in given)])[0]
-    dtype = as_dtype(dtype, where)
+        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in given)])[0]
+    dtype = as_dtype(dtype, caller)
     start = 0 if start is None else start
     step = 1 if step is None else step
     if step == 0:
-        raise bad(where, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
+        raise bad(caller, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
                   exc=ValueError)
     size = max(0, math.ceil((stop - start) / step))
     if start == 0 and step == 1 and not dtypes.is_complex(dtype):
         out = iota(dtype, size)
     else:
-        out = _range(where, start, step, size, dtype)
+        out = _range(caller, start, step, size, dtype)
     return _put(out, device)
 
 
-def _range(where: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
+def _range(caller: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
         start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are rounded
-    steps = mul(cast(where, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
-    return add(cast(where, start, dtype), steps)
+    steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
+    return add(cast(caller, start, dtype), steps)
 
 
-def _host_number(where: str, name: str, x: Any) -> Any:
+def _host_number(caller: str, name: str, x: Any) -> Any:
     """A Python or NumPy number from an argument that the result's shape depends on."""
     if isinstance(x, (*_NUMBERS, np.generic)):
         return x
     if isinstance(x, Tracer) and x.concrete() is None:
-        raise static_value_error(where, name, x)
-    value = np.asarray(x.concrete() if isinstance(x, Tracer) else array_like(where, x))
+        raise static_value_error(caller, name, x)
+    value = np.asarray(x.concrete() if isinstance(x, Tracer) else array_like(caller, x))
     if value.ndim:
-        raise bad(where, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.",
+        raise bad(caller, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.",
                   exc=ValueError)
     return value[()]
 
@@ -407,15 +407,15 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     Args: start, stop: number[...] that broadcast together; axis: where the new axis of size `num` stands.
     Returns: float or complex, or `dtype`, rounded down for integers; with `retstep` also the distance.
     """
-    where = "numpy.linspace"
-    num = static_int(num, "num", where)
+    caller = "numpy.linspace"
+    num = static_int(num, "num", caller)
     if num < 0:
-        raise bad(where, "`num` must not be negative", given={"num": num}, fix="pass num >= 0.", exc=ValueError)
-    start, stop = array_like(where, start), array_like(where, stop)
-    common = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(where, start), aval_of(where, stop))])[0]
-    dtype = dtypes.to_inexact_dtype(common) if dtype is None else as_dtype(dtype, where)
+        raise bad(caller, "`num` must not be negative", given={"num": num}, fix="pass num >= 0.", exc=ValueError)
+    start, stop = array_like(caller, start), array_like(caller, stop)
+    common = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, start), aval_of(caller, stop))])[0]
+    dtype = dtypes.to_inexact_dtype(common) if dtype is None else as_dtype(dtype, caller)
     computed = dtypes.to_inexact_dtype(dtype)
-    start, stop = _together(where, *(asarray(cast(where, v, computed)) for v in (start, stop)))
+    start, stop = _together(caller, *(asarray(cast(caller, v, computed)) for v in (start, stop)))
     n_steps = num - 1 if endpoint else num
     out = _interpolate(start, stop, num, n_steps, endpoint)
     out = out if axis in (0, -out.ndim) else _move_first(out, axis)
@@ -427,10 +427,10 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return out, step
 
 
-def _together(where: str, start: Any, stop: Any) -> tuple[Any, Any]:
-    check_ranks(where, [start.shape, stop.shape])
+def _together(caller: str, start: Any, stop: Any) -> tuple[Any, Any]:
+    check_ranks(caller, [start.shape, stop.shape])
     shape = np.broadcast_shapes(start.shape, stop.shape)
-    return expand_to(where, start, shape), expand_to(where, stop, shape)
+    return expand_to(caller, start, shape), expand_to(caller, stop, shape)
 
 
 def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) -> Any:
@@ -463,20 +463,20 @@ def _to_grid_dtype(x: Any, dtype: Any) -> Any:
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
     """``base`` to the powers ``linspace(start, stop, num)``."""
-    where = "numpy.logspace"
-    exponents, base_dtype = linspace(start, stop, num, endpoint, axis=axis), aval_of(where, base).dtype
+    caller = "numpy.logspace"
+    exponents, base_dtype = linspace(start, stop, num, endpoint, axis=axis), aval_of(caller, base).dtype
     if dtypes.is_complex(base_dtype):
-        exponents = cast(where, exponents, promote_types(exponents.dtype, base_dtype))
-    out = lax_pow(cast(where, base, exponents.dtype), exponents)
+        exponents = cast(caller, exponents, promote_types(exponents.dtype, base_dtype))
+    out = lax_pow(cast(caller, base, exponents.dtype), exponents)
     return out if dtype is None else astype(out, dtype)
 
 
 @one_launch(arrays=2)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
-    where = "numpy.geomspace"
-    start, stop = promote(where, start, stop, to=to_inexact)
-    start, stop = _together(where, asarray(start), asarray(stop))
+    caller = "numpy.geomspace"
+    start, stop = promote(caller, start, stop, to=to_inexact)
+    start, stop = _together(caller, asarray(start), asarray(stop))
     sign = lax_sign(start)
     exponents = linspace(log(div(start, sign)), log(div(stop, sign)), num, endpoint, axis=0)
     out = mul(exp(exponents), broadcast_in_dim(sign, (1, *sign.shape), range(1, sign.ndim + 1)))
@@ -488,11 +488,11 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
-    where = "numpy.eye"
-    shape = as_shape((static_int(N, "N", where), static_int(N if M is None else M, "M", where)), where)
+    caller = "numpy.eye"
+    shape = as_shape((static_int(N, "N", caller), static_int(N if M is None else M, "M", caller)), caller)
     if isinstance(k, float):
-        raise bad(where, "`k` must be an integer", given={"k": k}, fix="pass int(k).", exc=ValueError)
-    out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, where))
+        raise bad(caller, "`k` must be an integer", given={"k": k}, fix="pass int(k).", exc=ValueError)
+    out = convert_element_type(_on_diagonal(shape, k), as_dtype(float if dtype is None else dtype, caller))
     return _put(out, device)
 
 
@@ -529,9 +529,9 @@ def below_diagonal(shape: Sequence[int], k: int) -> Any:
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast."""
-    where = "numpy.indices"
-    shape = as_shape(dimensions, where)
-    dtype = as_dtype(int if dtype is None else dtype, where)
+    caller = "numpy.indices"
+    shape = as_shape(dimensions, caller)
+    dtype = as_dtype(int if dtype is None else dtype, caller)
     if sparse:
         return tuple(reshape(iota(dtype, n), [n if i == d else 1 for i in range(len(shape))])
                      for d, n in enumerate(shape))
@@ -545,14 +545,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
     Raises: ValueError for another `indexing`, for arguments of rank above 1, and for ``copy=False``.
     """
-    where = "numpy.meshgrid"
+    caller = "numpy.meshgrid"
     if indexing not in ("xy", "ij"):
-        raise bad(where, f"`indexing` is {indexing!r}", fix="pass 'xy' or 'ij'.", exc=ValueError)
+        raise bad(caller, f"`indexing` is {indexing!r}", fix="pass 'xy' or 'ij'.", exc=ValueError)
     if not copy:
-        raise bad(where, "copy=False is not supported: grids are new arrays", fix="leave it out.", exc=ValueError)
-    vectors = [asarray(array_like(where, x)) for x in xi]
+        raise bad(caller, "copy=False is not supported: grids are new arrays", fix="leave it out.", exc=ValueError)
+    vectors = [asarray(array_like(caller, x)) for x in xi]
     if any(v.ndim > 1 for v in vectors):
-        raise bad(where, "the arguments must be vectors",
+        raise bad(caller, "the arguments must be vectors",
                   given={f"argument {i}": v.aval for i, v in enumerate(vectors)},
                   fix="flatten them with x.ravel().", exc=ValueError)
     vectors = [reshape(v, (1,)) if not v.ndim else v for v in vectors]

@@ -54,29 +54,29 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     >>> gradient(np.float32([0, 1, 4, 9]))
     Array([1., 2., 4., 5.], dtype=float32)
     """
-    where = "numpy.gradient"
-    f, *distances = (operand(where, x) for x in promote_inexact(where, f, *varargs))
-    axes = canonical_axes(axis, f.ndim, where)
+    caller = "numpy.gradient"
+    f, *distances = (operand(caller, x) for x in promote_inexact(caller, f, *varargs))
+    axes = canonical_axes(axis, f.ndim, caller)
     edge_order = 1 if edge_order is None else edge_order
     if edge_order not in (1, 2):
-        raise bad(where, f"`edge_order` is {edge_order!r}", fix="pass 1 or 2.", exc=ValueError)
+        raise bad(caller, f"`edge_order` is {edge_order!r}", fix="pass 1 or 2.", exc=ValueError)
     if len(distances) not in (0, 1, len(axes)):
-        raise bad(where, f"{len(distances)} distances for {len(axes)} axes", fix="pass one, or one for each axis.")
+        raise bad(caller, f"{len(distances)} distances for {len(axes)} axes", fix="pass one, or one for each axis.")
     distances = distances * len(axes) if len(distances) == 1 else distances or [1.0] * len(axes)
-    found = [_derivative(_samples(where, f, d, h, edge_order), edge_order)
+    found = [_derivative(_samples(caller, f, d, h, edge_order), edge_order)
              for d, h in zip(axes, distances, strict=True)]
     return found[0] if len(found) == 1 else found
 
 
-def _samples(where: str, f: Any, axis: int, places: Any, edge_order: int) -> _Samples:
+def _samples(caller: str, f: Any, axis: int, places: Any, edge_order: int) -> _Samples:
     n, shape = f.shape[axis], shape_of(places)
     if n <= edge_order:
-        raise bad(where, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
+        raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
                   fix=f"pass at least {edge_order + 1}.", exc=ValueError)
     if not shape:
         return _Samples(f, axis, places)
     if shape != (n,):
-        raise bad(where, f"the places along axis {axis} are no vector of {n} elements", given={"places": str(shape)},
+        raise bad(caller, f"the places along axis {axis} are no vector of {n} elements", given={"places": str(shape)},
                   fix="pass a number or a vector with a place for each sample.", exc=ValueError)
     distance = diff(places)
     return _Samples(f, axis, broadcast_in_dim(distance, [n - 1 if d == axis else 1 for d in range(f.ndim)], (axis,)))
@@ -112,12 +112,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     Args: p: real[...]; discont: jumps below this are left (default, and least that matters: ``period / 2``).
     Returns: array of the shape of p, in the dtype in which p and `period` meet.
     """
-    where = "numpy.unwrap"
-    refuse_complex(where, p, exc=ValueError)
+    caller = "numpy.unwrap"
+    refuse_complex(caller, p, exc=ValueError)
     # The default is no wish of the user: it makes floats of integers, whatever the options.
-    p, period = (library_rules(promote) if isinstance(period, float) else promote)(where, p, period)
-    p, period = to_array_like(where, p), asarray(period, operand(where, p).dtype)
-    axis = canonical_axis(axis, p.ndim, where)
+    p, period = (library_rules(promote) if isinstance(period, float) else promote)(caller, p, period)
+    p, period = to_array_like(caller, p), asarray(period, operand(caller, p).dtype)
+    axis = canonical_axis(axis, p.ndim, caller)
     exact = dtypes.is_int(p.dtype)
     high = period // 2 if exact else divide(period, 2)
     jump = diff(p, axis=axis)

@@ -35,17 +35,17 @@ _MOST_AXES = 3                  # that XLA transforms at once
 
 # -- all transforms -----------------------------------------------------------------------------------------------
 
-def _transform(where: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...], norm: Any) -> Any:
+def _transform(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...], norm: Any) -> Any:
     """The transform of distinct axes with sizes `s` in the time domain (of complex numbers, any number of axes)."""
-    _check_norm(where, norm)
+    _check_norm(caller, norm)
     if kind is FftType.RFFT:
-        refuse_complex(where, a, exc=ValueError)
-    a = to_array_like(where, promote_inexact(where, a)[0])
+        refuse_complex(caller, a, exc=ValueError)
+    a = to_array_like(caller, promote_inexact(caller, a)[0])
     if kind is not FftType.RFFT:
-        a = cast(where, a, dtypes.to_complex_dtype(a.dtype))
+        a = cast(caller, a, dtypes.to_complex_dtype(a.dtype))
     if not axes:
         return a
-    sizes = _time_sizes(where, kind, a, s, axes)
+    sizes = _time_sizes(caller, kind, a, s, axes)
     last = tuple(range(a.ndim - len(axes), a.ndim))
     x = moveaxis(a, axes, last)
     kept = (*sizes[:-1], sizes[-1] // 2 + 1) if kind is FftType.IRFFT else sizes
@@ -60,16 +60,16 @@ def _transform(where: str, kind: FftType, a: Any, s: Sequence[int] | None, axes:
     return moveaxis(x, last, axes)
 
 
-def _check_norm(where: str, norm: Any) -> None:
+def _check_norm(caller: str, norm: Any) -> None:
     if norm not in _NORMS:
-        raise bad(where, f"unknown norm {norm!r}", fix="pass 'backward', 'ortho' or 'forward'.", exc=ValueError)
+        raise bad(caller, f"unknown norm {norm!r}", fix="pass 'backward', 'ortho' or 'forward'.", exc=ValueError)
 
 
-def _time_sizes(where: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _time_sizes(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...]) -> tuple[int, ...]:
     if s is not None:
-        sizes = tuple(static_int(n, "s", where) for n in s)
+        sizes = tuple(static_int(n, "s", caller) for n in s)
         if min(sizes) < 1:
-            raise bad(where, "a transform needs at least one element", given={"a": a.aval, "sizes": str(sizes)},
+            raise bad(caller, "a transform needs at least one element", given={"a": a.aval, "sizes": str(sizes)},
                       fix="pass sizes >= 1.", exc=ValueError)
         return sizes
     sizes = tuple(a.shape[d] for d in axes)
@@ -101,18 +101,18 @@ def _by_parts(kind: FftType, x: Any, sizes: tuple[int, ...]) -> Any:
 # -- one axis -----------------------------------------------------------------------------------------------------
 
 def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Callable:
-    where = f"numpy.fft.{name}"
+    caller = f"numpy.fft.{name}"
 
     @one_launch
     def transform(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-        axes = (canonical_axis(axis, aval_of(where, a).ndim, where),)
+        axes = (canonical_axis(axis, aval_of(caller, a).ndim, caller),)
         s = None if n is None else (n,)
         if not hermitian:
-            return _transform(where, kind, a, s, axes, norm)
-        _check_norm(where, norm)
+            return _transform(caller, kind, a, s, axes, norm)
+        _check_norm(caller, norm)
         norm = {"ortho": "ortho", "forward": "backward"}.get(norm, "forward")
         a = conjugate(a) if kind is FftType.IRFFT else a
-        out = _transform(where, kind, a, s, axes, norm)
+        out = _transform(caller, kind, a, s, axes, norm)
         return conjugate(out) if kind is FftType.RFFT else out
 
     return _described(transform, name, f"""{doc}
@@ -141,7 +141,7 @@ ihfft = _one_axis("ihfft", FftType.RFFT, "Inverse of `hfft`.", hermitian=True)
 # -- several axes -------------------------------------------------------------------------------------------------
 
 def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc: str) -> Callable:
-    where = f"numpy.fft.{name}"
+    caller = f"numpy.fft.{name}"
 
     @one_launch
     def transform(a: Any, s: Sequence[int] | None = None, axes: Any = default, norm: str | None = None) -> Any:
@@ -149,13 +149,13 @@ def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc
         if axes is None:
             axes = range(ndim) if s is None else range(ndim - len(s), ndim)
         if default is not None and len(axes) != len(default):
-            raise bad(where, "transforms two axes", given={"axes": str(axes)}, fix="use the function with n.",
+            raise bad(caller, "transforms two axes", given={"axes": str(axes)}, fix="use the function with n.",
                       exc=ValueError)
-        axes = canonical_axes(axes, ndim, where, "axes")
+        axes = canonical_axes(axes, ndim, caller, "axes")
         if s is not None and len(s) != len(axes):
-            raise bad(where, f"{len(s)} sizes for {len(axes)} axes", given={"s": str(s), "axes": str(axes)},
+            raise bad(caller, f"{len(s)} sizes for {len(axes)} axes", given={"s": str(s), "axes": str(axes)},
                       fix="pass one size for each axis.", exc=ValueError)
-        return _transform(where, kind, a, s, axes, norm)
+        return _transform(caller, kind, a, s, axes, norm)
 
     return _described(transform, name, f"""{doc}
 
@@ -177,17 +177,17 @@ irfft2 = _several_axes("irfft2", FftType.IRFFT, (-2, -1), "Inverse of `rfft2`.")
 # -- frequencies --------------------------------------------------------------------------------------------------
 
 def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, steps: Callable[[int], np.ndarray]) -> Any:
-    where = f"numpy.fft.{name}"
+    caller = f"numpy.fft.{name}"
     if isinstance(n, (list, tuple)) or np.ndim(n):
-        raise bad(where, "`n` must be an integer", given={"n": repr(n)[:80]}, fix="pass one integer.", exc=ValueError)
-    n = static_int(n, "n", where)
+        raise bad(caller, "`n` must be an integer", given={"n": repr(n)[:80]}, fix="pass one integer.", exc=ValueError)
+    n = static_int(n, "n", caller)
     if n < 0:
-        raise bad(where, "`n` must not be negative", fix="pass the number of samples.", exc=ValueError)
+        raise bad(caller, "`n` must not be negative", fix="pass the number of samples.", exc=ValueError)
     if isinstance(d, (list, tuple)) or np.ndim(d):
-        raise bad(where, "`d` must be a number", given={"d": repr(d)[:80]}, fix="pass one number.", exc=ValueError)
-    dtype = default_float() if dtype is None else as_dtype(dtype, where)
+        raise bad(caller, "`d` must be a number", given={"d": repr(d)[:80]}, fix="pass one number.", exc=ValueError)
+    dtype = default_float() if dtype is None else as_dtype(dtype, caller)
     steps = asarray((steps(n) / max(n, 1)).astype(dtype))
-    return asarray(true_divide(steps, cast(where, d, dtype)), dtype, device=device)
+    return asarray(true_divide(steps, cast(caller, d, dtype)), dtype, device=device)
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -204,9 +204,9 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     return _frequencies("rfftfreq", n, d, dtype, device, lambda n: np.arange(n // 2 + 1))
 
 
-def _shifted(where: str, x: Any, axes: Any, sign: int) -> Any:
-    x = to_array_like(where, x)
-    axes = canonical_axes(axes, x.ndim, where, "axes")
+def _shifted(caller: str, x: Any, axes: Any, sign: int) -> Any:
+    x = to_array_like(caller, x)
+    axes = canonical_axes(axes, x.ndim, caller, "axes")
     return roll(x, tuple(sign * (x.shape[d] // 2) for d in axes), axes)
 
 

@@ -34,47 +34,47 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     >>> [round(float(c), 3) for c in polyfit(x, 2 * x + 1, 1)]
     [2.0, 1.0]
     """
-    where = "numpy.polyfit"
-    terms = static_int(deg, "deg", where) + 1
-    x, y = (operand(where, a) for a in promote_inexact(where, x, y))
-    _check(where, x, y, terms)
+    caller = "numpy.polyfit"
+    terms = static_int(deg, "deg", caller) + 1
+    x, y = (operand(caller, a) for a in promote_inexact(caller, x, y))
+    _check(caller, x, y, terms)
     rcond = x.shape[0] * float(dtypes.finfo(x.dtype).eps) if rcond is None else rcond
     powers = vander(x, terms)
     if w is not None:
-        w = _weights(where, w, y)
+        w = _weights(caller, w, y)
         powers, y = multiply(powers, expand_dims(w, 1)), multiply(y, w if y.ndim == 1 else expand_dims(w, 1))
     scale = sqrt(total(square(powers), axis=0))             # columns of one length make the system well conditioned
     powers = divide(powers, expand_dims(scale, 0))
     found, residuals, rank, s = lstsq(powers, y, rcond)
     found = divide(found, scale if y.ndim == 1 else expand_dims(scale, 1))
     if full:
-        return found, residuals, rank, s, operand(where, rcond)
+        return found, residuals, rank, s, operand(caller, rcond)
     if not cov:
         return found
     covariance = divide(inv(dot(matrix_transpose(powers), powers)), outer(scale, scale))
     if isinstance(cov, str) and cov == "unscaled":
         return found, covariance
     if x.shape[0] <= terms:
-        raise bad(where, f"{x.shape[0]} points leave nothing to scale the covariance matrix by",
+        raise bad(caller, f"{x.shape[0]} points leave nothing to scale the covariance matrix by",
                   given={"coefficients": terms}, fix="pass more points, or cov='unscaled'.", exc=ValueError)
     factor = divide(residuals, x.shape[0] - terms)
     return found, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
 
 
-def _check(where: str, x: Any, y: Any, terms: int) -> None:
+def _check(caller: str, x: Any, y: Any, terms: int) -> None:
     if terms < 1:
-        raise bad(where, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
+        raise bad(caller, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
-        raise bad(where, "`x` and `y` do not fit", given={"x": x.aval, "y": y.aval},
+        raise bad(caller, "`x` and `y` do not fit", given={"x": x.aval, "y": y.aval},
                   fix="pass x[n], not empty, and y[n] or y[n, k].")
 
 
-def _weights(where: str, w: Any, y: Any) -> Any:
-    w = operand(where, promote_inexact(where, w)[0])
+def _weights(caller: str, w: Any, y: Any) -> Any:
+    w = operand(caller, promote_inexact(caller, w)[0])
     if w.shape != y.shape[:1]:
-        raise bad(where, "`w` must be a vector with a weight for each point", given={"w": w.aval, "y": y.aval},
+        raise bad(caller, "`w` must be a vector with a weight for each point", given={"w": w.aval, "y": y.aval},
                   fix="pass w[n].")
-    return cast(where, w, y.dtype) if dtypes.is_float(y.dtype) else w
+    return cast(caller, w, y.dtype) if dtypes.is_float(y.dtype) else w
 
 
 __all__ = ["polyfit"]

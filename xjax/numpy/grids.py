@@ -13,10 +13,10 @@ from xjax.numpy.manipulate import expand_dims, moveaxis
 from xjax.numpy.promote import promote
 
 
-def _points(where: str, part: Any) -> Any:
+def _points(caller: str, part: Any) -> Any:
     """The vector `start:stop:step`; an imaginary step is the number of points, both ends included."""
     if not isinstance(part, slice) or part.stop is None:
-        raise bad(where, "takes slices with an end", given={"index": repr(part)[:80]}, fix="write [0:3] or [0:1:5j].")
+        raise bad(caller, "takes slices with an end", given={"index": repr(part)[:80]}, fix="write [0:3] or [0:1:5j].")
     start, step = 0 if part.start is None else part.start, 1 if part.step is None else part.step
     if isinstance(step, (complex, np.complexfloating)):
         return linspace(start, part.stop, int(abs(step)))
@@ -46,13 +46,13 @@ class Grid:
                [[0., 1.],
                 [0., 1.]]], dtype=float32)
         """
-        where = f"numpy.{self.name}"
+        caller = f"numpy.{self.name}"
         if isinstance(key, slice):
-            return _points(where, key)
-        vectors = [_points(where, part) for part in (key if isinstance(key, tuple) else (key,))]
+            return _points(caller, key)
+        vectors = [_points(caller, part) for part in (key if isinstance(key, tuple) else (key,))]
         if not vectors:
             return [] if self.sparse else arange(0)
-        grids = meshgrid(*promote(where, *vectors), indexing="ij", sparse=self.sparse)
+        grids = meshgrid(*promote(caller, *vectors), indexing="ij", sparse=self.sparse)
         return list(grids) if self.sparse else stack(grids)
 
 
@@ -78,7 +78,7 @@ class Joined:
         >>> r_[0:3, 7]
         Array([0, 1, 2, 7], dtype=int32)
         """
-        where = f"numpy.{self.name}"
+        caller = f"numpy.{self.name}"
         parts = key if isinstance(key, tuple) else (key,)
         axis, rank, start, matrix = self.axis, self.rank, self.start, ""
         if parts and isinstance(parts[0], str):
@@ -86,30 +86,30 @@ class Joined:
             if directive in ("r", "c"):
                 matrix = directive
             else:
-                axis, rank, start = _directive(where, directive, (axis, rank, start))
+                axis, rank, start = _directive(caller, directive, (axis, rank, start))
         if not parts:
-            raise bad(where, "nothing to join", fix="pass at least one array, number or slice.", exc=ValueError)
-        out = concatenate(promote(where, *[_raised(where, part, rank, start) for part in parts]), axis)
+            raise bad(caller, "nothing to join", fix="pass at least one array, number or slice.", exc=ValueError)
+        out = concatenate(promote(caller, *[_raised(caller, part, rank, start) for part in parts]), axis)
         if matrix and out.ndim == 1:
             out = expand_dims(out, 0 if matrix == "r" else 1)
         return out
 
 
-def _directive(where: str, text: str, default: tuple[int, int, int]) -> tuple[int, ...]:
+def _directive(caller: str, text: str, default: tuple[int, int, int]) -> tuple[int, ...]:
     try:
         given = tuple(int(part) for part in text.split(","))
     except ValueError:
         given = ()
     if not 1 <= len(given) <= len(default):
-        raise bad(where, f"unknown directive {text!r}", fix='write "r", "c" or "axis,rank,start", like "0,2".',
+        raise bad(caller, f"unknown directive {text!r}", fix='write "r", "c" or "axis,rank,start", like "0,2".',
                   exc=ValueError)
     return given + default[len(given):]
 
 
-def _raised(where: str, part: Any, rank: int, start: int) -> Any:
+def _raised(caller: str, part: Any, rank: int, start: int) -> Any:
     """A part as an array of at least `rank` axes, its own axes standing from position `start` on."""
     if isinstance(part, slice):
-        part = _points(where, part)
+        part = _points(caller, part)
     out = array(part, ndmin=rank) if isinstance(part, (list, tuple)) or not np.ndim(part) else asarray(part)
     own = np.ndim(part)
     if out.ndim >= rank and (own >= rank or not own):

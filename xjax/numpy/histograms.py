@@ -53,16 +53,16 @@ def histogramdd(sample: Any, bins: Any = 10, range: Sequence[Any] | None = None,
     Returns: counts: int[bins 0, bins 1, ...], float with `weights` or `density`; edges: a list of d vectors.
     Raises: ValueError if the arguments do not fit the number of dimensions.
     """
-    where = "numpy.histogramdd"
-    sample = operand(where, promote_inexact(where, sample)[0])
+    caller = "numpy.histogramdd"
+    sample = operand(caller, promote_inexact(caller, sample)[0])
     if sample.ndim != 2:
-        raise bad(where, "`sample` must have a point in each row", given={"sample": sample.aval},
+        raise bad(caller, "`sample` must have a point in each row", given={"sample": sample.aval},
                   fix="pass an array [points, dimensions].", exc=ValueError)
     d = sample.shape[1]
     bins = [bins] * d if not np.ndim(bins) and not isinstance(bins, (list, tuple)) else list(bins)
     range = [None] * d if range is None else list(range)
     if len(bins) != d or len(range) != d:
-        raise bad(where, f"the points have {d} dimensions", given={"bins": len(bins), "ranges": len(range)},
+        raise bad(caller, f"the points have {d} dimensions", given={"bins": len(bins), "ranges": len(range)},
                   fix="pass one for each dimension.", exc=ValueError)
     columns = [index_in_dim(sample, i, 1, keepdims=False) for i in builtins.range(d)]
     edges = [histogram_bin_edges(x, b, r, weights) for x, b, r in zip(columns, bins, range, strict=True)]

@@ -25,38 +25,38 @@ from xjax.ops.sort import sort
 
 # -- joining ------------------------------------------------------------------------------------------------------
 
-def _arrays(where: str, arrays: Any, dtype: Any = None) -> list[Any]:
+def _arrays(caller: str, arrays: Any, dtype: Any = None) -> list[Any]:
     """The items of a sequence, promoted to one dtype."""
     arrays = list(arrays)
     if not arrays:
-        raise _nothing(where)
-    found = array_likes(where, arrays)
-    found = promote(where, *found) if dtype is None else [convert_element_type(x, dtype) for x in found]
+        raise _nothing(caller)
+    found = array_likes(caller, arrays)
+    found = promote(caller, *found) if dtype is None else [convert_element_type(x, dtype) for x in found]
     return [x if hasattr(x, "aval") else asarray(x) for x in found]
 
 
-def _nothing(where: str) -> Exception:
-    return bad(where, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
+def _nothing(caller: str) -> Exception:
+    return bad(caller, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
 
 
 def _is_array(arrays: Any) -> bool:
     return isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval")
 
 
-def _slices(where: str, x: Any, dtype: Any) -> Any:
+def _slices(caller: str, x: Any, dtype: Any) -> Any:
     """An array whose slices along the first axis are to be joined: that takes a reshape instead of many operands."""
     if not shape_of(x):
-        raise bad(where, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
+        raise bad(caller, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
     if not shape_of(x)[0]:
-        raise _nothing(where)
+        raise _nothing(caller)
     return asarray(x, dtype)
 
 
-def _joined_axis(where: str, axis: int, rank: int) -> int:
+def _joined_axis(caller: str, axis: int, rank: int) -> int:
     if not rank:
-        raise bad(where, "0-d arrays have no axis to be joined along", exc=ValueError,
+        raise bad(caller, "0-d arrays have no axis to be joined along", exc=ValueError,
                   fix="use stack; several arrays are passed as one list: concatenate([x, y]).")
-    return canonical_axis(axis, rank, where)
+    return canonical_axis(axis, rank, caller)
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
@@ -65,18 +65,18 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     Args: arrays: any[...] each, with equal sizes of the other axes; they are promoted to one dtype.
     Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not fit.
     """
-    where = "numpy.concatenate"
+    caller = "numpy.concatenate"
     if _is_array(arrays):
-        slices = _slices(where, arrays, dtype)
+        slices = _slices(caller, arrays, dtype)
         if axis is None:
             return ravel(slices)
         count, *shape = slices.shape
-        axis = _joined_axis(where, axis, len(shape))
+        axis = _joined_axis(caller, axis, len(shape))
         return reshape(moveaxis(slices, 0, axis), (*shape[:axis], count * shape[axis], *shape[axis + 1:]))
-    arrays = _arrays(where, arrays, dtype)
+    arrays = _arrays(caller, arrays, dtype)
     if axis is None:
         return arrange.concatenate([ravel(x) for x in arrays], 0)
-    return arrange.concatenate(arrays, _joined_axis(where, axis, arrays[0].ndim))
+    return arrange.concatenate(arrays, _joined_axis(caller, axis, arrays[0].ndim))
 
 
 concat = alias(concatenate, "concat")
@@ -87,15 +87,15 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
     Raises: ValueError for no array or if shapes differ.
     """
-    where = "numpy.stack"
+    caller = "numpy.stack"
     if _is_array(arrays):
-        slices = _slices(where, arrays, dtype)
-        return moveaxis(slices, 0, canonical_axis(axis, slices.ndim, where))
-    arrays = _arrays(where, arrays, dtype)
+        slices = _slices(caller, arrays, dtype)
+        return moveaxis(slices, 0, canonical_axis(axis, slices.ndim, caller))
+    arrays = _arrays(caller, arrays, dtype)
     if len({x.shape for x in arrays}) > 1:
-        raise bad(where, "the arrays differ in shape", given={f"array {i}": x.aval for i, x in enumerate(arrays)},
+        raise bad(caller, "the arrays differ in shape", given={f"array {i}": x.aval for i, x in enumerate(arrays)},
                   fix="make the shapes equal, or use concatenate.", exc=ValueError)
-    return arrange.stack(arrays, canonical_axis(axis, arrays[0].ndim + 1, where))
+    return arrange.stack(arrays, canonical_axis(axis, arrays[0].ndim + 1, caller))
 
 
 def _each(f: Callable, arrays: Any) -> Any:
@@ -184,19 +184,19 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("numpy.array_split", ary, indices_or_sections, axis, equal=False)
 
 
-def _split(where: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[Any]:
-    ary = to_array_like(where, ary)
-    axis = canonical_axis(axis, ary.ndim, where)
+def _split(caller: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[Any]:
+    ary = to_array_like(caller, ary)
+    axis = canonical_axis(axis, ary.ndim, caller)
     size = ary.shape[axis]
     if np.ndim(indices) == 0:
-        n = static_int(indices, "indices_or_sections", where)
+        n = static_int(indices, "indices_or_sections", caller)
         if n < 1 or (equal and size % n):
-            raise bad(where, f"axis {axis} of size {size} cannot be cut into {n} equal parts",
+            raise bad(caller, f"axis {axis} of size {size} cannot be cut into {n} equal parts",
                       given={"ary": ary.aval}, fix="use array_split, which makes parts of nearly equal size.",
                       exc=ValueError)
         sizes = [size // n + (i < size % n) for i in range(n)]
         return list(arrange.split(ary, sizes, axis))
-    cuts = [static_int(i, "indices_or_sections", where) for i in indices]
+    cuts = [static_int(i, "indices_or_sections", caller) for i in indices]
     ends = [0, *(min(i if i >= 0 else max(size + i, 0), size) for i in cuts), size]
     return [slice_in_dim(ary, a, max(a, b), axis=axis) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
@@ -219,16 +219,16 @@ def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
 
 # -- inserting, deleting ------------------------------------------------------------------------------------------
 
-def _static_positions(where: str, obj: Any, size: int) -> np.ndarray:
+def _static_positions(caller: str, obj: Any, size: int) -> np.ndarray:
     """Positions from an int, a slice, or a list or mask of them, which must be known while tracing."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
     if isinstance(obj, Tracer):
-        static_int(obj, "obj", where)           # raises the error that says what to do
+        static_int(obj, "obj", caller)           # raises the error that says what to do
     found = np.atleast_1d(np.asarray(obj))
     found = np.flatnonzero(found) if found.dtype == bool else found.astype(np.int64)
     if found.size and (found.min() < -size or found.max() > size):
-        raise bad(where, f"position {found.max()} is out of bounds for an axis of size {size}",
+        raise bad(caller, f"position {found.max()} is out of bounds for an axis of size {size}",
                   fix=f"use positions from {-size} to {size}.", exc=IndexError)
     return np.where(found < 0, found + size, found)
 
@@ -239,15 +239,15 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     Args: assume_unique_indices: `obj`, integers, names no position twice, so it may be traced: its length alone tells
       how many slices remain.
     """
-    where = "numpy.delete"
-    arr = to_array_like(where, arr)
+    caller = "numpy.delete"
+    arr = to_array_like(caller, arr)
     if axis is None:
         arr, axis = ravel(arr), 0
-    axis = canonical_axis(axis, arr.ndim, where)
+    axis = canonical_axis(axis, arr.ndim, caller)
     if assume_unique_indices and isinstance(obj, Tracer):
         return _without(arr, ravel(obj), axis)
     keep = np.ones(arr.shape[axis], bool)
-    keep[_static_positions(where, obj, arr.shape[axis])] = False
+    keep[_static_positions(caller, obj, arr.shape[axis])] = False
     edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]])))
     parts = [slice_in_dim(arr, int(a), int(b), axis=axis) for a, b in edges.reshape(-1, 2)]
     return arrange.concatenate(parts, axis) if parts else slice_in_dim(arr, 0, 0, axis=axis)
@@ -270,22 +270,22 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
       slices that are inserted; one position takes all that there are.
     Raises: IndexError for known positions out of range.
     """
-    where = "numpy.insert"
+    caller = "numpy.insert"
     arr = asarray(arr)
-    values = convert_element_type(asarray(array_like(where, values)), arr.dtype)
+    values = convert_element_type(asarray(array_like(caller, values)), arr.dtype)
     if axis is None:
         arr, axis = ravel(arr), 0
-    axis = canonical_axis(axis, arr.ndim, where)
+    axis = canonical_axis(axis, arr.ndim, caller)
     size = arr.shape[axis]
     values = expand_dims(values, range(arr.ndim - values.ndim))
     if not isinstance(obj, slice) and np.ndim(obj) == 0:
         values = moveaxis(values, 0, axis)          # a slice for a number is an element for each of the others
-    positions = _traced_positions(obj, size) if isinstance(obj, Tracer) else _static_positions(where, obj, size)
+    positions = _traced_positions(obj, size) if isinstance(obj, Tracer) else _static_positions(caller, obj, size)
     if positions.shape == (1,):
         positions = positions[np.zeros(values.shape[axis], np.int32)]
     shape = [*arr.shape]
     shape[axis] = positions.shape[0]
-    both = arrange.concatenate([expand_to(where, values, tuple(shape)), arr], axis)
+    both = arrange.concatenate([expand_to(caller, values, tuple(shape)), arr], axis)
     return take_slices(both, _order_after_inserting(positions, size), axis)
 
 

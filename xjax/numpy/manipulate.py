@@ -40,24 +40,24 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     >>> reshape(np.arange(6), (2, -1)).shape
     (2, 3)
     """
-    where = "numpy.reshape"
-    a = to_array_like(where, a)
-    sizes = _complete_shape(where, a, shape)
+    caller = "numpy.reshape"
+    a = to_array_like(caller, a)
+    sizes = _complete_shape(caller, a, shape)
     if order == "F":
         reverse = tuple(range(a.ndim))[::-1]
         flat = axes_ops.reshape(axes_ops.transpose(a, reverse), sizes[::-1])
         return axes_ops.transpose(flat, tuple(range(len(sizes)))[::-1])
     if order != "C":
-        raise bad(where, f"order {order!r} is not supported", fix="pass 'C' or 'F'.", exc=NotImplementedError)
+        raise bad(caller, f"order {order!r} is not supported", fix="pass 'C' or 'F'.", exc=NotImplementedError)
     return axes_ops.reshape(a, sizes)
 
 
-def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
+def _complete_shape(caller: str, a: Any, shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = [n if type(n) is int else static_int(n, "shape", where) for n in shape]
+    sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in shape]
     if sizes.count(-1) > 1:
-        raise bad(where, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
+        raise bad(caller, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
     if -1 in sizes:
         known = math.prod(n for n in sizes if n != -1)
         if known and a.size % known == 0:
@@ -65,7 +65,7 @@ def _complete_shape(where: str, a: Any, shape: Any) -> tuple[int, ...]:
         elif not known:
             sizes[sizes.index(-1)] = 0
     if math.prod(sizes) != a.size:
-        raise bad(where, f"cannot turn {a.size} elements into shape {tuple(sizes)}", given={"a": a.aval},
+        raise bad(caller, f"cannot turn {a.size} elements into shape {tuple(sizes)}", given={"a": a.aval},
                   fix=f"choose sizes whose product is {a.size}.")
     return tuple(sizes)
 
@@ -84,10 +84,10 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     """`a` with axes of size 1 inserted, so that they stand at `axis` of the result."""
-    where = "numpy.expand_dims"
-    a = to_array_like(where, a)
+    caller = "numpy.expand_dims"
+    a = to_array_like(caller, a)
     axis = _tuple(axis)
-    return axes_ops.expand_dims(a, canonical_axes(axis, a.ndim + len(axis), where))
+    return axes_ops.expand_dims(a, canonical_axes(axis, a.ndim + len(axis), caller))
 
 
 def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
@@ -95,9 +95,9 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
 
     Raises: ValueError if an axis has another size.
     """
-    where = "numpy.squeeze"
-    a = to_array_like(where, a)
-    axes = [d for d, n in enumerate(a.shape) if n == 1] if axis is None else canonical_axes(axis, a.ndim, where)
+    caller = "numpy.squeeze"
+    a = to_array_like(caller, a)
+    axes = [d for d, n in enumerate(a.shape) if n == 1] if axis is None else canonical_axes(axis, a.ndim, caller)
     return axes_ops.squeeze(a, axes)
 
 
@@ -118,18 +118,18 @@ def atleast_3d(*arys: Any) -> Any:
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
 
-def _at_least(where: str, arys: Sequence[Any], f: Any) -> Any:
+def _at_least(caller: str, arys: Sequence[Any], f: Any) -> Any:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
-        raise bad(where, "requires arrays or numbers, got a list", fix="pass the arrays as arguments of their own.")
-    out = tuple([f(to_array_like(where, x)) for x in arys])
+        raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as arguments of their own.")
+    out = tuple([f(to_array_like(caller, x)) for x in arys])
     return out[0] if len(out) == 1 else out
 
 
 @one_launch
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements of `a`, repeated or cut to fill `new_shape`."""
-    where = "numpy.resize"
-    a, sizes = ravel(a), as_shape(new_shape, where)
+    caller = "numpy.resize"
+    a, sizes = ravel(a), as_shape(new_shape, caller)
     size = math.prod(sizes)
     if not a.size or not size:
         return broadcast_in_dim(np.zeros((), a.dtype)[()], sizes, ())
@@ -144,13 +144,13 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
 
     Raises: TypeError if `axes` is no permutation; ValueError for an axis that `a` does not have.
     """
-    where = "numpy.transpose"
-    a = to_array_like(where, a)
+    caller = "numpy.transpose"
+    a = to_array_like(caller, a)
     if axes is None:
         return axes_ops.transpose(a, tuple(range(a.ndim))[::-1])
-    order = tuple(canonical_axis(d, a.ndim, where, "axes") for d in axes)
+    order = tuple(canonical_axis(d, a.ndim, caller, "axes") for d in axes)
     if sorted(order) != list(range(a.ndim)):
-        raise bad(where, "`axes` must name every axis once", given={"a": a.aval, "axes": str(tuple(axes))},
+        raise bad(caller, "`axes` must name every axis once", given={"a": a.aval, "axes": str(tuple(axes))},
                   fix=f"pass a permutation of {tuple(range(a.ndim))}.")
     return axes_ops.transpose(a, order)
 
@@ -172,9 +172,9 @@ def matrix_transpose(x: Any, /) -> Any:
 @one_launch
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
     """`a` with two axes exchanged."""
-    where = "numpy.swapaxes"
-    a = to_array_like(where, a)
-    i, j = canonical_axis(axis1, a.ndim, where, "axis1"), canonical_axis(axis2, a.ndim, where, "axis2")
+    caller = "numpy.swapaxes"
+    a = to_array_like(caller, a)
+    i, j = canonical_axis(axis1, a.ndim, caller, "axis1"), canonical_axis(axis2, a.ndim, caller, "axis2")
     order = list(range(a.ndim))
     order[i], order[j] = j, i
     return axes_ops.transpose(a, order)
@@ -187,12 +187,12 @@ def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[in
     >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
-    where = "numpy.moveaxis"
-    a = to_array_like(where, a)
-    source = canonical_axes(_tuple(source), a.ndim, where, "source")
-    destination = canonical_axes(_tuple(destination), a.ndim, where, "destination")
+    caller = "numpy.moveaxis"
+    a = to_array_like(caller, a)
+    source = canonical_axes(_tuple(source), a.ndim, caller, "source")
+    destination = canonical_axes(_tuple(destination), a.ndim, caller, "destination")
     if len(source) != len(destination):
-        raise bad(where, "`source` and `destination` differ in length",
+        raise bad(caller, "`source` and `destination` differ in length",
                   given={"source": str(source), "destination": str(destination)}, fix="give one position per axis.",
                   exc=ValueError)
     order = [d for d in range(a.ndim) if d not in source]
@@ -208,10 +208,10 @@ def _tuple(axes: Any) -> tuple[int, ...]:
 @one_launch
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     """`a` with one axis moved to stand before the axis `start`."""
-    where = "numpy.rollaxis"
-    a = to_array_like(where, a)
-    axis = canonical_axis(axis, a.ndim, where)
-    start = a.ndim if start == a.ndim else canonical_axis(start, a.ndim, where, "start")
+    caller = "numpy.rollaxis"
+    a = to_array_like(caller, a)
+    axis = canonical_axis(axis, a.ndim, caller)
+    start = a.ndim if start == a.ndim else canonical_axis(start, a.ndim, caller, "start")
     return moveaxis(a, axis, start - (start > axis))
 
 
@@ -220,9 +220,9 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 @one_launch
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """`m` with the elements along the given axes (default: all) in reverse order."""
-    where = "numpy.flip"
-    m = to_array_like(where, m)
-    return rev(m, canonical_axes(axis, m.ndim, where))
+    caller = "numpy.flip"
+    m = to_array_like(caller, m)
+    return rev(m, canonical_axes(axis, m.ndim, caller))
 
 
 @one_launch
@@ -240,10 +240,10 @@ def flipud(m: Any) -> Any:
 @one_launch
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """`m` rotated k times by 90 degrees in the plane of two axes, from the first toward the second."""
-    where = "numpy.rot90"
-    m = to_array_like(where, m)
-    i, j = canonical_axes(tuple(axes), m.ndim, where, "axes")
-    k = static_int(k, "k", where) % 4
+    caller = "numpy.rot90"
+    m = to_array_like(caller, m)
+    i, j = canonical_axes(tuple(axes), m.ndim, caller, "axes")
+    k = static_int(k, "k", caller) % 4
     if k == 2:
         return flip(m, (i, j))
     if k == 1:
@@ -257,14 +257,14 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
     """
-    where = "numpy.roll"
-    a = to_array_like(where, a)
+    caller = "numpy.roll"
+    a = to_array_like(caller, a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.shape)
-    axes = [canonical_axis(d, a.ndim, where) for d in _tuple(axis)]
+    axes = [canonical_axis(d, a.ndim, caller) for d in _tuple(axis)]
     shifts = _each_shift(shift)
     if len(axes) != len(shifts) and 1 not in (len(axes), len(shifts)):
-        raise bad(where, "`shift` and `axis` differ in length", given={"shift": str(shift), "axis": str(axis)},
+        raise bad(caller, "`shift` and `axis` differ in length", given={"shift": str(shift), "axis": str(axis)},
                   fix="give one shift per axis.", exc=ValueError)
     n = max(len(axes), len(shifts))
     for s, d in zip(shifts * (n // len(shifts)), axes * (n // len(axes)), strict=True):
@@ -300,9 +300,9 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 @one_launch
 def tile(A: Any, reps: Any) -> Any:
     """`A` repeated `reps[i]` times along axis i; missing axes are put in front."""
-    where = "numpy.tile"
-    A = to_array_like(where, A)
-    reps = tuple(static_int(n, "reps", where) for n in _tuple(reps))
+    caller = "numpy.tile"
+    A = to_array_like(caller, A)
+    reps = tuple(static_int(n, "reps", caller) for n in _tuple(reps))
     rank = max(len(reps), A.ndim)
     A = axes_ops.expand_dims(A, range(rank - A.ndim))
     return lax_tile(A, (1,) * (rank - len(reps)) + reps)
@@ -316,24 +316,24 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
       total_repeat_length: size of the result's axis, needed if `repeats` is traced: what is too long is cut, and the
         last element fills up.
     """
-    where = "numpy.repeat"
-    a = to_array_like(where, a)
+    caller = "numpy.repeat"
+    a = to_array_like(caller, a)
     if axis is None:
         a, axis = ravel(a), 0
     if not a.ndim:
         a = axes_ops.reshape(a, (1,))
-    axis = canonical_axis(axis, a.ndim, where)
+    axis = canonical_axis(axis, a.ndim, caller)
     if not np.ndim(repeats) and total_repeat_length is None and not isinstance(repeats, Tracer):
-        return _repeat_all(a, static_int(repeats, "repeats", where), axis)
+        return _repeat_all(a, static_int(repeats, "repeats", caller), axis)
     size = a.shape[axis]
     if isinstance(repeats, Tracer) or total_repeat_length is not None:
         if total_repeat_length is None:
-            raise bad(where, "`repeats` is traced, so the size of the result is unknown",
+            raise bad(caller, "`repeats` is traced, so the size of the result is unknown",
                       fix="pass total_repeat_length=n.", exc=ConcretizationTypeError)
-        return _repeat_to(a, asarray(repeats), axis, static_int(total_repeat_length, "total_repeat_length", where))
+        return _repeat_to(a, asarray(repeats), axis, static_int(total_repeat_length, "total_repeat_length", caller))
     counts = np.asarray(repeats)
     if counts.shape not in ((), (1,), (size,)):
-        raise bad(where, "`repeats` must be one number, or one for each element along the axis",
+        raise bad(caller, "`repeats` must be one number, or one for each element along the axis",
                   given={"a": a.aval, "axis": axis, "repeats": str(counts.shape)}, fix=f"pass {size} numbers.",
                   exc=ValueError)
     counts = np.broadcast_to(counts, (size,))
@@ -383,14 +383,14 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
 
     Not under jit, since the size depends on values.
     """
-    where = "numpy.trim_zeros"
-    filt = to_array_like(where, filt)
+    caller = "numpy.trim_zeros"
+    filt = to_array_like(caller, filt)
     if isinstance(filt, Tracer):
-        raise bad(where, "the size of the result depends on traced values", given={"filt": filt.aval},
+        raise bad(caller, "the size of the result depends on traced values", given={"filt": filt.aval},
                   fix="call it outside the transformed function.", exc=ConcretizationTypeError)
     found, trim = np.nonzero(np.asarray(filt)), trim.lower()
     out = filt
-    for d in canonical_axes(axis, filt.ndim, where):
+    for d in canonical_axes(axis, filt.ndim, caller):
         n, places = filt.shape[d], found[d]
         start = (int(places.min()) if places.size else n) if "f" in trim else 0
         stop = (int(places.max()) + 1 if places.size else start) if "b" in trim else n

@@ -21,8 +21,8 @@ from xjax.ops.scatter import scatter
 from xjax.ops.shape import reshape
 
 
-def _as_mask(where: str, condition: Any) -> Any:
-    condition = operand(where, np.asarray(condition) if isinstance(condition, (list, tuple)) else condition)
+def _as_mask(caller: str, condition: Any) -> Any:
+    condition = operand(caller, np.asarray(condition) if isinstance(condition, (list, tuple)) else condition)
     return condition if dtypes.is_bool(condition.dtype) else ne(condition, number_of(condition.dtype, 0))
 
 
@@ -36,24 +36,24 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     >>> jnp.compress(jnp.array([True, False, True]), jnp.array([1, 2, 3]))
     Array([1, 3], dtype=int32)
     """
-    where = "numpy.compress"
-    refuse_out(where, out)
-    mask, a = _as_mask(where, condition), operand(where, a)
+    caller = "numpy.compress"
+    refuse_out(caller, out)
+    mask, a = _as_mask(caller, condition), operand(caller, a)
     if np.ndim(mask) != 1:
-        raise bad(where, "`condition` must have one axis", given={"condition": typeof(mask).str_short()},
+        raise bad(caller, "`condition` must have one axis", given={"condition": typeof(mask).str_short()},
                   fix="flatten it with x.ravel(), or index with x[mask].", exc=ValueError)
     if axis is None:
         a, axis = reshape(a, (typeof(a).size,)), 0
-    axis = canonical_axis(axis, typeof(a).ndim, where)
+    axis = canonical_axis(axis, typeof(a).ndim, caller)
     length = typeof(a).shape[axis]
     if size is None:
         positions = np.flatnonzero(known_mask(mask))
         if positions.size and positions[-1] >= length:
-            raise bad(where, "`condition` selects positions behind the end of the axis",
+            raise bad(caller, "`condition` selects positions behind the end of the axis",
                       given={"a": typeof(a).str_short(), "condition": typeof(mask).str_short()},
                       fix="pass a condition as long as the axis.", exc=ValueError)
         return take(a, positions, axis, mode="promise_in_bounds")
-    (positions,) = nonzero(mask, size=static_int(size, "size", where), fill_value=length)
+    (positions,) = nonzero(mask, size=static_int(size, "size", caller), fill_value=length)
     return take(a, positions, axis, fill_value=fill_value)
 
 
@@ -65,17 +65,17 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     """`arr` with the first, second ... of `vals` (repeated as needed) where `mask` holds; needs inplace=False."""
-    where = "numpy.place"
-    refuse_inplace(where, inplace)
-    arr, mask, vals = operand(where, arr), _as_mask(where, mask), operand(where, vals)
-    check_mixed(where, arr, vals)
+    caller = "numpy.place"
+    refuse_inplace(caller, inplace)
+    arr, mask, vals = operand(caller, arr), _as_mask(caller, mask), operand(caller, vals)
+    check_mixed(caller, arr, vals)
     count = typeof(arr).size
     if typeof(mask).size != count or not typeof(vals).size:
-        raise bad(where, "the mask must have the size of the array, and there must be values",
+        raise bad(caller, "the mask must have the size of the array, and there must be values",
                   given={"arr": typeof(arr).str_short(), "mask": typeof(mask).str_short(),
                          "vals": typeof(vals).str_short()}, fix="broadcast the mask to arr.shape.", exc=ValueError)
     (positions,) = nonzero(reshape(mask, (count,)), size=count, fill_value=count)
-    vals = reshape(cast(where, vals, typeof(arr).dtype), (typeof(vals).size,))
+    vals = reshape(cast(caller, vals, typeof(arr).dtype), (typeof(vals).size,))
     vals = take(vals, np.arange(count) % typeof(vals).size, mode="promise_in_bounds")
     out = scatter(reshape(arr, (count,)), reshape(positions, (count, 1)), vals,
                   ScatterDimensionNumbers((), (0,), (0,)), mode="drop")

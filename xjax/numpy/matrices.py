@@ -30,12 +30,12 @@ def diag(v: Any, k: int = 0) -> Any:
 
     Raises: ValueError for other ranks.
     """
-    where = "numpy.diag"
-    v, k = to_array_like(where, v), static_int(k, "k", where)
+    caller = "numpy.diag"
+    v, k = to_array_like(caller, v), static_int(k, "k", caller)
     if v.ndim == 2:
         return diagonal(v, k)
     if v.ndim != 1:
-        raise bad(where, "takes a vector or a matrix", given={"v": v.aval}, fix="use diagonal for more axes.",
+        raise bad(caller, "takes a vector or a matrix", given={"v": v.aval}, fix="use diagonal for more axes.",
                   exc=ValueError)
     n = v.shape[0] + abs(k)
     zero = scalar_like(v, 0)
@@ -59,11 +59,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     >>> diagonal(np.arange(6).reshape(2, 3), 1)
     Array([1, 5], dtype=int32)
     """
-    where = "numpy.diagonal"
-    a, offset = to_array_like(where, a), static_int(offset, "offset", where)
-    i, j = canonical_axis(axis1, a.ndim, where, "axis1"), canonical_axis(axis2, a.ndim, where, "axis2")
+    caller = "numpy.diagonal"
+    a, offset = to_array_like(caller, a), static_int(offset, "offset", caller)
+    i, j = canonical_axis(axis1, a.ndim, caller, "axis1"), canonical_axis(axis2, a.ndim, caller, "axis2")
     if i == j:
-        raise bad(where, "`axis1` and `axis2` are the same axis", given={"a": a.aval}, fix="pass two axes.",
+        raise bad(caller, "`axis1` and `axis2` are the same axis", given={"a": a.aval}, fix="pass two axes.",
                   exc=ValueError)
     a = moveaxis(a, (i, j), (-2, -1))
     *outer, n, m = a.shape
@@ -73,11 +73,11 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return slice_in_dim(reshape(a, (*outer, n * m)), start, stop, step, -1)
 
 
-def _triangle(where: str, m: Any, k: int, below: bool) -> Any:
-    m = to_array_like(where, m)
+def _triangle(caller: str, m: Any, k: int, below: bool) -> Any:
+    m = to_array_like(caller, m)
     if m.ndim < 2:
-        raise bad(where, "needs at least 2 axes", given={"m": m.aval}, fix="use diag for vectors.", exc=ValueError)
-    lower = below_diagonal(m.shape[-2:], static_int(k, "k", where) - (not below))
+        raise bad(caller, "needs at least 2 axes", given={"m": m.aval}, fix="use diag for vectors.", exc=ValueError)
+    lower = below_diagonal(m.shape[-2:], static_int(k, "k", caller) - (not below))
     lower = broadcast_in_dim(lower, m.shape, (m.ndim - 2, m.ndim - 1)) if m.ndim > 2 else lower
     zeros = filled_like(m, 0)
     return select(lower, m, zeros) if below else select(lower, zeros, m)
@@ -113,11 +113,11 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
 @one_launch
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Matrix whose columns are the powers of a vector, the highest first unless `increasing`."""
-    where = "numpy.vander"
-    x = to_array_like(where, x)
+    caller = "numpy.vander"
+    x = to_array_like(caller, x)
     if x.ndim != 1:
-        raise bad(where, "takes a vector", given={"x": x.aval}, fix="use x.ravel().", exc=ValueError)
-    n = x.shape[0] if N is None else static_int(N, "N", where)
+        raise bad(caller, "takes a vector", given={"x": x.aval}, fix="use x.ravel().", exc=ValueError)
+    n = x.shape[0] if N is None else static_int(N, "N", caller)
     exponents = np.arange(n, dtype=np.int32) if increasing else np.arange(n, dtype=np.int32)[::-1]
     return library_rules(power)(expand_dims(x, (1,)), exponents[None, :].copy())
 

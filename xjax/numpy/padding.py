@@ -43,19 +43,19 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     >>> pad(np.array([1, 2]), 1)
     Array([0, 1, 2, 0], dtype=int32)
     """
-    where = "numpy.pad"
-    array = to_array_like(where, array)
-    widths = _pairs(where, pad_width, array.ndim, "pad_width")
-    widths = [(static_int(a, "pad_width", where), static_int(b, "pad_width", where)) for a, b in widths]
+    caller = "numpy.pad"
+    array = to_array_like(caller, array)
+    widths = _pairs(caller, pad_width, array.ndim, "pad_width")
+    widths = [(static_int(a, "pad_width", caller), static_int(b, "pad_width", caller)) for a, b in widths]
     if any(n < 0 for pair in widths for n in pair):
-        raise bad(where, "widths must not be negative", given={"pad_width": str(widths)}, fix="slice to cut elements.",
+        raise bad(caller, "widths must not be negative", given={"pad_width": str(widths)}, fix="slice to cut elements.",
                   exc=ValueError)
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
-    check_choice(where, "mode", mode, _KEYWORDS, exc=NotImplementedError)
+    check_choice(caller, "mode", mode, _KEYWORDS, exc=NotImplementedError)
     unknown = set(kwargs) - set(_KEYWORDS[mode])
     if unknown:
-        raise bad(where, f"mode {mode!r} does not take {', '.join(sorted(unknown))}",
+        raise bad(caller, f"mode {mode!r} does not take {', '.join(sorted(unknown))}",
                   fix=f"it takes {', '.join(_KEYWORDS[mode]) or 'no keywords'}.", exc=ValueError)
     return _MODES[mode](array, widths, **kwargs)
 
@@ -65,7 +65,7 @@ _KEYWORDS = {"constant": ("constant_values",), "edge": (), "linear_ramp": ("end_
              "minimum": ("stat_length",), "mean": ("stat_length",), "median": ("stat_length",)}
 
 
-def _pairs(where: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
+def _pairs(caller: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
     """(before, after) for each axis from any of the short forms."""
     if isinstance(value, dict):
         given = {axis % ndim: pair if np.ndim(pair) else (pair, pair) for axis, pair in value.items()}
@@ -76,7 +76,7 @@ def _pairs(where: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any]
         table = np.empty((ndim, 2), object)
         table[...] = np.array(value, object) if not hasattr(value, "aval") else np.asarray(value).astype(object)
     except (ValueError, TypeError) as error:
-        raise bad(where, f"`{name}` does not fit an array with {ndim} axes", given={name: str(value)},
+        raise bad(caller, f"`{name}` does not fit an array with {ndim} axes", given={name: str(value)},
                   fix="pass n, (before, after), or one pair for each axis.", exc=ValueError) from error
     return [(a, b) for a, b in table]
 
@@ -97,15 +97,15 @@ def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any
 
 
 def _constant(x: Any, widths: list, constant_values: Any = 0) -> Any:
-    where = "numpy.pad"
-    values = _pairs(where, constant_values, x.ndim, "constant_values")
+    caller = "numpy.pad"
+    values = _pairs(caller, constant_values, x.ndim, "constant_values")
     for d, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
         same = low is high or (not hasattr(low, "aval") and not hasattr(high, "aval") and low == high)
         sides = [(before, after, low)] if same else [(before, 0, low), (0, after, high)]
         for a, b, value in sides:
             config = [(0, 0, 0)] * x.ndim
             config[d] = (a, b, 0)
-            value = cast(where, array_like(where, value), x.dtype)
+            value = cast(caller, array_like(caller, value), x.dtype)
             if a or b:
                 x = lax_pad(x, value, config)
     return x

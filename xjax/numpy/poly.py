@@ -35,24 +35,24 @@ from xjax.ops.sort import sort as lax_sort
 from xjax.runtime.one_launch import one_launch
 
 
-def _vector(where: str, name: str, x: Any) -> Any:
-    x = operand(where, x)
+def _vector(caller: str, name: str, x: Any) -> Any:
+    x = operand(caller, x)
     if x.ndim != 1:
-        raise bad(where, f"`{name}` must be a vector of coefficients", given={name: x.aval},
+        raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: x.aval},
                   fix="pass coefficients, the highest power first.", exc=ValueError if x.ndim else TypeError)
     return x
 
 
-def _known(where: str, x: Any) -> np.ndarray:
+def _known(caller: str, x: Any) -> np.ndarray:
     if isinstance(x, Tracer):
-        raise bad(where, "the size of the result depends on traced values", given={"coefficients": x.aval},
+        raise bad(caller, "the size of the result depends on traced values", given={"coefficients": x.aval},
                   fix="leave leading zeros: strip_zeros=False, trim_leading_zeros=False.", exc=ConcretizationTypeError)
     return np.asarray(x)
 
 
-def _without_leading_zeros(where: str, x: Any, least: int, small: float = 0.0) -> Any:
+def _without_leading_zeros(caller: str, x: Any, least: int, small: float = 0.0) -> Any:
     """`x` from its first element of more than `small` on; at least its last `least` elements."""
-    found = np.flatnonzero(~(np.abs(_known(where, x)) <= small))                # NaN is kept
+    found = np.flatnonzero(~(np.abs(_known(caller, x)) <= small))                # NaN is kept
     first = min(int(found[0]) if found.size else x.shape[0], max(0, x.shape[0] - least))
     return slice_in_dim(x, first, x.shape[0])
 
@@ -69,10 +69,10 @@ def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
     >>> polyval(np.array([1, 0, 2]), np.arange(3))
     Array([2, 3, 6], dtype=int32)
     """
-    where = "numpy.polyval"
-    p, x = (operand(where, v) for v in promote(where, p, x))
+    caller = "numpy.polyval"
+    p, x = (operand(caller, v) for v in promote(caller, p, x))
     if not p.ndim:
-        raise bad(where, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.", exc=ValueError)
+        raise bad(caller, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.", exc=ValueError)
     shape = broadcast_shapes(p.shape[1:], x.shape)
     if not p.shape[0]:
         return zeros(shape, x.dtype)
@@ -81,12 +81,12 @@ def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
     return polynomial(x, coeffs, unroll=unroll)
 
 
-def _aligned(where: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _aligned(caller: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     """Both in one dtype and size, lower powers last."""
-    a1, a2 = (operand(where, a) for a in promote(where, a1, a2))
+    a1, a2 = (operand(caller, a) for a in promote(caller, a1, a2))
     for a in (a1, a2):
         if not a.ndim:
-            raise bad(where, "a number is no vector of coefficients", fix="pass [number] as an array.", exc=IndexError)
+            raise bad(caller, "a number is no vector of coefficients", fix="pass [number] as an array.", exc=IndexError)
     n = max(a1.shape[0], a2.shape[0])
     a1, a2 = (pad(a, scalar_like(a, 0), [(n - a.shape[0], 0, 0), *[(0, 0, 0)] * (a.ndim - 1)]) for a in (a1, a2))
     return a1, a2
@@ -111,10 +111,10 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     Args: a1, a2: number[n], number[m]; trim_leading_zeros: whether leading zeros are left out first (not under jit,
       since the size of the result depends on them).
     """
-    where = "numpy.polymul"
-    a1, a2 = (_vector(where, f"a{i}", a) for i, a in enumerate(promote_inexact(where, a1, a2), 1))
+    caller = "numpy.polymul"
+    a1, a2 = (_vector(caller, f"a{i}", a) for i, a in enumerate(promote_inexact(caller, a1, a2), 1))
     if trim_leading_zeros:
-        a1, a2 = (_without_leading_zeros(where, a, 1) for a in (a1, a2))
+        a1, a2 = (_without_leading_zeros(caller, a, 1) for a in (a1, a2))
     a1, a2 = (a if a.shape[0] else zeros(1, a.dtype) for a in (a1, a2))
     return convolve(a1, a2)
 
@@ -127,8 +127,8 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
       remainder are left out, those of less than sqrt(eps) with them (not under jit).
     Returns: number[max(n - m + 1, 1)], number[n].
     """
-    where = "numpy.polydiv"
-    u, v = (_vector(where, name, a) for name, a in zip("uv", promote_inexact(where, u, v), strict=True))
+    caller = "numpy.polydiv"
+    u, v = (_vector(caller, name, a) for name, a in zip("uv", promote_inexact(caller, u, v), strict=True))
     n, m = u.shape[0], v.shape[0]
     rest, lead = u, index_in_dim(v, 0, 0)
     quotient = []
@@ -138,26 +138,26 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
         rest = dynamic_update_slice(rest, subtract(slice_in_dim(rest, k, k + m), multiply(digit, v)), (np.int32(k),))
     if trim_leading_zeros:
         # What rounding leaves of coefficients that the division removes is about eps: the root of it is well above.
-        rest = _without_leading_zeros(where, rest, 0, math.sqrt(dtypes.finfo(rest.dtype).eps))
+        rest = _without_leading_zeros(caller, rest, 0, math.sqrt(dtypes.finfo(rest.dtype).eps))
     return concatenate(quotient) if quotient else zeros(1, u.dtype), rest
 
 
 # -- derivative, integral -----------------------------------------------------------------------------------------
 
-def _order(where: str, m: Any) -> int:
-    m = static_int(m, "m", where)
+def _order(caller: str, m: Any) -> int:
+    m = static_int(m, "m", caller)
     if m < 0:
-        raise bad(where, "the order `m` is negative", given={"m": m}, fix="pass m >= 0.", exc=ValueError)
+        raise bad(caller, "the order `m` is negative", given={"m": m}, fix="pass m >= 0.", exc=ValueError)
     return m
 
 
 @one_launch
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial, float or complex[max(n - m, 0)]."""
-    where = "numpy.polyder"
-    m, p = _order(where, m), operand(where, promote_inexact(where, p)[0])
+    caller = "numpy.polyder"
+    m, p = _order(caller, m), operand(caller, promote_inexact(caller, p)[0])
     if not p.ndim:
-        raise bad(where, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.")
+        raise bad(caller, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.")
     if not m:
         return p
     n = max(p.shape[0] - m, 0)
@@ -173,13 +173,13 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     Args: k: constant of each integration: a number or a vector of 1 or m elements (default: 0).
     Raises: ValueError for another number of constants.
     """
-    where = "numpy.polyint"
-    m = _order(where, m)
-    p, k = (operand(where, x) for x in promote_inexact(where, p, 0 if k is None else k))
+    caller = "numpy.polyint"
+    m = _order(caller, m)
+    p, k = (operand(caller, x) for x in promote_inexact(caller, p, 0 if k is None else k))
     if k.size not in (1, m) and m:
-        raise bad(where, f"{k.size} constants for {m} integrations", fix="pass a number, or one for each.",
+        raise bad(caller, f"{k.size} constants for {m} integrations", fix="pass a number, or one for each.",
                   exc=ValueError)
-    p = _vector(where, "p", p)
+    p = _vector(caller, "p", p)
     if not m:
         return p
     k = broadcast_to(ravel(k), (m,))
@@ -202,12 +202,12 @@ def poly(seq_of_zeros: Any) -> Any:
     >>> poly(np.array([1, 2]))
     Array([ 1., -3.,  2.], dtype=float32)
     """
-    where = "numpy.poly"
-    x = operand(where, promote_inexact(where, seq_of_zeros)[0])
+    caller = "numpy.poly"
+    x = operand(caller, promote_inexact(caller, seq_of_zeros)[0])
     if x.ndim == 2 and x.shape[0] == x.shape[1] and x.size:
         x = eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
     elif x.ndim > 1:
-        raise bad(where, "takes a vector of roots or a square matrix", given={"seq_of_zeros": x.aval},
+        raise bad(caller, "takes a vector of roots or a square matrix", given={"seq_of_zeros": x.aval},
                   fix="flatten the roots.", exc=ValueError)
     x = x if x.ndim else expand_dims(x, (0,))
     if not x.shape[0]:
@@ -230,12 +230,12 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     >>> roots(np.array([1, -3, 2]))
     Array([2.+0.j, 1.+0.j], dtype=complex64)
     """
-    where = "numpy.roots"
-    p = to_array_like(where, promote_inexact(where, p)[0])
-    p = _vector(where, "p", p if p.ndim else expand_dims(p, (0,)))
+    caller = "numpy.roots"
+    p = to_array_like(caller, promote_inexact(caller, p)[0])
+    p = _vector(caller, "p", p if p.ndim else expand_dims(p, (0,)))
     if not strip_zeros:
         return _roots_padded(p)
-    found = np.flatnonzero(_known(where, p))
+    found = np.flatnonzero(_known(caller, p))
     if not found.size:
         return zeros(0, dtypes.to_complex_dtype(p.dtype))
     first, last = int(found[0]), int(found[-1])

@@ -39,8 +39,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     >>> unravel_index(5, (2, 3))
     (Array(1, dtype=int32, weak_type=True), Array(2, dtype=int32, weak_type=True))
     """
-    where = "numpy.unravel_index"
-    shape, rest = as_shape(shape, where), operand(where, indices)
+    caller = "numpy.unravel_index"
+    shape, rest = as_shape(shape, caller), operand(caller, indices)
     if not shape:
         return ()
     size, given = math.prod(shape), typeof(rest)
@@ -73,25 +73,25 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     >>> ravel_multi_index((1, 2), (2, 3))
     Array(5, dtype=int32)
     """
-    where = "numpy.ravel_multi_index"
+    caller = "numpy.ravel_multi_index"
     if mode not in ("raise", "wrap", "clip", "ignore") or order not in ("C", "F"):
-        raise bad(where, "unknown mode or order", given={"mode": repr(mode), "order": repr(order)},
+        raise bad(caller, "unknown mode or order", given={"mode": repr(mode), "order": repr(order)},
                   fix="modes are 'raise', 'wrap', 'clip' and 'ignore', orders 'C' and 'F'.", exc=ValueError)
-    dims = as_shape(dims, where)
+    dims = as_shape(dims, caller)
     if len(multi_index) != len(dims):
-        raise bad(where, f"{len(multi_index)} positions for {len(dims)} axes", fix="pass one array for each axis.",
+        raise bad(caller, f"{len(multi_index)} positions for {len(dims)} axes", fix="pass one array for each axis.",
                   exc=ValueError)
-    found = [operand(where, i) for i in multi_index]
+    found = [operand(caller, i) for i in multi_index]
     for i in found:
         if not dtypes.is_int(i.dtype):
-            raise bad(where, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
+            raise bad(caller, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
                       exc=ValueError)
-    dtype = (result_type(*found) if found else default_int()) if dtype is None else as_dtype(dtype, where)
+    dtype = (result_type(*found) if found else default_int()) if dtype is None else as_dtype(dtype, caller)
     if math.prod(dims) - 1 > int(dtypes.iinfo(dtype).max):
-        raise bad(where, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
+        raise bad(caller, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
                   fix=f"pass dtype='{np.min_scalar_type(-math.prod(dims)).name}'.", exc=ValueError)
     if mode == "raise":
-        _check_inside(where, found, dims)
+        _check_inside(caller, found, dims)
     elif mode != "ignore":
         found = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n) for i, n in zip(found, dims, strict=True)]
     flat, stride = zeros((), dtype), 1
@@ -102,13 +102,13 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     return flat
 
 
-def _check_inside(where: str, found: Sequence[Any], dims: Sequence[int]) -> None:
+def _check_inside(caller: str, found: Sequence[Any], dims: Sequence[int]) -> None:
     if any(isinstance(i, Tracer) for i in found):
-        raise bad(where, "mode='raise' has to know the positions, which are traced",
+        raise bad(caller, "mode='raise' has to know the positions, which are traced",
                   fix="pass mode='clip', 'wrap' or 'ignore'.", exc=ConcretizationTypeError)
     for d, (i, n) in enumerate(zip(map(np.asarray, found), dims, strict=True)):
         if i.size and not 0 <= i.min() <= i.max() < n:
-            raise bad(where, f"a position is out of range on axis {d}, which has size {n}",
+            raise bad(caller, f"a position is out of range on axis {d}, which has size {n}",
                       given={"positions": f"from {i.min()} to {i.max()}"}, fix="pass mode='clip' or 'wrap'.",
                       exc=ValueError)
 
@@ -135,10 +135,10 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 # -- of parts of matrices -----------------------------------------------------------------------------------------
 
-def _matrix_shape(where: str, arr: Any) -> tuple[int, int]:
+def _matrix_shape(caller: str, arr: Any) -> tuple[int, int]:
     shape = np.shape(arr) if not hasattr(arr, "shape") else tuple(arr.shape)
     if len(shape) != 2:
-        raise bad(where, "takes a matrix", given={"arr": str(shape)}, fix="pass an array with 2 axes.", exc=ValueError)
+        raise bad(caller, "takes a matrix", given={"arr": str(shape)}, fix="pass an array with 2 axes.", exc=ValueError)
     return shape
 
 
@@ -154,9 +154,9 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
     return triu_indices(n, k, m)
 
 
-def _check_cube(where: str, shape: tuple[int, ...], tall: bool) -> None:
+def _check_cube(caller: str, shape: tuple[int, ...], tall: bool) -> None:
     if len(shape) < 2 or (len(set(shape)) > 1 and not (tall and len(shape) == 2)):
-        raise bad(where, "needs at least 2 axes, of equal sizes", given={"shape": str(shape)},
+        raise bad(caller, "needs at least 2 axes, of equal sizes", given={"shape": str(shape)},
                   fix="pass a square matrix.", exc=ValueError)
 
 
@@ -188,12 +188,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    where = "numpy.fill_diagonal"
+    caller = "numpy.fill_diagonal"
     if inplace:
-        raise bad(where, "cannot work in place: arrays never change", exc=NotImplementedError,
+        raise bad(caller, "cannot work in place: arrays never change", exc=NotImplementedError,
                   fix="pass inplace=False and use the value that the function returns.")
-    a, val = to_array_like(where, a), operand(where, val)
-    _check_cube(where, a.shape, tall=True)
+    a, val = to_array_like(caller, a), operand(caller, val)
+    _check_cube(caller, a.shape, tall=True)
     if a.ndim == 2:
         n, m = a.shape
         flat = np.arange(0, n * m if wrap else min(n, m) * m, m + 1, dtype=np.int64)

@@ -48,7 +48,7 @@ def library_rules(fun: Callable) -> Callable:
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def array_like(where: str, x: Any) -> Any:
+def array_like(caller: str, x: Any) -> Any:
     """`x` itself if it is an array, a tracer, a NumPy value or a number, else what its `__(jax_)array__` gives.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
@@ -65,25 +65,25 @@ def array_like(where: str, x: Any) -> Any:
     try:
         typeof(x)
     except TypeError as error:
-        raise _not_array_like(where, x) from error
+        raise _not_array_like(caller, x) from error
     return x
 
 
-def _not_array_like(where: str, x: Any) -> Exception:
-    return bad(where, f"requires an array or a number, got a value of type {type_name(x)}",
+def _not_array_like(caller: str, x: Any) -> Exception:
+    return bad(caller, f"requires an array or a number, got a value of type {type_name(x)}",
                given={"value": repr(x)[:80]}, fix=how_to_convert(x))
 
 
-def array_likes(where: str, xs: Sequence[Any]) -> list[Any]:
-    return [x if hasattr(x, "aval") else array_like(where, x) for x in xs]
+def array_likes(caller: str, xs: Sequence[Any]) -> list[Any]:
+    return [x if hasattr(x, "aval") else array_like(caller, x) for x in xs]
 
 
-def aval_of(where: str, x: Any) -> ShapedArray:
-    """Type of an array-like value; the error names the function `where`."""
+def aval_of(caller: str, x: Any) -> ShapedArray:
+    """Type of an array-like value; the error names the function `caller`."""
     try:
         return x.aval
     except AttributeError:
-        return argument_type(array_like(where, x))
+        return argument_type(array_like(caller, x))
 
 
 def argument_type(x: Any) -> ShapedArray:
@@ -96,18 +96,18 @@ def argument_type(x: Any) -> ShapedArray:
 
 # -- dtypes that users ask for -------------------------------------------------------------------------------------
 
-def as_dtype(dtype: Any, where: str) -> Any:
+def as_dtype(dtype: Any, caller: str) -> Any:
     """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
 
     Raises: TypeError for what arrays cannot hold. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
     """
     if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
-        raise bad(where, "an array is not a dtype", given={"dtype": f"{dtype.dtype}{list(dtype.shape)}"},
+        raise bad(caller, "an array is not a dtype", given={"dtype": f"{dtype.dtype}{list(dtype.shape)}"},
                   fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
     if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
         found = getattr(dtype, "dtype", dtype)
         dtype = found if isinstance(found, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype is a slot
-    return dtypes.user_dtype(dtype, where)
+    return dtypes.user_dtype(dtype, caller)
 
 
 def default_float() -> Any:
@@ -120,17 +120,17 @@ def default_int() -> Any:
 
 # -- one dtype ----------------------------------------------------------------------------------------------------
 
-def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
+def cast(caller: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
     """`x` with another dtype; numbers and NumPy values are converted on the host and stay there."""
     kind = type(x)
     if kind in _NUMBERS:
-        return _literal(where, x, dtype, weak_type)
+        return _literal(caller, x, dtype, weak_type)
     if isinstance(x, np.generic):
         if weak_type:
-            return _literal(where, x.item(), dtype, weak_type)
+            return _literal(caller, x.item(), dtype, weak_type)
         return x if x.dtype == dtype else convert_number(x, dtype)
     if kind is np.ndarray:
-        found = x if x.dtype == dtype else _cast_host(x, dtype, where)
+        found = x if x.dtype == dtype else _cast_host(x, dtype, caller)
         return found if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(found, keep_dtype=True)
     aval = x.aval if hasattr(x, "aval") else typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type:
@@ -138,32 +138,32 @@ def cast(where: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type(x, dtype, weak_type)
 
 
-def to_dtype(where: str, x: Any, dtype: Any) -> Any:
+def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
     """`cast` to a dtype that the user named: a host integer of any size becomes a float, complex number or bool.
 
     Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
     """
     kind = type(x)
     if kind is float or (kind is int and -1 << 31 <= x < 1 << 31) or (dtypes.is_int(dtype) and kind is not complex):
-        return cast(where, x, dtype)
+        return cast(caller, x, dtype)
     if kind is np.ndarray:
-        return cast(where, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
+        return cast(caller, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
     if kind is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
-        raise bad(where, f"a complex number does not become {dtype.name}", {"number": x}, "pass its real part, x.real.",
-                  exc=TypeError)
+        raise bad(caller, f"a complex number does not become {dtype.name}", {"number": x},
+                  "pass its real part, x.real.", exc=TypeError)
     if kind is int:
         try:
             x = bool(x) if dtypes.is_bool(dtype) else float(x)
         except OverflowError:
-            raise bad(where, "the integer is larger than any float", {"digits": len(str(x)), "dtype": dtype.name},
+            raise bad(caller, "the integer is larger than any float", {"digits": len(str(x)), "dtype": dtype.name},
                       "pass float('inf').", exc=OverflowError) from None
-    return cast(where, x, dtype)
+    return cast(caller, x, dtype)
 
 
-def _literal(where: str, x: Any, dtype: Any, weak_type: bool) -> Any:
+def _literal(caller: str, x: Any, dtype: Any, weak_type: bool) -> Any:
     """A number as a literal of `dtype`: still a Python number (hence weak) if the result is to be weak."""
     if type(x) is int and not _fits(x, dtype):
-        dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), where)        # narrower dtypes wrap, as in JAX
+        dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), caller)        # narrower dtypes wrap, as in JAX
     if weak_type:
         number = dtypes.python_type(dtype)(x)
         if dtypes.canonicalize_dtype(type(number)) == dtype:
@@ -175,43 +175,43 @@ def _fits(x: int, dtype: Any) -> bool:
     return dtypes.is_int(dtype) and dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max
 
 
-def _cast_host(x: np.ndarray, dtype: np.dtype, where: str) -> np.ndarray:
+def _cast_host(x: np.ndarray, dtype: np.dtype, caller: str) -> np.ndarray:
     if x.dtype.itemsize == 8 and dtypes.is_int(x.dtype) and dtypes.canonicalize_dtype(x.dtype) != x.dtype:
-        dtypes.check_int_range(x, dtypes.canonicalize_dtype(x.dtype), where)
+        dtypes.check_int_range(x, dtypes.canonicalize_dtype(x.dtype), caller)
     return x.astype(dtype)
 
 
-def promote(where: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> list[Any]:
+def promote(caller: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> list[Any]:
     """Arguments in the one dtype in which they meet (by JAX's lattice), or in `to(dtype)`.
 
     Raises: TypeError for what is no array; TypePromotionError if no dtype stands for all.
     """
-    xs = array_likes(where, xs)
+    xs = array_likes(caller, xs)
     avals = [x.aval if hasattr(x, "aval") else type_of_numbers(int) if type(x) is int else argument_type(x)
              for x in xs]                               # `cast` looks whether an integer fits, in a uint32 for example
     try:
         dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     except TypePromotionError:
-        refuse_float0(where, *avals)
+        refuse_float0(caller, *avals)
         raise
     if to is not None:
         dtype = to(dtype)
-    return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(where, x, dtype, weak)
+    return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(caller, x, dtype, weak)
             for x, a in zip(xs, avals, strict=True)]
 
 
-def refuse_float0(where: str, *avals: ShapedArray) -> None:
+def refuse_float0(caller: str, *avals: ShapedArray) -> None:
     """Raise TypeError for float0, the type of derivatives by integers: it has no values to compute with."""
     if any(a.dtype == dtypes.float0 for a in avals):
-        raise bad(where, "float0, the type of derivatives by integers, has no values to compute with",
+        raise bad(caller, "float0, the type of derivatives by integers, has no values to compute with",
                   {f"argument {i}": a.str_short() for i, a in enumerate(avals)},
                   "leave such leaves out, or use numpy.zeros(x.shape) in their place.", exc=TypeError)
 
 
-def check_mixed(where: str, *xs: Any) -> None:
+def check_mixed(caller: str, *xs: Any) -> None:
     """Raise TypePromotionError where arrays must not mix; for functions that need no common dtype."""
     if config.numpy_dtype_promotion == "strict":
-        promote(where, *xs)
+        promote(caller, *xs)
 
 
 def to_inexact(dtype: Any) -> Any:
@@ -224,14 +224,14 @@ def to_numeric(dtype: Any) -> Any:
     return np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
 
 
-def promote_inexact(where: str, *xs: Any) -> list[Any]:
+def promote_inexact(caller: str, *xs: Any) -> list[Any]:
     """Arguments in one float or complex dtype."""
-    return promote(where, *xs, to=to_inexact)
+    return promote(caller, *xs, to=to_inexact)
 
 
-def promote_numeric(where: str, *xs: Any) -> list[Any]:
+def promote_numeric(caller: str, *xs: Any) -> list[Any]:
     """Arguments in one dtype of numbers: bool becomes integer."""
-    return promote(where, *xs, to=to_numeric)
+    return promote(caller, *xs, to=to_numeric)
 
 
 # -- one rank, one shape ------------------------------------------------------------------------------------------
@@ -254,13 +254,13 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return _common_shape("numpy.broadcast_shapes", [tuple([s]) if isinstance(s, int) else tuple(s) for s in shapes])
 
 
-def _common_shape(where: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def _common_shape(caller: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     rank = max(map(len, shapes), default=0)
     out = []
     for axis in zip(*[(1,) * (rank - len(s)) + s for s in shapes], strict=True):
         sizes = {n for n in axis if n != 1}
         if len(sizes) > 1:
-            raise bad(where, "incompatible shapes for broadcasting",
+            raise bad(caller, "incompatible shapes for broadcasting",
                       given={f"argument {i}": str(tuple(s)) for i, s in enumerate(shapes)},
                       fix="sizes must be equal or 1, counted from the last axis; insert axes with x[:, None].",
                       exc=ValueError)
@@ -268,24 +268,24 @@ def _common_shape(where: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, .
     return tuple(out)
 
 
-def promote_shapes(where: str, *xs: Any) -> Sequence[Any]:
+def promote_shapes(caller: str, *xs: Any) -> Sequence[Any]:
     """Arguments of one rank, or of rank 0: what elementwise primitives take."""
     shapes = [shape_of(x) for x in xs]
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
         return xs
-    rank = len(_common_shape(where, shapes))
+    rank = len(_common_shape(caller, shapes))
     if config.numpy_rank_promotion != "allow":
-        check_ranks(where, shapes)
+        check_ranks(caller, shapes)
     return [broadcast_in_dim(x, (1,) * (rank - len(s)) + s, range(rank - len(s), rank)) if 0 < len(s) < rank else x
             for x, s in zip(xs, shapes, strict=True)]
 
 
-def check_ranks(where: str, shapes: Sequence[tuple[int, ...]]) -> None:
+def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Report shapes of different rank, 0 aside, if the option `jax_numpy_rank_promotion` asks for that."""
     if config.numpy_rank_promotion == "allow" or len({len(s) for s in shapes if s}) < 2:
         return
-    error = bad(where, "operands of different rank are broadcast",
+    error = bad(caller, "operands of different rank are broadcast",
                 given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
                 fix="insert axes explicitly, x[None, :], or set jax_numpy_rank_promotion to 'allow'.", exc=ValueError)
     if config.numpy_rank_promotion == "raise":
@@ -302,32 +302,32 @@ def broadcast_to(array: Any, shape: Sequence[int] | int) -> Any:
     (2, 3)
     """
     array = array_like("numpy.broadcast_to", array)
-    where = "numpy.broadcast_to"
+    caller = "numpy.broadcast_to"
     sizes = (shape,) if is_single(shape) else shape
-    return expand_to(where, array, tuple([n if type(n) is int else static_int(n, "shape", where) for n in sizes]))
+    return expand_to(caller, array, tuple([n if type(n) is int else static_int(n, "shape", caller) for n in sizes]))
 
 
-def expand_to(where: str, x: Any, shape: tuple[int, ...]) -> Any:
+def expand_to(caller: str, x: Any, shape: tuple[int, ...]) -> Any:
     """`broadcast_to` for a checked value; one that has the shape already is returned as it is."""
     old = shape_of(x)
     if old == shape and hasattr(x, "aval"):
         return x
     offset = len(shape) - len(old)
     if offset < 0 or any(n not in (1, m) for n, m in zip(old, shape[offset:], strict=True)):
-        raise bad(where, "the array does not fit into the shape", given={"array": str(old), "shape": str(shape)},
+        raise bad(caller, "the array does not fit into the shape", given={"array": str(old), "shape": str(shape)},
                   fix="sizes must be equal or 1, counted from the last axis.", exc=ValueError)
     return broadcast_in_dim(x, shape, range(offset, len(shape)))
 
 
 def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
     """The arguments, each repeated to their common shape."""
-    where = "numpy.broadcast_arrays"
-    args = array_likes(where, args)
-    shape = _common_shape(where, [shape_of(x) for x in args])
-    return tuple([expand_to(where, x, shape) for x in args])
+    caller = "numpy.broadcast_arrays"
+    args = array_likes(caller, args)
+    shape = _common_shape(caller, [shape_of(x) for x in args])
+    return tuple([expand_to(caller, x, shape) for x in args])
 
 
-def broadcast(where: str, *xs: Any) -> list[Any]:
+def broadcast(caller: str, *xs: Any) -> list[Any]:
     """Checked arguments repeated to their common shape."""
-    shape = _common_shape(where, [shape_of(x) for x in xs])
-    return [expand_to(where, x, shape) for x in xs]
+    shape = _common_shape(caller, [shape_of(x) for x in xs])
+    return [expand_to(caller, x, shape) for x in xs]

@@ -37,27 +37,27 @@ class Unravel:
         If all leaves had one dtype, those of the tree get that of the vector, whichever it is; else theirs is restored.
         Raises: ValueError for a vector of another size; TypeError for another dtype, where the leaves had several.
         """
-        where = "flatten_util.ravel_pytree"
-        flat = operand(where, flat)
+        caller = "flatten_util.ravel_pytree"
+        flat = operand(caller, flat)
         sizes = [math.prod(shape) for shape in self.shapes]
         if not flat.ndim or flat.shape[0] != sum(sizes):
-            raise bad(where, f"the tree has {sum(sizes)} elements, the vector to unravel another number",
+            raise bad(caller, f"the tree has {sum(sizes)} elements, the vector to unravel another number",
                       given={"vector": typeof(flat)}, fix="pass a vector like the one that ravel_pytree returned.",
                       exc=ValueError)
         several = len(set(self.dtypes)) > 1
         if several and flat.dtype != self.common:
-            raise bad(where, f"the vector to unravel must be of dtype {np.dtype(self.common).name}, in which leaves "
+            raise bad(caller, f"the vector to unravel must be of dtype {np.dtype(self.common).name}, in which leaves "
                       "of several dtypes met", given={"vector": typeof(flat)}, fix="convert it with astype.")
         if not sizes:
             return tree_unflatten(self.tree, [])
         leaves = [reshape(part, shape) for part, shape in zip(split(flat, sizes), self.shapes, strict=True)]
         if several:
-            leaves = [_restored(where, x, dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
+            leaves = [_restored(caller, x, dtype) for x, dtype in zip(leaves, self.dtypes, strict=True)]
         return tree_unflatten(self.tree, leaves)
 
 
-def _restored(where: str, x: Any, dtype: Any) -> Any:
-    return cast(where, x if is_complex(dtype) or not is_complex(x.dtype) else real(x), dtype)
+def _restored(caller: str, x: Any, dtype: Any) -> Any:
+    return cast(caller, x if is_complex(dtype) or not is_complex(x.dtype) else real(x), dtype)
 
 
 def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
@@ -73,16 +73,16 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
     >>> unravel(2 * flat)["w"].shape
     (2, 2)
     """
-    where = "flatten_util.ravel_pytree"
+    caller = "flatten_util.ravel_pytree"
     leaves, tree = tree_flatten(pytree)
-    xs = [operand(where, x) for x in leaves]
+    xs = [operand(caller, x) for x in leaves]
     dtypes = tuple(x.dtype for x in xs)
     common = result_type(*dtypes) if dtypes else np.dtype(np.float32)
     unravel = Unravel(tree, tuple(typeof(x).shape for x in xs), dtypes, common)
     if not xs:
         return zeros(0, common), unravel
     if len(set(dtypes)) > 1:
-        xs = [cast(where, x, common) for x in xs]
+        xs = [cast(caller, x, common) for x in xs]
     return concatenate([reshape(x, (math.prod(x.shape),)) for x in xs], 0), unravel
 
 

@@ -40,27 +40,27 @@ Axis = int | Sequence[int] | None
 
 # -- what all share -----------------------------------------------------------------------------------------------
 
-def _axes(where: str, axis: Axis, ndim: int) -> tuple[int, ...]:
-    return tuple(sorted(canonical_axes(axis, ndim, where)))
+def _axes(caller: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    return tuple(sorted(canonical_axes(axis, ndim, caller)))
 
 
-def _masked(where: str, x: Any, mask: Any, neutral: Any) -> Any:
+def _masked(caller: str, x: Any, mask: Any, neutral: Any) -> Any:
     """`x` with the neutral element where the mask is false."""
     if mask is None:
         return x
-    if not dtypes.is_bool(aval_of(where, mask).dtype):
-        raise bad(where, "`where` must be a bool array", given={"where": aval_of(where, mask)},
+    if not dtypes.is_bool(aval_of(caller, mask).dtype):
+        raise bad(caller, "`where` must be a bool array", given={"where": aval_of(caller, mask)},
                   fix="compare it with something: where=mask != 0.", exc=ValueError)
-    return choose(mask, x, cast(where, neutral, x.dtype), where)
+    return choose(mask, x, cast(caller, neutral, x.dtype), caller)
 
 
-def _finish(where: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any, initial: Any = None,
+def _finish(caller: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any, initial: Any = None,
             join: Callable | None = None) -> Any:
     if initial is not None:
         if np.ndim(initial):
-            raise bad(where, "`initial` must be a number", given={"initial": str(np.shape(initial))},
+            raise bad(caller, "`initial` must be a number", given={"initial": str(np.shape(initial))},
                       fix="pass a number.", exc=ValueError)
-        y = join(cast(where, initial, y.dtype), y)
+        y = join(cast(caller, initial, y.dtype), y)
     y = convert_element_type(y, dtype)
     return expand_dims(y, axes) if keepdims else y
 
@@ -191,18 +191,18 @@ any = _logical("any", reduce_or, False, bitwise_or, "some element over")
 
 
 def _arg(name: str, reduce: Callable, doc: str) -> Callable:
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
-        refuse_out(where, out)
-        a = to_array_like(where, a)
+        refuse_out(caller, out)
+        a = to_array_like(caller, a)
         rank = a.ndim
         if axis is None:
             a, axis = reshape(a, (a.size,)), 0
-        axis = canonical_axis(axis, a.ndim, where)
+        axis = canonical_axis(axis, a.ndim, caller)
         if not a.shape[axis]:
-            raise bad(where, "there is no element to find", given={"a": a.aval}, fix="pass a non-empty axis.",
+            raise bad(caller, "there is no element to find", given={"a": a.aval}, fix="pass a non-empty axis.",
                       exc=ValueError)
         index = reduce(a, axis, default_int())
         if not keepdims:
@@ -342,9 +342,9 @@ def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> 
 
 # -- without nan --------------------------------------------------------------------------------------------------
 
-def _without_nan(where: str, a: Any, neutral: Any) -> Any:
-    a = to_array_like(where, a)
-    return choose(isnan(a), cast(where, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
+def _without_nan(caller: str, a: Any, neutral: Any) -> Any:
+    a = to_array_like(caller, a)
+    return choose(isnan(a), cast(caller, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
 
 
 def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
@@ -386,15 +386,15 @@ nanmin = _nan_extremum("nanmin", min, -1)
 
 
 def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def nan_arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
-        a = to_array_like(where, a)
-        found = arg(_without_nan(where, a, _extreme(a.dtype, sign)), axis, out, keepdims)
+        a = to_array_like(caller, a)
+        found = arg(_without_nan(caller, a, _extreme(a.dtype, sign)), axis, out, keepdims)
         if not dtypes.is_inexact(a.dtype):
             return found
-        return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(where, -1, found.dtype), found)
+        return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(caller, -1, found.dtype), found)
 
     name_function(nan_arg, name)
     nan_arg.__doc__ = f"`{name[3:]}` of the elements that are not nan; -1 where there is none."
@@ -443,18 +443,18 @@ nanstd = _nan_moment("nanstd", std)
 # -- running ------------------------------------------------------------------------------------------------------
 
 def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def running(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
-        refuse_out(where, out)
-        a = to_array_like(where, a)
+        refuse_out(caller, out)
+        a = to_array_like(caller, a)
         if axis is None:
             a, axis = reshape(a, (a.size,)), 0
-        axis = canonical_axis(axis, a.ndim, where)
+        axis = canonical_axis(axis, a.ndim, caller)
         if neutral is not None:
-            a = _without_nan(where, a, neutral)
-        kept = dtypes.explicit_dtype(a.dtype) if dtype is None else as_dtype(dtype, where)
+            a = _without_nan(caller, a, neutral)
+        kept = dtypes.explicit_dtype(a.dtype) if dtype is None else as_dtype(dtype, caller)
         a = a if kept == a.dtype else convert_element_type(a, kept)
         if not dtypes.is_bool(a.dtype):
             return run(a, axis)
@@ -478,10 +478,10 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
 
     Integers narrower than the default integer add up as default integers (`cumsum` keeps their dtype).
     """
-    where = "numpy.cumulative_sum"
-    x = to_array_like(where, x)
+    caller = "numpy.cumulative_sum"
+    x = to_array_like(caller, x)
     dtype = _sum_dtype(x.dtype) if dtype is None else dtype
-    return _cumulative(where, cumsum, 0, x, axis, dtype, include_initial)
+    return _cumulative(caller, cumsum, 0, x, axis, dtype, include_initial)
 
 
 @one_launch
@@ -490,12 +490,12 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
     return _cumulative("numpy.cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 
-def _cumulative(where: str, run: Callable, start: int, x: Any, axis: int | None, dtype: Any, initial: bool) -> Any:
-    x = to_array_like(where, x)
+def _cumulative(caller: str, run: Callable, start: int, x: Any, axis: int | None, dtype: Any, initial: bool) -> Any:
+    x = to_array_like(caller, x)
     if axis is None and x.ndim != 1:
-        raise bad(where, "`axis` is needed for arrays that are no vectors", given={"x": x.aval}, fix="pass axis=....",
+        raise bad(caller, "`axis` is needed for arrays that are no vectors", given={"x": x.aval}, fix="pass axis=....",
                   exc=ValueError)
-    axis = canonical_axis(0 if axis is None else axis, x.ndim, where)
+    axis = canonical_axis(0 if axis is None else axis, x.ndim, caller)
     out = run(x, axis, dtype)
     if not initial:
         return out

@@ -35,13 +35,13 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 
     Args: a: number[...]; integers are returned as they are (decimals >= 0). out: not supported, as in JAX.
     """
-    where = "numpy.round"
-    refuse_out(where, out)
-    a = to_array_like(where, a)
+    caller = "numpy.round"
+    refuse_out(caller, out)
+    a = to_array_like(caller, a)
     decimals = operator.index(decimals)
     if not dtypes.is_inexact(a.dtype):
         if decimals < 0:
-            raise bad(where, "integers are not rounded to tens or hundreds", given={"decimals": decimals},
+            raise bad(caller, "integers are not rounded to tens or hundreds", given={"decimals": decimals},
                       fix="convert to a float first: round(x.astype(float), decimals).", exc=NotImplementedError)
         return a
     return _by_parts(lambda x: _round_real(x, decimals), a)
@@ -91,18 +91,18 @@ fix = trunc
 @one_launch
 def fabs(x: Any, /) -> Any:
     """Absolute value, element-wise, as a float; complex numbers are refused."""
-    where = "numpy.fabs"
-    x, = operands(where, x, to=to_inexact)
-    refuse_complex(where, x)
+    caller = "numpy.fabs"
+    x, = operands(caller, x, to=to_inexact)
+    refuse_complex(caller, x)
     return lax_abs(x)
 
 
 @one_launch
 def signbit(x: Any, /) -> Any:
     """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
-    where = "numpy.signbit"
-    x = operand(where, x)
-    refuse_complex(where, x, exc=ValueError)
+    caller = "numpy.signbit"
+    x = operand(caller, x)
+    refuse_complex(caller, x, exc=ValueError)
     if dtypes.is_float(x.dtype):
         width = dtypes.itemsize_bits(x.dtype)
         return lt(bitcast_convert_type(x, np.dtype(f"int{width}")), 0)
@@ -117,9 +117,9 @@ def filled_bool(x: Any, value: bool) -> Any:
 @one_launch(arrays=2)
 def copysign(x1: Any, x2: Any, /) -> Any:
     """x1 with the sign of x2, element-wise, as a float."""
-    where = "numpy.copysign"
-    x1, x2 = operands(where, x1, x2, to=to_inexact)
-    refuse_complex(where, x1)
+    caller = "numpy.copysign"
+    x1, x2 = operands(caller, x1, x2, to=to_inexact)
+    refuse_complex(caller, x1)
     return choose(signbit(x2), neg(lax_abs(x1)), lax_abs(x1))
 
 
@@ -161,10 +161,10 @@ def _on_parts(test: Callable, join: Callable, x: Any) -> Any:
 
 def _is_infinity(name: str, value: float) -> Callable:
     def is_infinity(x: Any, /, out: None = None) -> Any:
-        where = f"numpy.{name}"
-        refuse_out(where, out)
-        x = operand(where, x)
-        refuse_complex(where, x, exc=ValueError)
+        caller = f"numpy.{name}"
+        refuse_out(caller, out)
+        x = operand(caller, x)
+        refuse_complex(caller, x, exc=ValueError)
         return eq(x, value) if dtypes.is_float(x.dtype) else filled_bool(x, False)
 
     is_infinity.__name__ = is_infinity.__qualname__ = name
@@ -226,14 +226,14 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
 
     Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.
     """
-    where = "numpy.isclose"
-    a, b = operands(where, a, b)
+    caller = "numpy.isclose"
+    a, b = operands(caller, a, b)
     if not dtypes.is_inexact(a.dtype):
         if dtypes.is_bool(a.dtype):
             return eq(a, b)
-        a, b = operands(where, a, b, to=to_inexact)
+        a, b = operands(caller, a, b, to=to_inexact)
     part = dtypes.finfo(a.dtype).dtype
-    rtol, atol = (convert_element_type(operand(where, tolerance), part) for tolerance in (rtol, atol))
+    rtol, atol = (convert_element_type(operand(caller, tolerance), part) for tolerance in (rtol, atol))
     near = le(lax_abs(sub(a, b)), add(atol, mul(rtol, lax_abs(b))))
     close = bits.bitwise_or(eq(a, b), bits.bitwise_and(isfinite(b), near))
     return bits.bitwise_or(close, bits.bitwise_and(isnan(a), isnan(b))) if equal_nan else close

@@ -33,14 +33,14 @@ def _highest(dtype: np.dtype) -> Any:
 
 
 def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], reduce: Callable, what: str) -> Callable:
-    where = f"ops.{name}"
+    caller = f"ops.{name}"
 
     def apply(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
               unique_indices: bool = False, bucket_size: int | None = None,
               mode: str | GatherScatterMode | None = None) -> Any:
         data, segment_ids = _array(data), _array(segment_ids)
-        _check(where, data.aval, segment_ids.aval)
-        count = _number_of_segments(where, segment_ids, num_segments)
+        _check(caller, data.aval, segment_ids.aval)
+        count = _number_of_segments(caller, segment_ids, num_segments)
         out = ShapedArray((count, *data.shape[segment_ids.ndim:]), data.dtype)
         flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices,
                  "mode": GatherScatterMode.FILL_OR_DROP if mode is None else mode}
@@ -48,7 +48,7 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
         if bucket_size is None:
             return _scatter_rows(scatter, full_of(out, fill), segment_ids, data, flags)
         parts = [_scatter_rows(scatter, full_of(out, fill), ids, rows, flags)
-                 for ids, rows in _buckets(segment_ids, data, static_int(bucket_size, "bucket_size", where))]
+                 for ids, rows in _buckets(segment_ids, data, static_int(bucket_size, "bucket_size", caller))]
         if not parts:
             return full_of(out, fill)
         return reduce(concatenate([reshape(p, (1, *out.shape)) for p in parts], 0), (0,))
@@ -82,26 +82,26 @@ def _array(x: Any) -> Any:
     return x if hasattr(x, "aval") else to_array(x)
 
 
-def _check(where: str, data: ShapedArray, ids: ShapedArray) -> None:
+def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:
     given = {"data": data.str_short(), "segment_ids": ids.str_short()}
     if not dtypes.is_int(ids.dtype):
-        raise bad(where, "`segment_ids` must be integers", given=given, fix="convert them with ids.astype('int32').")
+        raise bad(caller, "`segment_ids` must be integers", given=given, fix="convert them with ids.astype('int32').")
     if data.shape[:ids.ndim] != ids.shape:
-        raise bad(where, "needs one segment id for each row of `data`", given=given,
+        raise bad(caller, "needs one segment id for each row of `data`", given=given,
                   fix="make the leading axes of data those of segment_ids.", exc=ValueError)
 
 
-def _number_of_segments(where: str, ids: Any, num_segments: int | None) -> int:
+def _number_of_segments(caller: str, ids: Any, num_segments: int | None) -> int:
     if num_segments is None:
         value = known_value(ids)
         if value is None:
-            raise bad(where, "the number of segments is not known while tracing",
+            raise bad(caller, "the number of segments is not known while tracing",
                       given={"segment_ids": typeof(ids).str_short() + ", traced"},
                       fix="pass num_segments=n, a Python int.")
         return int(np.max(np.asarray(value), initial=-1)) + 1
-    count = static_int(num_segments, "num_segments", where)
+    count = static_int(num_segments, "num_segments", caller)
     if count < 0:
-        raise bad(where, "`num_segments` must not be negative", given={"num_segments": str(count)},
+        raise bad(caller, "`num_segments` must not be negative", given={"num_segments": str(count)},
                   fix="pass the number of segments.", exc=ValueError)
     return count
 

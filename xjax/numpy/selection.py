@@ -22,51 +22,51 @@ from xjax.runtime.one_launch import one_launch
 _NUMBERS = (bool, int, float, complex)
 
 
-def operand(where: str, x: Any) -> Any:
+def operand(caller: str, x: Any) -> Any:
     """An array-like value as one that has a dtype: Python numbers become weak arrays, or literals while staging."""
-    x = array_like(where, x)
+    x = array_like(caller, x)
     if hasattr(x, "aval"):
         return x
     if type(x) not in _NUMBERS:
-        return cast(where, x, typeof(x).dtype)              # 64 bits become 32, unless x64 is on
+        return cast(caller, x, typeof(x).dtype)              # 64 bits become 32, unless x64 is on
     if type(context.trace) is not StagingTrace:
         return to_array(x)
     aval = typeof(x)
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
-def operands(where: str, *xs: Any, to: Callable = lambda dtype: dtype, strong: bool = False) -> list[Any]:
+def operands(caller: str, *xs: Any, to: Callable = lambda dtype: dtype, strong: bool = False) -> list[Any]:
     """Checked arguments of one dtype and rank, none of them a Python number; with `strong`, none weakly typed."""
-    found = promote_shapes(where, *promote(where, *[operand(where, x) for x in xs], to=to))
-    return [cast(where, x, x.dtype) for x in found] if strong else list(found)
+    found = promote_shapes(caller, *promote(caller, *[operand(caller, x) for x in xs], to=to))
+    return [cast(caller, x, x.dtype) for x in found] if strong else list(found)
 
 
-def refuse_complex(where: str, *xs: Any, exc: type[Exception] = TypeError) -> None:
+def refuse_complex(caller: str, *xs: Any, exc: type[Exception] = TypeError) -> None:
     """Raise unless all values are real."""
-    if any(dtypes.is_complex(aval_of(where, x).dtype) for x in xs):
-        raise bad(where, "complex numbers are not accepted", fix="use the real parts: x.real.", exc=exc)
+    if any(dtypes.is_complex(aval_of(caller, x).dtype) for x in xs):
+        raise bad(caller, "complex numbers are not accepted", fix="use the real parts: x.real.", exc=exc)
 
 
-def refuse_out(where: str, out: Any) -> None:
+def refuse_out(caller: str, out: Any) -> None:
     """Raise if an output array was passed: arrays never change."""
     if out is not None:
-        raise bad(where, "`out` is not supported: arrays never change", fix="use the value that the function returns.",
+        raise bad(caller, "`out` is not supported: arrays never change", fix="use the value that the function returns.",
                   exc=NotImplementedError)
 
 
-def choose(condition: Any, x: Any, y: Any, where: str = "numpy.where") -> Any:
+def choose(condition: Any, x: Any, y: Any, caller: str = "numpy.where") -> Any:
     """`x` where the condition holds, else `y`: all three promoted and broadcast together.
 
     A 0-d condition is not repeated: it picks the whole array.
     """
-    condition = operand(where, condition)
+    condition = operand(caller, condition)
     if not dtypes.is_bool(condition.dtype):
         condition = ne(condition, 0)
-    x, y = promote(where, x, y)
+    x, y = promote(caller, x, y)
     shape = broadcast_shapes(condition.shape, shape_of(x), shape_of(y))
     if condition.shape:
-        condition = expand_to(where, condition, shape)
-    return select_n(condition, expand_to(where, y, shape), expand_to(where, x, shape))
+        condition = expand_to(caller, condition, shape)
+    return select_n(condition, expand_to(caller, y, shape), expand_to(caller, x, shape))
 
 
 @one_launch(arrays=3)
@@ -76,13 +76,13 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
     Args: arr, min, max: real arrays that broadcast together; the result has their common dtype.
     Raises: ValueError for complex arguments.
     """
-    where = "numpy.clip"
-    refuse_complex(where, *(x for x in (arr, min, max) if x is not None), exc=ValueError)
+    caller = "numpy.clip"
+    refuse_complex(caller, *(x for x in (arr, min, max) if x is not None), exc=ValueError)
     if min is not None:
         arr = maximum(min, arr)
     if max is not None:
         arr = minimum(max, arr)
-    return to_array_like(where, arr)
+    return to_array_like(caller, arr)
 
 
 @one_launch
@@ -91,18 +91,18 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
     Args: x: number[...]; integers are returned as they are. copy: accepted as in NumPy; arrays never change.
     """
-    where = "numpy.nan_to_num"
-    x = to_array_like(where, x)
+    caller = "numpy.nan_to_num"
+    x = to_array_like(caller, x)
     if not dtypes.is_inexact(x.dtype):
         return x
     if dtypes.is_complex(x.dtype):
         parts = (nan_to_num(part(x), copy, nan, posinf, neginf) for part in (real, imag))
         return complex_(*parts)
-    info, x = dtypes.finfo(x.dtype), cast(where, x, x.dtype)
+    info, x = dtypes.finfo(x.dtype), cast(caller, x, x.dtype)
 
     def limit(value: Any, default: Any) -> Any:
-        return cast(where, float(default) if value is None else value, x.dtype)
+        return cast(caller, float(default) if value is None else value, x.dtype)
 
-    x = choose(ne(x, x), cast(where, nan, x.dtype), x)
+    x = choose(ne(x, x), cast(caller, nan, x.dtype), x)
     x = choose(eq(x, float("inf")), limit(posinf, info.max), x)
     return choose(eq(x, float("-inf")), limit(neginf, info.min), x)

@@ -47,16 +47,16 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
         (default: the smallest element).
     Raises: ConcretizationTypeError for a traced array without `size`.
     """
-    where = "numpy.unique"
-    ar = to_array_like(where, ar)
+    caller = "numpy.unique"
+    ar = to_array_like(caller, ar)
     if size is None and isinstance(ar, Tracer):
-        raise bad(where, "the number of distinct elements depends on traced values", given={"ar": ar.aval},
+        raise bad(caller, "the number of distinct elements depends on traced values", given={"ar": ar.aval},
                   fix="pass size=n, the largest number there can be.", exc=ConcretizationTypeError)
     shape = ar.shape
-    rows = ravel(ar) if axis is None else moveaxis(ar, canonical_axis(axis, ar.ndim, where), 0)
+    rows = ravel(ar) if axis is None else moveaxis(ar, canonical_axis(axis, ar.ndim, caller), 0)
     if not rows.shape[0]:
         if size:
-            raise bad(where, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
+            raise bad(caller, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
         nothing = asarray(np.zeros(0, default_int()))
         found = {"values": rows, "first": nothing, "inverse": nothing, "counts": nothing}
     else:
@@ -198,11 +198,11 @@ def _kept(keep: Any, size: int | None) -> _Kept:
     return _Kept(choose(exist, found, found.dtype.type(0)), exist)
 
 
-def _pair(where: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
+def _pair(caller: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
     """Both arrays flattened, in one dtype; their values must be known if the size of the result is not."""
-    x, y = (ravel(to_array_like(where, a)) for a in promote(where, ar1, ar2))
+    x, y = (ravel(to_array_like(caller, a)) for a in promote(caller, ar1, ar2))
     if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
-        raise bad(where, "the size of the result depends on traced values", given={"ar1": x.aval, "ar2": y.aval},
+        raise bad(caller, "the size of the result depends on traced values", given={"ar1": x.aval, "ar2": y.aval},
                   fix="pass size=n, the largest number there can be.", exc=ConcretizationTypeError)
     return x, y
 
@@ -245,8 +245,8 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     >>> intersect1d(np.array([3, 1, 2, 3]), np.array([3, 2, 5]))
     Array([2, 3], dtype=int32)
     """
-    where = "numpy.intersect1d"
-    x, y = _pair(where, ar1, ar2, size)
+    caller = "numpy.intersect1d"
+    x, y = _pair(caller, ar1, ar2, size)
     ordered, keep = _first_in(x, y, invert=False)
     kept = _kept(keep, size)
     values = kept.of(ordered, _fill(fill_value, ordered, keep, size))
@@ -272,9 +272,9 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
       size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: 0).
     Raises: ConcretizationTypeError for traced arrays without `size`.
     """
-    where = "numpy.setdiff1d"
-    _pair(where, ar1, ar2, size)
-    x, y = ravel(to_array_like(where, ar1)), ar2            # the result has the dtype of `ar1`
+    caller = "numpy.setdiff1d"
+    _pair(caller, ar1, ar2, size)
+    x, y = ravel(to_array_like(caller, ar1)), ar2            # the result has the dtype of `ar1`
     values, keep = (x, isin(x, y, invert=True)) if assume_unique else _first_in(x, y, invert=True)
     return _kept(keep, size).of(values, asarray(0 if fill_value is None else fill_value))
 
@@ -307,9 +307,9 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
     Args: invert: whether it is none of them. assume_unique, method: accepted as in JAX; there is one algorithm here.
     """
-    where = "numpy.isin"
-    check_choice(where, "method", method, _METHODS, "leave it out.")
-    element, tests = (to_array_like(where, x) for x in promote(where, element, test_elements))
+    caller = "numpy.isin"
+    check_choice(caller, "method", method, _METHODS, "leave it out.")
+    element, tests = (to_array_like(caller, x) for x in promote(caller, element, test_elements))
     flat, tests = ravel(element), sort(ravel(tests))
     if not tests.size or not flat.size:
         return broadcast_in_dim(np.bool_(invert), element.shape, ())

@@ -24,16 +24,16 @@ from xjax.ops.sort import top_k as lax_top_k
 from xjax.runtime.one_launch import one_launch
 
 
-def _along(where: str, a: Any, axis: int | None) -> tuple[Any, int]:
-    a = to_array_like(where, a)
+def _along(caller: str, a: Any, axis: int | None) -> tuple[Any, int]:
+    a = to_array_like(caller, a)
     if axis is None:
         return ravel(a), 0
-    return a, canonical_axis(axis, a.ndim, where)
+    return a, canonical_axis(axis, a.ndim, caller)
 
 
-def _refuse_kind(where: str, kind: Any, order: Any) -> None:
+def _refuse_kind(caller: str, kind: Any, order: Any) -> None:
     if kind is not None or order is not None:
-        raise bad(where, "`kind` and `order` are not supported", fix="pass stable=True or False.", exc=ValueError)
+        raise bad(caller, "`kind` and `order` are not supported", fix="pass stable=True or False.", exc=ValueError)
 
 
 @one_launch
@@ -67,19 +67,19 @@ def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
     Args: batch_size: with more keys of one dtype than this they are sorted by that many at a time, which compiles
       faster than one sort by all of them.
     """
-    where = "numpy.lexsort"
-    batch_size = static_int(batch_size, "batch_size", where)
+    caller = "numpy.lexsort"
+    batch_size = static_int(batch_size, "batch_size", caller)
     if batch_size < 1:
-        raise bad(where, "`batch_size` must be positive", {"batch_size": batch_size}, "pass 16.", exc=ValueError)
-    keys = [to_array_like(where, k) for k in (list(keys) if isinstance(keys, (list, tuple)) else asarray(keys))]
+        raise bad(caller, "`batch_size` must be positive", {"batch_size": batch_size}, "pass 16.", exc=ValueError)
+    keys = [to_array_like(caller, k) for k in (list(keys) if isinstance(keys, (list, tuple)) else asarray(keys))]
     if not keys:
-        raise bad(where, "there is no key to sort by", fix="pass at least one key.")
+        raise bad(caller, "there is no key to sort by", fix="pass at least one key.")
     if len({k.shape for k in keys}) > 1:
-        raise bad(where, "the keys differ in shape", given={f"key {i}": k.aval for i, k in enumerate(keys)},
+        raise bad(caller, "the keys differ in shape", given={f"key {i}": k.aval for i, k in enumerate(keys)},
                   fix="make them equal.", exc=ValueError)
     if not keys[0].ndim:
         return asarray(0, default_int())
-    axis = canonical_axis(axis, keys[0].ndim, where)
+    axis = canonical_axis(axis, keys[0].ndim, caller)
     index = broadcasted_iota(default_int(), keys[0].shape, axis)
     if len({k.dtype for k in keys}) > 1:
         batch_size = len(keys)
@@ -101,13 +101,13 @@ def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: b
     >>> values.tolist(), positions.tolist()
     ([1, 2], [1, 2])
     """
-    where = "numpy.top_k"
-    a = to_array_like(where, a)
+    caller = "numpy.top_k"
+    a = to_array_like(caller, a)
     if dtypes.is_complex(a.dtype):
-        raise bad(where, "complex numbers have no order", {"a": a.aval}, "pass real or absolute values.",
+        raise bad(caller, "complex numbers have no order", {"a": a.aval}, "pass real or absolute values.",
                   exc=ValueError)
     if mode not in ("largest", "smallest"):
-        raise bad(where, "there is no such mode", {"mode": repr(mode)}, 'pass "largest" or "smallest".',
+        raise bad(caller, "there is no such mode", {"mode": repr(mode)}, 'pass "largest" or "smallest".',
                   exc=ValueError)
     if mode == "largest":
         return tuple(lax_top_k(a, k, axis=axis))

@@ -34,20 +34,20 @@ from xjax.runtime.one_launch import one_launch
 
 # -- positions ----------------------------------------------------------------------------------------------------
 
-def _mode(where: str, mode: Any) -> Any:
+def _mode(caller: str, mode: Any) -> Any:
     """The mode of a gather; "wrap" stays a word, because it is a matter of the positions alone."""
     if isinstance(mode, str) and mode == "raise":
-        raise bad(where, "mode='raise' is not supported: a program cannot raise by the values it computes with",
+        raise bad(caller, "mode='raise' is not supported: a program cannot raise by the values it computes with",
                   fix="use mode='fill', which reads nan out of range, or 'clip', 'wrap'.", exc=NotImplementedError)
     return "wrap" if isinstance(mode, str) and mode == "wrap" else GatherScatterMode.from_any(mode)
 
 
-def _indices(where: str, indices: Any) -> Any:
+def _indices(caller: str, indices: Any) -> Any:
     """An integer array: NumPy's if it is known."""
-    indices = array_like(where, indices)
+    indices = array_like(caller, indices)
     aval = typeof(indices)
     if not dtypes.is_int(aval.dtype):
-        raise bad(where, "the indices must be integers", given={"indices": aval.str_short()},
+        raise bad(caller, "the indices must be integers", given={"indices": aval.str_short()},
                   fix="convert them with x.astype('int32'), or use a mask as x[mask].")
     return integers(indices)
 
@@ -87,16 +87,16 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
     >>> jnp.take(jnp.array([10., 20., 30.]), jnp.array([2, 0, 7]))
     Array([30., 10., nan], dtype=float32)
     """
-    where = "numpy.take"
-    refuse_out(where, out)
-    a = operand(where, a)
+    caller = "numpy.take"
+    refuse_out(caller, out)
+    a = operand(caller, a)
     if axis is None:
         a, axis = a if a.ndim == 1 else _flat(a), 0
     shape = a.shape
-    axis = canonical_axis(axis, len(shape), where)
-    indices, mode = _indices(where, indices), _mode(where, mode)
+    axis = canonical_axis(axis, len(shape), caller)
+    indices, mode = _indices(caller, indices), _mode(caller, mode)
     if not shape[axis] and typeof(indices).size and typeof(a).update(shape=_dropped(shape, axis)).size:
-        raise bad(where, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
+        raise bad(caller, "cannot take from an empty axis", given={"a": a}, fix="pass no indices, or another axis.",
                   exc=IndexError)
     a, indices = operands_beside(a, a, indices)
     return _take(a, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, a), flags=(
@@ -134,10 +134,10 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
     >>> jnp.take_along_axis(jnp.array([[3., 1., 2.]]), jnp.array([[1, 2, 0]]), axis=1)
     Array([[1., 2., 3.]], dtype=float32)
     """
-    where = "numpy.take_along_axis"
-    arr, indices, axis = _along(where, arr, indices, axis)
-    mode = _mode(where, mode)
-    arr, indices = operands_beside(arr, arr, _indices(where, indices))
+    caller = "numpy.take_along_axis"
+    arr, indices, axis = _along(caller, arr, indices, axis)
+    mode = _mode(caller, mode)
+    arr, indices = operands_beside(arr, arr, _indices(caller, indices))
     return _take_along(arr, indices, axis=axis, mode=mode, fill_value=_fill(fill_value, mode, arr),
                        wraps=bool(wrap_negative_indices))
 
@@ -152,16 +152,16 @@ def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any
     return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)
 
 
-def _along(where: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+def _along(caller: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
     """Array and indices of one rank, equal in all axes but `axis`."""
-    arr, indices = operand(where, arr), array_like(where, indices)
+    arr, indices = operand(caller, arr), array_like(caller, indices)
     if axis is None:
         arr, axis = _flat(arr), 0
-        indices = _flat(operand(where, indices))
+        indices = _flat(operand(caller, indices))
     ndim, given = arr.ndim, typeof(indices)
-    axis = canonical_axis(axis, ndim, where)
+    axis = canonical_axis(axis, ndim, caller)
     if given.ndim != ndim:
-        raise bad(where, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
                   fix="add axes of size 1 to the indices.", exc=ValueError)
     others = broadcast_shapes(_dropped(arr.shape, axis), _dropped(given.shape, axis))
     arr = broadcast_to(arr, (*others[:axis], arr.shape[axis], *others[axis:]))
@@ -179,10 +179,10 @@ def _as_vectors(positions: Any) -> Any:
     return reshape(positions, (*positions.shape, 1))
 
 
-def refuse_inplace(where: str, inplace: bool) -> None:
+def refuse_inplace(caller: str, inplace: bool) -> None:
     """Raise for the in-place form, which is NumPy's only one."""
     if inplace:
-        raise bad(where, "arrays are immutable: it cannot work in place", exc=ValueError,
+        raise bad(caller, "arrays are immutable: it cannot work in place", exc=ValueError,
                   fix="pass inplace=False and use the array that it returns.")
 
 
@@ -194,23 +194,23 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
       happens out of range: None drops, "clip" moves inside, "wrap" counts modulo n.
     Returns: array of the shape and dtype of arr.
     """
-    where = "numpy.put_along_axis"
-    refuse_inplace(where, inplace)
-    arr = operand(where, arr)
+    caller = "numpy.put_along_axis"
+    refuse_inplace(caller, inplace)
+    arr = operand(caller, arr)
     original = arr.shape
     if axis is None:
-        arr, indices, axis = _flat(arr), _flat(operand(where, indices)), 0
-    axis = canonical_axis(axis, arr.ndim, where)
+        arr, indices, axis = _flat(arr), _flat(operand(caller, indices)), 0
+    axis = canonical_axis(axis, arr.ndim, caller)
     given = typeof(indices)
     if given.ndim != arr.ndim:
-        raise bad(where, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
                   fix="add axes of size 1 to the indices.", exc=ValueError)
     indices = broadcast_to(indices, tuple(m if d == axis else n for d, (n, m) in
                                           enumerate(zip(arr.shape, given.shape, strict=True))))
-    positions, mode = _positions(_indices(where, indices), arr.shape[axis], _mode(where, mode))
-    values = array_like(where, values)
-    check_mixed(where, arr, values)
-    updates = broadcast_to(cast(where, values, arr.dtype), np.shape(positions))
+    positions, mode = _positions(_indices(caller, indices), arr.shape[axis], _mode(caller, mode))
+    values = array_like(caller, values)
+    check_mixed(caller, arr, values)
+    updates = broadcast_to(cast(caller, values, arr.dtype), np.shape(positions))
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
     return reshape(scatter(arr, _as_vectors(positions), updates, numbers, mode=mode), original)
@@ -221,15 +221,15 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
     Args: mode: "clip", "wrap" as in `take`; None is "clip" too, but negative positions count from the end.
     """
-    where = "numpy.put"
-    refuse_inplace(where, inplace)
-    a = to_array_like(where, a)
+    caller = "numpy.put"
+    refuse_inplace(caller, inplace)
+    a = to_array_like(caller, a)
     if mode not in (None, "wrap", "clip", "raise"):
-        raise bad(where, f"there is no mode {mode!r}",
+        raise bad(caller, f"there is no mode {mode!r}",
                   fix="use 'clip', 'wrap' or None, or a.at[positions].set(values).", exc=ValueError)
-    positions, mode = _positions(_indices(where, ind), typeof(a).size, _mode(where, mode or "clip"), mode is None)
-    check_mixed(where, a, v)
-    values = _flat(cast(where, operand(where, v), a.dtype))
+    positions, mode = _positions(_indices(caller, ind), typeof(a).size, _mode(caller, mode or "clip"), mode is None)
+    check_mixed(caller, a, v)
+    values = _flat(cast(caller, operand(caller, v), a.dtype))
     count = int(np.prod(np.shape(positions), dtype=np.int64))
     if not count or not values.size:
         return a
@@ -249,34 +249,34 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
     >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), jnp.array([10, 20, 30])])
     Array([ 1, 20,  3], dtype=int32)
     """
-    where = "numpy.choose"
-    refuse_out(where, out)
-    a = operand(where, a)
+    caller = "numpy.choose"
+    refuse_out(caller, out)
+    a = operand(caller, a)
     if not dtypes.is_int(a.dtype):
-        raise bad(where, "`a` must be integers", given={"a": a}, fix="convert it with a.astype('int32').",
+        raise bad(caller, "`a` must be integers", given={"a": a}, fix="convert it with a.astype('int32').",
                   exc=ValueError)
-    choices = promote(where, *choices)
+    choices = promote(caller, *choices)
     a = integers(a)
     if mode == "wrap":
         a = _modulo(a, len(choices))
     elif mode == "clip":
         a = clamp(number_of(a.dtype, 0), a, number_of(a.dtype, len(choices) - 1))
     elif mode == "raise":
-        _check_known(where, a, len(choices))
+        _check_known(caller, a, len(choices))
     else:
-        raise bad(where, f"unknown mode {mode!r}", fix="use 'raise', 'wrap' or 'clip'.", exc=ValueError)
-    a, *choices = broadcast(where, a, *choices)
+        raise bad(caller, f"unknown mode {mode!r}", fix="use 'raise', 'wrap' or 'clip'.", exc=ValueError)
+    a, *choices = broadcast(caller, a, *choices)
     picked = take_along_axis(stack(choices, 0), reshape(a, (1, *a.shape)), 0, mode="promise_in_bounds")
     return squeeze(picked, (0,))
 
 
-def _check_known(where: str, a: Any, count: int) -> None:
+def _check_known(caller: str, a: Any, count: int) -> None:
     value = known_value(a)
     if value is None:
-        raise bad(where, "mode='raise' needs to know `a`, which is traced", given={"a": a},
+        raise bad(caller, "mode='raise' needs to know `a`, which is traced", given={"a": a},
                   fix="pass mode='wrap' or mode='clip'.")
     if value.size and not 0 <= int(np.min(np.asarray(value))) <= int(np.max(np.asarray(value))) < count:
-        raise bad(where, f"`a` selects outside of the {count} choices", fix="pass mode='wrap' or mode='clip'.",
+        raise bad(caller, f"`a` selects outside of the {count} choices", fix="pass mode='wrap' or mode='clip'.",
                   exc=ValueError)
 
 
@@ -286,14 +286,14 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
     Raises: ValueError if the lists are empty or differ in length.
     """
-    where = "numpy.select"
+    caller = "numpy.select"
     if not condlist or len(condlist) != len(choicelist):
-        raise bad(where, "needs as many conditions as choices, and at least one",
+        raise bad(caller, "needs as many conditions as choices, and at least one",
                   given={"conditions": str(len(condlist)), "choices": str(len(choicelist))},
                   fix="pass two lists of one length.", exc=ValueError)
-    conditions = [operand(where, c) for c in condlist]
+    conditions = [operand(caller, c) for c in condlist]
     conditions = [c if dtypes.is_bool(c.dtype) else ne(c, 0) for c in conditions]
-    default, *choices = promote(where, default, *choicelist)
+    default, *choices = promote(caller, default, *choicelist)
     shape = broadcast_shapes(*[np.shape(x) for x in (*conditions, *choices, default)])
     conditions = [broadcast_to(c, shape) for c in conditions]
     never = full_of(ShapedArray(shape, np.dtype(bool)), False)
@@ -308,20 +308,20 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     Returns: array of the shape and dtype of x.
     Raises: ValueError unless there are as many functions as conditions, or one more.
     """
-    where = "numpy.piecewise"
-    x = operand(where, x)
+    caller = "numpy.piecewise"
+    x = operand(caller, x)
     if not isinstance(condlist, (list, tuple)):
         condlist = [condlist[i] for i in range(condlist.shape[0])] if np.ndim(condlist) > x.ndim or (
             np.ndim(condlist) and x.ndim == 0) else [condlist]
     if len(funclist) not in (len(condlist), len(condlist) + 1):
-        raise bad(where, "needs a function for each condition, and at most one more",
+        raise bad(caller, "needs a function for each condition, and at most one more",
                   given={"conditions": str(len(condlist)), "functions": str(len(funclist))},
                   fix="pass len(condlist) or len(condlist) + 1 functions.", exc=ValueError)
 
     def branch(f: Callable | complex) -> Any:
-        return broadcast_to(cast(where, array_like(where, f(x, *args, **kw) if callable(f) else f), x.dtype), x.shape)
+        return broadcast_to(cast(caller, array_like(caller, f(x, *args, **kw) if callable(f) else f), x.dtype), x.shape)
 
     out = branch(funclist[-1] if len(funclist) > len(condlist) else 0)
     for condition, f in zip(condlist, funclist, strict=False):
-        out = choose_between(condition, branch(f), out, where)
+        out = choose_between(condition, branch(f), out, caller)
     return convert_element_type(out, x.dtype, typeof(x).weak_type)

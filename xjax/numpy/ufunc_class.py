@@ -66,7 +66,7 @@ class ufunc(metaclass=_Kind):
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
         """The function of arrays that broadcast together."""
-        name = self._where("")
+        name = self._caller("")
         refuse_out(name, out)
         if where is not None:
             raise bad(name, "`where` is not supported", fix="use numpy.where on the result.", exc=NotImplementedError)
@@ -74,25 +74,25 @@ class ufunc(metaclass=_Kind):
             raise bad(name, f"takes {self.nin} arguments, got {len(args)}", fix=f"pass {self.nin} arrays.")
         return self._call(*args)
 
-    def _where(self, method: str) -> str:
+    def _caller(self, method: str) -> str:
         return f"numpy.ufunc {self.__name__}" + (f".{method}" if method else "")
 
     def _check_binary(self, method: str, out: Any = None) -> str:
-        where = self._where(method)
-        refuse_out(where, out)
+        caller = self._caller(method)
+        refuse_out(caller, out)
         if (self.nin, self.nout) != (2, 1):
-            raise bad(where, f"the function has {self.nin} arguments and {self.nout} results",
+            raise bad(caller, f"the function has {self.nin} arguments and {self.nout} results",
                       fix="it takes one with 2 arguments and 1 result.", exc=ValueError)
-        return where
+        return caller
 
-    def _elements(self, where: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
+    def _elements(self, caller: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
         """(`a` with `axis` in front, in the dtype of the function's results; `axis`)."""
-        a = operand(where, a)
-        axis = canonical_axis(axis, a.ndim, where)
+        a = operand(caller, a)
+        axis = canonical_axis(axis, a.ndim, caller)
         if dtype is None:
             one = ShapedArray((), a.dtype)
             dtype = eval_shape(self._call, one, one).dtype
-        return moveaxis(convert_element_type(a, as_dtype(dtype, where)), axis, 0), axis
+        return moveaxis(convert_element_type(a, as_dtype(dtype, caller)), axis, 0), axis
 
     def reduce(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False,
                initial: Any = None, where: Any = None) -> Any:
@@ -147,13 +147,13 @@ class ufunc(metaclass=_Kind):
 
         Args: b: second argument, which broadcasts to ``a[indices]``; inplace: must be False: arrays never change.
         """
-        where = self._where("at")
+        caller = self._caller("at")
         if inplace:
-            raise bad(where, "cannot work in place: arrays never change", exc=NotImplementedError,
+            raise bad(caller, "cannot work in place: arrays never change", exc=NotImplementedError,
                       fix="pass inplace=False and use the value that the function returns.")
-        a = to_array_like(where, a)
+        a = to_array_like(caller, a)
         places = getitem(reshape(arange(a.size), a.shape), indices)
-        more = () if b is None else (ravel(broadcast_to(operand(where, b), places.shape)),)
+        more = () if b is None else (ravel(broadcast_to(operand(caller, b), places.shape)),)
 
         def step(flat: Any, item: tuple[Any, ...]) -> tuple[Any, None]:
             i, *values = item
@@ -164,8 +164,8 @@ class ufunc(metaclass=_Kind):
 
     def outer(self, A: Any, B: Any, /) -> Any:
         """``f(A[i, ..., None, ...], B[j, ...])``: the function of every pair of elements."""
-        where = self._check_binary("outer")
-        A, B = operand(where, A), operand(where, B)
+        caller = self._check_binary("outer")
+        A, B = operand(caller, A), operand(caller, B)
         if A.ndim and B.ndim:
             A, B = expand_dims(A, range(A.ndim, A.ndim + B.ndim)), expand_dims(B, range(A.ndim))
         return self._call(A, B)
@@ -175,12 +175,12 @@ class ufunc(metaclass=_Kind):
 
         The last slice goes to the end; where the next index is not larger, the result is ``a[indices[k]]``.
         """
-        where = self._check_binary("reduceat", out)
-        x, axis = self._elements(where, a, axis, dtype)
-        starts = convert_element_type(operand(where, indices), default_int())
+        caller = self._check_binary("reduceat", out)
+        x, axis = self._elements(caller, a, axis, dtype)
+        starts = convert_element_type(operand(caller, indices), default_int())
         n, count = x.shape[0], starts.shape[0]
         if starts.ndim != 1 or not count:
-            raise bad(where, "`indices` must be a vector, not empty", given={"indices": starts.aval},
+            raise bad(caller, "`indices` must be a vector, not empty", given={"indices": starts.aval},
                       fix="pass the first position of each slice.", exc=ValueError)
         stops = at_index(full(count, n))[:-1].set(slice_in_dim(starts, 1, count))
         start, stop = (reshape(v, (count, *(1,) * (x.ndim - 1))) for v in (starts, stops))

@@ -40,9 +40,9 @@ def _same(dtype: Any) -> Any:
     return dtype
 
 
-def to_array_like(where: str, x: Any) -> Any:
+def to_array_like(caller: str, x: Any) -> Any:
     """`x` as an array or a tracer, for functions that return their argument."""
-    x = array_like(where, x)
+    x = array_like(caller, x)
     return x if hasattr(x, "aval") else to_array(x)
 
 
@@ -64,7 +64,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
       direct: dtypes that `p` takes as they are; arrays of one such type are not looked at further.
       of_bool: the operation for bool arguments.
     """
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     def ufunc(x: Any, y: Any, /) -> Any:
         if type(x) is Array:
@@ -76,7 +76,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
                 literal = (_LITERAL_X64 if config.enable_x64 else _LITERAL).get((aval.dtype, type(y)))
                 if literal is not None and -_SMALL < y < _SMALL:
                     return p.bind(x, literal(y))
-        x, y = promote_shapes(where, *promote(where, x, y, to=to))
+        x, y = promote_shapes(caller, *promote(caller, x, y, to=to))
         if of_bool is not None and _is_bool(x, y):
             return of_bool.bind(x, y)
         return p.bind(x, y)
@@ -95,15 +95,15 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
 
     `keep(dtype)`: whether values of a dtype are returned as they are (floor of an integer).
     """
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     def ufunc(x: Any, /) -> Any:
-        aval = aval_of(where, x)
+        aval = aval_of(caller, x)
         if type(x) is Array and aval.dtype in direct:
             return p.bind(x)
         if keep is not None and keep(aval.dtype):
-            return to_array_like(where, x)
-        x, = promote(where, x, to=to)
+            return to_array_like(caller, x)
+        x, = promote(caller, x, to=to)
         return p.bind(x)
 
     return _named(launched(p, ufunc), name, doc)
@@ -190,9 +190,9 @@ bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 def right_shift(x1: Any, x2: Any, /) -> Any:
     """``x1 >> x2``, element-wise, for integers: signed ones keep their sign."""
-    where = "numpy.right_shift"
-    x1, x2 = promote_shapes(where, *promote(where, x1, x2, to=to_numeric))
-    unsigned = dtypes.is_unsigned(aval_of(where, x1).dtype)
+    caller = "numpy.right_shift"
+    x1, x2 = promote_shapes(caller, *promote(caller, x1, x2, to=to_numeric))
+    unsigned = dtypes.is_unsigned(aval_of(caller, x1).dtype)
     return (bits.shift_right_logical_p if unsigned else bits.shift_right_arithmetic_p).bind(x1, x2)
 
 
@@ -211,11 +211,11 @@ def _ordering(name: str, p: Primitive, doc: str) -> Callable:
     def ordered(x: Any, y: Any, /) -> Any:
         if not (_is_complex_value(x) or _is_complex_value(y)):
             return of_reals(x, y)
-        where = f"numpy.{name}"
-        x, y = promote_shapes(where, *promote(where, x, y))
+        caller = f"numpy.{name}"
+        x, y = promote_shapes(caller, *promote(caller, x, y))
         (x_re, x_im), (y_re, y_im) = ((real_p.bind(v), imag_p.bind(v)) for v in (x, y))
         by_real = p.bind(x_re, y_re)
-        by_imag, tied = (expand_to(where, v, by_real.shape) for v in (p.bind(x_im, y_im), compare.eq(x_re, y_re)))
+        by_imag, tied = (expand_to(caller, v, by_real.shape) for v in (p.bind(x_im, y_im), compare.eq(x_re, y_re)))
         return compare.select(tied, by_imag, by_real)
 
     return _named(ordered, name, doc)

@@ -32,20 +32,20 @@ class Signature(NamedTuple):
     outputs: list[CoreAxes]
 
 
-def parse_signature(where: str, text: str) -> Signature:
+def parse_signature(caller: str, text: str) -> Signature:
     """Raises: ValueError for what is no signature."""
     compact = re.sub(r"\s", "", text)
     if not _SIGNATURE.fullmatch(compact):
-        raise bad(where, f"{text!r} is no signature", fix="write it like '(n,m),(m)->(n)'.", exc=ValueError)
+        raise bad(caller, f"{text!r} is no signature", fix="write it like '(n,m),(m)->(n)'.", exc=ValueError)
     return Signature(*([tuple(re.findall(r"\w+", core)) for core in re.findall(_CORE, side)]
                        for side in compact.split("->")))
 
 
-def _match(where: str, sizes: dict[str, int], shape: tuple[int, ...], core: CoreAxes, what: str) -> None:
+def _match(caller: str, sizes: dict[str, int], shape: tuple[int, ...], core: CoreAxes, what: str) -> None:
     """Enter the sizes of an array's own axes; those that are known already must agree."""
     for name, n in zip(core, shape[len(shape) - len(core):], strict=True):
         if sizes.setdefault(name, n) != n:
-            raise bad(where, f"axis {name!r} of {what} has size {n}, elsewhere {sizes[name]}",
+            raise bad(caller, f"axis {name!r} of {what} has size {n}, elsewhere {sizes[name]}",
                       given={what: str(shape)}, fix="axes of one name must be equal in size.", exc=ValueError)
 
 
@@ -67,29 +67,29 @@ def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset()
     >>> rowwise(np.ones((4, 1, 3)), np.ones((2, 3))).shape
     (4, 2)
     """
-    where = f"numpy.vectorize of `{function_name(pyfunc)}`"
+    caller = f"numpy.vectorize of `{function_name(pyfunc)}`"
     for x in excluded:
         if not isinstance(x, (int, str)):
-            raise bad(where, "`excluded` must name positions and keywords", given={"excluded": repr(excluded)},
+            raise bad(caller, "`excluded` must name positions and keywords", given={"excluded": repr(excluded)},
                       fix="pass integers and strings.")
         if isinstance(x, int) and x < 0:
-            raise bad(where, "`excluded` has a negative position", given={"excluded": repr(excluded)},
+            raise bad(caller, "`excluded` has a negative position", given={"excluded": repr(excluded)},
                       fix="count from 0.", exc=ValueError)
-    parsed = None if signature is None else parse_signature(where, signature)
+    parsed = None if signature is None else parse_signature(caller, signature)
 
     @functools.wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places = [i for i, x in enumerate(args) if i not in excluded]
         inputs = [()] * len(places) if parsed is None else parsed.inputs
         if len(places) != len(inputs):
-            raise bad(where, f"called with {len(places)} arguments",
+            raise bad(caller, f"called with {len(places)} arguments",
                       given={"signature": signature, "excluded": str(set(excluded))},
                       fix=f"pass {len(inputs)}, besides the excluded ones.")
         cores: dict[int | str, CoreAxes] = dict(zip(places, inputs, strict=True))
         cores |= {name: () for name in kwargs if name not in excluded}
         given = dict(enumerate(args)) | kwargs
         if any(given[k] is None and core for k, core in cores.items()):
-            raise bad(where, "None was passed for an argument that has axes", given={"signature": signature},
+            raise bad(caller, "None was passed for an argument that has axes", given={"signature": signature},
                       fix="pass an array, or exclude the argument.", exc=ValueError)
         cores = {k: core for k, core in cores.items() if given[k] is not None}
 
@@ -97,26 +97,27 @@ def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset()
             full = given | dict(zip(cores, mapped, strict=True))
             return pyfunc(*(full[i] for i in range(len(args))), **{name: full[name] for name in kwargs})
 
-        arrays = [operand(where, given[k]) for k in cores]
-        return _mapped(where, call, arrays, list(cores.values()), parsed and parsed.outputs)
+        arrays = [operand(caller, given[k]) for k in cores]
+        return _mapped(caller, call, arrays, list(cores.values()), parsed and parsed.outputs)
 
     return vectorized
 
 
-def _mapped(where: str, call: Callable, arrays: Sequence[Any], cores: Sequence[CoreAxes],
+def _mapped(caller: str, call: Callable, arrays: Sequence[Any], cores: Sequence[CoreAxes],
             outputs: Sequence[CoreAxes] | None) -> Any:
     """`call` mapped over the leading axes of the arrays, each of which it takes only where its size is not 1."""
     sizes: dict[str, int] = {}
     for i, (x, core) in enumerate(zip(arrays, cores, strict=True)):
         if x.ndim < len(core):
-            raise bad(where, f"argument {i} lacks axes of its own", given={f"argument {i}": x.aval, "needs": str(core)},
+            raise bad(caller, f"argument {i} lacks axes of its own",
+                      given={f"argument {i}": x.aval, "needs": str(core)},
                       fix="pass an array with these axes last.", exc=ValueError)
-        _match(where, sizes, x.shape, core, f"argument {i}")
+        _match(caller, sizes, x.shape, core, f"argument {i}")
     shapes = [x.shape[:x.ndim - len(core)] for x, core in zip(arrays, cores, strict=True)]
-    check_ranks(where, [s for s, x in zip(shapes, arrays, strict=True) if x.ndim])
+    check_ranks(caller, [s for s, x in zip(shapes, arrays, strict=True) if x.ndim])
     rank = len(broadcast_shapes(*shapes))
     padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    f = call if outputs is None else _checked(where, call, sizes, outputs)
+    f = call if outputs is None else _checked(caller, call, sizes, outputs)
     for axis in reversed(range(rank)):
         in_axes = tuple(None if s[axis] == 1 else 0 for s in padded)
         if any(a is not None for a in in_axes):
@@ -128,22 +129,22 @@ def _mapped(where: str, call: Callable, arrays: Sequence[Any], cores: Sequence[C
     return tuple(expand_dims(y, single) for y in out) if isinstance(out, tuple) else expand_dims(out, single)
 
 
-def _checked(where: str, call: Callable, sizes: dict[str, int], outputs: Sequence[CoreAxes]) -> Callable:
+def _checked(caller: str, call: Callable, sizes: dict[str, int], outputs: Sequence[CoreAxes]) -> Callable:
     """`call`, whose results must be as many, and have the axes, that the signature says."""
     def checked(*args: Any) -> Any:
         out = call(*args)
         found = out if isinstance(out, tuple) else (out,)
         if isinstance(out, tuple) != (len(outputs) > 1) or len(found) != len(outputs):
-            raise bad(where, f"the function returned {len(found)} results in a {type(out).__name__}",
+            raise bad(caller, f"the function returned {len(found)} results in a {type(out).__name__}",
                       fix=f"the signature promises {len(outputs)}; return a tuple if there is more than one.",
                       exc=TypeError)
         known = dict(sizes)
         for i, (y, core) in enumerate(zip(found, outputs, strict=True)):
-            shape = operand(where, y).shape
+            shape = operand(caller, y).shape
             if len(shape) != len(core):
-                raise bad(where, f"result {i} has {len(shape)} axes", given={f"result {i}": str(shape)},
+                raise bad(caller, f"result {i} has {len(shape)} axes", given={f"result {i}": str(shape)},
                           fix=f"the signature promises {core}.", exc=ValueError)
-            _match(where, known, shape, core, f"result {i}")
+            _match(caller, known, shape, core, f"result {i}")
         return out
     return checked
 
@@ -158,9 +159,9 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     >>> apply_along_axis(lambda x: x[::2], 0, np.ones((4, 3))).shape
     (2, 3)
     """
-    where = "numpy.apply_along_axis"
-    arr = to_array_like(where, arr)
-    axis = canonical_axis(axis, arr.ndim, where)
+    caller = "numpy.apply_along_axis"
+    arr = to_array_like(caller, arr)
+    axis = canonical_axis(axis, arr.ndim, caller)
 
     def f(x: Any) -> Any:
         return func1d(x, *args, **kwargs)
@@ -180,14 +181,14 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Iterable[int]
     >>> apply_over_axes(lambda a, axis: a.sum(axis), xjax.numpy.ones((2, 3, 4)), (0, 2)).shape
     (1, 3, 1)
     """
-    where = "numpy.apply_over_axes"
-    a = to_array_like(where, a)
+    caller = "numpy.apply_over_axes"
+    a = to_array_like(caller, a)
     for axis in axes:
-        out = to_array_like(where, func(a, axis))
+        out = to_array_like(caller, func(a, axis))
         if out.ndim == a.ndim - 1:
             out = expand_dims(out, axis)
         if out.ndim != a.ndim:
-            raise bad(where, f"the function turned {a.ndim} axes into {out.ndim}", given={"axis": axis},
+            raise bad(caller, f"the function turned {a.ndim} axes into {out.ndim}", given={"axis": axis},
                       fix="keep the axis, or remove this one only.", exc=ValueError)
         a = out
     return a

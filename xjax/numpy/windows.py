@@ -24,10 +24,10 @@ from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
 
 
-def _size(where: str, M: Any) -> int:
-    n = static_int(M, "M", where)
+def _size(caller: str, M: Any) -> int:
+    n = static_int(M, "M", caller)
     if n < 0:
-        raise bad(where, "`M` must not be negative", given={"M": n}, fix="pass the number of samples.")
+        raise bad(caller, "`M` must not be negative", given={"M": n}, fix="pass the number of samples.")
     return n
 
 
@@ -105,10 +105,10 @@ def kaiser(M: int, beta: Any) -> Any:
 
     Args: M: number of samples; beta: how fast it falls off, which may be traced.  Returns: float[M].
     """
-    where = "numpy.kaiser"
-    n, dtype = _size(where, M), default_float()
+    caller = "numpy.kaiser"
+    n, dtype = _size(caller, M), default_float()
     place = np.linspace(-1, 1, n) if n > 1 else np.zeros(n)
-    beta = cast(where, beta, dtype)
+    beta = cast(caller, beta, dtype)
     return div(i0(mul(asarray(np.sqrt(1 - place ** 2).astype(dtype)), beta)), i0(beta))
 
 

@@ -47,16 +47,16 @@ def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
                          reduction_input_size_override, aggregate_to_topk)
 
 
-def _approx_top_k(where: str, operand: Any, k: int, reduction_dimension: int, recall_target: float, is_max_k: bool,
+def _approx_top_k(caller: str, operand: Any, k: int, reduction_dimension: int, recall_target: float, is_max_k: bool,
                   override: int, aggregate_to_topk: bool) -> list[Any]:
     aval = typeof(operand)
-    k, axis = static_int(k, "k", where), canonical_axis(reduction_dimension, aval.ndim, where, "reduction_dimension")
+    k, axis = static_int(k, "k", caller), canonical_axis(reduction_dimension, aval.ndim, caller, "reduction_dimension")
     n = aval.shape[axis]
     if not 1 <= k <= n:
-        raise bad(where, f"`k` {k} is not in the range of axis {axis}, which has size {n}", given={"operand": aval},
+        raise bad(caller, f"`k` {k} is not in the range of axis {axis}, which has size {n}", given={"operand": aval},
                   fix=f"pass k from 1 to {n}.", exc=ValueError)
     if not 0 < recall_target <= 1 or 0 <= override < n:
-        raise bad(where, "`recall_target` must be in (0, 1], and the override of the size -1 or at least the size",
+        raise bad(caller, "`recall_target` must be in (0, 1], and the override of the size -1 or at least the size",
                   given={"recall_target": str(recall_target), "reduction_input_size_override": str(override),
                          "size": str(n)}, fix="use the defaults.", exc=ValueError)
     return approx_top_k_p.bind(operand, k=k, reduction_dimension=reduction_dimension, recall_target=recall_target,

@@ -294,10 +294,10 @@ def iota(dtype: Any, size: int) -> Any:
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
     """Array of `shape` whose elements are their own index along the axis `dimension`."""
-    where = "lax.broadcasted_iota"
-    shape = tuple(static_int(n, "shape", where) for n in shape)
-    return iota_p.bind(dtype=dtypes.user_dtype(dtype, where), shape=shape,
-                       dimension=canonical_axis(dimension, len(shape), where, "dimension"))
+    caller = "lax.broadcasted_iota"
+    shape = tuple(static_int(n, "shape", caller) for n in shape)
+    return iota_p.bind(dtype=dtypes.user_dtype(dtype, caller), shape=shape,
+                       dimension=canonical_axis(dimension, len(shape), caller, "dimension"))
 
 
 def _iota_type(*, dtype, shape, dimension):
@@ -328,10 +328,10 @@ iota_p = Primitive("iota", type_rule=_iota_type, lower=_iota_lower, jvp=ZERO, tr
 
 def empty(shape: Sequence[int], dtype: Any) -> Any:
     """An array to be overwritten; its elements happen to be zero."""
-    where = "lax.empty"
+    caller = "lax.empty"
     shape = (shape,) if not np.iterable(shape) else shape
-    return empty_p.bind(shape=tuple(static_int(n, "shape", where) for n in shape),
-                        dtype=dtypes.user_dtype(dtype, where))
+    return empty_p.bind(shape=tuple(static_int(n, "shape", caller) for n in shape),
+                        dtype=dtypes.user_dtype(dtype, caller))
 
 
 def _empty_type(*, shape, dtype):

@@ -35,14 +35,14 @@ def kind_of(dtype: np.dtype) -> str:
     return KEY if isinstance(dtype, dtypes.ExtendedDType) else ""
 
 
-def check_kinds(where: str, kinds: str, *avals: ShapedArray) -> None:
+def check_kinds(caller: str, kinds: str, *avals: ShapedArray) -> None:
     """Raise unless every dtype is of an accepted kind."""
     for aval in avals:
         if kind_of(aval.dtype) not in kinds or not aval.dtype.itemsize:
             given = {f"argument {i}" if len(avals) > 1 else "argument": a.str_short() for i, a in enumerate(avals)}
             given["accepted"] = ", ".join(_KIND_NAMES[k] for k in kinds)
-            raise bad(f"lax.{where}", f"does not accept dtype {aval.dtype.name}", given=given,
-                      fix=_fix_of_kind(where, kind_of(aval.dtype)))
+            raise bad(f"lax.{caller}", f"does not accept dtype {aval.dtype.name}", given=given,
+                      fix=_fix_of_kind(caller, kind_of(aval.dtype)))
 
 
 _COMPARE = "combine comparisons, each in parentheses: (x > 0) & (y > 0); for bits convert with x.astype('int32')."
@@ -54,34 +54,34 @@ _FIXES_OF_KINDS = {
 }
 
 
-def _fix_of_kind(where: str, kind: str) -> str:
+def _fix_of_kind(caller: str, kind: str) -> str:
     if kind == KEY:
         return KEYS_ARE_NO_NUMBERS
-    return _FIXES_OF_KINDS.get((where, kind), "convert with x.astype(...), or use xjax.numpy, whose functions promote "
+    return _FIXES_OF_KINDS.get((caller, kind), "convert with x.astype(...), or use xjax.numpy, whose functions promote "
                                "their arguments.")
 
 
 KEYS_ARE_NO_NUMBERS = "draw numbers from keys with random.bits(key), or take their bits with random.key_data(key)."
 
 
-def check_same_dtype(where: str, *avals: ShapedArray) -> None:
+def check_same_dtype(caller: str, *avals: ShapedArray) -> None:
     if len({a.dtype for a in avals}) > 1:
-        raise bad(f"lax.{where}", "needs arguments of one dtype",
+        raise bad(f"lax.{caller}", "needs arguments of one dtype",
                   given={f"argument {i}": a.str_short() for i, a in enumerate(avals)},
                   fix="convert with lax.convert_element_type(x, dtype), or use xjax.numpy, which promotes.")
 
 
-def static_int(value: Any, name: str, where: str) -> int:
+def static_int(value: Any, name: str, caller: str) -> int:
     """A Python int from an argument that shapes depend on; a traced value is an error that says so."""
     try:
         return operator.index(value)
     except TypeError as cause:
-        raise _not_static(value, name, where) from cause
+        raise _not_static(value, name, caller) from cause
 
 
-def _not_static(value: Any, name: str, where: str) -> Exception:
+def _not_static(value: Any, name: str, caller: str) -> Exception:
     if isinstance(value, Tracer) and value.concrete() is None:
-        return static_value_error(where, name, value)
+        return static_value_error(caller, name, value)
     is_shape = "shape" in name
     what = "must be an integer or a sequence of integers" if is_shape else "must be an integer"
     fix = "pass an int, or a tuple of ints." if is_shape else "pass an int."
@@ -89,27 +89,27 @@ def _not_static(value: Any, name: str, where: str) -> Exception:
         fix = f"pass {int(value)}, or n // m in place of n / m."
     elif name == "axis" and hasattr(value, "aval"):
         fix = "pass an int; two arrays are compared with maximum(x, y), and joined with concatenate([x, y])."
-    return bad(where, f"`{name}` {what}", given={name: value if hasattr(value, "aval") else repr(value)}, fix=fix)
+    return bad(caller, f"`{name}` {what}", given={name: value if hasattr(value, "aval") else repr(value)}, fix=fix)
 
 
 _COMPARES_TWO = {f"numpy.{name}": f" numpy.{name}imum(x, y) compares two values." for name in ("max", "min")}
 
 
-def canonical_axis(axis: Any, ndim: int, where: str, name: str = "axis") -> int:
+def canonical_axis(axis: Any, ndim: int, caller: str, name: str = "axis") -> int:
     """Axis in [0, ndim) from one that may count from the end."""
-    axis = static_int(axis, name, where)
+    axis = static_int(axis, name, caller)
     if not -ndim <= axis < ndim:
-        raise bad(where, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
+        raise bad(caller, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
                   fix=(f"use a value from {-ndim} to {ndim - 1}." if ndim else "a 0-d array has no axes.")
-                  + _COMPARES_TWO.get(where, ""),
+                  + _COMPARES_TWO.get(caller, ""),
                   exc=np.exceptions.AxisError)
     return axis % ndim
 
 
-def check_sequence(where: str, name: str, x: Any) -> None:
+def check_sequence(caller: str, name: str, x: Any) -> None:
     """Raise TypeError for one number where several are needed: ``expand_dims(x, 0)``."""
     if is_single(x):
-        raise bad(where, f"`{name}` must be a sequence", given={name: x if hasattr(x, "aval") else repr(x)},
+        raise bad(caller, f"`{name}` must be a sequence", given={name: x if hasattr(x, "aval") else repr(x)},
                   fix="pass a tuple, such as (3,).")
 
 
@@ -118,16 +118,16 @@ def is_single(x: Any) -> bool:
     return isinstance(x, int) or not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
 
 
-def canonical_axes(axes: Any, ndim: int, where: str, name: str = "axis") -> tuple[int, ...]:
+def canonical_axes(axes: Any, ndim: int, caller: str, name: str = "axis") -> tuple[int, ...]:
     """Tuple of distinct axes; None means all, an int means one."""
     if axes is None:
         return tuple(range(ndim))
     if is_single(axes):
-        return (canonical_axis(axes, ndim, where, name),)
+        return (canonical_axis(axes, ndim, caller, name),)
     if hasattr(axes, "aval") and not dtypes.is_int(axes.dtype):
-        raise _not_static(axes, name, where)
-    found = tuple(canonical_axis(a, ndim, where, name) for a in axes)
+        raise _not_static(axes, name, caller)
+    found = tuple(canonical_axis(a, ndim, caller, name) for a in axes)
     if len(set(found)) != len(found):
-        raise bad(where, f"`{name}` names an axis twice", given={name: str(tuple(axes))}, fix="name each axis once.",
+        raise bad(caller, f"`{name}` names an axis twice", given={name: str(tuple(axes))}, fix="name each axis once.",
                   exc=ValueError)
     return found

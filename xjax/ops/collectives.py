@@ -95,9 +95,9 @@ class MeshAxes:
         return math.prod(self.sizes[i + 1:]), self.sizes[i]
 
 
-def mesh_of(b: Builder, where: str) -> MeshAxes:
+def mesh_of(b: Builder, caller: str) -> MeshAxes:
     if b.axes is None:
-        raise bad(f"lax.{where}", "a collective is compiled outside of the function that maps its axis",
+        raise bad(f"lax.{caller}", "a collective is compiled outside of the function that maps its axis",
                   fix="call it inside the function given to vmap, pmap or shard_map.", exc=NameError)
     return b.axes
 
@@ -119,10 +119,10 @@ def channel(b: Builder) -> str:
     return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
 
 
-def no_groups(where: str, axis_index_groups: Any) -> None:
+def no_groups(caller: str, axis_index_groups: Any) -> None:
     if axis_index_groups is not None:
-        raise bad(f"lax.{where}", "axis_index_groups over an axis of vmap", fix="use pmap or shard_map, or reshape the "
-                  "mapped axis and reduce over a part of it.", exc=NotImplementedError)
+        raise bad(f"lax.{caller}", "axis_index_groups over an axis of vmap", fix="use pmap or shard_map, or reshape "
+                  "the mapped axis and reduce over a part of it.", exc=NotImplementedError)
 
 
 def groups_key(groups: Any) -> Any:
@@ -157,12 +157,12 @@ def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
     return [psum_invariant_p.bind(x, axes=typed) for x in arrays] if typed else arrays
 
 
-def _split_typed(where: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
+def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
     """Names of axes with types that say what varies along them, and of the others."""
     in_scope = typed_axes()
     typed = tuple(a for a in names if a in in_scope)
     if typed and groups is not None:
-        raise bad(f"lax.{where}", "the sum over groups of a checked shard_map would have no type: it is equal on the "
+        raise bad(f"lax.{caller}", "the sum over groups of a checked shard_map would have no type: it is equal on the "
                   "devices of a group only", given={"axis_index_groups": str(groups)},
                   fix="use a mesh with one more axis and sum over that, or shard_map(..., check_vma=False).",
                   exc=NotImplementedError)

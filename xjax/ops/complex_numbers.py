@@ -27,12 +27,12 @@ def part_dtype(dtype: np.dtype) -> np.dtype:
     return _PART[dtype]
 
 
-def complex_dtype(where: str, dtype: np.dtype) -> np.dtype:
+def complex_dtype(caller: str, dtype: np.dtype) -> np.dtype:
     """Complex dtype whose parts have this float dtype; itself if it is complex."""
     if dtype in _PART:
         return dtype
     if dtype not in _WHOLE:
-        raise bad(where, f"there are no complex numbers with parts of dtype {dtype.name}",
+        raise bad(caller, f"there are no complex numbers with parts of dtype {dtype.name}",
                   fix="convert to float32 or float64 first.")
     return _WHOLE[dtype]
 

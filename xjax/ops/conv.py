@@ -89,8 +89,8 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
         precision=canonical_precision(precision), preferred_element_type=preferred_element_type)
 
 
-def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
-    return tuple(static_int(v, name, where) for v in values)
+def _ints(values: Sequence[Any], name: str, caller: str) -> tuple[int, ...]:
+    return tuple(static_int(v, name, caller) for v in values)
 
 
 def _type(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, feature_group_count,

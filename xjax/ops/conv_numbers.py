@@ -134,17 +134,17 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
 _NAMES = ("VALID", "SAME", "SAME_LOWER")
 
 
-def explicit_pads(padding: Any, where: str) -> Pads:
+def explicit_pads(padding: Any, caller: str) -> Pads:
     """(low, high) pairs of integers from what a user passed."""
     try:
         pairs = [tuple(pair) for pair in padding]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 for pair in pairs):
-        raise bad(where, "`padding` must be a name or a sequence of (low, high) pairs",
+        raise bad(caller, "`padding` must be a name or a sequence of (low, high) pairs",
                   given={"padding": repr(padding)},
                   fix="pass 'SAME', 'VALID', 'SAME_LOWER', or one pair of integers for each axis.", exc=ValueError)
-    return tuple((static_int(lo, "padding", where), static_int(hi, "padding", where)) for lo, hi in pairs)
+    return tuple((static_int(lo, "padding", caller), static_int(hi, "padding", caller)) for lo, hi in pairs)
 
 
 # -- sizes --------------------------------------------------------------------------------------------------------
@@ -255,16 +255,16 @@ def kernel_adjoint_pads(sizes: Sequence[int], window: Sequence[int], strides: Se
 def check_convolution(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, feature_groups: int,
                       batch_groups: int) -> None:
     """Raise unless ranks, features and groups of a convolution go together."""
-    where = "lax.conv_general_dilated"
+    caller = "lax.conv_general_dilated"
     given = {"lhs": lhs.str_short(), "rhs": rhs.str_short(), "dimension_numbers": str(tuple(numbers))}
     if lhs.ndim != rhs.ndim or lhs.ndim < 2:
-        raise bad(where, "operand and kernel must have the same number of axes, at least 2", given=given,
+        raise bad(caller, "operand and kernel must have the same number of axes, at least 2", given=given,
                   fix="add the batch axis with x[None], and write kernels with all axes.", exc=ValueError)
     if any(sorted(spec) != list(range(lhs.ndim)) for spec in numbers):
-        raise bad(where, "each of the dimension numbers must name every axis once", given=given,
+        raise bad(caller, "each of the dimension numbers must name every axis once", given=given,
                   fix="make them with lax.conv_dimension_numbers.", exc=ValueError)
     if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
-        raise bad(where, "`feature_group_count` and `batch_group_count` must be positive, and one of them 1",
+        raise bad(caller, "`feature_group_count` and `batch_group_count` must be positive, and one of them 1",
                   given={"feature_group_count": str(feature_groups), "batch_group_count": str(batch_groups)},
                   fix="group over features or over the batch.", exc=ValueError)
     batch, features = take(lhs.shape, numbers.lhs_spec[:2])
@@ -273,15 +273,15 @@ def check_convolution(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimension
         given = {"lhs": f"{lhs.str_short()}   axis {numbers.lhs_spec[1]} has {features} features",
                  "rhs": f"{rhs.str_short()}   axis {numbers.rhs_spec[1]} takes {inputs} features",
                  "feature_group_count": str(feature_groups)}
-        raise bad(where, "the kernel does not take the features of the operand", given=given, exc=ValueError,
+        raise bad(caller, "the kernel does not take the features of the operand", given=given, exc=ValueError,
                   fix="features of lhs must be feature_group_count times those that rhs takes; or name other axes in "
                       "dimension_numbers.")
     for count, name in ((feature_groups, "feature_group_count"), (batch_groups, "batch_group_count")):
         if outputs % count:
-            raise bad(where, f"`{name}` {count} does not divide the {outputs} output features of the kernel",
+            raise bad(caller, f"`{name}` {count} does not divide the {outputs} output features of the kernel",
                       given=given, fix=f"give the kernel a multiple of {count} output features.", exc=ValueError)
     if batch % batch_groups:
-        raise bad(where, f"`batch_group_count` {batch_groups} does not divide the batch size {batch}", given=given,
+        raise bad(caller, f"`batch_group_count` {batch_groups} does not divide the batch size {batch}", given=given,
                   fix=f"make the batch a multiple of {batch_groups}.", exc=ValueError)
 
 

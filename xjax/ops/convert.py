@@ -174,11 +174,11 @@ bitcast_convert_type_p = Primitive(
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
     """Floats rounded to what a format with these many exponent and mantissa bits can hold; the dtype stays."""
-    where = "lax.reduce_precision"
-    exponent_bits = static_int(exponent_bits, "exponent_bits", where)
-    mantissa_bits = static_int(mantissa_bits, "mantissa_bits", where)
+    caller = "lax.reduce_precision"
+    exponent_bits = static_int(exponent_bits, "exponent_bits", caller)
+    mantissa_bits = static_int(mantissa_bits, "mantissa_bits", caller)
     if exponent_bits < 1 or mantissa_bits < 0:
-        raise bad(where, "a float has at least 1 exponent bit and 0 mantissa bits",
+        raise bad(caller, "a float has at least 1 exponent bit and 0 mantissa bits",
                   given={"exponent_bits": str(exponent_bits), "mantissa_bits": str(mantissa_bits)},
                   fix="for bfloat16 pass 8 and 7, for float16 5 and 10.", exc=ValueError)
     return reduce_precision_p.bind(operand, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits)

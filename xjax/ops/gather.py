@@ -304,20 +304,20 @@ def _scatter_fault(x: ShapedArray, indices: ShapedArray, updates: ShapedArray,
 
 
 def _scatter_type(name: str) -> Callable:
-    where = f"lax.{name.replace('-', '_')}"
+    caller = f"lax.{name.replace('-', '_')}"
 
     def rule(x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, indices_are_sorted,
              unique_indices, mode):
-        check_index_dtype(where, indices)
+        check_index_dtype(caller, indices)
         if x.dtype != updates.dtype:
-            raise bad(where, "operand and updates differ in dtype",
+            raise bad(caller, "operand and updates differ in dtype",
                       given={"operand": x.str_short(), "updates": updates.str_short()},
                       fix="convert with updates.astype(operand.dtype).")
         fault = _scatter_fault(x, indices, updates, dimension_numbers)
         if mode is GatherScatterMode.ONE_HOT:
             fault = "the mode ONE_HOT is not one of scatter"
         if fault:
-            raise bad(where, fault, given={"operand": x.str_short(), "scatter_indices": indices.str_short(),
+            raise bad(caller, fault, given={"operand": x.str_short(), "scatter_indices": indices.str_short(),
                                            "updates": updates.str_short(),
                                            "dimension_numbers": str(dimension_numbers)},
                       fix="index with x.at[i, j], which chooses the numbers.")

@@ -99,12 +99,12 @@ def is_set(axes: Sequence[int], ndim: int) -> bool:
     return len(set(axes)) == len(axes) and all(0 <= a < ndim for a in axes)
 
 
-def check_index_dtype(where: str, indices: ShapedArray) -> None:
+def check_index_dtype(caller: str, indices: ShapedArray) -> None:
     if not dtypes.is_int(indices.dtype):
-        raise bad(where, "the indices must be integers", given={"indices": indices.str_short()},
+        raise bad(caller, "the indices must be integers", given={"indices": indices.str_short()},
                   fix="convert them with x.astype('int32').")
     if not indices.ndim:
-        raise bad(where, "the indices need an axis for the components of an index vector",
+        raise bad(caller, "the indices need an axis for the components of an index vector",
                   given={"indices": indices.str_short()}, fix="pass indices[..., None].")
 
 

@@ -22,7 +22,7 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, re
 LowerOn = Mapping[str, Callable] | None
 
 
-def broadcast_shape(where: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+def broadcast_shape(caller: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Common shape of elementwise operands: rank 0 and size 1 expand, other ranks must agree."""
     ranked = [s for s in shapes if s]
     if not ranked:
@@ -34,7 +34,7 @@ def broadcast_shape(where: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
         sizes = [{n for n in axis if n != 1} for axis in zip(*ranked, strict=True)]
         if all(len(s) <= 1 for s in sizes):
             return tuple(s.pop() if s else 1 for s in sizes)
-    raise bad(f"lax.{where}", "incompatible shapes for broadcasting",
+    raise bad(f"lax.{caller}", "incompatible shapes for broadcasting",
               given={f"argument {i}": str(tuple(s)) for i, s in enumerate(shapes)},
               fix="make the ranks and sizes equal (size 1 and rank 0 expand), for example with x[:, None] or "
                   "lax.broadcast_in_dim.")

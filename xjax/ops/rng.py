@@ -49,14 +49,14 @@ def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = np.uint32,
     >>> rng_bit_generator(np.zeros(4, np.uint32), (3,))[1].shape
     (3,)
     """
-    where = "lax.rng_bit_generator"
+    caller = "lax.rng_bit_generator"
     if out_sharding is not None:
-        raise bad(where, "`out_sharding` is not supported", given={"out_sharding": repr(out_sharding)},
+        raise bad(caller, "`out_sharding` is not supported", given={"out_sharding": repr(out_sharding)},
                   fix="leave it out, and use lax.with_sharding_constraint on the bits.", exc=NotImplementedError)
-    dtype = dtypes.user_dtype(dtype, where)
+    dtype = dtypes.user_dtype(dtype, caller)
     if dtype not in _UINTS:
-        raise bad(where, f"cannot fill {dtype.name}", fix="pass an unsigned dtype, such as 'uint32'.")
-    shape = tuple([static_int(n, "shape", where) for n in shape])
+        raise bad(caller, f"cannot fill {dtype.name}", fix="pass an unsigned dtype, such as 'uint32'.")
+    shape = tuple([static_int(n, "shape", caller) for n in shape])
     return tuple(rng_bit_generator_p.bind(key, shape=shape, dtype=dtype, algorithm=RandomAlgorithm(algorithm),
                                           out_sharding=None))
 

@@ -20,12 +20,12 @@ from xjax.ops.cpu.sums import sum_of_short_rows
 from xjax.ops.text import reduce_text, reshape_text, transpose_text
 
 
-def _shape(shape: Any, where: str) -> tuple[int, ...]:
+def _shape(shape: Any, caller: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         shape = (shape,)
-    found = tuple([n if type(n) is int else static_int(n, "shape", where) for n in shape])
+    found = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
     if found and min(found) < 0:
-        raise bad(where, "shapes must have sizes >= 0", given={"shape": str(found)}, fix="pass sizes >= 0.",
+        raise bad(caller, "shapes must have sizes >= 0", given={"shape": str(found)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return found
 

@@ -27,9 +27,9 @@ from xjax.ops.text import dynamic_slice_text, dynamic_update_slice_text, slice_t
 from xjax.ops.zeros import full_of, instantiate, zeros_of
 
 
-def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
-    check_sequence(where, name, values)
-    return tuple(static_int(v, name, where) for v in values)
+def _ints(values: Sequence[Any], name: str, caller: str) -> tuple[int, ...]:
+    check_sequence(caller, name, values)
+    return tuple(static_int(v, name, caller) for v in values)
 
 
 # -- slice --------------------------------------------------------------------------------------------------------
@@ -37,10 +37,10 @@ def _ints(values: Sequence[Any], name: str, where: str) -> tuple[int, ...]:
 def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
           strides: Sequence[int] | None = None) -> Any:
     """The block of `operand` from `start_indices` up to, and without, `limit_indices`, in steps of `strides`."""
-    where = "lax.slice"
-    return slice_p.bind(operand, start_indices=_ints(start_indices, "start_indices", where),
-                        limit_indices=_ints(limit_indices, "limit_indices", where),
-                        strides=None if strides is None else _ints(strides, "strides", where))
+    caller = "lax.slice"
+    return slice_p.bind(operand, start_indices=_ints(start_indices, "start_indices", caller),
+                        limit_indices=_ints(limit_indices, "limit_indices", caller),
+                        strides=None if strides is None else _ints(strides, "strides", caller))
 
 
 def _slice_type(x, *, start_indices, limit_indices, strides):
@@ -101,11 +101,11 @@ def _from_end(position: int, size: int) -> int:
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
     """The slice of size 1 at `index` along an axis, which is dropped unless `keepdims`."""
-    where = "lax.index_in_dim"
-    axis = canonical_axis(axis, typeof(operand).ndim, where)
-    size, index = typeof(operand).shape[axis], static_int(index, "index", where)
+    caller = "lax.index_in_dim"
+    axis = canonical_axis(axis, typeof(operand).ndim, caller)
+    size, index = typeof(operand).shape[axis], static_int(index, "index", caller)
     if not -size <= index < size:
-        raise bad(where, f"index {index} is out of bounds for axis {axis} with size {size}",
+        raise bad(caller, f"index {index} is out of bounds for axis {axis} with size {size}",
                   fix=f"use a value from {-size} to {size - 1}." if size else "the axis is empty.", exc=IndexError)
     lo = index % size
     part = slice_in_dim(operand, lo, lo + 1, 1, axis)
@@ -213,41 +213,41 @@ pad_p = Primitive("pad", type_rule=_pad_type, lower=_pad_lower, jvp=jointly_line
 
 # -- starts of dynamic slices -------------------------------------------------------------------------------------
 
-def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool], where: str) -> list[Any]:
+def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool], caller: str) -> list[Any]:
     """One scalar start for each axis, all of one integer type; negative ones count from the end where allowed."""
     if hasattr(indices, "ndim"):
         if indices.ndim != 1 or indices.shape[0] != len(shape):
-            raise bad(where, f"`start_indices` must have one entry for each of the {len(shape)} axes",
+            raise bad(caller, f"`start_indices` must have one entry for each of the {len(shape)} axes",
                       given={"start_indices": indices}, fix="pass a sequence of scalars, or an array int[ndim].")
         indices = [squeeze(slice(indices, (i,), (i + 1,), (1,)), (0,)) for i in range(len(shape))]
-    check_sequence(where, "start_indices", indices)
+    check_sequence(caller, "start_indices", indices)
     allowed = [allow_negative] * len(shape) if isinstance(allow_negative, bool) else list(allow_negative)
     if len(indices) != len(shape) or len(allowed) != len(shape):
-        raise bad(where, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",
+        raise bad(caller, f"needs one start for each of the {len(shape)} axes, not {len(indices)}",
                   fix="pass 0 for the axes that are kept whole.")
-    dtype = _start_dtype(indices, where)
+    dtype = _start_dtype(indices, caller)
     if dtypes.iinfo(dtype).max < max(shape, default=0) and not dtypes.is_unsigned(dtype) and any(allowed):
         dtype = np.dtype(np.int32)                  # counting from the end needs a type that holds the sizes
         indices = [i if type(i) is int else convert_element_type(i, dtype) for i in indices]
-    return [_start(i, n, neg, dtype, where) for i, n, neg in zip(indices, shape, allowed, strict=True)]
+    return [_start(i, n, neg, dtype, caller) for i, n, neg in zip(indices, shape, allowed, strict=True)]
 
 
-def _start_dtype(indices: Sequence[Any], where: str) -> np.dtype:
+def _start_dtype(indices: Sequence[Any], caller: str) -> np.dtype:
     """The integer type of the starts: that of the arrays among them, which must agree."""
     found = {typeof(i).dtype for i in indices if type(i) is not int}
     if len(found) > 1 or any(typeof(i).ndim for i in indices) or not all(map(dtypes.is_int, found)):
-        raise bad(where, "the starts must be scalar integers of one dtype",
+        raise bad(caller, "the starts must be scalar integers of one dtype",
                   given={f"start {k}": typeof(i).str_short() for k, i in enumerate(indices)},
                   fix="convert them with x.astype('int32').")
     return found.pop() if found else dtypes.canonicalize_dtype(int)
 
 
-def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, where: str) -> Any:
+def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, caller: str) -> Any:
     """A start of the dtype, not counted from the end any more."""
     if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
         index = int(index)
         if index < 0 and not allow_negative:
-            raise bad(where, f"the start {index} is negative", given={"size of the axis": str(size)},
+            raise bad(caller, f"the start {index} is negative", given={"size of the axis": str(size)},
                       fix="pass allow_negative_indices=True to count from the end.", exc=ValueError)
         return number_of(dtype, max(index + size, 0) if index < 0 else index)
     if not allow_negative or dtypes.is_unsigned(dtype):
@@ -259,10 +259,10 @@ def _strong(index: Any, dtype: np.dtype) -> Any:
     return convert_element_type(index, dtype) if index.aval.weak_type else index
 
 
-def _check_starts(where: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:
+def _check_starts(caller: str, x: ShapedArray, starts: Sequence[ShapedArray]) -> None:
     if len(starts) != x.ndim or any(s.ndim or not dtypes.is_int(s.dtype) for s in starts) \
             or len({s.dtype for s in starts}) > 1:
-        raise bad(where, "needs one scalar integer start for each axis, all of one dtype",
+        raise bad(caller, "needs one scalar integer start for each axis, all of one dtype",
                   given={"operand": x.str_short(), "starts": ", ".join(s.str_short() for s in starts)},
                   fix="convert them with x.astype('int32').")
 

@@ -144,9 +144,9 @@ def top_k(operand: Any, k: int, *, axis: int = -1, is_stable: bool = True) -> li
 
     NaN is the largest. Of equal elements the first comes first; with is_stable=False that is not promised.
     """
-    where = "lax.top_k"
-    axis = canonical_axis(axis, typeof(operand).ndim, where)
-    return list(top_k_p.bind(operand, k=static_int(k, "k", where), axis=axis, is_stable=bool(is_stable)))
+    caller = "lax.top_k"
+    axis = canonical_axis(axis, typeof(operand).ndim, caller)
+    return list(top_k_p.bind(operand, k=static_int(k, "k", caller), axis=axis, is_stable=bool(is_stable)))
 
 
 def _top_k_type(x, *, k, axis, is_stable=True):

@@ -74,12 +74,12 @@ class Window(NamedTuple):
         return ", ".join([*texts, *([f"padding = {i64_matrix(self.padding)}"] if self.padding else [])])
 
 
-def make_window(where: str, shape: Sequence[int], window_dimensions: Sequence[int],
+def make_window(caller: str, shape: Sequence[int], window_dimensions: Sequence[int],
                 window_strides: Sequence[int] | None, padding: str | Sequence[tuple[int, int]],
                 base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Window:
     """The window that a user describes; what is None is 1 for every axis."""
     def ints(values: Sequence[int] | None, name: str) -> Axes:
-        return ones if values is None else tuple(static_int(v, name, where) for v in values)
+        return ones if values is None else tuple(static_int(v, name, caller) for v in values)
 
     ones = (1,) * len(window_dimensions)
     size = ints(window_dimensions, "window_dimensions")
@@ -87,23 +87,23 @@ def make_window(where: str, shape: Sequence[int], window_dimensions: Sequence[in
     dilation = ints(window_dilation, "window_dilation")
     if isinstance(padding, str):
         if not len(shape) == len(size) == len(strides) == len(dilation):
-            raise _misfit(where, shape, Window(size, strides, (), base, dilation))
-        _check_positive(where, shape, Window(size, strides, (), base, dilation))
+            raise _misfit(caller, shape, Window(size, strides, (), base, dilation))
+        _check_positive(caller, shape, Window(size, strides, (), base, dilation))
         padding = padtype_to_pads(shape, dilated_shape(size, dilation), strides, padding)
-    return Window(size, strides, explicit_pads(padding, where), base, dilation)
+    return Window(size, strides, explicit_pads(padding, caller), base, dilation)
 
 
-def check_window(where: str, shape: Sequence[int], window: Window) -> None:
+def check_window(caller: str, shape: Sequence[int], window: Window) -> None:
     """Raise unless the window has one entry, in range, for each axis."""
     if any(len(values) != len(shape) for values in window):
-        raise _misfit(where, shape, window)
-    _check_positive(where, shape, window)
+        raise _misfit(caller, shape, window)
+    _check_positive(caller, shape, window)
 
 
-def _check_positive(where: str, shape: Sequence[int], window: Window) -> None:
+def _check_positive(caller: str, shape: Sequence[int], window: Window) -> None:
     if any(v < 1 for values in (window.window_dimensions, window.window_strides, window.base_dilation,
                                 window.window_dilation) for v in values):
-        raise bad(where, "sizes, strides and dilations of a window must be positive", given=_shown(shape, window),
+        raise bad(caller, "sizes, strides and dilations of a window must be positive", given=_shown(shape, window),
                   fix="pass numbers >= 1; an axis that the window does not look along has window size 1.")
 
 
@@ -111,8 +111,8 @@ def _shown(shape: Sequence[int], window: Window) -> dict[str, str]:
     return {"operand shape": str(tuple(shape)), **{k: str(v) for k, v in window._asdict().items()}}
 
 
-def _misfit(where: str, shape: Sequence[int], window: Window) -> Exception:
-    return bad(where, "the window must have one entry for each axis of the operand", given=_shown(shape, window),
+def _misfit(caller: str, shape: Sequence[int], window: Window) -> Exception:
+    return bad(caller, "the window must have one entry for each axis of the operand", given=_shown(shape, window),
                fix=f"pass {len(shape)} numbers each, for example window_dimensions=(1, 2, 2, 1) for NHWC images.")
 
 

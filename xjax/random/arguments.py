@@ -50,54 +50,54 @@ def default_kind() -> KeyKind:
     return KEY_TYPES[config.default_prng_impl].kind
 
 
-def check_key(where: str, key: Any, *, batched: bool = False) -> Any:
+def check_key(caller: str, key: Any, *, batched: bool = False) -> Any:
     """`key` as a typed key, or with `batched` an array of keys; words of keys, uint32[..., n], become typed.
 
     Raises: TypeError if it is none, ValueError for several keys where one is wanted.
     """
     aval = getattr(key, "aval", None)
     if aval is None or not is_key(aval):
-        key = _wrapped(where, key)
+        key = _wrapped(caller, key)
         aval = key.aval
     if aval.shape and not batched:
-        raise bad(f"random.{where}", "takes one key, but got several", given={"key": aval.str_short()},
+        raise bad(f"random.{caller}", "takes one key, but got several", given={"key": aval.str_short()},
                   fix="use vmap over the keys, or split them apart: k1, k2 = random.split(key).", exc=ValueError)
     return key
 
 
-def _wrapped(where: str, words: Any) -> Any:
+def _wrapped(caller: str, words: Any) -> Any:
     """The keys of words that the user passed as keys."""
     if config.legacy_prng_key != "allow":
-        _report_words(where)
+        _report_words(caller)
     if type(words) is Array and type(words._place) in ON_ONE_DEVICE:         # most often; it takes half the time
         typed = _keys_of_words.get((words.aval, config.default_prng_impl))
         if typed is not None:
             return Array(words._buf, typed, words._place)
-    return wrap_words(where, words, default_kind())
+    return wrap_words(caller, words, default_kind())
 
 
 _keys_of_words = {(ShapedArray((t.kind.words,), np.uint32), name): ShapedArray((), t) for name, t in KEY_TYPES.items()}
 
 
-def _report_words(where: str) -> None:
-    error = bad(f"random.{where}", "the key is an array of words, as random.PRNGKey makes them",
+def _report_words(caller: str) -> None:
+    error = bad(f"random.{caller}", "the key is an array of words, as random.PRNGKey makes them",
                 fix="make typed keys with random.key(seed), or set jax_legacy_prng_key to 'allow'.", exc=ValueError)
     if config.legacy_prng_key == "error":
         raise error
     warn(str(error))
 
 
-def wrap_words(where: str, words: Any, kind: KeyKind) -> Any:
+def wrap_words(caller: str, words: Any, kind: KeyKind) -> Any:
     """Typed keys of words uint32[..., kind.words].
 
     Raises: TypeError for anything else.
     """
     aval = getattr(words, "aval", None)
     if aval is None:
-        aval = _words_type(where, words, kind)
+        aval = _words_type(caller, words, kind)
         words = to_array(words)
     if aval.dtype != _UINT32 or aval.shape[-1:] != (kind.words,):
-        raise bad(f"random.{where}", "the key is no random key", given={"key": aval.str_short()}, fix=_fix_for(kind))
+        raise bad(f"random.{caller}", "the key is no random key", given={"key": aval.str_short()}, fix=_fix_for(kind))
     if type(words) is Array:
         return retyped(words, ShapedArray(aval.shape[:-1], KEY_TYPES[kind.name]))
     return random_wrap(words, kind)
@@ -108,11 +108,11 @@ def unwrap_keys(keys: Any) -> Any:
     return words_of(keys) if type(keys) is Array else random_unwrap(keys)
 
 
-def _words_type(where: str, words: Any, kind: KeyKind) -> ShapedArray:
+def _words_type(caller: str, words: Any, kind: KeyKind) -> ShapedArray:
     try:
         return typeof(words)
     except TypeError as error:
-        raise bad(f"random.{where}", f"the key is no array but a {type(words).__name__}",
+        raise bad(f"random.{caller}", f"the key is no array but a {type(words).__name__}",
                   given={"key": repr(words)[:60]}, fix=_fix_for(kind)) from error
 
 
@@ -120,23 +120,23 @@ def _fix_for(kind: KeyKind) -> str:
     return f"make one with random.key(seed), or with random.PRNGKey(seed), a uint32[{kind.words}] for {kind.name!r}."
 
 
-def check_shape(where: str, shape: Any) -> tuple[int, ...]:
+def check_shape(caller: str, shape: Any) -> tuple[int, ...]:
     """The shape of a result as a tuple of Python ints, none negative; a size alone is that of a vector."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
         return shape
     if not isinstance(shape, (Sequence, np.ndarray)) or isinstance(shape, str):
-        raise bad(f"random.{where}", "`shape` must be a sequence of integers", given={"shape": repr(shape)[:60]},
+        raise bad(f"random.{caller}", "`shape` must be a sequence of integers", given={"shape": repr(shape)[:60]},
                   fix="pass a tuple of Python ints.")
-    found = tuple(static_int(n, "shape", f"random.{where}") for n in shape)
+    found = tuple(static_int(n, "shape", f"random.{caller}") for n in shape)
     if any(n < 0 for n in found):
-        raise bad(f"random.{where}", "shapes must have sizes >= 0", given={"shape": str(found)},
+        raise bad(f"random.{caller}", "shapes must have sizes >= 0", given={"shape": str(found)},
                   fix="pass sizes >= 0.", exc=ValueError)
     return found
 
 
-def common_shape(where: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
+def common_shape(caller: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
     """The shape asked for (None: that of the arguments together); the arguments must broadcast to it.
 
     Raises: ValueError if they do not.
@@ -144,9 +144,9 @@ def common_shape(where: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
     shapes = [typeof(x).shape for x in arguments]
     if shape is None:
         return broadcast_shapes(*shapes)
-    shape = check_shape(where, shape)
+    shape = check_shape(caller, shape)
     if not all(_fits(s, shape) for s in shapes):
-        raise bad(f"random.{where}", "the parameters do not broadcast to `shape`",
+        raise bad(f"random.{caller}", "the parameters do not broadcast to `shape`",
                   given={"shape": str(shape), "parameters": ", ".join(map(str, shapes))},
                   fix="pass the shape of the whole result.", exc=ValueError)
     return shape
@@ -158,22 +158,22 @@ def _fits(parameter: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(parameter) <= len(shape) and all(n in (1, m) for n, m in zip(parameter, last, strict=True))
 
 
-def check_parameters(where: str, dtype: np.dtype, *parameters: Any) -> None:
+def check_parameters(caller: str, dtype: np.dtype, *parameters: Any) -> None:
     """Raise TypePromotionError unless each parameter converts to `dtype` without loss by JAX's promotion."""
     for x in parameters:
         if result_type(x, dtype) != dtype:
-            raise bad(f"random.{where}", f"a parameter is wider than the numbers drawn, {dtype.name}",
+            raise bad(f"random.{caller}", f"a parameter is wider than the numbers drawn, {dtype.name}",
                       given={"parameter": typeof(x).str_short()},
                       fix=f"pass dtype={typeof(x).dtype.name!r}, or convert it with x.astype({dtype.name!r}).",
                       exc=TypePromotionError)
 
 
-def draw(where: str, sampler: Callable, key: Any, shape: Any, dtype: Any, *parameters: Any, kinds: str = "f") -> Any:
+def draw(caller: str, sampler: Callable, key: Any, shape: Any, dtype: Any, *parameters: Any, kinds: str = "f") -> Any:
     """Run ``sampler(shape, dtype, key, *parameters)``; the parameters broadcast to `shape` (None: their own shape)."""
-    key = check_key(where, key)
-    dtype = check_dtype(where, dtype, kinds)
-    shape = common_shape(where, shape, *parameters)
-    check_parameters(where, dtype, *parameters)
+    key = check_key(caller, key)
+    dtype = check_dtype(caller, dtype, kinds)
+    shape = common_shape(caller, shape, *parameters)
+    check_parameters(caller, dtype, *parameters)
     return compiled(sampler, shape, dtype)(key, *parameters)
 
 
@@ -181,16 +181,16 @@ _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "f
           "i": (dtypes.is_int, "integer"), "u": (dtypes.is_unsigned, "unsigned integer")}
 
 
-def check_dtype(where: str, dtype: Any, kinds: str, default: Any = float,
+def check_dtype(caller: str, dtype: Any, kinds: str, default: Any = float,
                 exc: type[Exception] = ValueError) -> np.dtype:
     """The canonical dtype that the user asked for; None stands for `default`.
 
     Raises: TypeError if it is no dtype, `exc` if it is not of the kind wanted ('f', 'fc', 'i', 'u').
     """
-    found = dtypes.canonicalize_dtype(default) if dtype is None else dtypes.user_dtype(dtype, f"random.{where}")
+    found = dtypes.canonicalize_dtype(default) if dtype is None else dtypes.user_dtype(dtype, f"random.{caller}")
     test, name = _KINDS[kinds]
     if not test(found):
-        raise bad(f"random.{where}", f"`dtype` must be {name}, not {found.name}", fix=_DTYPE_FIX[kinds], exc=exc)
+        raise bad(f"random.{caller}", f"`dtype` must be {name}, not {found.name}", fix=_DTYPE_FIX[kinds], exc=exc)
     return found
 
 
@@ -198,11 +198,11 @@ _DTYPE_FIX = {"f": "pass a float dtype, such as 'float32'.", "fc": "pass a float
               "i": "pass an integer dtype, such as 'int32'.", "u": "pass an unsigned dtype, such as 'uint32'."}
 
 
-def check_method(where: str, method: str) -> None:
+def check_method(caller: str, method: str) -> None:
     """Refuse a sampler other than the exact one."""
     if method == "approximate":
-        raise bad(f"random.{where}", "the approximate sampler is not here",
+        raise bad(f"random.{caller}", "the approximate sampler is not here",
                   fix="leave `method` out: the exact one has no bias.", exc=NotImplementedError)
     if method != "exact":
-        raise bad(f"random.{where}", "there is no such method", {"method": repr(method)}, 'pass method="exact".',
+        raise bad(f"random.{caller}", "there is no such method", {"method": repr(method)}, 'pass method="exact".',
                   exc=ValueError)

@@ -38,9 +38,9 @@ def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = None, minval: Any 
     return compiled(floats_between, common_shape("uniform", shape, minval, maxval), dtype)(key, minval, maxval)
 
 
-def _check_width(where: str, dtype: np.dtype) -> None:
+def _check_width(caller: str, dtype: np.dtype) -> None:
     if dtypes.itemsize_bits(dtype) not in UINTS:
-        raise bad(f"random.{where}", f"cannot draw {dtype.name}: its elements are not 8, 16, 32 or 64 bits wide",
+        raise bad(f"random.{caller}", f"cannot draw {dtype.name}: its elements are not 8, 16, 32 or 64 bits wide",
                   fix="draw bfloat16 and convert with x.astype(...).")
 
 
@@ -130,11 +130,11 @@ def _truncated_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, lower: 
 
 # -- by a formula from uniform numbers ------------------------------------------------------------------------------
 
-def _by_formula(where: str, formula: Any, key: Any, shape: Any, dtype: Any) -> Any:
-    key = check_key(where, key)
-    dtype = check_dtype(where, dtype, "f")
-    _check_width(where, dtype)
-    return compiled(formula, check_shape(where, shape), dtype)(key)
+def _by_formula(caller: str, formula: Any, key: Any, shape: Any, dtype: Any) -> Any:
+    key = check_key(caller, key)
+    dtype = check_dtype(caller, dtype, "f")
+    _check_width(caller, dtype)
+    return compiled(formula, check_shape(caller, shape), dtype)(key)
 
 
 def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:

@@ -140,10 +140,10 @@ def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = 
     return _draw_gamma("loggamma", True, key, a, shape, dtype)
 
 
-def _draw_gamma(where: str, log_space: bool, key: Any, a: Any, shape: Any, dtype: Any) -> Any:
-    key = check_key(where, key)
-    dtype = check_dtype(where, dtype, "f")
-    return compiled(gamma_floats, common_shape(where, shape, a), dtype, log_space)(key, a)
+def _draw_gamma(caller: str, log_space: bool, key: Any, a: Any, shape: Any, dtype: Any) -> Any:
+    key = check_key(caller, key)
+    dtype = check_dtype(caller, dtype, "f")
+    return compiled(gamma_floats, common_shape(caller, shape, a), dtype, log_space)(key, a)
 
 
 def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: Any, a: Any) -> Any:

@@ -73,15 +73,15 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     return KEY_TYPES[_kind("key_dtype", impl_spec).name]
 
 
-def _chosen(where: str, impl: Any, dtype: Any) -> KeyKind:
+def _chosen(caller: str, impl: Any, dtype: Any) -> KeyKind:
     """The generator that one of the two names."""
     if impl is not None and dtype is not None:
-        raise bad(f"random.{where}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
+        raise bad(f"random.{caller}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
                   fix="leave `impl` out.", exc=ValueError)
-    return _kind(where, impl if dtype is None else dtype)
+    return _kind(caller, impl if dtype is None else dtype)
 
 
-def _kind(where: str, impl: Any) -> KeyKind:
+def _kind(caller: str, impl: Any) -> KeyKind:
     if impl is None:
         return default_kind()
     if isinstance(impl, KeyType):
@@ -89,34 +89,34 @@ def _kind(where: str, impl: Any) -> KeyKind:
     if isinstance(impl, str) and impl in KEY_TYPES:
         return KEY_TYPES[impl].kind
     hint = did_you_mean(impl, list(KEY_TYPES)) if isinstance(impl, str) else None
-    raise bad(f"random.{where}", f"there is no generator {impl!r}", given={"generators": ", ".join(KEY_TYPES)},
+    raise bad(f"random.{caller}", f"there is no generator {impl!r}", given={"generators": ", ".join(KEY_TYPES)},
               fix=hint or "use 'threefry2x32', the default.", exc=ValueError if isinstance(impl, str) else TypeError)
 
 
 # -- seeds --------------------------------------------------------------------------------------------------------
 
-def _seeded(where: str, seed: Any, kind: KeyKind) -> Any:
+def _seeded(caller: str, seed: Any, kind: KeyKind) -> Any:
     """The words of the key of a seed."""
-    where, seed = f"random.{where}", converted(seed)
+    caller, seed = f"random.{caller}", converted(seed)
     if config.random_seed_offset:
         seed = seed + config.random_seed_offset
     if type(seed) in (int, bool):
-        return _from_number(int(seed), _canonical_width(where, int(seed)), kind)
+        return _from_number(int(seed), _canonical_width(caller, int(seed)), kind)
     aval = typeof(seed)
     if not dtypes.is_int(aval.dtype):
-        raise bad(where, "the seed must be an integer", given={"seed": aval.str_short()},
+        raise bad(caller, "the seed must be an integer", given={"seed": aval.str_short()},
                   fix="convert it with int(seed).")
     if aval.shape:
-        raise bad(where, "the seed must be a scalar", given={"seed": aval.str_short()},
+        raise bad(caller, "the seed must be a scalar", given={"seed": aval.str_short()},
                   fix="use vmap(random.key)(seeds), or random.split of one key.")
     if not hasattr(seed, "aval"):                       # NumPy's
         return _from_number(int(seed), dtypes.itemsize_bits(aval.dtype), kind)
     return compiled(_from_array, kind.words)(seed)
 
 
-def _canonical_width(where: str, seed: int) -> int:
+def _canonical_width(caller: str, seed: int) -> int:
     if not -2**63 <= seed < 2**63:
-        raise bad(where, f"the seed {seed} does not fit 64 bits", fix="take it modulo 2**63.", exc=OverflowError)
+        raise bad(caller, f"the seed {seed} does not fit 64 bits", fix="take it modulo 2**63.", exc=OverflowError)
     return dtypes.itemsize_bits(dtypes.canonicalize_dtype(int))
 
 

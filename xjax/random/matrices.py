@@ -34,14 +34,14 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Sequence[int] | No
     >>> multivariate_normal(random.PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
     (3, 2)
     """
-    where = "random.multivariate_normal"
+    caller = "random.multivariate_normal"
     key = check_key("multivariate_normal", key)
-    mean, cov = promote_inexact(where, mean, cov)
-    check_choice(where, "method", method, _METHODS)
+    mean, cov = promote_inexact(caller, mean, cov)
+    check_choice(caller, "method", method, _METHODS)
     mean_aval, cov_aval = typeof(mean), typeof(cov)
     dtype = check_dtype("multivariate_normal", mean_aval.dtype if dtype is None else dtype, "f")
     if not mean_aval.ndim or cov_aval.ndim < 2 or cov_aval.shape[-2:] != mean_aval.shape[-1:] * 2:
-        raise bad(where, "`mean` and `cov` do not fit", given={"mean": mean_aval, "cov": cov_aval},
+        raise bad(caller, "`mean` and `cov` do not fit", given={"mean": mean_aval, "cov": cov_aval},
                   fix="pass a mean of shape (..., n) and a cov of shape (..., n, n).", exc=ValueError)
     n = mean_aval.shape[-1]
     batch = broadcast_shapes(mean_aval.shape[:-1], cov_aval.shape[:-2]) if shape is None else shape

@@ -72,19 +72,19 @@ def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p:
     Raises: ValueError if there is nothing to pick from, too few things for picks without replacement, or p has another
       shape.
     """
-    where = "random.choice"
+    caller = "random.choice"
     key = check_key("choice", key)
     shape = check_shape("choice", shape)
-    a = array_like(where, a)
+    a = array_like(caller, a)
     aval = typeof(a)
     if aval.shape:
-        axis = canonical_axis(axis, aval.ndim, where)
-    n = aval.shape[axis] if aval.shape else static_int(a, "a", where)
+        axis = canonical_axis(axis, aval.ndim, caller)
+    n = aval.shape[axis] if aval.shape else static_int(a, "a", caller)
     picks = math.prod(shape)
     if not picks:
         return jnp.zeros(shape, aval.dtype)
     if n <= 0 or not replace and picks > n:
-        raise bad(where, f"cannot pick {picks} of {n}" + ("" if replace else " without replacement"),
+        raise bad(caller, f"cannot pick {picks} of {n}" + ("" if replace else " without replacement"),
                   given={"a": aval, "shape": str(shape)},
                   fix="pass something to pick from." if n <= 0 else "ask for fewer, or pass replace=True.",
                   exc=ValueError)

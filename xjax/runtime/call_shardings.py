@@ -25,10 +25,10 @@ class CallShardings:
     Both are trees that are prefixes, of the positional arguments and of the result.
     """
 
-    __slots__ = ("_where", "_ins", "_outs", "_of_arguments")
+    __slots__ = ("_caller", "_ins", "_outs", "_of_arguments")
 
-    def __init__(self, where: str, ins: Any, outs: Any):
-        self._where, self._outs = where, outs
+    def __init__(self, caller: str, ins: Any, outs: Any):
+        self._caller, self._outs = caller, outs
         self._ins = tuple(ins) if isinstance(ins, list) else ins        # arguments are a tuple: a list means one too
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
 
@@ -45,10 +45,10 @@ class CallShardings:
             return [None] * tree.num_leaves
         _, kwargs = tree_unflatten(tree, range(tree.num_leaves))
         if kwargs:
-            raise bad(self._where, "in_shardings are of positional arguments", {"by keyword": ", ".join(kwargs)},
+            raise bad(self._caller, "in_shardings are of positional arguments", {"by keyword": ", ".join(kwargs)},
                       "pass these by position, or put them in place with xjax.device_put.", exc=ValueError)
-        where = f"{self._where}: in_shardings"
-        return [as_sharding(where, s) for s in flatten_axes(where, tree, (self._ins, {}))]
+        caller = f"{self._caller}: in_shardings"
+        return [as_sharding(caller, s) for s in flatten_axes(caller, tree, (self._ins, {}))]
 
     def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
         """The arguments of a call, moved to where they are wanted; `given` is what the user passed.
@@ -61,7 +61,7 @@ class CallShardings:
             return list(arrays)
         self.check_arguments(given, tree)
         shardings = [x.sharding for x in arrays]
-        placed = [s and on_devices(self._where, s, shardings) for s in wanted]
+        placed = [s and on_devices(self._caller, s, shardings) for s in wanted]
         for i, (x, s) in enumerate(zip(given, placed, strict=True)):
             if type(x) is not Array and s is not None:
                 self._check_host_value(f"argument {leaf_of_arguments(tree, i)}", x, s)
@@ -69,7 +69,7 @@ class CallShardings:
 
     def _check_host_value(self, name: str, x: Any, sharding: Sharding) -> None:
         if not (sharding.is_fully_addressable or sharding.is_fully_replicated):
-            raise bad(self._where, "a host value is not divided among processes, since each may have its own",
+            raise bad(self._caller, "a host value is not divided among processes, since each may have its own",
                       {name: typeof(x).str_short(), "sharding": repr(sharding)},
                       "pass xjax.make_array_from_process_local_data(sharding, rows of this process).", exc=ValueError)
 
@@ -80,38 +80,38 @@ class CallShardings:
                 continue
             name = f"argument {leaf_of_arguments(tree, i)}"
             if type(x) is Array:
-                check_same_layout(self._where, name, x, sharding)
-            sharding.check_even(np.shape(x), f"{self._where}: in_shardings", name)
+                check_same_layout(self._caller, name, x, sharding)
+            sharding.check_even(np.shape(x), f"{self._caller}: in_shardings", name)
 
     def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
         """The same inside a transform, where the arguments are tracers."""
-        where = f"{self._where}: in_shardings"
-        return [constrain(where, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
+        caller = f"{self._caller}: in_shardings"
+        return [constrain(caller, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
 
     def constraining_results(self, fun: Callable) -> Callable:
         """`fun` with its results constrained: what is traced."""
         if self._outs is None:
             return fun
-        where = f"{self._where}: out_shardings"
+        caller = f"{self._caller}: out_shardings"
 
         def constrained(*args: Any, **kwargs: Any) -> Any:
-            return constrain_tree(where, fun(*args, **kwargs), self._outs, even=True)
+            return constrain_tree(caller, fun(*args, **kwargs), self._outs, even=True)
 
         return constrained
 
     def of_results(self, tree: Any) -> tuple[Sharding | None, ...]:
         """One for each leaf of the result; None if it leaves anything to the compiler."""
-        where = f"{self._where}: out_shardings"
-        found = [as_sharding(where, s) for s in flatten_axes(where, tree, self._outs)]
+        caller = f"{self._caller}: out_shardings"
+        found = [as_sharding(caller, s) for s in flatten_axes(caller, tree, self._outs)]
         return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in found])
 
 
-def on_devices(where: str, place: Place, given: Sequence[Sharding]) -> Place:
+def on_devices(caller: str, place: Place, given: Sequence[Sharding]) -> Place:
     """A place on devices for one that may be over an abstract mesh; `given` are the shardings of all arguments.
 
     Raises: as `devices_for`.
     """
     if not isinstance(place, NamedSharding):
         return place
-    mesh = devices_for(where, place.mesh, given)
+    mesh = devices_for(caller, place.mesh, given)
     return place if mesh is place.mesh else place.update(mesh=mesh)

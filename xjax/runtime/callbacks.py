@@ -63,31 +63,31 @@ def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
 
 # -- on the host --------------------------------------------------------------------------------------------------
 
-def call_now(where: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
+def call_now(caller: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
     """The results of a function on the host, as arrays where the arguments lie."""
     args = [to_array(x) for x in args]
-    place = place_with(where, args)
-    return [from_numpy(y, place) for y in _call(where, function, args, outs)]
+    place = place_with(caller, args)
+    return [from_numpy(y, place) for y in _call(caller, function, args, outs)]
 
 
-def _call(where: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
+def _call(caller: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
     cpu = backend.host_device()
     # The launch, or the operation, may be inside a transform of this thread; the function is not.
     with current_trace(eval_trace), default_device(cpu), without_mesh():
-        return _checked(where, function(*[put(x, on(cpu)) for x in args]), outs)
+        return _checked(caller, function(*[put(x, on(cpu)) for x in args]), outs)
 
 
-def _checked(where: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
+def _checked(caller: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
     """What a function returned, as NumPy arrays of these types. Raises: JaxRuntimeError if it is something else."""
     if len(values) != len(avals):
-        raise bad(where, f"the function returned {len(values)} arrays, but {len(avals)} were announced",
+        raise bad(caller, f"the function returned {len(values)} arrays, but {len(avals)} were announced",
                   given={"announced": ", ".join(a.str_short() for a in avals) or "none"},
                   fix="return what result_shape_dtypes says, in its structure.", exc=XlaRuntimeError)
     found = [_as_numpy(y) for y in values]
     wrong = {f"result {i}": f"returned {dtypes.short_name(y.dtype)}{list(y.shape)}, announced {a.str_short()}"
              for i, (y, a) in enumerate(zip(found, avals, strict=True)) if y.shape != a.shape or y.dtype != a.dtype}
     if wrong:
-        raise bad(where, "the function returned an array of another type than announced", given=wrong,
+        raise bad(caller, "the function returned an array of another type than announced", given=wrong,
                   fix="convert the result with numpy.asarray(y, dtype), or correct result_shape_dtypes.",
                   exc=XlaRuntimeError)
     return found
@@ -109,27 +109,27 @@ class _HostCall:
     `shared` is None in programs of one device; see `host_errors`.
     """
 
-    __slots__ = ("where", "function", "outs", "ordered", "shared", "x64")
+    __slots__ = ("caller", "function", "outs", "ordered", "shared", "x64")
 
-    def __init__(self, where: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool,
+    def __init__(self, caller: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool,
                  shared: SharedCalls | None):
-        self.where, self.function, self.outs, self.ordered, self.shared = where, function, outs, ordered, shared
+        self.caller, self.function, self.outs, self.ordered, self.shared = caller, function, outs, ordered, shared
         self.x64 = config.enable_x64            # of the thread that traces; XLA may call from one of its own
 
     def __call__(self, *views: np.ndarray) -> tuple[np.ndarray, ...]:
         if self.shared is not None:
-            results = self.shared.run(lambda: self._run(views), self.where)
+            results = self.shared.run(lambda: self._run(views), self.caller)
             return self._other_values(self.shared) if results is None else results
         try:
             return self._run(views)
         except BaseException as error:
-            raise host_errors.relayed(host_errors.noted(error, self.where)) from None
+            raise host_errors.relayed(host_errors.noted(error, self.caller)) from None
 
     def _run(self, views: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
         with enable_x64(self.x64):
             cpu = on(backend.host_device())
             args = [from_numpy(v, cpu) for v in views[self.ordered:]]
-            results = _call(self.where, self.function, args, self.outs)
+            results = _call(self.caller, self.function, args, self.outs)
         return (_TOKEN, *results) if self.ordered else tuple(results)
 
     def _other_values(self, shared: SharedCalls) -> tuple[np.ndarray, ...]:
@@ -140,8 +140,8 @@ class _HostCall:
 
 # -- in a program -------------------------------------------------------------------------------------------------
 
-def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence[Value], outs: Sequence[ShapedArray], *,
-              has_effect: bool, ordered: bool = False, partitioned: bool = False) -> list[Value]:
+def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequence[Value], outs: Sequence[ShapedArray],
+              *, has_effect: bool, ordered: bool = False, partitioned: bool = False) -> list[Value]:
     """Write the call of a function on the host.
 
     Args:
@@ -151,10 +151,10 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
       partitioned: in a program that XLA cuts over devices, call it once for each part.
     """
     if ordered and b.token is None:
-        raise bad(where, "an ordered effect in the function that combines elements in a reduction, which has no order",
+        raise bad(caller, "an ordered effect in the function that combines elements in a reduction, which has no order",
                   fix="leave out ordered=True.", exc=ValueError)
     if has_effect and b.axes is not None and b.axes.automatic:
-        raise bad(where, "a function with effects in a shard_map that leaves axes of the mesh to the compiler",
+        raise bad(caller, "a function with effects in a shard_map that leaves axes of the mesh to the compiler",
                   given={"axes that are not manual": ", ".join(map(repr, b.axes.automatic))},
                   fix="make all axes manual: leave out axis_names=. Or use pure_callback.", exc=NotImplementedError)
     on_whole = b.is_cut and not partitioned
@@ -172,7 +172,7 @@ def emit_call(b: Builder, where: str, function: HostFunction, operands: Sequence
     shared = None
     if b.module.partitioned and b.module.platform == "cpu" and next(iter(b.module.meshes)).size > 1:
         shared = shared_calls(b.module.callbacks) or SharedCalls()
-    b.module.callbacks.append(_HostCall(where, function, outs, ordered, shared))
+    b.module.callbacks.append(_HostCall(caller, function, outs, ordered, shared))
     results = b.generic("stablehlo.custom_call", ins, avals, ", ".join(attributes))
     if on_whole:
         results = [_on_all_devices(b, y) for y in results]

@@ -119,7 +119,7 @@ def _type(x, *, device, source, mesh):
 
 def _lower(b: Builder, out: ShapedArray, x: Value, *, device, source, mesh) -> Value:
     if isinstance(device, NamedSharding):
-        x = lower_constraint(b, out, x, mesh=mesh, spec=device.spec, where="device_put")
+        x = lower_constraint(b, out, x, mesh=mesh, spec=device.spec, caller="device_put")
     return in_memory(b, x, device.other_memory) if isinstance(device, Sharding | Space) else x
 
 

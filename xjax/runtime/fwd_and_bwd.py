@@ -28,10 +28,10 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
     3.0
     """
     check_callable("fwd_and_bwd", fun)
-    where = f"fwd_and_bwd of `{function_name(fun)}`"
+    caller = f"fwd_and_bwd of `{function_name(fun)}`"
 
     def fwd(*args: Any, **kwargs: Any) -> tuple:
-        nums = canonical_argnums(argnums, len(args), where)
+        nums = canonical_argnums(argnums, len(args), caller)
         chosen, rest = split_args(args, nums)
         return vjp(lambda *xs: fun(*merge_args(xs, rest, nums, len(args)), **kwargs), *chosen, has_aux=has_aux)
 

@@ -188,8 +188,8 @@ class Jitted(PickledByName):
         try:
             return to_array(x)
         except TypeError as error:
-            where = f"jit `{self._name}`"
-            raise argument_error(where, self._fun, leaves, tree, self._static.nums) or error from None
+            caller = f"jit `{self._name}`"
+            raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
     def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
@@ -250,18 +250,18 @@ class Jitted(PickledByName):
         fun = self._static.put_back(self._fun, static)
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
-        where = f"jit `{self._name}`"
-        refuse_tracing(where, avals)
+        caller = f"jit `{self._name}`"
+        refuse_tracing(caller, avals)
         args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
         names = _describe_arguments(self._fun, args, kwargs, self._static)
         if config.explain_cache_misses:
             explain_miss(self._name, self._fun, key, list(self._programs), names)
         start = time.perf_counter()
-        flat = flatten_function(fun, tree, keywords=True, where=where)
-        closed = trace_to_jaxpr(flat, avals, where, names)
-        log_step("traced", where, avals, time.perf_counter() - start)
+        flat = flatten_function(fun, tree, keywords=True, caller=caller)
+        closed = trace_to_jaxpr(flat, avals, caller, names)
+        log_step("traced", caller, avals, time.perf_counter() - start)
         program, consts = hoist_consts(closed)
-        warn_of_large(where, consts)
+        warn_of_large(caller, consts)
         outs = () if self._shardings is None else self._shardings.of_results(flat.out_tree)
         return Program(program, list(consts), flat.out_tree, outs)
 
@@ -327,13 +327,13 @@ class Inline(enum.Enum):
     AUTO = "auto"
 
 
-def _inlined(where: str, inline: bool | Inline) -> bool:
+def _inlined(caller: str, inline: bool | Inline) -> bool:
     """Whether the operations of a call are written instead of it."""
     if inline in (Inline.XLA_EARLY, Inline.XLA_LATE):
-        raise bad(where, "hints to XLA's inliner are not passed on", {"inline": str(inline)},
+        raise bad(caller, "hints to XLA's inliner are not passed on", {"inline": str(inline)},
                   "use Inline.AUTO, or Inline.JAX_EARLY.", exc=NotImplementedError)
     if not isinstance(inline, (bool, Inline)):
-        raise bad(where, "`inline` is neither a bool nor an Inline", {"inline": repr(inline)},
+        raise bad(caller, "`inline` is neither a bool nor an Inline", {"inline": repr(inline)},
                   "pass True, False or a member of xjax.Inline.", exc=ValueError)
     return inline is Inline.JAX_EARLY
 
@@ -379,20 +379,20 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
     if device is not None and backend is not None:
         raise bad("jit", "takes a device or a backend, not both", given={"device": device, "backend": backend},
                   fix="pass the device alone.", exc=ValueError)
-    where = f"jit `{function_name(fun)}`"
+    caller = f"jit `{function_name(fun)}`"
     if device is not None and not isinstance(device, (Device, Sharding)):
-        raise bad(where, f"`device` must be a device, not a {type(device).__name__}", given={"device": repr(device)},
+        raise bad(caller, f"`device` must be a device, not a {type(device).__name__}", given={"device": repr(device)},
                   fix="pass one of xjax.devices(), or the name of a platform as `backend`.")
     shardings = None
     if in_shardings is not None or out_shardings is not None:
         if device is not None or backend is not None:
-            raise bad(where, "takes a device or shardings, not both", given={"device": device, "backend": backend},
+            raise bad(caller, "takes a device or shardings, not both", given={"device": device, "backend": backend},
                       fix="leave the device out.", exc=ValueError)
-        shardings = CallShardings(where, in_shardings, out_shardings)
-    inline = _inlined(where, inline)
+        shardings = CallShardings(caller, in_shardings, out_shardings)
+    inline = _inlined(caller, inline)
     static = StaticArguments(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     return Jitted(fun, static, inline, device if backend is None else devices(backend)[0], shardings,
-                  as_options(where, compiler_options))
+                  as_options(caller, compiler_options))
 
 
 def _as_array(x: Any) -> Any:

@@ -33,7 +33,7 @@ def _lower(b, outs, *args, name, jaxpr):
 
 def _evaluate(*args, name, jaxpr):
     args = [to_array(x) for x in args]
-    return program_executable(jaxpr, name, [x._place for x in args], where=f"jit `{name}`")(args)
+    return program_executable(jaxpr, name, [x._place for x in args], caller=f"jit `{name}`")(args)
 
 
 class _Jit(Primitive):

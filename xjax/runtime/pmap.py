@@ -70,10 +70,10 @@ class Pmapped:
         functools.update_wrapper(self, fun)
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
         self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
-        self._where = f"pmap of `{function_name(fun)}`"
+        self._caller = f"pmap of `{function_name(fun)}`"
         # By tree, types and static values: mapped bodies, and what launches them.
         self._programs: Cache[_Traced] = Cache()
-        self._by_types: Cache[Launcher] = Cache(self._where)
+        self._by_types: Cache[Launcher] = Cache(self._caller)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -85,12 +85,12 @@ class Pmapped:
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         plain = {*map(type, leaves)} == {Array}             # as in a training loop, where a microsecond counts
-        avals = tuple([x.aval for x in leaves] if plain else argument_types(self._where, self._fun, leaves, tree))
+        avals = tuple([x.aval for x in leaves] if plain else argument_types(self._caller, self._fun, leaves, tree))
         key = (tree, avals, static, config.trace_key(), context.axes)
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
             if traced.mesh.is_multi_process:
-                raise bad(self._where, "a pmap over several processes cannot be transformed or be part of a program: "
+                raise bad(self._caller, "a pmap over several processes cannot be transformed or be part of a program: "
                           "other processes have the other rows", given={"processes": _processes(traced.mesh)},
                           fix="apply grad, jit and others to the function inside of pmap, and call the pmap by itself.",
                           exc=NotImplementedError)
@@ -102,12 +102,12 @@ class Pmapped:
             traced = self._trace(key, args, kwargs, leaves)
             donated = (False,) * len(traced.consts) + tuple(self._static.donated_leaves(tree))
             if any(donated):
-                donation.warn_of_useless(self._where, traced.program, donated,
+                donation.warn_of_useless(self._caller, traced.program, donated,
                                          lambda: donation.names_by_position(tree))
-            executable = traced.executable(self._where, donated)
+            executable = traced.executable(self._caller, donated)
             consts = [_place(c, s) for c, s in zip(traced.consts, executable.in_shardings, strict=False)]
             launcher = self._by_types[key] = Launcher(executable, consts, traced.out_tree,
-                                                       watch=watch_devices(self._where) if is_watching() else None)
+                                                       watch=watch_devices(self._caller) if is_watching() else None)
         if not plain:
             leaves = [x if type(x) is Array else _place(x, s)
                       for x, s in zip(leaves, launcher.argument_shardings(), strict=True)]
@@ -117,7 +117,7 @@ class Pmapped:
         """The program as StableHLO for arguments of these types (arrays or `ShapeDtypeStruct`s), before compilation."""
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        avals = tuple(argument_types(self._where, self._fun, leaves, tree, type_of=abstract))
+        avals = tuple(argument_types(self._caller, self._fun, leaves, tree, type_of=abstract))
         key = (tree, avals, static, config.trace_key(), context.axes)
         traced = self._trace(key, args, kwargs, [Var(a) for a in avals])
         program = program_of(traced.program, Region.whole(traced.mesh), traced.in_specs, traced.out_specs)
@@ -135,16 +135,16 @@ class Pmapped:
 
     def _trace_now(self, key: tuple, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any]) -> _Traced:
         tree, avals, static = key[:3]
-        refuse_tracing(self._where, avals)
+        refuse_tracing(self._caller, avals)
         if around := manual_around():
-            raise bad(self._where, "a pmap or shard_map inside another one",
+            raise bad(self._caller, "a pmap or shard_map inside another one",
                       given={"outer mesh": repr(around[0].owner)},
                       fix="use vmap for the inner map, or one shard_map over a mesh with both axes.",
                       exc=NotImplementedError)
         axes = self._mapped_axes(tree, args, avals, static)
         mesh = self._spanning_mesh()
         size = self._axis_size if mesh is None or set(axes) == {None} else None
-        size = mapped_size(self._where, self._fun, args, kwargs, leaves, axes, size)
+        size = mapped_size(self._caller, self._fun, args, kwargs, leaves, axes, size)
         if mesh is None:
             mesh = self._mesh(size)
         else:
@@ -152,17 +152,17 @@ class Pmapped:
         name = mesh.axis_names[0]
         specs = tuple(_spec(d, name) for d in axes)
         local = [_one_row(a, d) for a, d in zip(avals, axes, strict=True)]
-        flat = flatten_function(self._static.put_back(self._fun, static), tree, keywords=True, where=self._where)
+        flat = flatten_function(self._static.put_back(self._fun, static), tree, keywords=True, caller=self._caller)
         out_axes: list[int | None] = []
 
         def body(*parts: Any) -> list[Any]:
             outs = flat(*[x if d is None else squeeze(x, (d,)) for x, d in zip(parts, axes, strict=True)])
-            wanted = flatten_axes(f"{self._where}: out_axes", flat.out_tree, self._out_axes)
+            wanted = flatten_axes(f"{self._caller}: out_axes", flat.out_tree, self._out_axes)
             out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
             return [y if d is None else expand_dims(y, (d,)) for y, d in zip(outs, out_axes, strict=True)]
 
         with Region.whole(mesh).scope():
-            program, consts = hoist_consts(trace_to_jaxpr(body, local, self._where))
+            program, consts = hoist_consts(trace_to_jaxpr(body, local, self._caller))
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)
 
@@ -171,16 +171,16 @@ class Pmapped:
         if isinstance(in_axes, tuple) and static is not None and len(in_axes) == static[0]:
             in_axes = tuple(d for i, d in enumerate(in_axes) if i not in self._static.nums)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-            raise bad(self._where, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
+            raise bad(self._caller, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
                       given={"in_axes": repr(in_axes)}, fix="give one entry for each positional argument.",
                       exc=ValueError)
-        axes = flatten_axes(f"{self._where}: in_axes", tree, (in_axes, 0))
+        axes = flatten_axes(f"{self._caller}: in_axes", tree, (in_axes, 0))
         out = []
         for aval, d in zip(avals, axes, strict=True):
             if d is not None:
-                d = static_int(d, "in_axes", self._where)
+                d = static_int(d, "in_axes", self._caller)
                 if not -aval.ndim <= d < aval.ndim:
-                    raise bad(self._where, f"cannot map axis {d} of an array with {aval.ndim} axes",
+                    raise bad(self._caller, f"cannot map axis {d} of an array with {aval.ndim} axes",
                               given={"array": aval.str_short()},
                               fix="give every argument a leading axis with one row for each device, or None in in_axes "
                                   "to hand it whole to each.", exc=ValueError)
@@ -192,9 +192,9 @@ class Pmapped:
         if d is None:
             return None
         rank = typeof(y).ndim + 1
-        d = static_int(d, "out_axes", self._where)
+        d = static_int(d, "out_axes", self._caller)
         if not -rank <= d < rank:
-            raise bad(self._where, f"out_axes {d} is out of bounds for a result with {rank} axes",
+            raise bad(self._caller, f"out_axes {d} is out of bounds for a result with {rank} axes",
                       fix=f"use a value from {-rank} to {rank - 1}.", exc=ValueError)
         return d % rank
 
@@ -206,10 +206,10 @@ class Pmapped:
 
     def _check_rows(self, mesh: Mesh, size: int, given: bool) -> None:
         """Raise if a process does not pass a row for each of its devices."""
-        rows = len(local_mesh(self._where, mesh).devices_flat)
+        rows = len(local_mesh(self._caller, mesh).devices_flat)
         wanted = mesh.size if given else rows
         if size != wanted or self._axis_size not in (None, mesh.size):
-            raise bad(self._where, f"{size} rows for {wanted} devices",
+            raise bad(self._caller, f"{size} rows for {wanted} devices",
                       given={"devices of this process": rows, "of all processes": mesh.size,
                              "axis_size": "not given" if self._axis_size is None else self._axis_size},
                       fix=f"pass the {rows} rows of this process's devices; axis_size= is that of all, {mesh.size}. "
@@ -222,10 +222,10 @@ class Pmapped:
     def _mesh(self, size: int) -> Mesh:
         devices = list(self._devices or backends.local_devices(backend=self._backend))
         if self._devices is not None and size != len(devices):
-            raise bad(self._where, f"{size} rows for {len(devices)} chosen devices",
+            raise bad(self._caller, f"{size} rows for {len(devices)} chosen devices",
                       fix="give one row for each device in `devices`.", exc=ValueError)
         if size > len(devices):
-            raise bad(self._where, f"more rows than devices: the mapped axis has size {size}, but there "
+            raise bad(self._caller, f"more rows than devices: the mapped axis has size {size}, but there "
                       f"{'is 1 device' if len(devices) == 1 else f'are {len(devices)} devices'}",
                       given={"devices": ", ".join(map(str, devices[:4])) + (" ..." if len(devices) > 4 else "")},
                       fix=f"reshape x to ({len(devices)}, rows / {len(devices)}, ...) and vmap inside, or start with "

@@ -82,7 +82,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         avals = [typeof(x) for x in leaves]
         _check_ranks(f"{name}: in_specs", avals, specs, "argument", tree,
                      "give at most one entry for each axis of the array.")
-        flat = flatten_function(f, tree, where=name)
+        flat = flatten_function(f, tree, caller=name)
         local = [local_type(a, s, region, name) for a, s in zip(avals, specs, strict=True)]
         with region.scope():
             closed = trace_to_jaxpr(flat, local, name)
@@ -125,25 +125,25 @@ class Region(NamedTuple):
         return tuple(a for a in self.mesh.axis_names if a in self.manual)
 
 
-def _region(where: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
+def _region(caller: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
     around = manual_around()
     outer: Any = around[0].owner if around else None
     if outer is None:
-        mesh = mesh_to_map_over(where, mesh)
+        mesh = mesh_to_map_over(caller, mesh)
     elif mesh is None or mesh == outer or (isinstance(mesh, AbstractMesh) and mesh.shape_tuple == outer.shape_tuple):
         mesh = outer
     else:
-        raise bad(where, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
+        raise bad(caller, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
                   given={"outer mesh": repr(outer), "inner mesh": repr(mesh)},
                   fix="leave mesh= out, and name in axis_names= axes that the outer one does not.", exc=ValueError)
     taken = {axis.name for axis in around}
     manual = frozenset(axis_names) or frozenset(mesh.axis_names) - taken
     unknown = manual.difference(mesh.axis_names)
     if unknown:
-        raise bad(where, f"axis_names has {', '.join(sorted(map(repr, unknown)))}, which the mesh does not have",
+        raise bad(caller, f"axis_names has {', '.join(sorted(map(repr, unknown)))}, which the mesh does not have",
                   given={"mesh": repr(mesh)}, fix="name axes of the mesh.", exc=ValueError)
     if manual & taken or not manual:
-        raise bad(where, "the axes are manual already, in the shard_map or pmap around it",
+        raise bad(caller, "the axes are manual already, in the shard_map or pmap around it",
                   given={"axis_names": ", ".join(sorted(map(repr, manual))) or "all", "mesh": repr(mesh),
                          "manual around it": ", ".join(map(repr, (a.name for a in around)))},
                   fix="call the function directly, use vmap for the inner map, or let axis_names= of the outer one "
@@ -155,19 +155,19 @@ def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _specs_of(where: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
+def _specs_of(caller: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
-    found = [default if s is None else s for s in flatten_axes(where, tree, specs)]
+    found = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
     if not all(isinstance(s, PartitionSpec) for s in found):
         wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), found, strict=True)
                  if not isinstance(s, PartitionSpec)}
-        raise bad(where, "a spec is no PartitionSpec", given=wrong,
+        raise bad(caller, "a spec is no PartitionSpec", given=wrong,
                   fix="write P('i') for an array that is split along the mesh axis 'i', P() for one that is not.",
                   exc=ValueError if None in found else TypeError)
     return tuple(found)
 
 
-def _check_axes(where: str, specs: Specs, region: Region, what: str, tree: Any) -> None:
+def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: Any) -> None:
     """Raise if a spec has an axis that is not manual."""
     others = {a for s in specs for a in s.all_axes()} - region.manual
     if not others:
@@ -177,23 +177,23 @@ def _check_axes(where: str, specs: Specs, region: Region, what: str, tree: Any) 
     unknown = others.difference(region.mesh.axis_names)
     axes = ", ".join(sorted(map(repr, unknown or others)))
     if unknown:
-        raise bad(where, f"a spec has an axis that the mesh does not have: {axes}", given=given,
+        raise bad(caller, f"a spec has an axis that the mesh does not have: {axes}", given=given,
                   fix="name axes of the mesh, or leave the axis out, where each device gets the whole.", exc=ValueError)
-    raise bad(where, f"a spec has an axis that is not manual: {axes}", given=given,
+    raise bad(caller, f"a spec has an axis that is not manual: {axes}", given=given,
               fix=f"leave {axes} out of the specs, since the compiler shards along it; or add it to axis_names.",
               exc=ValueError)
 
 
-def _check_ranks(where: str, avals: Sequence[ShapedArray], specs: Specs, what: str, tree: Any, fix: str) -> None:
+def _check_ranks(caller: str, avals: Sequence[ShapedArray], specs: Specs, what: str, tree: Any, fix: str) -> None:
     """Raise if a spec has more entries than its array has axes."""
     if all(len(s) <= a.ndim for a, s in zip(avals, specs, strict=True)):
         return
     wrong = {path: f"{a.str_short()}, spec {s!r}"
              for path, a, s in zip(leaf_paths(what, tree), avals, specs, strict=True) if len(s) > a.ndim}
-    raise bad(where, "a spec has more entries than its array has axes", given=wrong, fix=fix, exc=ValueError)
+    raise bad(caller, "a spec has more entries than its array has axes", given=wrong, fix=fix, exc=ValueError)
 
 
-def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:
+def _check_results(caller: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:
     """Raise if a result varies along an axis along which its spec says that all devices hold the same."""
     wrong: dict[str, str] = {}
     first: Any = None
@@ -203,19 +203,20 @@ def _check_results(where: str, avals: Sequence[ShapedArray], specs: Specs, regio
             first = excess[0] if first is None else first
             wrong[path] = f"{aval.str_short()}, spec {spec!r}, varies along {', '.join(map(repr, excess))}"
     if wrong:
-        raise bad(where, "a result varies along an axis of the mesh that its spec in out_specs leaves out", given=wrong,
+        raise bad(caller, "a result varies along an axis of the mesh that its spec in out_specs leaves out",
+                  given=wrong,
                   fix=f"combine the devices' values, as with lax.psum(x, {first!r}) or lax.pmean; or name the axis in "
                       "the spec, which concatenates them.", exc=ValueError)
 
 
-def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, where: str) -> ShapedArray:
+def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, caller: str) -> ShapedArray:
     """Type of the part that one device holds."""
     mesh = region.mesh
     shape = []
     for i, n in enumerate(aval.shape):
         parts = math.prod(mesh.shape[a] for a in spec.axes(i))
         if n % parts:
-            raise bad(where, f"axis {i} of size {n} cannot be split evenly over {parts} devices",
+            raise bad(caller, f"axis {i} of size {n} cannot be split evenly over {parts} devices",
                       given={"array": aval.str_short(), "spec": repr(spec), "mesh": repr(mesh)},
                       fix=f"pad axis {i} to {-(-n // parts) * parts}, or leave it whole with None in the spec.",
                       exc=ValueError)

@@ -40,11 +40,11 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return constrain_tree(_WHERE, x, shardings)
 
 
-def constrain_tree(where: str, x: Any, shardings: Any, even: bool = False) -> Any:
+def constrain_tree(caller: str, x: Any, shardings: Any, even: bool = False) -> Any:
     """`with_sharding_constraint` of a function that is called otherwise; see `constrain`."""
     leaves, tree = flatten(x)
-    wanted = flatten_axes(where, tree, shardings)
-    return tree_unflatten(tree, [constrain(where, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
+    wanted = flatten_axes(caller, tree, shardings)
+    return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
@@ -59,7 +59,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return constrain_tree("reshard", xs, out_shardings)
 
 
-def as_sharding(where: str, given: Any) -> Sharding | None:
+def as_sharding(caller: str, given: Any) -> Sharding | None:
     """What a user wrote as a sharding: a `PartitionSpec` is over the current mesh; None is left as it is.
 
     Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for what is no sharding.
@@ -67,43 +67,43 @@ def as_sharding(where: str, given: Any) -> Sharding | None:
     if given is None or isinstance(given, Sharding):
         return given
     if not isinstance(given, PartitionSpec):
-        raise bad(where, "this is no sharding", {"sharding": repr(given)},
+        raise bad(caller, "this is no sharding", {"sharding": repr(given)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     mesh = current_mesh()
     if mesh is None:
-        raise bad(where, "a PartitionSpec needs a mesh", {"spec": given},
+        raise bad(caller, "a PartitionSpec needs a mesh", {"spec": given},
                   "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.",
-                  exc=ValueError if where == "reshard" else RuntimeError)
+                  exc=ValueError if caller == "reshard" else RuntimeError)
     return NamedSharding(mesh, given)
 
 
-def constrain(where: str, x: Any, given: Any, even: bool = False) -> Any:
+def constrain(caller: str, x: Any, given: Any, even: bool = False) -> Any:
     """One array, constrained to be placed as `given` says (None: as the compiler likes).
 
     Args:
       even: refuse a sharding that cannot split the array evenly, as for what enters or leaves a program, where the
         caller takes care of the memory it names.
     """
-    sharding = as_sharding(where, given)
+    sharding = as_sharding(caller, given)
     if sharding is None:
         return x
     if sharding.other_memory and not even:
-        raise bad(where, "a constraint says how a value is split, not in which memory it is",
+        raise bad(caller, "a constraint says how a value is split, not in which memory it is",
                   {"sharding": repr(sharding)}, "put the array there with xjax.device_put(x, sharding).",
                   exc=NotImplementedError)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = NamedSharding(mesh_of_one(sharding.devices[0]), PartitionSpec())
     if not isinstance(sharding, NamedSharding):
-        raise bad(where, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
+        raise bad(caller, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     aval, mesh, spec = typeof(x), sharding.mesh, sharding.spec
     manual = manual_axes_of(mesh).union(mesh.manual_axes)
     if not manual.isdisjoint(spec.all_axes()):
-        raise bad(where, "the spec names a manual axis: along it each device has a part of its own already",
+        raise bad(caller, "the spec names a manual axis: along it each device has a part of its own already",
                   {"spec": repr(spec), "mesh": repr(mesh), "manual axes": ", ".join(sorted(map(str, manual)))},
                   "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
     if even:
-        sharding.check_even(aval.shape, where, aval.str_short())
+        sharding.check_even(aval.shape, caller, aval.str_short())
     else:
         sharding.hlo(aval.ndim)         # raises if the spec has too many entries
     if mesh.axis_names and manual.issuperset(mesh.axis_names):
@@ -120,22 +120,22 @@ def _type(x, *, mesh, spec):
     return x
 
 
-def _check_inside(where: str, axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
+def _check_inside(caller: str, axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
     """Raise if a constraint in a manual region is not along the other axes of the region's mesh."""
     if axes.names != mesh.axis_names or axes.manual.intersection(spec.all_axes()):
-        raise bad(where, "inside pmap and shard_map each device has a part of its own along the manual axes",
+        raise bad(caller, "inside pmap and shard_map each device has a part of its own along the manual axes",
                   given={"spec": repr(spec), "mesh": repr(mesh), "axes around it": ", ".join(map(repr, axes.names)),
                          "manual ones": ", ".join(map(repr, axes.manual))},
                   fix="constrain along the other axes of the same mesh, or outside of the function.", exc=ValueError)
 
 
 def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec,
-                     where: str = _WHERE) -> Value:
+                     caller: str = _WHERE) -> Value:
     """The text of a constraint, which holds nothing on one device."""
     if not mesh.axis_names:
         return x
     if b.axes is not None:
-        _check_inside(where, b.axes, mesh, spec)
+        _check_inside(caller, b.axes, mesh, spec)
     cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
     return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
 
@@ -173,11 +173,11 @@ def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, mesh_axes: tuple = 
     return PartitionSpec(*parts[:axis], mesh_axes or UNCONSTRAINED, *parts[axis:])
 
 
-def refuse_mesh_axes(where: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
+def refuse_mesh_axes(caller: str, mesh_axes: Sequence[Any], specs: Iterable[PartitionSpec]) -> None:
     """Raise if a spec names a mesh axis over which `vmap(spmd_axis_name=)` shards the mapped axis."""
     for spec in specs:
         if not set(mesh_axes).isdisjoint(spec.all_axes()):
-            raise bad(where, "the spec names the mesh axis of spmd_axis_name, which the mapped axis is sharded over",
+            raise bad(caller, "the spec names the mesh axis of spmd_axis_name, which the mapped axis is sharded over",
                       {"spec": repr(spec), "spmd_axis_name": ", ".join(map(str, mesh_axes))},
                       "use another mesh axis in the one or the other.", exc=ValueError)
 

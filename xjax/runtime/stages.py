@@ -94,13 +94,13 @@ class ShapeDtypeStruct:
 def _checked_sharding(sharding: Any, aval: ShapedArray) -> Sharding | None:
     if sharding is None:
         return None
-    where = "ShapeDtypeStruct"
+    caller = "ShapeDtypeStruct"
     if not isinstance(sharding, Sharding | PartitionSpec):
-        raise bad(where, "this is no sharding", {"sharding": repr(sharding)},
+        raise bad(caller, "this is no sharding", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=ValueError)
     if isinstance(sharding, PartitionSpec):
         if current_mesh() is None:
-            raise bad(where, "a PartitionSpec needs a mesh", {"sharding": repr(sharding)},
+            raise bad(caller, "a PartitionSpec needs a mesh", {"sharding": repr(sharding)},
                       "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.")
         sharding = NamedSharding(current_mesh(), sharding)
     sharding.hlo(aval.ndim)                 # which raises if the spec has too many entries
@@ -282,13 +282,13 @@ class Lowered(_Stage):
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """The executable; `compiler_options` are XLA flags, beside those of the `jit`."""
-        where = f"compile of `{self.fun_name}`"
+        caller = f"compile of `{self.fun_name}`"
         if self._platform is not None and self._platform != (devices := self._module()[1].platform):
-            raise bad(where, "the program was lowered for another platform than that of its devices",
+            raise bad(caller, "the program was lowered for another platform than that of its devices",
                       {"lowered for": self._platform, "devices": devices},
                       "lower it again without lowering_platforms, or on a machine that has such devices.",
                       exc=ValueError)
-        more = as_options(where, compiler_options)
+        more = as_options(caller, compiler_options)
         return Compiled(self._found, self._arguments, self.in_tree, self.fun_name,
                         tuple(sorted({**dict(self._options), **dict(more)}.items())))
 
@@ -305,20 +305,20 @@ class Compiled(_Stage):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten((args, kwargs))
-        where = f"compiled `{self.fun_name}`"
+        caller = f"compiled `{self.fun_name}`"
         if tree != self.in_tree:
-            raise bad(where, "called with another structure of arguments than it was compiled for",
+            raise bad(caller, "called with another structure of arguments than it was compiled for",
                       given=tree_mismatch("arguments", self.in_tree, tree), fix="compile it again for these arguments.")
         arrays = [to_array(x) for x in leaves]
         for x, (aval, *_) in zip(arrays, self._arguments, strict=True):
             if x.aval.strong() is not aval.strong():
-                raise bad(where, "called with an argument of another type than compiled for",
+                raise bad(caller, "called with an argument of another type than compiled for",
                           given={"compiled for": aval.str_short(), "given": x.aval.str_short()},
                           fix="compile it again for these arguments, or call the jitted function.")
-        self._check_places(where, arrays)
+        self._check_places(caller, arrays)
         return self._launcher(arrays)
 
-    def _check_places(self, where: str, arrays: Sequence[Array]) -> None:
+    def _check_places(self, caller: str, arrays: Sequence[Array]) -> None:
         """Raise ValueError for an argument that was put elsewhere than where the program was compiled for."""
         places = self._launcher.argument_places()
         if all([x._place is p for x, p in zip(arrays, places, strict=True)]):
@@ -328,7 +328,7 @@ class Compiled(_Stage):
             given = x.sharding.with_memory_kind(None)           # from another memory it is copied
             if x.committed and read[i] and not given.is_equivalent_to(sharding, x.aval.ndim):
                 name = f"argument {leaf_of_arguments(self.in_tree, i)}"
-                raise bad(where, "an argument was put in another place than the program was compiled for",
+                raise bad(caller, "an argument was put in another place than the program was compiled for",
                           given={name: x.aval.str_short(), "its sharding": x.sharding, "compiled for": sharding},
                           fix="move it with xjax.device_put(x, compiled.input_shardings...), or compile again for it.",
                           exc=ValueError)
@@ -360,15 +360,16 @@ class Compiled(_Stage):
 
 
 def _trace(fun: Callable, static_argnums: Any, args: tuple, kwargs: dict,
-           where: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
-    static = StaticArguments(fun, static_argnums, None, transform=where)
+           caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
+    static = StaticArguments(fun, static_argnums, None, transform=caller)
     args, kwargs, key = static.take_out(args, kwargs)
     leaves, tree = flatten((args, kwargs))
-    flat = flatten_function(static.put_back(fun, key), tree, keywords=True, where=f"{where} of `{function_name(fun)}`")
-    avals = argument_types(flat.where, fun, leaves, tree, static.nums, abstract)
+    flat = flatten_function(static.put_back(fun, key), tree, keywords=True,
+                            caller=f"{caller} of `{function_name(fun)}`")
+    avals = argument_types(flat.caller, fun, leaves, tree, static.nums, abstract)
     names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
     with axes_in_scope(*axes):
-        return trace_to_jaxpr(flat, avals, flat.where, names), flat.out_tree
+        return trace_to_jaxpr(flat, avals, flat.caller, names), flat.out_tree
 
 
 def _named_axes(axis_env: Any) -> list[Axis]:

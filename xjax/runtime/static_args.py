@@ -12,16 +12,16 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
 
 
-def _positions(where: str, option: str, x: Any) -> tuple[int, ...]:
+def _positions(caller: str, option: str, x: Any) -> tuple[int, ...]:
     """The positions that an option names: an int, or several."""
-    return () if x is None else as_argnums(x, where, option, f"pass names as {option.replace('nums', 'names')}.")
+    return () if x is None else as_argnums(x, caller, option, f"pass names as {option.replace('nums', 'names')}.")
 
 
-def _names(where: str, option: str, x: Any) -> tuple[str, ...]:
+def _names(caller: str, option: str, x: Any) -> tuple[str, ...]:
     """The names that an option holds: a string, or several."""
     found = () if x is None else (x,) if isinstance(x, str) or not isinstance(x, Iterable) else tuple(x)
     if not all(isinstance(name, str) for name in found):
-        raise bad(where, f"{option} must be a string or a sequence of strings", given={option: repr(x)},
+        raise bad(caller, f"{option} must be a string or a sequence of strings", given={option: repr(x)},
                   fix=f"pass positions as {option.replace('names', 'nums')}.")
     return found
 
@@ -57,18 +57,18 @@ def _selector(places: list[int]) -> Callable[[tuple], tuple]:
 class StaticArguments:
     """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
 
-    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_where", "_forms")
+    __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_caller", "_forms")
 
     def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
                  transform: str = "jit"):
-        self._where = f"{transform} of `{function_name(fun)}`"
+        self._caller = f"{transform} of `{function_name(fun)}`"
         self.signature = _signature(fun)
         parameters = None if self.signature is None else list(self.signature.parameters.values())
         self.nums, self.names = self._complete(nums, names, parameters, "static")
         self.donate_nums, self.donate_names = self._complete(donate_nums, donate_names, parameters, "donate")
         both = set(self.nums) & set(self.donate_nums) | set(self.names) & set(self.donate_names)
         if both:
-            raise bad(self._where, "an argument cannot be both static and donated", given={"arguments": str(both)},
+            raise bad(self._caller, "an argument cannot be both static and donated", given={"arguments": str(both)},
                       fix="donate arrays only.", exc=ValueError)
         self.given = bool(self.nums or self.names)
         self.key = (self.nums, self.names)
@@ -76,16 +76,16 @@ class StaticArguments:
 
     def _complete(self, nums, names, parameters, what):
         """Positions and names imply each other, through the function's signature."""
-        nums = _positions(self._where, f"{what}_argnums", nums)
-        names = _names(self._where, f"{what}_argnames", names)
+        nums = _positions(self._caller, f"{what}_argnums", nums)
+        names = _names(self._caller, f"{what}_argnames", names)
         if parameters is None:
             return nums, names
-        _check_names(self._where, what, names, parameters)
+        _check_names(self._caller, what, names, parameters)
         parameters = _positional(parameters)
         count = len(parameters)
         for n in nums:
             if not -count <= n < count and not _takes_any(parameters):
-                raise bad(self._where, f"{what}_argnums names argument {n}, but the function has {count} positional "
+                raise bad(self._caller, f"{what}_argnums names argument {n}, but the function has {count} positional "
                           "parameters", fix=f"use positions from 0 to {count - 1}.", exc=ValueError)
         positive = tuple(sorted({n % count if -count <= n < 0 else n for n in nums}))
         from_names = {parameters.index(name) for name in names if name in parameters}
@@ -108,7 +108,7 @@ class StaticArguments:
             hash(values)
         except TypeError:
             which, value = next(x for x in zip(form.which, values, strict=True) if not is_hashable(x[1]))
-            raise bad(self._where, f"static argument {which!r} is not hashable",
+            raise bad(self._caller, f"static argument {which!r} is not hashable",
                       given={"value": f"{type(value).__name__} {value!r:.60}"},
                       fix="pass a hashable value (a tuple instead of a list), or drop it from static_argnums.",
                       exc=ValueError) from None
@@ -159,7 +159,7 @@ def _positional(parameters: Sequence[inspect.Parameter]) -> list[str]:
     return names + ["*"] if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters) else names
 
 
-def _check_names(where: str, what: str, names: Sequence[str], parameters: Sequence[inspect.Parameter]) -> None:
+def _check_names(caller: str, what: str, names: Sequence[str], parameters: Sequence[inspect.Parameter]) -> None:
     """Raise ValueError for a name that no argument can have."""
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
         return
@@ -167,7 +167,7 @@ def _check_names(where: str, what: str, names: Sequence[str], parameters: Sequen
     known = [p.name for p in parameters if p.kind in kinds]
     for name in names:
         if name not in known:
-            raise bad(where, f"{what}_argnames names {name!r}, but the function has no such parameter",
+            raise bad(caller, f"{what}_argnames names {name!r}, but the function has no such parameter",
                       given={"parameters": ", ".join(known) or "none that can be named"},
                       fix=did_you_mean(name, known) or "name parameters of the function.", exc=ValueError)
 

@@ -31,18 +31,18 @@ def is_watching() -> bool:
     return config.debug_nans or config.debug_infs or config.no_execution
 
 
-def refuse_execution(where: str) -> None:
+def refuse_execution(caller: str) -> None:
     """Raise RuntimeError if nothing may run."""
     if config.no_execution:
-        raise bad(where, "would run, but the option jax_no_execution is set",
+        raise bad(caller, "would run, but the option jax_no_execution is set",
                   fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
                       "jax.no_execution().", exc=RuntimeError)
 
 
-def refuse_tracing(where: str, avals: Sequence[ShapedArray]) -> None:
+def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
     """Raise RuntimeError if no compiled function may be traced."""
     if config.no_tracing:
-        raise bad(where, "would be traced, but the option jax_no_tracing is set",
+        raise bad(caller, "would be traced, but the option jax_no_tracing is set",
                   given={"arguments": ", ".join(a.str_short() for a in avals)},
                   fix="call it with these types before the block, or see with jax.explain_cache_misses() what changed.",
                   exc=RuntimeError)
@@ -60,18 +60,18 @@ def bad_number(outs: Sequence[Any]) -> str:
     return ""
 
 
-def watch_call(where: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
+def watch_call(caller: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
     """For a compiled function: results that hold a bad number are computed again, operation by operation.
 
     `again(args)` runs the Python function; it raises FloatingPointError at the operation and the user's line.
     """
     def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
-        refuse_execution(where)
+        refuse_execution(caller)
         outs = launch(args)
         if found := bad_number(outs):
             with disable_jit():
                 again(args)
-            raise bad(where, f"the compiled function made {found}, its operations one by one do not",
+            raise bad(caller, f"the compiled function made {found}, its operations one by one do not",
                       fix="look for sums of large numbers that XLA reorders; jax.config.update("
                           "'jax_disable_most_optimizations', True) keeps closer to the order as written.",
                       exc=FloatingPointError)
@@ -80,13 +80,13 @@ def watch_call(where: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
     return watch
 
 
-def watch_devices(where: str) -> Watch:
+def watch_devices(caller: str) -> Watch:
     """For a program over several devices, which is not computed again."""
     def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
-        refuse_execution(where)
+        refuse_execution(caller)
         outs = launch(args)
         if found := bad_number(outs):
-            raise bad(where, f"made {found}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
+            raise bad(caller, f"made {found}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
                       "run it under jax.vmap(f, axis_name=...) in place of pmap to find the operation.",
                       FloatingPointError)
         return outs

@@ -19,8 +19,8 @@ from xjax.numpy.ufuncs import to_array_like
 
 def floats(name: str, *xs: Any) -> list[Any]:
     """The arguments of `scipy.special.<name>` as arrays of one float or complex dtype and one rank."""
-    where = f"scipy.special.{name}"
-    return [to_array_like(where, x) for x in promote_shapes(where, *promote_inexact(where, *xs))]
+    caller = f"scipy.special.{name}"
+    return [to_array_like(caller, x) for x in promote_shapes(caller, *promote_inexact(caller, *xs))]
 
 
 def reals(name: str, *xs: Any) -> list[Any]:

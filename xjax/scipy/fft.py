@@ -62,21 +62,21 @@ def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
 
 # -- arguments --------------------------------------------------------------------------------------------------------
 
-def _transformed(where: str, of_last: Callable, x: Any, type: int, sizes: dict[int, int | None],
+def _transformed(caller: str, of_last: Callable, x: Any, type: int, sizes: dict[int, int | None],
                  norm: str | None) -> Any:
     """The transform of some axes; `sizes`: of each of them, what to cut or pad it to, or None."""
     if type != 2:
-        raise bad(where, f"type {type!r} is not among the transforms", fix="pass type=2.", exc=NotImplementedError)
+        raise bad(caller, f"type {type!r} is not among the transforms", fix="pass type=2.", exc=NotImplementedError)
     if norm not in (None, "backward", "ortho"):
-        raise bad(where, f"unknown norm {norm!r}", fix="pass 'backward' or 'ortho'.", exc=ValueError)
+        raise bad(caller, f"unknown norm {norm!r}", fix="pass 'backward' or 'ortho'.", exc=ValueError)
     if dtypes.is_complex(x.dtype):
-        return lax.complex(*[_transformed(where, of_last, part, type, sizes, norm) for part in (x.real, x.imag)])
+        return lax.complex(*[_transformed(caller, of_last, part, type, sizes, norm) for part in (x.real, x.imag)])
     if x.dtype.itemsize < 4:                                    # half precision has no complex numbers
         x = x.astype(np.float32)
     for axis, n in sizes.items():
-        n = x.shape[axis] if n is None else static_int(n, "n", where)
+        n = x.shape[axis] if n is None else static_int(n, "n", caller)
         if n < 1:
-            raise bad(where, "a transform needs at least one element", given={"x": typeof(x), "axis": axis, "n": n},
+            raise bad(caller, "a transform needs at least one element", given={"x": typeof(x), "axis": axis, "n": n},
                       fix="pass n >= 1.", exc=ValueError)
         x = lax.pad(x, number_of(x.dtype, 0), [(0, n - x.shape[axis] if d == axis else 0, 0) for d in range(x.ndim)])
         x = jnp.moveaxis(of_last(jnp.moveaxis(x, axis, -1), norm), -1, axis)
@@ -84,12 +84,12 @@ def _transformed(where: str, of_last: Callable, x: Any, type: int, sizes: dict[i
 
 
 def _one_axis(name: str, of_last: Callable, doc: str) -> Callable:
-    where = f"scipy.fft.{name}"
+    caller = f"scipy.fft.{name}"
 
     @one_launch
     def transform(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-        x, = inexact(where, x)
-        return _transformed(where, of_last, x, type, {canonical_axis(axis, x.ndim, where): n}, norm)
+        x, = inexact(caller, x)
+        return _transformed(caller, of_last, x, type, {canonical_axis(axis, x.ndim, caller): n}, norm)
 
     return _described(transform, name, f"""{doc}
 
@@ -102,21 +102,21 @@ def _one_axis(name: str, of_last: Callable, doc: str) -> Callable:
 
 
 def _several_axes(name: str, of_last: Callable, doc: str) -> Callable:
-    where = f"scipy.fft.{name}"
+    caller = f"scipy.fft.{name}"
 
     @one_launch
     def transform(x: Any, type: int = 2, s: int | Sequence[int] | None = None, axes: Any = None,
                   norm: str | None = None) -> Any:
-        x, = inexact(where, x)
+        x, = inexact(caller, x)
         if s is not None:
             s = tuple(s) if np.ndim(s) else (operator.index(s),)
             if axes is None and len(s) <= x.ndim:
                 axes = range(x.ndim - len(s), x.ndim)
-        axes = canonical_axes(axes, x.ndim, where, "axes")
+        axes = canonical_axes(axes, x.ndim, caller, "axes")
         if s is not None and len(s) != len(axes):
-            raise bad(where, f"{len(s)} sizes for {len(axes)} axes", given={"x": typeof(x), "s": str(s)},
+            raise bad(caller, f"{len(s)} sizes for {len(axes)} axes", given={"x": typeof(x), "s": str(s)},
                       fix="pass one size for each axis.", exc=ValueError)
-        return _transformed(where, of_last, x, type, dict(zip(axes, s or [None] * len(axes), strict=True)), norm)
+        return _transformed(caller, of_last, x, type, dict(zip(axes, s or [None] * len(axes), strict=True)), norm)
 
     return _described(transform, name, f"""{doc}
 

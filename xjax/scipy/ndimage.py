@@ -72,15 +72,15 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     >>> map_coordinates(np.float32([0, 10, 20]), [np.float32([0.5, 1.25])], order=1)
     Array([ 5. , 12.5], dtype=float32)
     """
-    where = "scipy.ndimage.map_coordinates"
+    caller = "scipy.ndimage.map_coordinates"
     if mode not in _MODES:
-        raise bad(where, f"unknown mode {mode!r}", given={"modes": ", ".join(_MODES)}, fix="pass one of them.",
+        raise bad(caller, f"unknown mode {mode!r}", given={"modes": ", ".join(_MODES)}, fix="pass one of them.",
                   exc=NotImplementedError)
     if order not in (0, 1):
-        raise bad(where, f"`order` is {order!r}", fix="pass 0 or 1.", exc=NotImplementedError)
+        raise bad(caller, f"`order` is {order!r}", fix="pass 0 or 1.", exc=NotImplementedError)
     x, coordinates = jnp.asarray(input), [jnp.asarray(c) for c in coordinates]
     if len(coordinates) != x.ndim or not x.ndim:
-        raise bad(where, f"{len(coordinates)} coordinates for {x.ndim} axes", given={"input": typeof(x)},
+        raise bad(caller, f"{len(coordinates)} coordinates for {x.ndim} axes", given={"input": typeof(x)},
                   fix="pass an array of coordinates for each axis of input.", exc=ValueError)
     return _mapped(x, coordinates, jnp.asarray(cval).astype(x.dtype), int(order), mode)
 

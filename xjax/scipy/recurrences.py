@@ -35,10 +35,10 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     >>> [round(float(y), 4) for y in bessel_jn(1.0, v=2)]
     [0.7652, 0.4401, 0.1149]
     """
-    where = "scipy.special.bessel_jn"
-    v, n_iter = static_int(v, "v", where), static_int(n_iter, "n_iter", where)
+    caller = "scipy.special.bessel_jn"
+    v, n_iter = static_int(v, "v", caller), static_int(n_iter, "n_iter", caller)
     if not 0 <= v <= n_iter:
-        raise bad(where, "`v` must not be negative nor above `n_iter`", given={"v": v, "n_iter": n_iter},
+        raise bad(caller, "`v` must not be negative nor above `n_iter`", given={"v": v, "n_iter": n_iter},
                   fix="pass an order >= 0, and a larger n_iter.", exc=ValueError)
     return _bessel_jn(z, v, n_iter)
 
@@ -85,16 +85,16 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max:
     >>> round(float(sph_harm_y(1, 0, 0.0, 0.0).real), 4)
     0.4886
     """
-    where = "scipy.special.sph_harm_y"
+    caller = "scipy.special.sph_harm_y"
     if diff_n is not None:
-        raise bad(where, "`diff_n` is not supported", fix="leave it out, and differentiate with jax.jvp.",
+        raise bad(caller, "`diff_n` is not supported", fix="leave it out, and differentiate with jax.jvp.",
                   exc=NotImplementedError)
     if n_max is None:
         if isinstance(n, Tracer):
-            raise bad(where, "the number of steps depends on the values of `n`", given={"n": typeof(n)},
+            raise bad(caller, "the number of steps depends on the values of `n`", given={"n": typeof(n)},
                       fix="pass n_max, the largest degree.")
         n_max = int(np.max(np.asarray(n), initial=0))
-    return _sph_harm_y(n, m, theta, phi, static_int(n_max, "n_max", where))
+    return _sph_harm_y(n, m, theta, phi, static_int(n_max, "n_max", caller))
 
 
 @functools.partial(library_jit, static_argnums=4)

@@ -106,14 +106,14 @@ logit.defjvps(lambda dx, y, x: dx / (x * (1 - x)))
 
 def xlogy(x: Any, y: Any) -> Any:
     """``x * log(y)``, element-wise; 0 where x is 0 (nan if y is nan)."""
-    where = "scipy.special.xlogy"
-    return _xlogy(*promote_shapes(where, *promote_inexact(where, x, y)))
+    caller = "scipy.special.xlogy"
+    return _xlogy(*promote_shapes(caller, *promote_inexact(caller, x, y)))
 
 
 def xlog1py(x: Any, y: Any) -> Any:
     """``x * log(1 + y)``, element-wise, exact for small y; 0 where x is 0 (nan if y is nan)."""
-    where = "scipy.special.xlog1py"
-    return _xlog1py(*promote_shapes(where, *promote_inexact(where, x, y)))
+    caller = "scipy.special.xlog1py"
+    return _xlog1py(*promote_shapes(caller, *promote_inexact(caller, x, y)))
 
 
 @custom_jvp

@@ -53,7 +53,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     >>> float(xjax.grad(lambda x: x ** 3)(2.0))
     12.0
     """
-    value_and_grad_f = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _where="grad")
+    value_and_grad_f = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _caller="grad")
 
     @functools.wraps(fun)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
@@ -65,13 +65,13 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
 
 def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
                    holomorphic: bool = False, allow_int: bool = False, reduce_axes: Sequence[Any] = (), *,
-                   _where: str = "value_and_grad") -> Callable:
+                   _caller: str = "value_and_grad") -> Callable:
     """Function that returns (value, gradient) of the scalar function `fun`; arguments as in `grad`.
 
     With `has_aux` it returns ((value, aux), gradient).
     """
-    check_callable(_where, fun)
-    name = f"{_where} of `{function_name(fun)}`"
+    check_callable(_caller, fun)
+    name = f"{_caller} of `{function_name(fun)}`"
     as_argnums(argnums, name)
     check_no_reduce_axes(name, reduce_axes)
 
@@ -87,7 +87,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
         for x, path in zip(leaves, paths, strict=True):
             check_input(name, x, path, holomorphic, allow_int)
         flat = flatten_function(lambda *xs: fun(*merge_args(xs, rest, nums, len(args)), **kwargs), treedef,
-                                has_aux=has_aux, where=name)
+                                has_aux=has_aux, caller=name)
         active = [dtypes.is_inexact(typeof(x).dtype) for x in leaves]
         lin = linearize_flat(flat, _as_arrays(leaves, active), active, name)
         value = _check_scalar(name, lin.outs, flat, holomorphic)
@@ -133,10 +133,10 @@ def _as_arrays(leaves: Sequence[Any], active: Sequence[bool]) -> list[Any]:
     return [_as_array(x) if flag else x for x, flag in zip(leaves, active, strict=True)]
 
 
-def check_no_reduce_axes(where: str, reduce_axes: Sequence[Any]) -> None:
+def check_no_reduce_axes(caller: str, reduce_axes: Sequence[Any]) -> None:
     """Raise for the option that JAX has removed, instead of ignoring it."""
     if reduce_axes:
-        raise bad(where, "reduce_axes does not exist any more", given={"reduce_axes": repr(reduce_axes)},
+        raise bad(caller, "reduce_axes does not exist any more", given={"reduce_axes": repr(reduce_axes)},
                   fix="sum the gradient over the axis with lax.psum(gradient, axis_name).", exc=NotImplementedError)
 
 
@@ -145,42 +145,42 @@ def argument_paths(args: Sequence[Any], nums: Sequence[int]) -> list[str]:
     return [path for n in nums for path in leaf_paths(f"argument {n}", tree_structure(args[n]))]
 
 
-def check_input(where: str, x: Any, path: str, holomorphic: bool, allow_int: bool) -> None:
+def check_input(caller: str, x: Any, path: str, holomorphic: bool, allow_int: bool) -> None:
     if not is_array_like(x):
-        raise bad(where, f"{path} is not an array", given={"value": f"{type(x).__name__} {x!r:.60}"},
+        raise bad(caller, f"{path} is not an array", given={"value": f"{type(x).__name__} {x!r:.60}"},
                   fix="pass arrays or numbers, or choose other arguments with argnums.")
     dtype = typeof(x).dtype
     if holomorphic and not dtypes.is_complex(dtype):
-        raise bad(where, f"holomorphic=True needs complex inputs, but {path} has dtype {dtype.name}",
+        raise bad(caller, f"holomorphic=True needs complex inputs, but {path} has dtype {dtype.name}",
                   fix="convert the input to complex, or drop holomorphic.")
     if dtypes.is_complex(dtype) or dtypes.is_float(dtype):
         return
     if not allow_int:
-        raise bad(where, f"needs real floating-point inputs, but {path} has dtype {dtype.name}",
+        raise bad(caller, f"needs real floating-point inputs, but {path} has dtype {dtype.name}",
                   given={path: typeof(x).str_short()},
                   fix="pass a float (2.0 instead of 2), choose other arguments with argnums, or use allow_int=True.")
 
 
-def _check_scalar(where: str, outs: Sequence[Any], flat: Flat, holomorphic: bool) -> Any:
+def _check_scalar(caller: str, outs: Sequence[Any], flat: Flat, holomorphic: bool) -> Any:
     if not treedef_is_leaf(flat.out_tree) or not is_array_like(outs[0]):
-        raise bad(where, "the function must return one scalar", given={"result": str(flat.out_tree)},
+        raise bad(caller, "the function must return one scalar", given={"result": str(flat.out_tree)},
                   fix="return the loss alone, or (loss, other) with has_aux=True.")
     aval = typeof(outs[0])
     if aval.shape:
-        raise bad(where, f"the function must return a scalar, but it returned {aval.str_short()}",
+        raise bad(caller, f"the function must return a scalar, but it returned {aval.str_short()}",
                   fix="reduce it with .sum() or .mean(), or use jacrev for the derivative of an array.")
-    check_output(where, aval, holomorphic)
+    check_output(caller, aval, holomorphic)
     return outs[0]
 
 
-def check_output(where: str, aval: ShapedArray, holomorphic: bool) -> None:
+def check_output(caller: str, aval: ShapedArray, holomorphic: bool) -> None:
     """Raise unless reverse mode is defined for a result of this type."""
     if holomorphic and not dtypes.is_complex(aval.dtype):
-        raise bad(where, f"holomorphic=True needs a complex result, but it has dtype {aval.dtype.name}",
+        raise bad(caller, f"holomorphic=True needs a complex result, but it has dtype {aval.dtype.name}",
                   fix="drop holomorphic.")
     if not holomorphic and not dtypes.is_float(aval.dtype):
         what = "scalar" if not aval.shape else "array"
-        raise bad(where, f"the function must return a real floating-point {what}, but it returned {aval.str_short()}",
+        raise bad(caller, f"the function must return a real floating-point {what}, but it returned {aval.str_short()}",
                   fix="return a float; for a complex-differentiable function use holomorphic=True, for any other vjp.")
 
 
@@ -204,23 +204,23 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     2.0
     """
     check_callable("vjp", fun)
-    where = f"vjp of `{function_name(fun)}`"
-    check_no_reduce_axes(where, reduce_axes)
+    caller = f"vjp of `{function_name(fun)}`"
+    check_no_reduce_axes(caller, reduce_axes)
     leaves, treedef = flatten(primals)
-    argument_types(where, fun, leaves, tree_structure((primals, {})))
-    saveable = flags_of(where, "saveable_args", saveable_args, treedef)
-    flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    active = _active(where, leaves, in_nzs, treedef)
+    argument_types(caller, fun, leaves, tree_structure((primals, {})))
+    saveable = flags_of(caller, "saveable_args", saveable_args, treedef)
+    flat = flatten_function(fun, treedef, has_aux=has_aux, caller=caller)
+    active = _active(caller, leaves, in_nzs, treedef)
     leaves = _as_arrays(leaves, active)
-    lin = only_live(linearize_flat(flat, leaves, active, where))
+    lin = only_live(linearize_flat(flat, leaves, active, caller))
     value = tree_unflatten(flat.out_tree, lin.outs)
-    back = VJP.of(_VjpFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts, leaves, saveable)
+    back = VJP.of(_VjpFunction(lin, leaves, treedef, flat.out_tree, caller), lin.program.consts, leaves, saveable)
     return (value, back, flat.aux) if has_aux else (value, back)
 
 
-def _active(where: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> list[bool]:
+def _active(caller: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> list[bool]:
     """Which arguments have tangents: those with derivatives, but for those that the caller says are zero."""
-    flags = flags_of(where, "in_nzs", True if in_nzs is None else in_nzs, treedef)
+    flags = flags_of(caller, "in_nzs", True if in_nzs is None else in_nzs, treedef)
     return [flag and dtypes.is_inexact(typeof(x).dtype) for x, flag in zip(leaves, flags, strict=True)]
 
 
@@ -231,9 +231,9 @@ class _Linear:
     be what a `custom_vjp` rule keeps for its backward pass.
     """
 
-    def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, where: str):
+    def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, caller: str):
         self.lin = lin._replace(outs=[], program=ClosedJaxpr(lin.program.jaxpr))
-        self.in_tree, self.out_tree, self.where = in_tree, out_tree, where
+        self.in_tree, self.out_tree, self.caller = in_tree, out_tree, caller
         self.in_avals = [typeof(x) for x in primals]
         self.out_avals = [typeof(y) for y in lin.outs]
 
@@ -253,20 +253,20 @@ class _VjpFunction(_Linear):
 
     def __call__(self, residuals: Sequence[Any], ct: Any, *more: Any) -> tuple:
         if more:
-            raise bad(self.where, f"the function from vjp takes one cotangent, but was called with {len(more) + 1}",
+            raise bad(self.caller, f"the function from vjp takes one cotangent, but was called with {len(more) + 1}",
                       fix="pass a tuple as one argument: back((ct_1, ct_2)).")
         leaves, tree = flatten(ct)
         if tree != self.out_tree:
-            raise bad(self.where, "the cotangent has another structure than the value",
+            raise bad(self.caller, "the cotangent has another structure than the value",
                       given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent for each result.",
                       exc=ValueError)
-        cts = [_check_tangent(self.where, "cotangent", ct, aval, ValueError)
+        cts = [_check_tangent(self.caller, "cotangent", ct, aval, ValueError)
                for ct, aval in zip(leaves, self.out_avals, strict=True)]
         found = _gradients(self.lin, residuals, cts, self.in_avals)
         return tree_unflatten(self.in_tree, found)
 
 
-def _check_tangent(where: str, what: str, x: Any, aval: Any, wrong_dtype: type[Exception] = TypeError) -> Any:
+def _check_tangent(caller: str, what: str, x: Any, aval: Any, wrong_dtype: type[Exception] = TypeError) -> Any:
     """A tangent or cotangent checked against the type it must have; Python numbers take its dtype.
 
     Args: wrong_dtype: the class of the error for a tangent of another dtype.
@@ -275,16 +275,17 @@ def _check_tangent(where: str, what: str, x: Any, aval: Any, wrong_dtype: type[E
     if want.dtype == dtypes.float0 and (what == "cotangent" or got.dtype == dtypes.float0):
         return Zero(want)
     if want.dtype == dtypes.float0:
-        raise bad(where, f"a {what} of integers has the dtype float0: there is no derivative",
+        raise bad(caller, f"a {what} of integers has the dtype float0: there is no derivative",
                   given={"value": aval.str_short(), "given": got.str_short()},
                   fix="pass numpy.zeros(shape, xjax.float0), or do not differentiate with respect to it.",
                   exc=wrong_dtype)
     if got.shape != want.shape or (got.dtype != want.dtype and not got.weak_type):
-        raise bad(where, f"a {what} has the wrong type", given={"expected": want.str_short(), "given": got.str_short()},
+        raise bad(caller, f"a {what} has the wrong type",
+                  given={"expected": want.str_short(), "given": got.str_short()},
                   fix=f"pass a {what} with the shape and dtype of the value.",
                   exc=ValueError if got.shape != want.shape else wrong_dtype)
     if got.vma - want.vma:
-        raise bad(where, f"a {what} varies along mesh axes along which its value does not",
+        raise bad(caller, f"a {what} varies along mesh axes along which its value does not",
                   given={"value": want.str_short(), what: got.str_short()},
                   fix=f"sum the {what} over these axes with lax.psum, or cast the value with lax.pcast(x, axes, "
                       "to='varying').", exc=ValueError)
@@ -299,18 +300,18 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     3.0
     """
     check_callable("jvp", fun)
-    where = f"jvp of `{function_name(fun)}`"
+    caller = f"jvp of `{function_name(fun)}`"
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
-        raise bad(where, "primals and tangents must be tuples or lists of arguments",
+        raise bad(caller, "primals and tangents must be tuples or lists of arguments",
                   given={"primals": type(primals).__name__, "tangents": type(tangents).__name__},
                   fix="write jvp(f, (x,), (dx,)).")
     xs, tree = flatten(tuple(primals))
     dxs, dtree = flatten(tuple(tangents))
     if tree != dtree:
-        raise bad(where, "primals and tangents must have the same structure",
+        raise bad(caller, "primals and tangents must have the same structure",
                   given=tree_mismatch("tangents", tree, dtree), fix="pass one tangent for each primal.")
-    flat = flatten_function(fun, tree, has_aux=has_aux, where=where)
-    dxs = [_check_tangent(where, "tangent", dx, typeof(x)) for x, dx in zip(xs, dxs, strict=True)]
+    flat = flatten_function(fun, tree, has_aux=has_aux, caller=caller)
+    dxs = [_check_tangent(caller, "tangent", dx, typeof(x)) for x, dx in zip(xs, dxs, strict=True)]
     ys, dys = jvp_flat(flat, xs, dxs)
     out = tree_unflatten(flat.out_tree, ys), tree_unflatten(flat.out_tree, map(_as_result, dys))
     return (*out, flat.aux) if has_aux else out
@@ -327,13 +328,13 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any =
     3.0
     """
     check_callable("linearize", fun)
-    where = f"linearize of `{function_name(fun)}`"
+    caller = f"linearize of `{function_name(fun)}`"
     leaves, treedef = flatten(primals)
-    flat = flatten_function(fun, treedef, has_aux=has_aux, where=where)
-    active = _active(where, leaves, in_nzs, treedef)
-    lin = only_live(linearize_flat(flat, _as_arrays(leaves, active), active, where))
+    flat = flatten_function(fun, treedef, has_aux=has_aux, caller=caller)
+    active = _active(caller, leaves, in_nzs, treedef)
+    lin = only_live(linearize_flat(flat, _as_arrays(leaves, active), active, caller))
     value = tree_unflatten(flat.out_tree, lin.outs)
-    f_lin = Partial(_LinearFunction(lin, leaves, treedef, flat.out_tree, where), lin.program.consts)
+    f_lin = Partial(_LinearFunction(lin, leaves, treedef, flat.out_tree, caller), lin.program.consts)
     f_lin.out_nzs = tree_unflatten(flat.out_tree, lin.nonzero)
     return (value, f_lin, flat.aux) if has_aux else (value, f_lin)
 
@@ -344,9 +345,9 @@ class _LinearFunction(_Linear):
     def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
         dxs, tree = flatten(tangents)
         if tree != self.in_tree:
-            raise bad(self.where, "tangents must have the structure of the primals",
+            raise bad(self.caller, "tangents must have the structure of the primals",
                       given=tree_mismatch("tangents", self.in_tree, tree), fix="pass one tangent for each primal.")
-        dxs = [_check_tangent(self.where, "tangent", dx, a, ValueError)
+        dxs = [_check_tangent(self.caller, "tangent", dx, a, ValueError)
                for dx, a in zip(dxs, self.in_avals, strict=True)]
         dxs = [dx for dx, flag in zip(dxs, self.lin.active, strict=True) if flag]
         dys = eval_jaxpr(self.lin.program.jaxpr, residuals, *dxs)

@@ -31,21 +31,21 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     >>> float(root(4.0))
     5.0
     """
-    where = f"closure_convert of `{function_name(fun)}`"
+    caller = f"closure_convert of `{function_name(fun)}`"
     leaves, in_tree = flatten(example_args)
-    flat = flatten_function(fun, in_tree, where=where)
-    closed = trace_to_jaxpr(flat, [typeof(x) for x in leaves], where)
+    flat = flatten_function(fun, in_tree, caller=caller)
+    closed = trace_to_jaxpr(flat, [typeof(x) for x in leaves], caller)
     is_value = [_may_be_differentiated(x) for x in closed.consts]
     values = [x for x, flag in zip(closed.consts, is_value, strict=True) if flag]
     count = len(example_args)
 
     def converted(*args: Any) -> Any:
         if len(args) != count + len(values):
-            raise bad(where, f"the converted function takes {count} arguments and then {len(values)} captured values",
+            raise bad(caller, f"the converted function takes {count} arguments and then {len(values)} captured values",
                       given={"arguments": str(len(args))}, fix="call it as converted(*args, *values).")
         xs, tree = flatten(args[:count])
         if tree != in_tree:
-            raise bad(where, "the arguments must have the structure of the examples",
+            raise bad(caller, "the arguments must have the structure of the examples",
                       given=tree_mismatch("arguments", in_tree, tree), fix="convert the function again for these.")
         given = iter(args[count:])
         consts = [next(given) if flag else x for x, flag in zip(closed.consts, is_value, strict=True)]

@@ -73,11 +73,11 @@ class custom_jvp(FunctionWithRule):
     def defjvps(self, *jvps: Callable | None) -> None:
         """Set a rule from one function for each argument: `jvp(tangent, value, *primals)`; None means no share."""
         if self.nondiff_argnums:
-            raise bad(self._where, "defjvps does not go with nondiff_argnums", fix="use defjvp.")
+            raise bad(self._caller, "defjvps does not go with nondiff_argnums", fix="use defjvp.")
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
             if len(jvps) != len(primals):
-                raise bad(self._where, f"defjvps was given {len(jvps)} rules for {len(primals)} arguments",
+                raise bad(self._caller, f"defjvps was given {len(jvps)} rules for {len(primals)} arguments",
                           fix="give one rule for each argument; None for one without a share.", exc=ValueError)
             value = self(*primals)
             leaves, tree = flatten(value)
@@ -92,14 +92,14 @@ class custom_jvp(FunctionWithRule):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.jvp is None:
-            raise bad(self._where, "has no derivative rule", fix="define one with @f.defjvp.", exc=AttributeError)
-        args = positional_arguments(self.fun, args, kwargs, self._where)
+            raise bad(self._caller, "has no derivative rule", fix="define one with @f.defjvp.", exc=AttributeError)
+        args = positional_arguments(self.fun, args, kwargs, self._caller)
         static = self._static_positions(len(args))
         nums = tuple(i for i in range(len(args)) if i not in static)
         chosen, rest = split_args(args, nums)
         rest = tree_map(lambda x: stop_gradient(x) if isinstance(x, Tracer) else x, rest) if rest else rest
         leaves, tree = flatten(chosen)
-        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, len(args))), tree, self._where)
+        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, len(args))), tree, self._caller)
         rule = _Rule(functools.partial(self.jvp, *rest), flat, tree, self.symbolic_zeros, function_name(self.jvp))
         outs = custom_jvp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, jvp=rule,
                                       symbolic_zeros=self.symbolic_zeros)
@@ -114,23 +114,24 @@ class _Rule:
         self.__name__ = name
 
     def __call__(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        where = self.flat.where
+        caller = self.flat.caller
         tangents = [symbolic(dx) if self.symbolic_zeros else instantiate(dx) for dx in tangents]
-        out = call_rule(where, self.rule, tree_unflatten(self.in_tree, primals), tree_unflatten(self.in_tree, tangents))
+        out = call_rule(caller, self.rule, tree_unflatten(self.in_tree, primals),
+                        tree_unflatten(self.in_tree, tangents))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise bad(where, "the rule must return a pair (value, tangent)",
+            raise bad(caller, "the rule must return a pair (value, tangent)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), df.")
         ys, tree = flatten(out[0])
         dys, dtree = flatten(out[1])
         if tree != dtree:
-            raise bad(where, "the rule's value and tangent have different structures",
+            raise bad(caller, "the rule's value and tangent have different structures",
                       given=tree_mismatch("tangent", tree, dtree), fix="return one tangent for each result.")
         self.flat.take_value(self.__name__, ys, tree)
-        check_like(where, "tangent", lambda: leaf_paths("", tree), dys, [typeof(y).tangent() for y in ys],
+        check_like(caller, "tangent", lambda: leaf_paths("", tree), dys, [typeof(y).tangent() for y in ys],
                    fix="return tangents with the shape and dtype of the value: astype where they differ.")
         dys = [unsymbolic(dy) for dy in dys]
         if context.axes:
-            dys = [fit_vma(where, "tangent", dy, typeof(y).vma, total=False) for y, dy in zip(ys, dys, strict=True)]
+            dys = [fit_vma(caller, "tangent", dy, typeof(y).vma, total=False) for y, dy in zip(ys, dys, strict=True)]
         return ys, [dy if type(dy) is Zero or typeof(dy).dtype != float0 else Zero(typeof(dy)) for dy in dys]
 
 
@@ -149,9 +150,9 @@ def _type(*avals, name, call_jaxpr, jvp, symbolic_zeros):
 
 
 def _stage(trace: StagingTrace, args, params):
-    where = f"custom_jvp `{params['name']}`"
-    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], where))
-    check_closure(where, consts)
+    caller = f"custom_jvp `{params['name']}`"
+    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], caller))
+    check_closure(caller, consts)
     rule = params["jvp"] if not consts else _without_consts(params["jvp"], len(consts), params["name"])
     return trace.record(custom_jvp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "jvp": rule})
 

@@ -83,23 +83,23 @@ class custom_vjp(FunctionWithRule):
         Raises: NotImplementedError for symbolic_zeros and optimize_remat together, as JAX does.
         """
         if symbolic_zeros and optimize_remat:
-            raise bad(f"{self._where}.defvjp", "symbolic_zeros and optimize_remat do not go together",
+            raise bad(f"{self._caller}.defvjp", "symbolic_zeros and optimize_remat do not go together",
                       fix="leave optimize_remat out: `checkpoint` runs the function itself in the forward pass anyway.",
                       exc=NotImplementedError)
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
-            raise bad(self._where, "has no derivative rule", fix="define one with f.defvjp(fwd, bwd).",
+            raise bad(self._caller, "has no derivative rule", fix="define one with f.defvjp(fwd, bwd).",
                       exc=AttributeError)
-        args = positional_arguments(self.fun, args, kwargs, self._where)
+        args = positional_arguments(self.fun, args, kwargs, self._caller)
         static = self._static_positions(len(args))
         nums = tuple(i for i in range(len(args)) if i not in static)
         chosen, rest = split_args(args, nums)
         self._check_static(rest)
         leaves, tree = flatten(chosen)
         count = len(args)
-        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._where)
+        flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._caller)
         fwd = _Forward(lambda *xs: self.fwd(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
                        function_name(self.fwd))
         bwd = _Backward(functools.partial(self.bwd, *rest), flat, tree, [typeof(x) for x in leaves],
@@ -111,7 +111,7 @@ class custom_vjp(FunctionWithRule):
     def _check_static(self, values: Sequence[Any]) -> None:
         for x in flatten(values)[0]:
             if isinstance(x, Tracer):
-                raise bad(self._where, "a traced value was passed in a position of nondiff_argnums",
+                raise bad(self._caller, "a traced value was passed in a position of nondiff_argnums",
                           given={"value": f"{x.aval.str_short()}, {x.origin()}"},
                           fix="take the position out of nondiff_argnums and return None as its cotangent; "
                               "nondiff_argnums is for functions and other known values.", exc=UnexpectedTracerError)
@@ -145,9 +145,9 @@ class _Forward:
     def __call__(self, perturbed: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[Any], Any]:
         if self.symbolic_zeros:
             leaves = [CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
-        out = call_rule(self.flat.where, self.fwd, *tree_unflatten(self.in_tree, leaves))
+        out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, leaves))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise bad(self.flat.where, "`fwd` must return a pair (value, residuals)",
+            raise bad(self.flat.caller, "`fwd` must return a pair (value, residuals)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), (what bwd needs).")
         outs, out_tree = flatten(out[0])
         self.flat.take_value(self.__name__, outs, out_tree)
@@ -184,12 +184,12 @@ class _Backward:
         self.symbolic_zeros, self.__name__ = symbolic_zeros, name
 
     def __call__(self, residual_tree: ResidualTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-        where = self.flat.where
+        caller = self.flat.caller
         cts = [symbolic(ct) if self.symbolic_zeros else instantiate(ct) for ct in cts]
-        out = call_rule(where, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
+        out = call_rule(caller, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
         slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
         if not isinstance(out, (tuple, list)) or len(out) != len(slots):
-            raise bad(where, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each argument",
+            raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each argument",
                       given={"returned": f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list))
                              else type(out).__name__}, fix="return (ct,) for one argument; None stands for zero.")
         found = []
@@ -199,22 +199,22 @@ class _Backward:
 
     def _argument(self, k: int, ct: Any, slot: Any) -> list[Any]:
         """Cotangents of the leaves of argument `k`."""
-        where = self.flat.where
+        caller = self.flat.caller
         pairs, tree = tree_flatten_with_path(slot)
         avals = [self.in_avals[i].tangent() for _, i in pairs]
         try:                                    # None stands for a whole subtree
             leaves = broadcast_prefix(ct, slot, lambda x: x is None)
         except ValueError:
-            raise bad(where, f"the backward rule returned a cotangent for argument {k} with another structure than the "
+            raise bad(caller, f"the backward rule returned a cotangent for argument {k} with another structure than the "
                       "argument", given=tree_mismatch("cotangent", slot, ct),
                       fix="return the argument's structure; None stands for zero.") from None
         found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
         found = [wide_cotangent(x, a) for x, a in zip(found, avals, strict=True)]
-        check_like(where, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
+        check_like(caller, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
         found = [unsymbolic(x) for x in found]
         if context.axes:
-            found = [fit_vma(where, "cotangent", x, a.vma, total=True) for x, a in zip(found, avals, strict=True)]
+            found = [fit_vma(caller, "cotangent", x, a.vma, total=True) for x, a in zip(found, avals, strict=True)]
         return found
 
 
@@ -232,20 +232,20 @@ def _type(*avals, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 
 
 def _stage(trace: StagingTrace, args, params):
-    where = f"custom_vjp `{params['name']}`"
-    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], where))
-    check_closure(where, consts)
+    caller = f"custom_vjp `{params['name']}`"
+    closed, consts = hoist_consts(trace_to_jaxpr(params["call_jaxpr"], [typeof(x) for x in args], caller))
+    check_closure(caller, consts)
     fwd, bwd = params["fwd"], params["bwd"]
     if consts:
-        fwd, bwd = _without_consts(fwd, bwd, len(consts), where)
+        fwd, bwd = _without_consts(fwd, bwd, len(consts), caller)
     return trace.record(custom_vjp_call_p, [*consts, *args], {**params, "call_jaxpr": closed, "fwd": fwd, "bwd": bwd})
 
 
-def _without_consts(fwd: Callable, bwd: Callable, count: int, where: str) -> tuple[Callable, Callable]:
+def _without_consts(fwd: Callable, bwd: Callable, count: int, caller: str) -> tuple[Callable, Callable]:
     """The rules for a staged call whose first `count` arguments are values that the function captured."""
     def forward(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
         if any(perturbed[:count]):
-            raise closed_over(where)
+            raise closed_over(caller)
         return fwd(perturbed[count:], *xs[count:])
 
     def backward(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:

@@ -69,11 +69,11 @@ class custom_vmap(FunctionWithRule):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.vmap_rule is None:
-            raise bad(self._where, "has no rule for vmap", fix="define one with @f.def_vmap.", exc=AttributeError)
-        args = tuple(positional_arguments(self.fun, args, kwargs, self._where))
+            raise bad(self._caller, "has no rule for vmap", fix="define one with @f.def_vmap.", exc=AttributeError)
+        args = tuple(positional_arguments(self.fun, args, kwargs, self._caller))
         leaves, tree = flatten(args)
-        traced = trace_function(self.fun, tree, [typeof(x) for x in leaves], self._where)
-        rule = _UserRule(self.vmap_rule, self._where, tree, traced)
+        traced = trace_function(self.fun, tree, [typeof(x) for x in leaves], self._caller)
+        rule = _UserRule(self.vmap_rule, self._caller, tree, traced)
         outs = custom_vmap_p.bind(*traced.consts, *leaves, call=traced.program, rule=rule,
                                   in_tree=tree_structure((traced.consts, args)), out_tree=traced.out_tree)
         return tree_unflatten(traced.out_tree, outs)
@@ -82,8 +82,8 @@ class custom_vmap(FunctionWithRule):
 class _UserRule:
     """The user's rule on flat lists, with its result checked against the function's."""
 
-    def __init__(self, rule: Callable, where: str, in_tree: Any, traced: Any):
-        self.rule, self.where, self.in_tree = rule, where, in_tree
+    def __init__(self, rule: Callable, caller: str, in_tree: Any, traced: Any):
+        self.rule, self.caller, self.in_tree = rule, caller, in_tree
         self.out_tree, self.out_avals, self.captured = traced.out_tree, traced.program.out_avals, len(traced.consts)
         self.__name__ = function_name(rule)
 
@@ -93,20 +93,20 @@ class _UserRule:
     def __call__(self, size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         n = self.captured
         if any(batched[:n]):
-            raise bad(self.where, "the function closes over a value that is being mapped",
+            raise bad(self.caller, "the function closes over a value that is being mapped",
                       fix="pass that value as an argument, so that the rule sees it.", exc=ValueError)
         out = self.rule(size, list(tree_unflatten(self.in_tree, batched[n:])), *tree_unflatten(self.in_tree, args[n:]))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
-            raise bad(self.where, f"`{self.__name__}` must return a pair (result, out_batched)",
+            raise bad(self.caller, f"`{self.__name__}` must return a pair (result, out_batched)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return result, True.")
         for what, tree in (("result", out[0]), ("out_batched", out[1])):
             if tree_structure(tree) != self.out_tree:
-                raise bad(self.where, f"the {what} of `{self.__name__}` has another structure than the function's "
+                raise bad(self.caller, f"the {what} of `{self.__name__}` has another structure than the function's "
                           "result", given=tree_mismatch(what, self.out_tree, tree),
                           fix="return trees like the function's result.", exc=ValueError)
         outs, flags = flatten(out[0])[0], [bool(flag) for flag in flatten(out[1])[0]]
         wanted = [with_axis(a, 0 if flag else None, size) for a, flag in zip(self.out_avals, flags, strict=True)]
-        check_like(self.where, "result", lambda: leaf_paths("", self.out_tree), outs, wanted,
+        check_like(self.caller, "result", lambda: leaf_paths("", self.out_tree), outs, wanted,
                    fix=f"put the mapped axis (size {size}) in front where out_batched is True, nowhere else.")
         return outs, flags
 

@@ -90,9 +90,9 @@ def hessian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fal
                   holomorphic=holomorphic)
 
 
-def _partial(fun, args, kwargs, argnums, where):
+def _partial(fun, args, kwargs, argnums, caller):
     """`fun` of the chosen arguments alone, those arguments, and the map from their tuple to the user's form."""
-    nums = canonical_argnums(argnums, len(args), where)
+    nums = canonical_argnums(argnums, len(args), caller)
     chosen, rest = split_args(args, nums)
 
     def f(*xs: Any) -> Any:

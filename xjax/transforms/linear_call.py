@@ -37,21 +37,21 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     >>> float(xjax.linear_transpose(scaled, 1.0)(2.0)[0])
     0.5
     """
-    where = f"linear_call of `{function_name(fun)}`"
+    caller = f"linear_call of `{function_name(fun)}`"
     residuals, residual_tree = flatten(residual_args)
     linear, linear_tree = flatten(linear_args)
     in_tree = tree_structure((residual_args, linear_args))
     residual_avals, linear_avals = [typeof(x) for x in residuals], [typeof(x) for x in linear]
-    flat = flatten_function(fun, in_tree, where=where)
-    callee, consts = hoist_consts(trace_to_jaxpr(flat, [*residual_avals, *linear_avals], where))
+    flat = flatten_function(fun, in_tree, caller=caller)
+    callee, consts = hoist_consts(trace_to_jaxpr(flat, [*residual_avals, *linear_avals], caller))
     found: list[tuple[ClosedJaxpr, Sequence[Any]]] = []
 
     def transpose() -> tuple[ClosedJaxpr, Sequence[Any]]:
         if not found:
             back_tree = tree_structure((residual_args, tree_unflatten(flat.out_tree, callee.out_avals)))
-            back = flatten_function(fun_transpose, back_tree, where=f"{where}: fun_transpose")
-            program = trace_to_jaxpr(back, [*residual_avals, *callee.out_avals], where)
-            _check_transpose(where, linear_tree, linear_avals, back.out_tree, program.out_avals)
+            back = flatten_function(fun_transpose, back_tree, caller=f"{caller}: fun_transpose")
+            program = trace_to_jaxpr(back, [*residual_avals, *callee.out_avals], caller)
+            _check_transpose(caller, linear_tree, linear_avals, back.out_tree, program.out_avals)
             found.append(hoist_consts(program))
         return found[0]
 
@@ -60,11 +60,11 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     return tree_unflatten(flat.out_tree, outs)
 
 
-def _check_transpose(where: str, tree: Any, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
+def _check_transpose(caller: str, tree: Any, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
     if got != tree:
-        raise bad(where, "`fun_transpose` must return a tree like the linear arguments",
+        raise bad(caller, "`fun_transpose` must return a tree like the linear arguments",
                   given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")
-    check_like(where, "cotangent", lambda: leaf_paths("", tree), got_avals, avals,
+    check_like(caller, "cotangent", lambda: leaf_paths("", tree), got_avals, avals,
                fix="return cotangents with the shape and dtype of the linear arguments.")
 
 

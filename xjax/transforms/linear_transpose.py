@@ -31,19 +31,19 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Any = ()) -> Cal
     6.0
     """
     check_callable("linear_transpose", fun)
-    where = f"linear_transpose of `{function_name(fun)}`"
-    check_no_reduce_axes(where, reduce_axes)
+    caller = f"linear_transpose of `{function_name(fun)}`"
+    check_no_reduce_axes(caller, reduce_axes)
     leaves, tree = flatten(primals)
     avals = [_type(x) for x in leaves]
-    flat = flatten_function(fun, tree, where=where)
-    closed = trace_to_jaxpr(flat, avals, where)
+    flat = flatten_function(fun, tree, caller=caller)
+    closed = trace_to_jaxpr(flat, avals, caller)
     if len({dtypes.is_inexact(a.dtype) for a in (*avals, *closed.out_avals)}) > 1:
-        raise bad(where, "needs arguments and results that are all floats (or complex), or all integers",
+        raise bad(caller, "needs arguments and results that are all floats (or complex), or all integers",
                   given={**{f"argument {i}": a.str_short() for i, a in enumerate(avals)},
                          **{f"result {i}": a.str_short() for i, a in enumerate(closed.out_avals)}},
                   fix="close over integer arguments instead of passing them.")
 
-    return Partial(_Transposed(closed, avals, tree, flat.out_tree, where), closed.consts)
+    return Partial(_Transposed(closed, avals, tree, flat.out_tree, caller), closed.consts)
 
 
 class _Transposed:
@@ -52,20 +52,20 @@ class _Transposed:
     The captured values are bound by `Partial`, as leaves of a tree.
     """
 
-    def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, where: str):
+    def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, caller: str):
         self.jaxpr, self.out_avals, self.avals = closed.jaxpr, closed.out_avals, avals
-        self.in_tree, self.out_tree, self.where = in_tree, out_tree, where
+        self.in_tree, self.out_tree, self.caller = in_tree, out_tree, caller
 
     def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
         cts, tree = flatten(ct)
         if tree != self.out_tree:
-            raise bad(self.where, "the cotangent has another structure than the function's result",
+            raise bad(self.caller, "the cotangent has another structure than the function's result",
                       given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent per result.")
         for x, aval in zip(cts, self.out_avals, strict=True):
             got = typeof(x)
             fits = got.dtype == aval.dtype or (got.weak_type and dtypes.can_cast(got.dtype, aval.dtype, "same_kind"))
             if got.shape != aval.shape or not fits:
-                raise bad(self.where, "a cotangent has another type than the result",
+                raise bad(self.caller, "a cotangent has another type than the result",
                           given={"result": aval.str_short(), "cotangent": got.str_short()},
                           fix="pass a cotangent with the shape and dtype of the result.")
         cts = [x if typeof(x).dtype == a.dtype else convert_element_type(x, a.dtype)

@@ -50,9 +50,9 @@ class LinearizeTrace(DualTrace):
 
     __slots__ = ("tangent", "split_trace")
 
-    def __init__(self, parent: Trace, where: str = "grad"):
-        super().__init__(parent, Tag(where))
-        self.tangent = StagingTrace(parent, where)
+    def __init__(self, parent: Trace, caller: str = "grad"):
+        super().__init__(parent, Tag(caller))
+        self.tangent = StagingTrace(parent, caller)
         self.split_trace = SplitTrace(parent, self.tangent)
 
     def join(self, primal: Any, tangent: Any) -> Any:
@@ -89,9 +89,9 @@ class Linearized(NamedTuple):
 
 @deep
 def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
-                   active: Sequence[bool] | None = None, where: str = "grad") -> Linearized:
+                   active: Sequence[bool] | None = None, caller: str = "grad") -> Linearized:
     """Linearize `f(*flat) -> flat` at a point, with respect to the inputs flagged `active` (all, if None)."""
-    trace = LinearizeTrace(context.trace, where)
+    trace = LinearizeTrace(context.trace, caller)
     active = tuple(active) if active is not None else (True,) * len(primals)
     args, tangents = [], []
     for x, flag in zip(primals, active, strict=True):

@@ -71,12 +71,12 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         return functools.partial(checkpoint, **options)
     _check_options(fun, policy, concrete)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
-    where = f"checkpoint of `{function_name(fun)}`"
-    nums = tuple(dict.fromkeys(as_argnums(static_argnums, where, "static_argnums")))
+    caller = f"checkpoint of `{function_name(fun)}`"
+    nums = tuple(dict.fromkeys(as_argnums(static_argnums, caller, "static_argnums")))
 
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        static = set(canonical_argnums(nums, len(args), where, "static_argnums"))
+        static = set(canonical_argnums(nums, len(args), caller, "static_argnums"))
         if names:
             static |= {i for i, name in enumerate(argument_names(fun, args, kwargs)[:len(args)]) if name in names}
         static = sorted(static)

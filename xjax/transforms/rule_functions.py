@@ -37,7 +37,7 @@ class FunctionWithRule(PickledByName):
         self.fun = fun
         self.nondiff_argnums = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         self.nondiff_argnames = tuple(nondiff_argnames)
-        self._where = f"{self.transform} `{function_name(fun)}`"
+        self._caller = f"{self.transform} `{function_name(fun)}`"
 
     def __get__(self, instance: Any, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
@@ -45,19 +45,19 @@ class FunctionWithRule(PickledByName):
     def _static_positions(self, count: int) -> set[int]:
         if not self.nondiff_argnums and not self.nondiff_argnames:
             return set()
-        positions = set(canonical_argnums(self.nondiff_argnums, count, f"{self._where}: nondiff_argnums"))
+        positions = set(canonical_argnums(self.nondiff_argnums, count, f"{self._caller}: nondiff_argnums"))
         if self.nondiff_argnames:
             names = list(inspect.signature(self.fun).parameters)
             for name in self.nondiff_argnames:
                 if name not in names:
-                    raise bad(self._where, f"nondiff_argnames has {name!r}, but the function has no such parameter",
+                    raise bad(self._caller, f"nondiff_argnames has {name!r}, but the function has no such parameter",
                               given={"parameters": ", ".join(names)},
                               fix=did_you_mean(name, names) or "name a parameter.", exc=ValueError)
                 positions.add(names.index(name))
         return positions
 
 
-def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where: str) -> list[Any]:
+def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> list[Any]:
     """Arguments in the order of the signature, defaults filled in: rules are written for positional arguments."""
     code = getattr(fun, "__code__", None)
     if not kwargs and (code is None or len(args) >= code.co_argcount):
@@ -65,12 +65,12 @@ def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, where
     try:
         bound = inspect.signature(fun).bind(*args, **kwargs)
     except TypeError as error:
-        raise bad(where, f"the arguments do not fit the function: {error}",
+        raise bad(caller, f"the arguments do not fit the function: {error}",
                   fix="call it as its signature says.") from None
     bound.apply_defaults()
     passed = [name for name in bound.kwargs if name in kwargs]          # the others are defaults, which the rules have
     if passed:
-        raise bad(where, "keyword-only arguments have no place in a derivative rule",
+        raise bad(caller, "keyword-only arguments have no place in a derivative rule",
                   given={"keywords": ", ".join(passed)}, fix="make them positional parameters.")
     return list(bound.args)
 
@@ -80,8 +80,8 @@ class PrimalFunction(Flat):
 
     __slots__ = ("out_avals",)
 
-    def __init__(self, fun: Callable, in_tree: Any, where: str):
-        super().__init__(fun, in_tree, keywords=False, has_aux=False, where=where)
+    def __init__(self, fun: Callable, in_tree: Any, caller: str):
+        super().__init__(fun, in_tree, keywords=False, has_aux=False, where=caller)
         self.out_avals: list[Any] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
@@ -95,9 +95,9 @@ class PrimalFunction(Flat):
             self.out_tree = tree
             return
         if tree != self.out_tree:
-            raise bad(self.where, f"the value that `{rule}` returned has another structure than the function's result",
+            raise bad(self.caller, f"the value that `{rule}` returned has another structure than the function's result",
                       given=tree_mismatch("value", self.out_tree, tree), fix=_RETURN_THE_VALUE)
-        check_like(self.where, "value", lambda: leaf_paths("", tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
+        check_like(self.caller, "value", lambda: leaf_paths("", tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
 
 
 _RETURN_THE_VALUE = "return what the function returns: call it in the rule, on the primals."
@@ -151,34 +151,34 @@ class ClosedOverError(UnexpectedTracerError):
     """A function with a rule uses a traced value that is no argument of it."""
 
 
-def closed_over(where: str) -> Exception:
-    return bad(where, "a value that is being differentiated reaches the function, or its rule, other than by argument",
+def closed_over(caller: str) -> Exception:
+    return bad(caller, "a value that is being differentiated reaches the function, or its rule, other than by argument",
                fix="pass it as an argument, not in a closure; closure_convert does so for a function that is an "
                    "argument.", exc=ClosedOverError)
 
 
-def check_closure(where: str, values: Sequence[Any]) -> None:
+def check_closure(caller: str, values: Sequence[Any]) -> None:
     """Raise if one of the values (results of the function, or what it captured) is being differentiated."""
     for x in values:
         while isinstance(x, BatchTracer):
             x = x.value
         if isinstance(x, DualTracer):
-            raise closed_over(where)
+            raise closed_over(caller)
 
 
-def call_rule(where: str, rule: Callable, *args: Any) -> Any:
+def call_rule(caller: str, rule: Callable, *args: Any) -> Any:
     """`rule(*args)`; a traced value that the user's rule closes over is an error that says so."""
     try:
         return rule(*args)
     except ClosedOverError:
         raise                                           # said already, by a rule inside this one
     except UnexpectedTracerError as error:
-        raise closed_over(where) from error
+        raise closed_over(caller) from error
 
 
 def open_axis(axis: BatchAxis) -> BatchAxis:
     """The axis for running a function again: with its own tag while its vmap runs, with a new one afterwards."""
-    return axis._replace(tag=Tag(axis.tag.where)) if axis.tag.closed else axis
+    return axis._replace(tag=Tag(axis.tag.caller)) if axis.tag.closed else axis
 
 
 def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
@@ -196,7 +196,7 @@ def fit_cotangent(ct: Any, found: int | None, wanted: int | None, size: int) -> 
     return place_axis(ct, found, wanted, size)
 
 
-def fit_vma(where: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
+def fit_vma(caller: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
     """A derivative from a user's rule, cast to vary along the same mesh axes as what it belongs to.
 
     Args: total: where it varies along others, it is summed over them, for devices share what it belongs to.
@@ -208,7 +208,7 @@ def fit_vma(where: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
         return vary_to(x, vma)
     if total:
         return vary_to(psum_invariant_p.bind(x, axes=axes_in_order(excess)), vma)
-    raise bad(where, f"the rule returned a {what} that varies along mesh axes along which the value does not",
+    raise bad(caller, f"the rule returned a {what} that varies along mesh axes along which the value does not",
               given={"value varies along": ", ".join(map(str, axes_in_order(vma))) or "none",
                      f"{what} varies along": ", ".join(map(str, axes_in_order(typeof(x).vma)))},
               fix="compute both from the same arguments; lax.psum gives what devices share.", exc=ValueError)
@@ -221,7 +221,7 @@ def wide_cotangent(x: Any, aval: ShapedArray) -> Any:
     return convert_element_type(x, aval.dtype)
 
 
-def check_like(where: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],
+def check_like(caller: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],
                expected: Sequence[Any], fix: str) -> None:
     """Raise if a rule's results differ in shape or dtype from what they stand for; `paths` is asked only then."""
     types = [x if type(x) is ShapedArray else typeof(x) for x in found]
@@ -229,4 +229,4 @@ def check_like(where: str, what: str, paths: Callable[[], Sequence[str]], found:
         return
     wrong = {f"{what}{path}": f"{a.str_short()}, expected {b.str_short()}"
              for path, a, b in zip(paths(), types, expected, strict=True) if a.shape != b.shape or a.dtype != b.dtype}
-    raise bad(where, f"the rule returned a {what} of the wrong type", given=wrong, fix=fix)
+    raise bad(caller, f"the rule returned a {what} of the wrong type", given=wrong, fix=fix)

@@ -28,11 +28,11 @@ class TracedFunction(NamedTuple):
     out_tree: Any
 
 
-def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], where: str, *, keywords: bool = False,
+def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], caller: str, *, keywords: bool = False,
                    arg_names: Sequence[str] | None = None) -> TracedFunction:
     """Trace `fun(*args)` (with `keywords` `fun(*args, **kwargs)`), whose arguments have the structure `in_tree`."""
-    flat = flatten_function(fun, in_tree, keywords=keywords, where=where)
-    closed = trace_to_jaxpr(flat, avals, where, arg_names)
+    flat = flatten_function(fun, in_tree, keywords=keywords, caller=caller)
+    closed = trace_to_jaxpr(flat, avals, caller, arg_names)
     program, consts = hoist_consts(closed)
     return TracedFunction(program, list(consts), flat.out_tree)
 

@@ -106,19 +106,19 @@ class VJP:
         fields = ("fun", "args_res", "opaque_residuals", "want_logs")
         unknown = sorted(set(changed) - set(fields))
         if unknown:
-            raise bad(f"{self.fun.where}: replace", "there is no such field", {"given": ", ".join(unknown)},
+            raise bad(f"{self.fun.caller}: replace", "there is no such field", {"given": ", ".join(unknown)},
                       f"fields are {', '.join(fields)}.")
         fun, *rest = (changed.get(name, getattr(self, name)) for name in fields)
         return VJP(fun, self._sources, *rest)
 
     def with_refs(self, *refs: Any) -> Any:
         """In JAX, gradients are added to mutable arrays. Raises: NotImplementedError."""
-        raise bad(f"{self.fun.where}: with_refs", "mutable arrays are not in scope", {"arguments": len(refs)},
+        raise bad(f"{self.fun.caller}: with_refs", "mutable arrays are not in scope", {"arguments": len(refs)},
                   "add the cotangents that the function returns: total = tree.map(numpy.add, total, back(ct)).",
                   exc=NotImplementedError)
 
     def __repr__(self) -> str:
-        return (f"VJP({self.fun.where}, in_tree={self.in_tree}, out_tree={self.out_tree}, args_res={self.args_res}, "
+        return (f"VJP({self.fun.caller}, in_tree={self.in_tree}, out_tree={self.out_tree}, args_res={self.args_res}, "
                 f"opaque_residuals={self.opaque_residuals})")
 
     def __call__(self, *cts: Any) -> tuple:
@@ -126,7 +126,7 @@ class VJP:
         missing = [i for is_argument, i in self._sources if is_argument and isinstance(leaves[i], NotSaveable)]
         if missing:
             paths = leaf_paths("args_res", self.in_tree)
-            raise bad(self.fun.where, "arguments that were not kept must be put back before the backward pass",
+            raise bad(self.fun.caller, "arguments that were not kept must be put back before the backward pass",
                       {paths[i]: "NotSaveable()" for i in missing},
                       "assign the arguments to the function's `args_res`.", exc=ValueError)
         residuals = [leaves[i] if is_argument else self.opaque_residuals[i] for is_argument, i in self._sources]
@@ -139,14 +139,14 @@ register_pytree_node(
     lambda aux, children: VJP(*aux[:2], *children, aux[2]))
 
 
-def flags_of(where: str, name: str, flags: Any, treedef: Any) -> list[bool]:
+def flags_of(caller: str, name: str, flags: Any, treedef: Any) -> list[bool]:
     """A flag for each leaf, from a tree of bools that is a prefix of `treedef` but for the kinds of its containers."""
     if isinstance(flags, bool):
         return [flags] * treedef.num_leaves
     children, inner = flatten(flags, is_leaf=lambda x: x is not flags)
     subtrees = treedef.children()
     if treedef_is_leaf(inner) or treedef_is_leaf(treedef) or len(children) != len(subtrees):
-        raise bad(where, f"`{name}` does not fit the arguments", {name: repr(flags), "arguments": str(treedef)},
+        raise bad(caller, f"`{name}` does not fit the arguments", {name: repr(flags), "arguments": str(treedef)},
                   "pass a bool for each argument, or a tree of bools with as many parts as the argument has.",
                   exc=ValueError)
-    return [flag for part, tree in zip(children, subtrees, strict=True) for flag in flags_of(where, name, part, tree)]
+    return [flag for part, tree in zip(children, subtrees, strict=True) for flag in flags_of(caller, name, part, tree)]

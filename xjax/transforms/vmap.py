@@ -56,7 +56,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
             raise argument_error(name, fun, leaves, treedef, None) or error from None
         dims = [None if a is None else _in_dim(name, a, d) for a, d in zip(avals, dims, strict=True)]
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
-        flat = flatten_function(fun, treedef, keywords=True, where=name)
+        flat = flatten_function(fun, treedef, keywords=True, caller=name)
         axis = BatchAxis(size, axis_name, Tag(name), mesh_axes)
         try:
             outs, out_dims = batch_flat(flat, axis, leaves, dims)
@@ -70,16 +70,16 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
     return vmap_f
 
 
-def _in_dim(where: str, aval: ShapedArray, dim: Any) -> int:
-    dim = static_int(dim, "in_axes", where)
+def _in_dim(caller: str, aval: ShapedArray, dim: Any) -> int:
+    dim = static_int(dim, "in_axes", caller)
     if not -aval.ndim <= dim < aval.ndim:
-        raise bad(where, f"cannot map axis {dim} of an array with {aval.ndim} axes",
+        raise bad(caller, f"cannot map axis {dim} of an array with {aval.ndim} axes",
                   given={"array": aval.str_short(), "in_axes": str(dim)},
                   fix="choose an axis that the array has, or None to use the array as a whole.", exc=ValueError)
     return dim % aval.ndim
 
 
-def mapped_size(where: str, fun: Callable, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any],
+def mapped_size(caller: str, fun: Callable, args: Sequence[Any], kwargs: dict, leaves: Sequence[Any],
                 dims: Sequence[int | None], axis_size: int | None) -> int:
     """The common size of the mapped axes; the error names the arguments that differ from the others."""
     sizes = {typeof(x).shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None}
@@ -88,9 +88,9 @@ def mapped_size(where: str, fun: Callable, args: Sequence[Any], kwargs: dict, le
     if len(sizes) == 1:
         return sizes.pop()
     if not sizes:
-        raise bad(where, "no argument is mapped, so the size of the axis is unknown",
+        raise bad(caller, "no argument is mapped, so the size of the axis is unknown",
                   fix="map at least one argument with in_axes, or pass axis_size.", exc=ValueError)
-    raise bad(where, f"{where.partition(' ')[0]} got inconsistent sizes for array axes to be mapped",
+    raise bad(caller, f"{caller.partition(' ')[0]} got inconsistent sizes for array axes to be mapped",
               given=_sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size),
               fix="make the mapped axes equal in size, or pass None in in_axes for what is not mapped.",
               exc=ValueError)
@@ -117,16 +117,16 @@ def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
     return lines + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
 
 
-def _place(where: str, y: Any, bdim: int | None, wanted: Any, size: int) -> Any:
+def _place(caller: str, y: Any, bdim: int | None, wanted: Any, size: int) -> Any:
     if wanted is None:
         if bdim is not None:
-            raise bad(where, "out_axes is None for a result that depends on the mapped axis",
+            raise bad(caller, "out_axes is None for a result that depends on the mapped axis",
                       given={"result": typeof(y).str_short()}, fix="give it an axis in out_axes, such as 0.",
                       exc=ValueError)
         return y
     rank = typeof(y).ndim + (bdim is None)
-    wanted = static_int(wanted, "out_axes", where)
+    wanted = static_int(wanted, "out_axes", caller)
     if not -rank <= wanted < rank:
-        raise bad(where, f"out_axes {wanted} is out of bounds for a result with {rank} axes",
+        raise bad(caller, f"out_axes {wanted} is out of bounds for a result with {rank} axes",
                   fix=f"use a value from {-rank} to {rank - 1}.", exc=ValueError)
     return place_axis(y, bdim, wanted % rank, size)

@@ -38,15 +38,15 @@ def _sum_shape(in_shapes):
     return first
 
 
-def _first(where: str, in_shapes: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
+def _first(caller: str, in_shapes: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     if not in_shapes or not all(isinstance(shape, tuple) for shape in in_shapes):
-        raise bad(where, "needs the shapes of at least one input, in a tuple", {"in_shapes": repr(in_shapes)},
+        raise bad(caller, "needs the shapes of at least one input, in a tuple", {"in_shapes": repr(in_shapes)},
                   fix="put it behind a parallel(...), which has a tuple of outputs.")
     return in_shapes[0], in_shapes[1:]
 
 
-def _shapes_differ(where: str, in_shapes: Any, place: str) -> Exception:
-    return bad(where, f"the shapes of the inputs differ {place}".rstrip(), {"in_shapes": repr(in_shapes)},
+def _shapes_differ(caller: str, in_shapes: Any, place: str) -> Exception:
+    return bad(caller, f"the shapes of the inputs differ {place}".rstrip(), {"in_shapes": repr(in_shapes)},
                fix="give the branches the same number of features.", exc=ValueError)
 
 

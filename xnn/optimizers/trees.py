@@ -105,10 +105,10 @@ def _pack(tree: Any, states: Iterable[State]) -> OptimizerState:
     return OptimizerState(tuple(leaves for leaves, _ in flat), tree, tuple(subtree for _, subtree in flat))
 
 
-def _unpack(where: str, opt_state: Any) -> list[State]:
+def _unpack(caller: str, opt_state: Any) -> list[State]:
     """The state of each parameter."""
     if not isinstance(opt_state, OptimizerState):
-        raise bad(where, "needs the state that init or update returned",
+        raise bad(caller, "needs the state that init or update returned",
                   {"given": f"{type(opt_state).__name__} {opt_state!r:.60}"},
                   "call opt_state = init(params), update(step, grads, opt_state), get_params(opt_state).")
     pairs = zip(opt_state.subtree_defs, opt_state.packed_state, strict=True)

@@ -61,17 +61,17 @@ class CSR:
         Raises: ValueError if lengths differ or an index is outside `shape`; TypeError if the
           indices are traced or not integers.
         """
-        where = "CSR.from_edges"
-        n_rows, n_cols = _checked_shape(where, shape)
-        rows, cols = _host_indices(where, "rows", rows), _host_indices(where, "cols", cols)
+        caller = "CSR.from_edges"
+        n_rows, n_cols = _checked_shape(caller, shape)
+        rows, cols = _host_indices(caller, "rows", rows), _host_indices(caller, "cols", cols)
         values = np.ones(len(rows), np.float32) if values is None else values
         values = values if hasattr(values, "shape") else np.asarray(values)
         if not len(rows) == len(cols) or tuple(values.shape) != rows.shape:
-            raise bad(where, "rows, cols and values differ in length",
+            raise bad(caller, "rows, cols and values differ in length",
                       {"rows": type_text(rows), "cols": type_text(cols), "values": type_text(values)},
                       fix="pass one row, one column and one value for each edge.", exc=ValueError)
-        _check_range(where, "rows", rows, n_rows)
-        _check_range(where, "cols", cols, n_cols)
+        _check_range(caller, "rows", rows, n_rows)
+        _check_range(caller, "cols", cols, n_cols)
         order = np.lexsort((cols, rows))
         rows, cols = rows[order], cols[order]
         in_order = bool(np.all(order[1:] > order[:-1]))
@@ -89,14 +89,14 @@ class CSR:
           shape: (n_rows, n_cols).
         Raises: ValueError if the arrays do not describe a matrix of that shape.
         """
-        where = "CSR.from_arrays"
-        n_rows, n_cols = _checked_shape(where, shape)
-        indptr = _host_indices(where, "indptr", indptr)
-        indices = _host_indices(where, "indices", indices)
+        caller = "CSR.from_arrays"
+        n_rows, n_cols = _checked_shape(caller, shape)
+        indptr = _host_indices(caller, "indptr", indptr)
+        indices = _host_indices(caller, "indices", indices)
         counts = np.diff(indptr)
         ends_ok = len(indptr) == n_rows + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
         if not ends_ok or np.any(counts < 0):
-            raise bad(where, "indptr is not a valid row pointer array",
+            raise bad(caller, "indptr is not a valid row pointer array",
                       {"indptr": type_text(indptr), "indices": type_text(indices), "shape": repr(shape)},
                       fix="pass n_rows + 1 ascending numbers, from 0 to the number of values.", exc=ValueError)
         rows = np.repeat(np.arange(n_rows, dtype=np.int32), counts)
@@ -354,8 +354,8 @@ def _sparse_product(left: CSR, right: Any) -> CSR:
     return CSR.from_scipy(both[0] @ both[1])
 
 
-def _to_scipy(where: str, csr: CSR) -> Any:
-    arrays = (_host_array(where, "csr", part) for part in (csr.data, csr.indices, csr.indptr))
+def _to_scipy(caller: str, csr: CSR) -> Any:
+    arrays = (_host_array(caller, "csr", part) for part in (csr.data, csr.indices, csr.indptr))
     scipy_sparse = importlib.import_module("scipy.sparse")  # optional, 0.2 s: on demand
     return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
 

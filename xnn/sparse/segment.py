@@ -253,8 +253,8 @@ def _by_rows(reduce: Any, rows: Any, x: Any) -> Any:
     return reduce(rows, x.reshape(x.shape[0], -1)).reshape(-1, *x.shape[1:])
 
 
-def _extreme(where: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
-    x, ids = _rows(where, x, ids, mask)
+def _extreme(caller: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
+    x, ids = _rows(caller, x, ids, mask)
     find = _float_extreme if jnp.issubdtype(x.dtype, np.inexact) else _find_extreme
     return find(sign, n_segments, is_sorted, x, ids, mask, rows)
 
@@ -284,15 +284,15 @@ def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
     return found, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **how) / jnp.maximum(ties, 1)
 
 
-def _rows(where: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
+def _rows(caller: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
     x, ids = jnp.asarray(x), jnp.asarray(ids)
     if x.dtype == np.bool_:
-        raise bad(where, "takes numbers", {"x": type_text(x)}, "convert: x.astype('int32').")
+        raise bad(caller, "takes numbers", {"x": type_text(x)}, "convert: x.astype('int32').")
     if ids.ndim != 1 or not jnp.issubdtype(ids.dtype, np.integer) or x.ndim < 1 or x.shape[0] != ids.shape[0]:
-        raise bad(where, "needs one segment for each row", {"x": type_text(x), "ids": type_text(ids)},
+        raise bad(caller, "needs one segment for each row", {"x": type_text(x), "ids": type_text(ids)},
                   fix="pass x [n, ...] and ids int[n].")
     if mask is not None and (jnp.shape(mask) != ids.shape or not jnp.issubdtype(jnp.asarray(mask).dtype, np.bool_)):
-        raise bad(where, "the mask must say for each row whether it counts",
+        raise bad(caller, "the mask must say for each row whether it counts",
                   {"mask": type_text(jnp.asarray(mask)), "ids": type_text(ids)}, fix="pass bool[n].")
     return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 8 bits
 

@@ -105,10 +105,10 @@ def shape_dependent(make_layer: Callable[[Any], Any]) -> Layer:
     return Layer(init, apply, "shape_dependent", ())
 
 
-def _children(where: str, layers: Sequence[Any]) -> list[Layer]:
-    children = [as_layer(layer, f"{where}[{i}]") for i, layer in enumerate(layers)]
+def _children(caller: str, layers: Sequence[Any]) -> list[Layer]:
+    children = [as_layer(layer, f"{caller}[{i}]") for i, layer in enumerate(layers)]
     for i, child in enumerate(children):
         if child.extra_inputs:
-            raise bad(f"{where}[{i}]", f"{child.name} takes more than one input", {"inputs": repr(child)},
-                      f"put it in {where.replace('stax', 'xnn')}, which hands on further inputs.")
+            raise bad(f"{caller}[{i}]", f"{child.name} takes more than one input", {"inputs": repr(child)},
+                      f"put it in {caller.replace('stax', 'xnn')}, which hands on further inputs.")
     return children

@@ -60,10 +60,10 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
     a matrix of full rank, and for projectors on all vectors of these values. Of ``(U * f(s)) @ Vh`` they are incomplete
     within a block of equal values, as in `eigh`.
     """
-    where = "lax.linalg.svd"
+    caller = "lax.linalg.svd"
     algorithm = None if algorithm is None else SvdAlgorithm(algorithm)
     if subset_by_index not in (None, (0, min(typeof(x).shape[-2:], default=0))):
-        raise bad(where, "a part of the singular values cannot be asked for on this platform",
+        raise bad(caller, "a part of the singular values cannot be asked for on this platform",
                   given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
                   exc=NotImplementedError)
     s, *factors = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv),

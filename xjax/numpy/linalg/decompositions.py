@@ -79,12 +79,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     >>> round(float(r[0, 0]) ** 2, 3)
     25.0
     """
-    where = "numpy.linalg.qr"
-    a = matrices(where, a)
+    caller = "numpy.linalg.qr"
+    a = matrices(caller, a)
     if mode == "raw":
         packed, taus = geqrf(a)
         return QRResult(matrix_transpose(packed), taus)
-    check_choice(where, "mode", mode, ("reduced", "complete", "r", "raw", "full"))
+    check_choice(caller, "mode", mode, ("reduced", "complete", "r", "raw", "full"))
     q, r = lax_linalg.qr(a, full_matrices=mode == "complete")
     return r if mode == "r" else QRResult(q, r)
 
@@ -103,8 +103,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     >>> svd(np.diag(np.array([1.0, 3.0])), compute_uv=False).tolist()
     [3.0, 1.0]
     """
-    where = "numpy.linalg.svd"
-    a = matrices(where, a, square=hermitian)
+    caller = "numpy.linalg.svd"
+    a = matrices(caller, a, square=hermitian)
     if hermitian:
         return _hermitian_svd(a, compute_uv, subset_by_index)
     found = lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
@@ -137,10 +137,10 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
       symmetrize_input: take half the sum of `a` and its adjoint; else the triangle that `UPLO` ("L" or "U") names.
     What derivatives are at equal eigenvalues: see `lax.linalg.eigh`.
     """
-    where = "numpy.linalg.eigh"
+    caller = "numpy.linalg.eigh"
     if UPLO not in (None, "L", "U"):
-        raise bad(where, f"`UPLO` is {UPLO!r}", fix="pass 'L' or 'U'.", exc=ValueError)
-    v, w = lax_linalg.eigh(matrices(where, a, square=True), lower=UPLO != "U", symmetrize_input=symmetrize_input)
+        raise bad(caller, f"`UPLO` is {UPLO!r}", fix="pass 'L' or 'U'.", exc=ValueError)
+    v, w = lax_linalg.eigh(matrices(caller, a, square=True), lower=UPLO != "U", symmetrize_input=symmetrize_input)
     return EighResult(w, v)
 
 

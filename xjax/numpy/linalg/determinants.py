@@ -180,9 +180,9 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     >>> float(sign), float(logarithm)
     (-1.0, 0.0)
     """
-    where = "numpy.linalg.slogdet"
-    a = matrices(where, a, square=True)
-    check_choice(where, "method", method, ("lu", "qr", None))
+    caller = "numpy.linalg.slogdet"
+    a = matrices(caller, a, square=True)
+    check_choice(caller, "method", method, ("lu", "qr", None))
     return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet)(a))
 
 

@@ -38,9 +38,9 @@ def _length(x: Any, axes: Axis, keepdims: bool, narrow: Any) -> Any:
     return expand_dims(found, axes) if keepdims else found
 
 
-def _norms(where: str, x: Any, norm: Callable) -> Any:
+def _norms(caller: str, x: Any, norm: Callable) -> Any:
     """``norm(x, dtype of x)``; floats of fewer than 32 bits are first converted to float32."""
-    x, = inexact(where, x)
+    x, = inexact(caller, x)
     wide = accumulator_dtype(x.dtype)
     return norm(x, x.dtype) if wide == x.dtype else norm(x.astype(wide), x.dtype).astype(x.dtype)
 
@@ -59,20 +59,20 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """
-    where = "numpy.linalg.norm"
+    caller = "numpy.linalg.norm"
 
     def found(x: Any, narrow: Any) -> Any:
         if axis is None and ord is None:
             return _length(x, None, keepdims, narrow)
-        axes = canonical_axes(axis, x.ndim, where)
+        axes = canonical_axes(axis, x.ndim, caller)
         if len(axes) == 1:
-            return _vector_norm(where, x, axes, keepdims, 2 if ord is None else ord, narrow)
+            return _vector_norm(caller, x, axes, keepdims, 2 if ord is None else ord, narrow)
         if len(axes) == 2:
-            return _matrix_norm(where, x, axes, keepdims, ord, narrow)
-        raise bad(where, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
+            return _matrix_norm(caller, x, axes, keepdims, ord, narrow)
+        raise bad(caller, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
                   fix="pass one axis for vectors, two for matrices.", exc=ValueError)
 
-    return _norms(where, x, found)
+    return _norms(caller, x, found)
 
 
 @one_launch
@@ -86,15 +86,15 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: in
     >>> float(vector_norm(np.array([1.0, -2.0]), ord=1))
     3.0
     """
-    where = "numpy.linalg.vector_norm"
-    return _norms(where, x, lambda x, narrow: _vector_norm(where, x, axis, keepdims, ord, narrow))
+    caller = "numpy.linalg.vector_norm"
+    return _norms(caller, x, lambda x, narrow: _vector_norm(caller, x, axis, keepdims, ord, narrow))
 
 
-def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Any:
+def _vector_norm(caller: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Any:
     if ord is None or ord == 2:
         return _length(x, axes, keepdims, narrow)
     if isinstance(ord, str):
-        raise _unknown(where, ord, "a number, numpy.inf or -numpy.inf")
+        raise _unknown(caller, ord, "a number, numpy.inf or -numpy.inf")
     size = _size(x)
     if ord == np.inf:
         return max(size, axes, keepdims=keepdims, initial=0)
@@ -105,7 +105,7 @@ def _vector_norm(where: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narro
     if ord == 1:
         return sum(size, axes, keepdims=keepdims)
 
-    axes = canonical_axes(axes, x.ndim, where)
+    axes = canonical_axes(axes, x.ndim, caller)
     found = root_of_powers(ord, axes, size if is_complex(x.dtype) else x)
     return found if keepdims else found.squeeze(axes)
 
@@ -125,12 +125,12 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") ->
     >>> float(matrix_norm(np.array([[1.0, -2.0], [3.0, 4.0]]), ord=np.inf))
     7.0
     """
-    where = "numpy.linalg.matrix_norm"
-    return _norms(where, x, lambda x, narrow: _matrix_norm(where, x, canonical_axes((-2, -1), x.ndim, where), keepdims,
-                                                           ord, narrow))
+    caller = "numpy.linalg.matrix_norm"
+    return _norms(caller, x, lambda x, narrow: _matrix_norm(
+        caller, x, canonical_axes((-2, -1), x.ndim, caller), keepdims, ord, narrow))
 
 
-def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Any:
+def _matrix_norm(caller: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Any:
     if ord is None or ord in ("f", "fro"):
         return _length(x, axes, keepdims, narrow)
     rows, columns = axes
@@ -140,7 +140,7 @@ def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord:
         found = max(found, kept, keepdims=True, initial=0) if ord > 0 else min(found, kept, keepdims=True)
         return found if keepdims else found.squeeze(axes)
     if ord not in ("nuc", 2, -2):
-        raise _unknown(where, ord, "'fro', 'nuc', 1, -1, 2, -2, numpy.inf or -numpy.inf")
+        raise _unknown(caller, ord, "'fro', 'nuc', 1, -1, 2, -2, numpy.inf or -numpy.inf")
     values = lax_linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
     if ord == "nuc":
         found = sum(values, -1)
@@ -149,5 +149,5 @@ def _matrix_norm(where: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord:
     return expand_dims(found, axes) if keepdims else found
 
 
-def _unknown(where: str, ord: Any, known: str) -> Exception:
-    return bad(where, f"unknown order {ord!r}", fix=f"pass {known}.", exc=ValueError)
+def _unknown(caller: str, ord: Any, known: str) -> Exception:
+    return bad(caller, f"unknown order {ord!r}", fix=f"pass {known}.", exc=ValueError)

@@ -83,18 +83,18 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
 
 @one_launch(arrays=3)
 def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
-    where = "numpy.linalg.lstsq"
-    a, b = inexact(where, a, b)
+    caller = "numpy.linalg.lstsq"
+    a, b = inexact(caller, a, b)
     if a.ndim != 2 or b.ndim not in (1, 2):
-        raise bad(where, "takes a[m, n] and b[m] or b[m, k]", given={"a": a.aval, "b": b.aval},
+        raise bad(caller, "takes a[m, n] and b[m] or b[m, k]", given={"a": a.aval, "b": b.aval},
                   fix="use vmap for batches.")
     if a.shape[0] != b.shape[0]:
-        raise bad(where, "`a` and `b` differ in their number of rows", given={"a": a.aval, "b": b.aval},
+        raise bad(caller, "`a` and `b` differ in their number of rows", given={"a": a.aval, "b": b.aval},
                   fix="make them equal.", exc=ValueError)
     column = b if b.ndim == 2 else b[:, None]
     u, s, vh = svd(a, full_matrices=False)
     eps = number_of(s.dtype, np.finfo(s.dtype).eps)
-    rcond = operand(where, eps * builtins.max(a.shape) if rcond is None else rcond).astype(s.dtype)
+    rcond = operand(caller, eps * builtins.max(a.shape) if rcond is None else rcond).astype(s.dtype)
     kept = (s > 0) & (s >= choose(rcond < 0, eps, rcond) * s[:1])
     x = _solution(a, column, stop_gradient((u, _inverses(s, kept), vh)))
     residuals = norm(column - product(a, x), axis=0) ** 2
@@ -112,17 +112,17 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     >>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
     """
-    where = "numpy.linalg.pinv"
-    a = matrices(where, a, square=hermitian)
-    rtol = _one_tolerance(where, rtol, rcond, "rcond")
+    caller = "numpy.linalg.pinv"
+    a = matrices(caller, a, square=hermitian)
+    rtol = _one_tolerance(caller, rtol, rcond, "rcond")
     if rtol is None:
         rtol = 10.0 * builtins.max(a.shape[-2:]) * float(np.finfo(a.dtype).eps)
     return _pinv(a, rtol, hermitian)
 
 
-def _one_tolerance(where: str, rtol: Any, other: Any, name: str) -> Any:
+def _one_tolerance(caller: str, rtol: Any, other: Any, name: str) -> Any:
     if rtol is not None and other is not None:
-        raise bad(where, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
+        raise bad(caller, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
     return other if rtol is None else rtol
 
 
@@ -192,15 +192,15 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     >>> int(matrix_rank(np.ones((3, 3))))
     1
     """
-    where = "numpy.linalg.matrix_rank"
-    M, = inexact(where, M)
-    rtol = _one_tolerance(where, rtol, tol, "tol")
+    caller = "numpy.linalg.matrix_rank"
+    M, = inexact(caller, M)
+    rtol = _one_tolerance(caller, rtol, tol, "tol")
     if M.ndim < 2:
         return any(M != 0).astype(np.int32)
     s = svd(M, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if rtol is None:
         rtol = max(s, -1) * number_of(s.dtype, builtins.max(M.shape[-2:]) * np.finfo(s.dtype).eps)
-    return sum(s > operand(where, rtol)[..., None], -1)
+    return sum(s > operand(caller, rtol)[..., None], -1)
 
 
 @one_launch
@@ -209,10 +209,10 @@ def cond(x: Any, p: Any = None) -> Any:
 
     Returns: real[...]; inf where a matrix is singular.
     """
-    where = "numpy.linalg.cond"
-    x = matrices(where, x)
+    caller = "numpy.linalg.cond"
+    x = matrices(caller, x)
     if not x.shape[-1] or not x.shape[-2]:
-        raise bad(where, "takes matrices that are not empty", given={"x": x.aval}, fix="pass at least one row.",
+        raise bad(caller, "takes matrices that are not empty", given={"x": x.aval}, fix="pass at least one row.",
                   exc=ValueError)
     if p is None or p == 2:
         s = svdvals(x)
@@ -221,7 +221,7 @@ def cond(x: Any, p: Any = None) -> Any:
         s = svdvals(x)
         found = s[..., -1] / s[..., 0]
     else:
-        x = matrices(where, x, square=True)
+        x = matrices(caller, x, square=True)
         found = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
     return choose(isnan(found) & ~any(isnan(x), (-2, -1)), number_of(found.dtype, np.inf), found)
 
@@ -233,10 +233,10 @@ def matrix_power(a: Any, n: int) -> Any:
     >>> matrix_power(np.array([[1, 1], [0, 1]]), 5).tolist()
     [[1, 5], [0, 1]]
     """
-    where = "numpy.linalg.matrix_power"
-    a, n = operand(where, a), static_int(n, "n", where)
+    caller = "numpy.linalg.matrix_power"
+    a, n = operand(caller, a), static_int(n, "n", caller)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise bad(where, "takes arrays of shape [..., m, m]", given={"a": a.aval}, fix="pass square matrices.")
+        raise bad(caller, "takes arrays of shape [..., m, m]", given={"a": a.aval}, fix="pass square matrices.")
     if n == 0:
         return broadcast_to(eye(a.shape[-1], dtype=a.dtype), a.shape)
     square, result = (inv(a) if n < 0 else a), None
@@ -253,15 +253,15 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
     [12.0, 12.0]
     """
-    where = "numpy.linalg.multi_dot"
-    xs = array_likes(where, list(arrays))
+    caller = "numpy.linalg.multi_dot"
+    xs = array_likes(caller, list(arrays))
     ranks = [len(x.shape) for x in xs]
     if len(xs) < 2:
-        raise bad(where, "needs at least two arrays", given={"arrays": len(xs)}, fix="pass two or more.",
+        raise bad(caller, "needs at least two arrays", given={"arrays": len(xs)}, fix="pass two or more.",
                   exc=ValueError)
     fits = {ranks[0], ranks[-1]} <= {1, 2} and set(ranks[1:-1]) <= {2}
     if not fits or [x.shape[-1] for x in xs[:-1]] != [x.shape[0] for x in xs[1:]]:
-        raise bad(where, "the arrays are not matrices that go together",
+        raise bad(caller, "the arrays are not matrices that go together",
                   given={f"array {i}": str(tuple(x.shape)) for i, x in enumerate(xs)},
                   fix="each must have as many columns as the next has rows.", exc=ValueError)
     labels = [[i, i + 1] for i in range(len(xs))]
@@ -276,11 +276,11 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
 @one_launch
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """The inverse of an array for `tensordot` over its first `ind` axes, whose sizes multiply to those of the rest."""
-    where = "numpy.linalg.tensorinv"
-    a, ind = operand(where, a), static_int(ind, "ind", where)
+    caller = "numpy.linalg.tensorinv"
+    a, ind = operand(caller, a), static_int(ind, "ind", caller)
     left, right = a.shape[:ind], a.shape[ind:]
     if ind <= 0 or math.prod(left) != math.prod(right):
-        raise bad(where, "the first `ind` axes hold another number of elements than the others",
+        raise bad(caller, "the first `ind` axes hold another number of elements than the others",
                   given={"a": a.aval, "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
                   exc=ValueError)
     return inv(a.reshape(math.prod(left), math.prod(right))).reshape(*right, *left)
@@ -289,13 +289,13 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 @one_launch(arrays=2)
 def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
     """The x with ``tensordot(a, x, x.ndim) = b``; `axes` of `a` are moved to its end first."""
-    where = "numpy.linalg.tensorsolve"
-    a, b = inexact(where, a, b)
+    caller = "numpy.linalg.tensorsolve"
+    a, b = inexact(caller, a, b)
     if axes is not None:
         a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
     shape = a.shape[b.ndim:]
     if a.shape[:b.ndim] != b.shape or math.prod(shape) != b.size:
-        raise bad(where, "the first axes of `a` must be those of `b`, and the others as large",
+        raise bad(caller, "the first axes of `a` must be those of `b`, and the others as large",
                   given={"a": a.aval, "b": b.aval}, fix="move axes of `a` with axes=....", exc=ValueError)
     return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
 
@@ -305,10 +305,10 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
 @one_launch(arrays=2)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Cross product of vectors with 3 components along `axis`."""
-    where = "numpy.linalg.cross"
-    x1, x2 = operand(where, x1), operand(where, x2)
+    caller = "numpy.linalg.cross"
+    x1, x2 = operand(caller, x1), operand(caller, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise bad(where, "vectors must have 3 components", given={"x1": x1.aval, "x2": x2.aval, "axis": axis},
+        raise bad(caller, "vectors must have 3 components", given={"x1": x1.aval, "x2": x2.aval, "axis": axis},
                   fix="name the axis of the components, or use numpy.cross for 2.", exc=ValueError)
     return any_cross(x1, x2, axis=axis)
 
@@ -316,10 +316,10 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 @one_launch(arrays=2)
 def outer(x1: Any, x2: Any, /) -> Any:
     """Products of all pairs of two vectors: [n] and [m] give [n, m]."""
-    where = "numpy.linalg.outer"
-    x1, x2 = operand(where, x1), operand(where, x2)
+    caller = "numpy.linalg.outer"
+    x1, x2 = operand(caller, x1), operand(caller, x2)
     if x1.ndim != 1 or x2.ndim != 1:
-        raise bad(where, "takes two vectors", given={"x1": x1.aval, "x2": x2.aval}, fix="use numpy.outer, which "
+        raise bad(caller, "takes two vectors", given={"x1": x1.aval, "x2": x2.aval}, fix="use numpy.outer, which "
                   "flattens.", exc=ValueError)
     return x1[:, None] * x2[None, :]
 

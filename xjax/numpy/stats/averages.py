@@ -23,25 +23,25 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
       (mean, sum of weights).
     Raises: ValueError if the weights do not fit.
     """
-    where = "numpy.average"
-    a = to_array_like(where, a)
+    caller = "numpy.average"
+    a = to_array_like(caller, a)
     if weights is None:
         out = mean(a, axis, keepdims=keepdims)
         count = a.size // max(1, out.size) if a.size else 0
-        return (out, broadcast_to(cast(where, count, out.dtype), out.shape)) if returned else out
-    a, weights = (to_array_like(where, x) for x in promote_inexact(where, a, weights))
+        return (out, broadcast_to(cast(caller, count, out.dtype), out.shape)) if returned else out
+    a, weights = (to_array_like(caller, x) for x in promote_inexact(caller, a, weights))
     if weights.shape != a.shape:
-        weights = _weights_along(where, weights, a, axis)
+        weights = _weights_along(caller, weights, a, axis)
     scale = total(weights, axis, keepdims=keepdims)
     out = div(total(mul(a, weights), axis, keepdims=keepdims), scale)
     return (out, scale) if returned else out
 
 
-def _weights_along(where: str, weights: Any, a: Any, axis: Any) -> Any:
+def _weights_along(caller: str, weights: Any, a: Any, axis: Any) -> Any:
     """Weights whose axis k is along axis `axis[k]` of `a`, in the shape of `a`."""
-    axes = () if axis is None else canonical_axes(axis, a.ndim, where)
+    axes = () if axis is None else canonical_axes(axis, a.ndim, caller)
     if axis is None or weights.shape != tuple(a.shape[d] for d in axes):
-        raise bad(where, "the weights have neither the shape of `a` nor that of its averaged axes",
+        raise bad(caller, "the weights have neither the shape of `a` nor that of its averaged axes",
                   given={"a": a.aval, "weights": weights.aval, "axis": axis},
                   fix="pass `axis`, and weights of the sizes of these axes in this order.", exc=ValueError)
     order = sorted(range(len(axes)), key=axes.__getitem__)

@@ -29,14 +29,14 @@ from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
 
 
-def _variables(where: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     """The variables in the rows of one matrix."""
     if dtype is not None:
-        dtype = as_dtype(dtype, where)
-        m, y = (None if v is None else cast(where, to_array_like(where, v), dtype) for v in (m, y))
-    xs = [atleast_2d(to_array_like(where, x)) for x in promote_inexact(where, *(v for v in (m, y) if v is not None))]
+        dtype = as_dtype(dtype, caller)
+        m, y = (None if v is None else cast(caller, to_array_like(caller, v), dtype) for v in (m, y))
+    xs = [atleast_2d(to_array_like(caller, x)) for x in promote_inexact(caller, *(v for v in (m, y) if v is not None))]
     if any(x.ndim > 2 for x in xs):
-        raise bad(where, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
+        raise bad(caller, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
                   fix="reshape to (variables, observations).", exc=ValueError)
     xs = [x if rowvar or np.ndim(v) < 2 else moveaxis(x, 0, 1) for x, v in zip(xs, (m, y), strict=False)]
     return concatenate(xs, 0) if len(xs) > 1 else xs[0]
@@ -50,14 +50,14 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: how often each observation
       counts; aweights: how much; dtype: of the computation and the result.
     """
-    where = "numpy.cov"
-    x = _variables(where, m, y, rowvar, dtype)
+    caller = "numpy.cov"
+    x = _variables(caller, m, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
     ddof = (0 if bias else 1) if ddof is None else ddof
     w = None
     for weights in (fweights, aweights):
         if weights is not None:
-            weights = cast(where, to_array_like(where, weights), dtypes.finfo(x.dtype).dtype)
+            weights = cast(caller, to_array_like(caller, weights), dtypes.finfo(x.dtype).dtype)
             w = weights if w is None else mul(w, weights)
     if w is None:
         count, center = number_of(x.dtype, x.shape[1]), mean(x, 1, keepdims=True)
@@ -65,7 +65,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     else:
         count = total(w)
         center = expand_dims(true_divide(matmul(x, w), count), (1,))
-        scale = total(mul(w, cast(where, to_array_like(where, aweights), w.dtype))) if aweights is not None else None
+        scale = total(mul(w, cast(caller, to_array_like(caller, aweights), w.dtype))) if aweights is not None else None
         divisor = sub(count, mul(scale_of(ddof, w), div(scale, count)) if scale is not None else scale_of(ddof, w))
     x = sub(x, center)
     weighted = x if w is None else multiply(x, expand_dims(w, (0,)))

@@ -39,17 +39,17 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are left out.
     Raises: ConcretizationTypeError for a traced `x` without `length`.
     """
-    where = "numpy.bincount"
-    x = to_array_like(where, x)
+    caller = "numpy.bincount"
+    x = to_array_like(caller, x)
     if not dtypes.is_int(x.dtype) and not dtypes.is_bool(x.dtype) or x.ndim != 1:
-        raise bad(where, "takes an integer vector", given={"x": x.aval}, fix="convert with x.ravel().astype(int).")
-    minlength = static_int(minlength, "minlength", where)
+        raise bad(caller, "takes an integer vector", given={"x": x.aval}, fix="convert with x.ravel().astype(int).")
+    minlength = static_int(minlength, "minlength", caller)
     if length is None:
         if isinstance(x, Tracer):
-            raise bad(where, "the size of the result depends on traced values", given={"x": x.aval},
+            raise bad(caller, "the size of the result depends on traced values", given={"x": x.aval},
                       fix="pass length=n.", exc=ConcretizationTypeError)
         length = max(minlength, int(np.asarray(x).max()) + 1 if x.size else 0)
-    counts = np.ones((), default_int())[()] if weights is None else to_array_like(where, weights)
+    counts = np.ones((), default_int())[()] if weights is None else to_array_like(caller, weights)
     return _add_at(length, convert_element_type(x, np.int32), counts)
 
 
@@ -63,11 +63,11 @@ def _add_at(length: int, index: Any, values: Any) -> Any:
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
     """Edges of the bins of `histogram`."""
-    where = "numpy.histogram_bin_edges"
+    caller = "numpy.histogram_bin_edges"
     if isinstance(bins, str):
-        raise bad(where, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
+        raise bad(caller, "bins chosen by a rule are not supported", given={"bins": bins}, fix="pass their number.",
                   exc=NotImplementedError)
-    a = ravel(to_array_like(where, a))
+    a = ravel(to_array_like(caller, a))
     dtype = dtypes.explicit_dtype(dtypes.to_inexact_dtype(a.dtype))
     if np.ndim(bins):
         return asarray(bins, dtype)
@@ -76,7 +76,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     same = eq(low, high)                                # one value only: bins of total width 1 around it
     half = number_of(dtype, 0.5)
     return linspace(choose(same, sub(low, half), low), choose(same, add(high, half), high),
-                    static_int(bins, "bins", where) + 1, dtype=dtype)
+                    static_int(bins, "bins", caller) + 1, dtype=dtype)
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
@@ -85,16 +85,16 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     Args: bins: their number, or their edges; range: (lowest, highest) edge; weights: of the elements;
       density: whether to scale so that the integral is 1.
     """
-    where = "numpy.histogram"
+    caller = "numpy.histogram"
     if weights is None:
-        a, = promote_inexact(where, a)
+        a, = promote_inexact(caller, a)
         weights = np.ones((), dtypes.explicit_dtype(a.dtype))[()]
     else:
-        a, weights = promote_inexact(where, a, weights)
-        weights = ravel(to_array_like(where, weights))
-    a = ravel(to_array_like(where, a))
+        a, weights = promote_inexact(caller, a, weights)
+        weights = ravel(to_array_like(caller, weights))
+    a = ravel(to_array_like(caller, a))
     edges = histogram_bin_edges(a, bins, range)
-    values, edges_ = promote(where, a, edges)
+    values, edges_ = promote(caller, a, edges)
     n = edges_.shape[0]
     index = convert_element_type(searchsorted(edges_, values, "right"), np.int32)
     last = index_in_dim(edges_, n - 1, 0, keepdims=False)
@@ -102,7 +102,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, de
     counts = slice_in_dim(_add_at(n, index, weights), 1, n)
     if density:
         widths = diff(edges)
-        counts = div(div(counts, cast(where, widths, counts.dtype)), total(counts))
+        counts = div(div(counts, cast(caller, widths, counts.dtype)), total(counts))
     return counts, edges
 
 

@@ -26,17 +26,17 @@ from xjax.runtime.one_launch import one_launch
 @one_launch
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Differences of neighbours along an axis, n times; of bool, whether they differ."""
-    where = "numpy.diff"
-    a, n = to_array_like(where, a), static_int(n, "n", where)
+    caller = "numpy.diff"
+    a, n = to_array_like(caller, a), static_int(n, "n", caller)
     if n < 0:
-        raise bad(where, "`n` must not be negative", given={"n": n}, fix="pass n >= 0.", exc=ValueError)
+        raise bad(caller, "`n` must not be negative", given={"n": n}, fix="pass n >= 0.", exc=ValueError)
     if not a.ndim:
-        raise bad(where, "a 0-d array has no neighbours", given={"a": a.aval}, fix="pass a vector.", exc=ValueError)
-    axis = canonical_axis(axis, a.ndim, where)
+        raise bad(caller, "a 0-d array has no neighbours", given={"a": a.aval}, fix="pass a vector.", exc=ValueError)
+    axis = canonical_axis(axis, a.ndim, caller)
     parts = []
     for x in (prepend, a, append):
         if x is not None:
-            x = to_array_like(where, x)
+            x = to_array_like(caller, x)
             one_slice = [1 if d == axis else m for d, m in enumerate(a.shape)]
             parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
     a = concatenate(parts, axis) if len(parts) > 1 else a
@@ -67,9 +67,9 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance, or
       an array of distances that broadcasts against y with n - 1 along the axis.
     """
-    where = "numpy.trapezoid"
-    y, = promote_inexact(where, y) if x is None else promote_inexact(where, y, x)[:1]
-    y, dx = to_array_like(where, y), to_array_like(where, dx)
+    caller = "numpy.trapezoid"
+    y, = promote_inexact(caller, y) if x is None else promote_inexact(caller, y, x)[:1]
+    y, dx = to_array_like(caller, y), to_array_like(caller, dx)
     if dx.ndim:
         dx = moveaxis(expand_dims(dx, tuple(range(y.ndim - dx.ndim))), axis, -1)
     y = moveaxis(y, axis, -1)
@@ -81,7 +81,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         return plus(ends, multiply(total(slice_in_dim(y, 1, size - 1, axis=y.ndim - 1), -1), dx))
     after, before = _neighbours(y, y.ndim - 1)
     if x is not None:
-        x = cast(where, asarray(x), y.dtype)
+        x = cast(caller, asarray(x), y.dtype)
         dx = expand_dims(diff(x), range(y.ndim - 1)) if x.ndim == 1 else moveaxis(diff(x, axis=axis), axis, -1)
     area = total(multiply(dx, add(after, before)), -1)
     return mul(area, scalar_like(area, 0.5))

@@ -36,18 +36,18 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
       those at the ends), or "extrapolate": the outermost pieces go on; period: of x, if the function is periodic, in
       which case nothing is outside.
     """
-    where = "numpy.interp"
+    caller = "numpy.interp"
     for name, side in (("left", left), ("right", right)):
         if isinstance(side, str) and side != "extrapolate":
-            raise bad(where, f"`{name}` is {side!r}", fix="pass a number or 'extrapolate'.", exc=ValueError)
-    x, xp = (to_array_like(where, v) for v in promote_inexact(where, x, xp))
-    fp = to_array_like(where, library_rules(promote_inexact)(where, fp, xp)[0])
+            raise bad(caller, f"`{name}` is {side!r}", fix="pass a number or 'extrapolate'.", exc=ValueError)
+    x, xp = (to_array_like(caller, v) for v in promote_inexact(caller, x, xp))
+    fp = to_array_like(caller, library_rules(promote_inexact)(caller, fp, xp)[0])
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.size:
-        raise bad(where, "`xp` and `fp` must be vectors of one size, at least 1", given={"xp": xp.aval, "fp": fp.aval},
+        raise bad(caller, "`xp` and `fp` must be vectors of one size, at least 1", given={"xp": xp.aval, "fp": fp.aval},
                   fix="pass the points as two vectors.", exc=ValueError)
     if period is not None:
         left = right = "extrapolate"
-        x, xp, fp = _around_period(x, xp, fp, cast(where, period, xp.dtype))
+        x, xp, fp = _around_period(x, xp, fp, cast(caller, period, xp.dtype))
     n = xp.size
     flat = ravel(x)
     i = clamp(np.int32(min(1, n - 1)), convert_element_type(searchsorted(xp, flat, "right"), np.int32), np.int32(n - 1))
@@ -59,9 +59,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     out = choose(flat_piece, f0, add(f0, multiply(slope, sub(f1, f0))))
     ends = [index_in_dim(v, k, 0, keepdims=False) for v in (xp, fp) for k in (0, n - 1)]
     if not isinstance(left, str):
-        out = choose(lt(flat, ends[0]), ends[2] if left is None else cast(where, left, fp.dtype), out)
+        out = choose(lt(flat, ends[0]), ends[2] if left is None else cast(caller, left, fp.dtype), out)
     if not isinstance(right, str):
-        out = choose(gt(flat, ends[1]), ends[3] if right is None else cast(where, right, fp.dtype), out)
+        out = choose(gt(flat, ends[1]), ends[3] if right is None else cast(caller, right, fp.dtype), out)
     return reshape(out, x.shape)
 
 

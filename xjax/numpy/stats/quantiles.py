@@ -39,23 +39,23 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch(arrays=2)
     def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
                  method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Any:
-        refuse_out(where, out)
-        check_choice(where, "method", method, _METHODS)
+        refuse_out(caller, out)
+        check_choice(caller, "method", method, _METHODS)
         if weights is None:
-            a, = (to_array_like(where, x) for x in promote_inexact(where, a))
+            a, = (to_array_like(caller, x) for x in promote_inexact(caller, a))
         else:
-            a, weights = (to_array_like(where, x) for x in promote_inexact(where, a, weights))
-        q = _places(where, q)
-        refuse_complex(where, a, q, exc=ValueError)
+            a, weights = (to_array_like(caller, x) for x in promote_inexact(caller, a, weights))
+        q = _places(caller, q)
+        refuse_complex(caller, a, q, exc=ValueError)
         q = div(q, scalar_like(q, scale)) if scale != 1 else q
-        axes = tuple(sorted(canonical_axes(axis, a.ndim, where)))
+        axes = tuple(sorted(canonical_axes(axis, a.ndim, caller)))
         if weights is not None:
-            weights = _weights(where, weights, a, axes, method)
+            weights = _weights(caller, weights, a, axes, method)
         found = _quantiles(a, q, axes, method, ignore_nan, weights)
         if not keepdims:
             return found
@@ -71,20 +71,20 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     return quantile
 
 
-def _places(where: str, q: Any) -> Any:
+def _places(caller: str, q: Any) -> Any:
     """`q` in a float dtype of its own, in which positions among many elements are exact: not one of 16 bits."""
-    q = to_array_like(where, promote_inexact(where, q)[0])
+    q = to_array_like(caller, promote_inexact(caller, q)[0])
     return convert_element_type(q, np.float32) if dtypes.itemsize_bits(q.dtype) < 32 else q
 
 
-def _weights(where: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
+def _weights(caller: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
     """Weights of the shape of `a`; a negative one becomes NaN, as will the result."""
-    refuse_complex(where, weights, exc=ValueError)
+    refuse_complex(caller, weights, exc=ValueError)
     if method != "inverted_cdf":
-        raise bad(where, f"the method {method!r} takes no weights", fix="pass method='inverted_cdf'.",
+        raise bad(caller, f"the method {method!r} takes no weights", fix="pass method='inverted_cdf'.",
                   exc=NotImplementedError)
     if weights.shape not in (a.shape, tuple(a.shape[d] for d in axes)):
-        raise bad(where, "the weights must have the shape of `a`, or of the axes that are reduced",
+        raise bad(caller, "the weights must have the shape of `a`, or of the axes that are reduced",
                   given={"a": a.aval, "weights": weights.aval, "axis": str(axes)}, fix="broadcast them.",
                   exc=ValueError)
     weights = choose(lt(weights, number_of(a.dtype, 0)), number_of(a.dtype, math.nan), weights)

@@ -22,15 +22,15 @@ from xjax.runtime.one_launch import one_launch
 
 
 def _sliding(name: str, flip: bool, doc: str) -> Callable:
-    where = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch(arrays=2)
     def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
                 preferred_element_type: Any = None) -> Any:
-        check_choice(where, "mode", mode, ("full", "same", "valid"))
-        a, v = (to_array_like(where, x) for x in promote_inexact(where, a, v))
+        check_choice(caller, "mode", mode, ("full", "same", "valid"))
+        a, v = (to_array_like(caller, x) for x in promote_inexact(caller, a, v))
         if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
-            raise bad(where, "takes two vectors that are not empty", given={"a": a.aval, "v": v.aval},
+            raise bad(caller, "takes two vectors that are not empty", given={"a": a.aval, "v": v.aval},
                       fix="use ravel().", exc=ValueError)
         if flip:
             a, v = (a, v) if a.size >= v.size else (v, a)

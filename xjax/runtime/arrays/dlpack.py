@@ -44,37 +44,37 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
     """
-    where = "from_dlpack"
+    caller = "from_dlpack"
     if has_cuda_interface_only(x):
         if copy is False:
-            raise bad(where, "copy=False, but memory known by __cuda_array_interface__ alone is copied",
+            raise bad(caller, "copy=False, but memory known by __cuda_array_interface__ alone is copied",
                       given={"type": type(x).__name__}, fix="pass copy=None, or wrap it with cupy.asarray(x), which "
                       "speaks DLPack.", exc=ValueError)
-        found = from_cuda_interface(where, x)
+        found = from_cuda_interface(caller, x)
         return found if device is None else put(found, on(device))
     if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
-        raise bad(where, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
+        raise bad(caller, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
                   fix="convert it with xjax.numpy.asarray(x).")
     kind, index = x.__dlpack_device__()
     if isinstance(x, Array) and device is None and not copy:
         return put(x, on(x.sharding.devices[0]))
     if not isinstance(x, Array) and int(kind) == _CUDA:
-        x = _on_gpu(where, x, index, may_convert=copy is not False)
+        x = _on_gpu(caller, x, index, may_convert=copy is not False)
         if device is None and not copy:
             return x
         device = x.sharding.devices[0] if device is None else device
     if not isinstance(x, Array) and int(kind) != _HOST:
-        raise bad(where, "the array is neither in host memory nor on an NVIDIA GPU",
+        raise bad(caller, "the array is neither in host memory nor on an NVIDIA GPU",
                   given={"type": type(x).__name__}, fix="copy it to the host first (tensor.cpu()).")
     sharding = on(backend.default_device() if device is None else device)
     if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
-        raise bad(where, "copy=False, but the array has to be copied to another device",
+        raise bad(caller, "copy=False, but the array has to be copied to another device",
                   given={"from": str(x.sharding), "to": str(sharding)}, fix="pass copy=None.", exc=ValueError)
     value = _on_host(x)
     shareable = (value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
                  and sharding.devices[0].platform == "cpu")
     if copy is False and not (shareable and value.ctypes.data % _ALIGNMENT == 0):
-        raise bad(where, "copy=False, but the value has to be copied to be an array of the device",
+        raise bad(caller, "copy=False, but the value has to be copied to be an array of the device",
                   given={"dtype": value.dtype, "strides": value.strides}, fix="pass copy=None.", exc=ValueError)
     if copy or not shareable:
         return from_numpy(value, sharding)
@@ -89,7 +89,7 @@ def has_cuda_interface_only(x: Any) -> bool:
     return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
 
 
-def from_cuda_interface(where: str, x: Any) -> Array:
+def from_cuda_interface(caller: str, x: Any) -> Array:
     """A copy, on its GPU, of an array known by its ``__cuda_array_interface__``: nobody would keep its memory alive.
 
     Raises: BufferError for one with gaps or a mask; TypeError for a dtype that is not there.
@@ -97,11 +97,11 @@ def from_cuda_interface(where: str, x: Any) -> Array:
     interface = dict(x.__cuda_array_interface__)
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
     if interface.get("mask") is not None or not _is_in_order(shape, dtype.itemsize, interface.get("strides")):
-        raise bad(where, "the array is masked, or not contiguous",
+        raise bad(caller, "the array is masked, or not contiguous",
                   given={"type": type(x).__name__, "shape": shape, "strides": interface.get("strides")},
                   fix="copy it to a contiguous array first.", exc=BufferError)
     if not dtypes.is_supported(dtype):
-        raise bad(where, f"there are no arrays of dtype {dtype}", given={"type": type(x).__name__},
+        raise bad(caller, f"there are no arrays of dtype {dtype}", given={"type": type(x).__name__},
                   fix="convert it to a bool, integer, float or complex dtype.")
     client, pointer = backend.client("gpu"), int(interface["data"][0])
     ordinal = xla.cuda_ordinal(pointer) if pointer else 0
@@ -136,7 +136,7 @@ def is_on_gpu(x: Any) -> bool:
         return False                                # on several devices, or in no memory at all
 
 
-def _on_gpu(where: str, x: Any, index: int, may_convert: bool) -> Array:
+def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
     """The same memory on a GPU as an array; one of a dtype that xjax does not keep is converted, if it may be."""
     device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
     stream = device.get_stream_for_external_ready_events()
@@ -146,7 +146,7 @@ def _on_gpu(where: str, x: Any, index: int, may_convert: bool) -> Array:
     except XlaRuntimeError:                             # there are gaps between the elements
         row_by_row = False
     if not row_by_row:
-        raise bad(where, "the array is not contiguous",
+        raise bad(caller, "the array is not contiguous",
                   given={"type": type(x).__name__, "shape": tuple(x.shape)},
                   fix="make it contiguous first: tensor.contiguous().", exc=BufferError)
     aval = ShapedArray(tuple(x.shape), np.dtype(buffer.aval.dtype))
@@ -155,7 +155,7 @@ def _on_gpu(where: str, x: Any, index: int, may_convert: bool) -> Array:
     if kept == aval.dtype:
         return found
     if not may_convert:
-        raise bad(where, "copy=False, but the value has to be converted to a dtype that xjax keeps",
+        raise bad(caller, "copy=False, but the value has to be converted to a dtype that xjax keeps",
                   given={"dtype": aval.dtype}, fix="pass copy=None, or switch on jax_enable_x64.", exc=ValueError)
     with enable_x64(True):
         return convert_element_type(found, kept)

@@ -100,7 +100,7 @@ def readable(text: str) -> Exception | None:
 
 # -- donated in vain ----------------------------------------------------------------------------------------------
 
-def warn_of_useless(where: str, program: ClosedJaxpr, donated: Sequence[bool], names: Callable[[], list[str]]) -> None:
+def warn_of_useless(caller: str, program: ClosedJaxpr, donated: Sequence[bool], names: Callable[[], list[str]]) -> None:
     """Warn of donated arguments whose memory no result can take.
 
     A result takes the memory of one argument, of its own type, or else with as many elements. Arguments that the
@@ -119,7 +119,7 @@ def warn_of_useless(where: str, program: ClosedJaxpr, donated: Sequence[bool], n
     if useless:
         found = names()
         first = len(donated) - len(found)
-        warn(str(bad(where, "donated arguments whose memory no result can take",
+        warn(str(bad(caller, "donated arguments whose memory no result can take",
                      given={found[i - first]: program.in_avals[i].str_short() for i in useless},
                      fix="donate arguments that have a result of the same shape and dtype.")))
 

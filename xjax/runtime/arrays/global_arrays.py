@@ -97,7 +97,7 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
 
 
 def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[int] | None) -> Array:
-    where = "make_array_from_process_local_data"
+    caller = "make_array_from_process_local_data"
     if global_shape is None:
         cut = local.ndim and sharding.shard_shape((local.shape[0] * sharding.num_devices, *local.shape[1:]))[0] \
             != local.shape[0] * sharding.num_devices
@@ -111,21 +111,21 @@ def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[in
              if local.ndim else local for i in indices]
     for part in parts:
         if part.shape != sharding.shard_shape(shape):
-            raise bad(where, "this process's data does not hold the parts of its devices",
+            raise bad(caller, "this process's data does not hold the parts of its devices",
                       {"data": local.shape, "global_shape": shape, "part of a device": sharding.shard_shape(shape)},
                       "give all rows of this process's devices, in their order.", exc=ValueError)
-    return _join(where, shape, sharding, parts, None)
+    return _join(caller, shape, sharding, parts, None)
 
 
-def _join(where: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray], dtype: Any) -> Array:
+def _join(caller: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray], dtype: Any) -> Array:
     if not parts and dtype is None:
-        raise bad(where, "no device of this process has a part, so the dtype is unknown", fix="give dtype=.",
+        raise bad(caller, "no device of this process has a part, so the dtype is unknown", fix="give dtype=.",
                   exc=ValueError)
     dtype = dtypes.canonicalize_dtype(parts[0].dtype if dtype is None else dtype)
     want = tuple(sharding.shard_shape(shape))
     for part in parts:
         if part.shape != want:
-            raise bad(where, "a part has the wrong shape", {"part": part.shape, "needed": want, "whole": shape},
+            raise bad(caller, "a part has the wrong shape", {"part": part.shape, "needed": want, "whole": shape},
                       "each device takes whole[index] of sharding.devices_indices_map(shape).", exc=ValueError)
     if isinstance(sharding, SingleDeviceSharding):
         return from_numpy(parts[0].astype(dtype), on(sharding.devices[0]))

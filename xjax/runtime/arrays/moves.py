@@ -94,10 +94,10 @@ def _device_put(x: Any, device: Any) -> Any:
     return to_array(x, sharding)
 
 
-def as_sharding(where: str, device: Any) -> Sharding:
+def as_sharding(caller: str, device: Any) -> Sharding:
     """What a user calls a device: a device, or a sharding.  Raises: TypeError for anything else."""
     if not isinstance(device, (Sharding, xla.Device)):
-        raise bad(where, f"needs a device or a sharding, not a {type(device).__name__}",
+        raise bad(caller, f"needs a device or a sharding, not a {type(device).__name__}",
                   {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
     return device if isinstance(device, Sharding) else on(device)
 

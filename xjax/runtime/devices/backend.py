@@ -102,18 +102,18 @@ def _warn_of_unused_gpu(driver: bool) -> None:
                  "is intended.")))
 
 
-def platform_named(where: str, name: str) -> str:
+def platform_named(caller: str, name: str) -> str:
     """The runtime's own name of a platform. Raises: RuntimeError for one that xjax does not run on."""
     found = _ALIASES.get(name, name)
     if found not in _STARTERS:
-        raise _unknown(name, where)
+        raise _unknown(name, caller)
     return found
 
 
-def _unknown(name: str, where: str) -> Exception:
+def _unknown(name: str, caller: str) -> Exception:
     known = (*_STARTERS, *_ALIASES)
     return bad(
-        where,
+        caller,
         f"there is no platform {name!r}",
         {"platforms": ", ".join(known)},
         did_you_mean(name, known) or "choose one of these.",
@@ -237,11 +237,11 @@ def on_clear(hook: Callable[[], None]) -> Callable[[], None]:
 on_clear(xla.forget_devices)
 
 
-def refuse_if_started(where: str) -> None:
-    """Raise RuntimeError if a client runs: `where` is too late then."""
+def refuse_if_started(caller: str) -> None:
+    """Raise RuntimeError if a client runs: `caller` is too late then."""
     if _state.clients:
         raise bad(
-            where,
+            caller,
             "too late: a backend runs already",
             {"running": ", ".join(_state.clients), "started by": _state.started_by},
             "move this call before that line, which was the first to use a device.",

@@ -39,9 +39,9 @@ class HostFunctionError(Exception):
 _TEXT = re.compile(HostFunctionError.__name__ + r": (.*)\[exception (\d+) of a function on the host\]", re.DOTALL)
 
 
-def noted(error: BaseException, where: str) -> BaseException:
+def noted(error: BaseException, caller: str) -> BaseException:
     """The exception, with a note on who called the function."""
-    note = f"raised in {where}, called by a compiled program"
+    note = f"raised in {caller}, called by a compiled program"
     if not getattr(error, "explained", False) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)                # a message of xjax's own names the function already
     return error
@@ -141,7 +141,7 @@ class SharedCalls:
             raise_again(error)
         return results
 
-    def run(self, call: Callable[[], Any], where: str) -> Any:
+    def run(self, call: Callable[[], Any], caller: str) -> Any:
         """The result of a call on the host; None if this or an earlier call of the launch has failed."""
         if self.error is None:
             try:
@@ -149,7 +149,7 @@ class SharedCalls:
                     return call()
             except BaseException as error:
                 if self.error is None:
-                    self.error, self._failed_at = noted(error, where), time.monotonic()
+                    self.error, self._failed_at = noted(error, caller), time.monotonic()
         return None
 
     def filler(self, dtype: Any) -> Any:

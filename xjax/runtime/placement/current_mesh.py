@@ -168,7 +168,7 @@ class use_abstract_mesh:
         config._pop(self._before)
 
 
-def devices_for(where: str, mesh: Mesh | AbstractMesh, shardings: Iterable[Any]) -> Mesh:
+def devices_for(caller: str, mesh: Mesh | AbstractMesh, shardings: Iterable[Any]) -> Mesh:
     """A mesh of devices for a mesh that may be abstract: that of the first sharding over such axes, else the current.
 
     Args: shardings: of the arguments.
@@ -181,19 +181,19 @@ def devices_for(where: str, mesh: Mesh | AbstractMesh, shardings: Iterable[Any])
         if isinstance(found, Mesh) and found.axis_names:
             if found.shape_tuple == mesh.shape_tuple:
                 return found
-            raise bad(where, "an argument is sharded over a mesh of other axes than the abstract mesh",
+            raise bad(caller, "an argument is sharded over a mesh of other axes than the abstract mesh",
                       {"mesh of the argument": repr(found), "abstract mesh": repr(mesh)},
                       "move it with xjax.device_put to a mesh of these axes.", exc=ValueError)
     current = current_devices()
     if current is not None and current.size == mesh.size:
         return current if current.shape_tuple == mesh.shape_tuple else Mesh(
             current.devices.reshape(mesh.axis_sizes), mesh.axis_names)
-    raise bad(where, "the mesh is abstract, and nothing says which devices it means", {"mesh": repr(mesh)},
+    raise bad(caller, "the mesh is abstract, and nothing says which devices it means", {"mesh": repr(mesh)},
               "pass an argument with a NamedSharding over a mesh of these axes, or call it inside "
               "`with xjax.set_mesh(mesh):`.", exc=ValueError)
 
 
-def mesh_to_map_over(where: str, mesh: Any) -> Mesh | AbstractMesh:
+def mesh_to_map_over(caller: str, mesh: Any) -> Mesh | AbstractMesh:
     """The mesh of a `shard_map`: the one that it was given, else the current one.
 
     Raises: TypeError for what is no mesh; ValueError if there is none, or `set_mesh` has another one.
@@ -201,15 +201,15 @@ def mesh_to_map_over(where: str, mesh: Any) -> Mesh | AbstractMesh:
     if mesh is None:
         mesh = current_mesh()
         if mesh is None:
-            raise bad(where, "there is no mesh",
+            raise bad(caller, "there is no mesh",
                       fix="pass mesh=, or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
         return mesh
     if not isinstance(mesh, Mesh | AbstractMesh):
-        raise bad(where, f"mesh= is no mesh, but of type {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
+        raise bad(caller, f"mesh= is no mesh, but of type {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
     if mesh.empty:
-        raise bad(where, "the mesh is empty", {"mesh": repr(mesh)}, "make one with xjax.make_mesh.", exc=ValueError)
+        raise bad(caller, "the mesh is empty", {"mesh": repr(mesh)}, "make one with xjax.make_mesh.", exc=ValueError)
     current = _context_mesh().abstract
     if region_mesh() is None and not current.empty and current.shape_tuple != mesh.shape_tuple:
-        raise bad(where, "mesh= has other axes than the current mesh", {"mesh=": repr(mesh), "current": repr(current)},
+        raise bad(caller, "mesh= has other axes than the current mesh", {"mesh=": repr(mesh), "current": repr(current)},
                   "leave mesh= out, or call it outside of `with xjax.set_mesh(...)`.", exc=ValueError)
     return mesh

@@ -110,21 +110,21 @@ class NamedAxes:
         return ", ".join([*(f"{name!r}: {size}" for name, size in self.shape_tuple), f"axis_types={self.axis_types}"])
 
 
-def checked_names(where: str, names: Any) -> tuple[AxisName, ...]:
+def checked_names(caller: str, names: Any) -> tuple[AxisName, ...]:
     """Axis names as a tuple; one name may be given alone.
 
     Raises: ValueError if one is None or occurs twice.
     """
     names = tuple(names) if isinstance(names, list | tuple) else (names,)
     if None in names:
-        raise bad(where, "None is no name of an axis", {"axis_names": repr(names)}, "use strings.", exc=ValueError)
+        raise bad(caller, "None is no name of an axis", {"axis_names": repr(names)}, "use strings.", exc=ValueError)
     if len(set(names)) != len(names):
-        raise bad(where, "an axis name occurs twice", {"axis_names": repr(names)}, "use distinct names.",
+        raise bad(caller, "an axis name occurs twice", {"axis_names": repr(names)}, "use distinct names.",
                   exc=ValueError)
     return names
 
 
-def checked_types(where: str, names: Sequence[AxisName], types: Any, manual: bool = False) -> tuple[AxisType, ...]:
+def checked_types(caller: str, names: Sequence[AxisName], types: Any, manual: bool = False) -> tuple[AxisType, ...]:
     """The type of each axis; None means `Auto`.
 
     Args: manual: whether an axis may be `Manual`.
@@ -136,17 +136,17 @@ def checked_types(where: str, names: Sequence[AxisName], types: Any, manual: boo
     types = tuple(types) if isinstance(types, list | tuple) else (types,)
     given = {"axis_names": repr(tuple(names)), "axis_types": repr(types)}
     if not all(isinstance(t, AxisType) for t in types):
-        raise bad(where, "a type of an axis is no AxisType", given,
+        raise bad(caller, "a type of an axis is no AxisType", given,
                   f"pass axis_types=(AxisType.Auto,) * {len(names)}, or leave it out.")
     if len(types) != len(names):
-        raise bad(where, f"{len(names)} axis names, but {len(types)} axis types", given,
+        raise bad(caller, f"{len(names)} axis names, but {len(types)} axis types", given,
                   f"pass axis_types=(AxisType.Auto,) * {len(names)}, or leave it out.", exc=ValueError)
     if AxisType.Explicit in types:
-        raise bad(where, "xjax has no explicit axes: types of arrays carry no shardings", given,
+        raise bad(caller, "xjax has no explicit axes: types of arrays carry no shardings", given,
                   "use AxisType.Auto, and lax.with_sharding_constraint where the compiler should not choose.",
                   exc=NotImplementedError)
     if AxisType.Manual in types and not manual:
-        raise bad(where, "the axes of a mesh of devices are automatic; an axis is manual inside of a shard_map", given,
+        raise bad(caller, "the axes of a mesh of devices are automatic; an axis is manual inside of a shard_map", given,
                   "use AxisType.Auto, and shard_map(axis_names=) over the axes that are to be manual.",
                   exc=NotImplementedError)
     return types

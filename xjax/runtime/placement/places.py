@@ -122,7 +122,7 @@ def _result_place(committed: Sequence[Any]) -> Sharding:
 
 # -- the devices of a program ---------------------------------------------------------------------------------------
 
-def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: int = 0,
+def home_of(caller: str, closed: ClosedJaxpr, places: Sequence[Place], consts: int = 0,
             names: Callable[[], Sequence[str]] | None = None) -> Place | Mesh:
     """Where a program runs: a mesh, or the place of its arguments and results on one device.
 
@@ -147,7 +147,7 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
     given = [places[i] for i in committed]
     if abstract is not None and not any([s.size == abstract.size for s in inside]) and not any(
             [s.num_devices == abstract.size for s in given]):
-        inside = (*inside, devices_for(where, abstract, ()))
+        inside = (*inside, devices_for(caller, abstract, ()))
     if not given and not inside:
         home = default_home()
         spread = next((p for p in places[:consts] if len(sharding_of(p).devices) > 1), None)
@@ -156,7 +156,7 @@ def home_of(where: str, closed: ClosedJaxpr, places: Sequence[Place], consts: in
     if any([d != devices[0] for d in devices]):
         called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
         texts = [f"{called[i - consts]}, {closed.in_avals[i].str_short()}" for i in committed]
-        raise _apart(where, [*texts, *["a sharding inside the program"] * len(inside)], devices)
+        raise _apart(caller, [*texts, *["a sharding inside the program"] * len(inside)], devices)
     if len(devices[0]) > 1 or any(mesh.axis_names for mesh in inside):
         return _mesh_for(given, [closed.in_avals[i].ndim for i in committed], inside)
     return _result_place(given) if given else on(devices[0][0])
@@ -175,15 +175,15 @@ def _mesh_of(sharding: Sharding) -> Mesh:
     return getattr(sharding, "mesh", None) or Mesh(sharding.devices, "all")
 
 
-def _apart(where: str, names: Sequence[str], devices: Sequence[tuple]) -> Exception:
+def _apart(caller: str, names: Sequence[str], devices: Sequence[tuple]) -> Exception:
     other = next(i for i, d in enumerate(devices) if d != devices[0])
-    return bad(where, "arrays that were put on different devices do not mix",
+    return bad(caller, "arrays that were put on different devices do not mix",
                given={names[i]: device_names(devices[i]) for i in (0, other)},
                fix="move one with xjax.device_put(x, y.sharding); arrays that nobody put anywhere move by themselves.",
                exc=ValueError)
 
 
-def place_with(where: str, args: Sequence[Any]) -> Place:
+def place_with(caller: str, args: Sequence[Any]) -> Place:
     """The place of results computed on the host from arrays: that of the committed ones, as a whole.
 
     Raises: ValueError if committed arrays are on different devices.
@@ -193,7 +193,8 @@ def place_with(where: str, args: Sequence[Any]) -> Place:
         return new_place()
     devices = [x.sharding.devices for x in given]
     if any([d != devices[0] for d in devices]):
-        raise _apart(where, [f"argument {i}, {x.aval.str_short()}" for i, x in enumerate(args) if x.committed], devices)
+        raise _apart(caller, [f"argument {i}, {x.aval.str_short()}" for i, x in enumerate(args) if x.committed],
+                     devices)
     if len(devices[0]) == 1:
         return _result_place([x.sharding for x in given])
     return NamedSharding(_mesh_of(given[0].sharding), PartitionSpec())
@@ -206,20 +207,20 @@ def device_names(devices: Sequence[Any]) -> str:
     return f"{devices[0].platform} device{'s' if len(ids) > 1 else ''} {shown}"
 
 
-def check_same_devices(where: str, name: str, x: Any, wanted: Sharding) -> None:
+def check_same_devices(caller: str, name: str, x: Any, wanted: Sharding) -> None:
     """Raise ValueError if the array `x` was put on other devices than those of `wanted`."""
     if x.committed and x.sharding.devices != wanted.devices:
-        raise _apart(where, [f"{name}, {x.aval.str_short()}", "needed"], [x.sharding.devices, wanted.devices])
+        raise _apart(caller, [f"{name}, {x.aval.str_short()}", "needed"], [x.sharding.devices, wanted.devices])
 
 
-def check_same_layout(where: str, name: str, x: Any, wanted: Sharding) -> None:
+def check_same_layout(caller: str, name: str, x: Any, wanted: Sharding) -> None:
     """Raise ValueError if the array `x` was put in place with another split than `wanted`, or in another memory.
 
     Its devices may differ.
     """
     if x.committed and not (x.sharding.has_layout_of(wanted, x.aval.ndim)
                             and x.sharding.other_memory == wanted.other_memory):
-        raise bad(where, "an argument was put in place with another sharding than the function asks for",
+        raise bad(caller, "an argument was put in place with another sharding than the function asks for",
                   given={name: x.aval.str_short(), "its sharding": x.sharding, "needed": wanted},
                   fix="move it with xjax.device_put(x, sharding); arrays that nobody put anywhere move by themselves.",
                   exc=ValueError)

@@ -160,7 +160,7 @@ class Sharding(ABC):
         tiles = hlo.tile_assignment_dimensions()
         return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
 
-    def check_even(self, shape: Sequence[int], where: str, name: str) -> None:
+    def check_even(self, shape: Sequence[int], caller: str, name: str) -> None:
         """Raise ValueError if an array of this shape, called `name`, cannot be split in equal parts."""
         hlo = self.hlo(len(shape))
         if self.num_devices == 1 or hlo.is_replicated():
@@ -168,7 +168,7 @@ class Sharding(ABC):
         for axis, (size, parts) in enumerate(zip(shape, hlo.tile_assignment_dimensions(), strict=False)):
             if size % parts:
                 raise bad(
-                    where,
+                    caller,
                     f"axis {axis} of size {size} cannot be split evenly over {parts} devices",
                     {name: f"shape {tuple(shape)}", **self._cut_by(axis)},
                     f"pad axis {axis} to {-(-size // parts) * parts}, or leave it whole with None in the spec.",

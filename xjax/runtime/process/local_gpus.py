@@ -27,7 +27,7 @@ def visible(environ: Mapping[str, str] = os.environ) -> list[str]:
                   key=int)
 
 
-def choice(where: str, given: int | Sequence[int] | None, environ: Mapping[str, str] = os.environ) -> str | None:
+def choice(caller: str, given: int | Sequence[int] | None, environ: Mapping[str, str] = os.environ) -> str | None:
     """What `CUDA_VISIBLE_DEVICES` is to be for this process; None: what it is.
 
     Args:
@@ -47,7 +47,7 @@ def choice(where: str, given: int | Sequence[int] | None, environ: Mapping[str, 
     else:                               # a launcher that shows each process one GPU has given it its own
         ids = []
     if seen and not all(0 <= i < len(seen) for i in ids):
-        raise bad(where, "there is no such GPU" if given is not None else "this process does not see a GPU of its own",
+        raise bad(caller, "there is no such GPU" if given is not None else "this process does not see a GPU of its own",
                   {"local_device_ids": ids, "GPUs": ", ".join(seen)},
                   f"count from 0 to {len(seen) - 1}, in the order of {VISIBLE}." if given is not None else
                   "start no more processes on a machine than it has GPUs, or name those to use: local_device_ids=[0].",

@@ -39,12 +39,12 @@ def dump_program(text: str) -> None:
         (folder / f"{next(_dumped):04d}_{name[1] if name else 'program'}.mlir").write_text(text)
 
 
-def warn_of_large(where: str, consts: Sequence[Any]) -> None:
+def warn_of_large(caller: str, consts: Sequence[Any]) -> None:
     """Warn if a function captured arrays of more bytes than the option captured_constants_warn_bytes."""
     limit = config.captured_constants_warn_bytes
     size = sum(getattr(c, "nbytes", 0) for c in consts)
     if 0 <= limit < size:
-        warn(f"{where}: the function captures arrays of {size:,} bytes, which every call of its program hands over. "
+        warn(f"{caller}: the function captures arrays of {size:,} bytes, which every call of its program hands over. "
              "fix: pass them as arguments.")
 
 

@@ -33,7 +33,7 @@ Options = tuple[tuple[str, str | bool | int | float], ...]
 Memories = tuple[str | None, ...]
 
 
-def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
+def as_options(caller: str, given: Mapping[str, Any] | None) -> Options:
     """`compiler_options` as a user writes them.
 
     Raises: TypeError if they are no dict of names with booleans, numbers or strings.
@@ -41,7 +41,7 @@ def as_options(where: str, given: Mapping[str, Any] | None) -> Options:
     given = {} if given is None else given
     if not isinstance(given, Mapping) or not all(
             isinstance(k, str) and isinstance(v, (str, bool, int, float)) for k, v in given.items()):
-        raise bad(where, "compiler_options are names of XLA's flags with booleans, numbers or strings",
+        raise bad(caller, "compiler_options are names of XLA's flags with booleans, numbers or strings",
                   {"compiler_options": repr(given)}, 'pass a dict such as {"xla_cpu_enable_fast_math": False}.')
     return tuple(sorted(given.items()))
 
@@ -154,7 +154,7 @@ def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
 
 
 def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
-                       options: Options = (), wanted: Sequence[Sharding | None] = (), consts: int = 0, where: str = "",
+                       options: Options = (), wanted: Sequence[Sharding | None] = (), consts: int = 0, caller: str = "",
                        names: Callable[[], Sequence[str]] | None = None) -> Executable:
     """The executable of a program for arguments in these places; remembered on the program.
 
@@ -164,7 +164,7 @@ def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], 
 
     Raises: ValueError if committed arguments are on different devices.
     """
-    home = home_of(where or name, closed, places, consts, names)
+    home = home_of(caller or name, closed, places, consts, names)
     shardings = (home, *shardings_over(home, closed, places)) if isinstance(home, Mesh) else home
     key = ("executable", name, shardings, tuple(donated), options, tuple(wanted), config.trace_key())
     found = closed.memo.get(key)

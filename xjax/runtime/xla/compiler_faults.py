@@ -262,9 +262,9 @@ def _environment(text: str) -> dict[str, str]:
 
 
 @functools.cache
-def _say(where: str, flag: str, users: str, fault: Fault) -> None:
+def _say(caller: str, flag: str, users: str, fault: Fault) -> None:
     """Warn, once for each value of a flag."""
-    warn(f"{where}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault.what}\n"
+    warn(f"{caller}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault.what}\n"
          f"  fix: leave the flag out; xjax sets it to {fault.option.value!r}.")
 
 

@@ -24,10 +24,10 @@ def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
     >>> vq(np.array([[1.0, 1.0], [4.0, 5.0]]), np.array([[0.0, 0.0], [1.0, 2.0], [4.0, 4.0]]))
     (Array([1, 2], dtype=int32), Array([1., 1.], dtype=float32))
     """
-    where = "scipy.cluster.vq.vq"
-    obs, code_book = inexact(where, obs, code_book)
+    caller = "scipy.cluster.vq.vq"
+    obs, code_book = inexact(caller, obs, code_book)
     if obs.ndim != code_book.ndim or obs.ndim not in (1, 2) or obs.shape[1:] != code_book.shape[1:]:
-        raise bad(where, "observations and code book do not fit",
+        raise bad(caller, "observations and code book do not fit",
                   given={"obs": typeof(obs), "code_book": typeof(code_book)},
                   fix="pass obs[m, n] and code_book[k, n], or two vectors.", exc=ValueError)
     if obs.ndim == 1:

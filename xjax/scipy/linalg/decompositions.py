@@ -83,9 +83,9 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
     >>> lu_solve(lu_factor(np.array([[0.0, 2.0], [1.0, 0.0]])), np.array([4.0, 3.0])).tolist()
     [3.0, 2.0]
     """
-    where = "scipy.linalg.lu_solve"
+    caller = "scipy.linalg.lu_solve"
     if trans not in (0, 1, 2):
-        raise bad(where, f"`trans` is {trans!r}", fix="pass 0, 1 (transposed) or 2 (adjoint).", exc=ValueError)
+        raise bad(caller, f"`trans` is {trans!r}", fix="pass 0, 1 (transposed) or 2 (adjoint).", exc=ValueError)
     return _lu_solve(*lu_and_piv, b, trans)
 
 
@@ -104,10 +104,10 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
     Args: a: [m, n]. permute_l: join the first two factors.
     Returns: (P [m, m], L [m, k], U [k, n]) with k = min(m, n), or (P @ L, U).
     """
-    where = "scipy.linalg.lu"
-    a = matrices(where, a)
+    caller = "scipy.linalg.lu"
+    a = matrices(caller, a)
     if a.ndim != 2:
-        raise bad(where, "takes one matrix", given={"a": a.aval}, fix="use vmap for batches.", exc=ValueError)
+        raise bad(caller, "takes one matrix", given={"a": a.aval}, fix="use vmap for batches.", exc=ValueError)
     factors, _, order = lax_linalg.lu(a)
     m, k = a.shape[0], min(a.shape)
     p = (order[None, :] == arange(m, dtype=order.dtype)[:, None]).astype(a.dtype)
@@ -126,10 +126,10 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     Args: a: [..., m, n]. mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": without Q.
     Returns: (Q, R), (R,), (Q, R, p) or (R, p).
     """
-    where = "scipy.linalg.qr"
+    caller = "scipy.linalg.qr"
     if mode not in ("full", "r", "economic"):
-        raise bad(where, f"unknown mode {mode!r}", fix="use 'full', 'economic' or 'r'.", exc=ValueError)
-    found = lax_linalg.qr(matrices(where, a), pivoting=pivoting, full_matrices=mode != "economic")
+        raise bad(caller, f"unknown mode {mode!r}", fix="use 'full', 'economic' or 'r'.", exc=ValueError)
+    found = lax_linalg.qr(matrices(caller, a), pivoting=pivoting, full_matrices=mode != "economic")
     return found[1:] if mode == "r" else found
 
 
@@ -144,15 +144,15 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
     Returns: (product, R [..., k, n]), with `pivoting` also p, int32[..., n].
     Raises: ValueError for another mode, or if the shapes do not fit.
     """
-    where = "scipy.linalg.qr_multiply"
+    caller = "scipy.linalg.qr_multiply"
     if mode not in ("right", "left"):
-        raise bad(where, f"`mode` is {mode!r}", fix="pass 'right' or 'left'.", exc=ValueError)
-    a, c = inexact(where, matrices(where, a), c)
+        raise bad(caller, f"`mode` is {mode!r}", fix="pass 'right' or 'left'.", exc=ValueError)
+    a, c = inexact(caller, matrices(caller, a), c)
     vector = c.ndim == 1
     c = expand_dims(c, (int(mode == "left"),)) if vector else c
     size, axis = (min(a.shape[-2:]), -2) if mode == "left" else (a.shape[-2], -1)
     if c.shape[axis] != size:
-        raise bad(where, f"`c` does not fit Q on the {mode}", given={"a": a.aval, "c": c.aval},
+        raise bad(caller, f"`c` does not fit Q on the {mode}", given={"a": a.aval, "c": c.aval},
                   fix=f"axis {axis} of c must have {size} elements.", exc=ValueError)
     q, r, *order = lax_linalg.qr(a, pivoting=pivoting, full_matrices=False)
     q = q.conj() if conjugate else q
@@ -186,12 +186,12 @@ def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False,
     Args: b, eigvals, type: of generalised problems, which are not supported. eigvals_only: without vectors.
     Returns: (w, v), or w.
     """
-    where = "scipy.linalg.eigh"
+    caller = "scipy.linalg.eigh"
     if b is not None or eigvals is not None or type != 1:
-        raise bad(where, "generalised problems and parts of the spectrum are not supported",
+        raise bad(caller, "generalised problems and parts of the spectrum are not supported",
                   fix="leave b, eigvals and type out; with L = cholesky(b, lower=True) solve for L^-1 a L^-H.",
                   exc=NotImplementedError)
-    w, v = numpy_linalg.eigh(matrices(where, a, square=True), "L" if lower else "U")
+    w, v = numpy_linalg.eigh(matrices(caller, a, square=True), "L" if lower else "U")
     return w if eigvals_only else (w, v)
 
 
@@ -209,16 +209,16 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
     >>> eigh_tridiagonal(np.array([2.0, 2.0]), np.array([1.0]), eigvals_only=True).round(4).tolist()
     [1.0, 3.0]
     """
-    where = "scipy.linalg.eigh_tridiagonal"
+    caller = "scipy.linalg.eigh_tridiagonal"
     if select == "v":
-        raise bad(where, "how many eigenvalues a range holds is not known while tracing",
+        raise bad(caller, "how many eigenvalues a range holds is not known while tracing",
                   fix="compute all, and choose from them.", exc=NotImplementedError)
     if select not in ("a", "i") or (select == "i" and (select_range is None or select_range[0] > select_range[1])):
-        raise bad(where, "the selection has no meaning", given={"select": select, "select_range": select_range},
+        raise bad(caller, "the selection has no meaning", given={"select": select, "select_range": select_range},
                   fix="pass select='a', or select='i' with select_range=(first, last).", exc=ValueError)
-    d, e = inexact(where, d, e)
+    d, e = inexact(caller, d, e)
     if d.ndim != 1 or e.shape != (d.shape[0] - 1,):
-        raise bad(where, "takes d[n] and e[n - 1]", given={"d": d.aval, "e": e.aval}, fix="use vmap for batches.",
+        raise bad(caller, "takes d[n] and e[n - 1]", given={"d": d.aval, "e": e.aval}, fix="use vmap for batches.",
                   exc=ValueError)
     w, v = numpy_linalg.eigh(diag(d.real).astype(d.dtype) + diag(e, 1) + diag(e.conj(), -1), symmetrize_input=False)
     first, last = (0, d.shape[0] - 1) if select_range is None or select == "a" else select_range
@@ -232,10 +232,10 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
     Args: output: "real": T of a real matrix is real, with blocks of 2 on its diagonal; "complex": triangular.
     """
-    where = "scipy.linalg.schur"
+    caller = "scipy.linalg.schur"
     if output not in ("real", "complex"):
-        raise bad(where, f"`output` is {output!r}", fix="pass 'real' or 'complex'.", exc=ValueError)
-    a = matrices(where, a, square=True)
+        raise bad(caller, f"`output` is {output!r}", fix="pass 'real' or 'complex'.", exc=ValueError)
+    a = matrices(caller, a, square=True)
     return lax_linalg.schur(a.astype(dtypes.to_complex_dtype(a.dtype)) if output == "complex" else a)
 
 
@@ -271,12 +271,12 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
       assume_a: "pos": `a` is positive definite, and the triangle that `lower` names is read, which is faster; "gen",
         "sym", "her": solve by LU.
     """
-    where = "scipy.linalg.solve"
+    caller = "scipy.linalg.solve"
     if assume_a not in ("gen", "sym", "her", "pos"):
-        raise bad(where, f"`assume_a` is {assume_a!r}", fix="pass 'gen', 'sym', 'her' or 'pos'.", exc=ValueError)
+        raise bad(caller, f"`assume_a` is {assume_a!r}", fix="pass 'gen', 'sym', 'her' or 'pos'.", exc=ValueError)
     if assume_a != "pos":
         return numpy_linalg.solve(a, b)
-    a, b, vector = system(where, a, b)
+    a, b, vector = system(caller, a, b)
     factor = cholesky(stop_gradient(a), lower)
     transposed = factor.conj()                          # of a^T, which is the conjugate of a
     x = custom_linear_solve(lambda x: product(a, x), b, solve=lambda _, y: _solve_by_cholesky(factor, y, lower),
@@ -300,11 +300,11 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, 
     >>> solve_triangular(np.array([[1.0, 2.0], [0.0, 4.0]]), np.array([4.0, 4.0])).tolist()
     [2.0, 1.0]
     """
-    where = "scipy.linalg.solve_triangular"
+    caller = "scipy.linalg.solve_triangular"
     if trans not in _FORMS:
-        raise bad(where, f"`trans` is {trans!r}", fix="pass 0, 1 or 2, or 'N', 'T' or 'C'.", exc=ValueError)
+        raise bad(caller, f"`trans` is {trans!r}", fix="pass 0, 1 or 2, or 'N', 'T' or 'C'.", exc=ValueError)
     transpose, conjugate = _FORMS[trans]
-    a, b, vector = system(where, a, b)
+    a, b, vector = system(caller, a, b)
     x = lax_linalg.triangular_solve(a, b, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
                                     unit_diagonal=unit_diagonal)
     return x[..., 0] if vector else x

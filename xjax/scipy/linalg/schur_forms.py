@@ -29,10 +29,10 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
     Returns: (T, Z), complex.
     Raises: ValueError if the shapes do not fit.
     """
-    where = "scipy.linalg.rsf2csf"
-    T, Z = (matrices(where, x, square=True) for x in inexact(where, T, Z))
+    caller = "scipy.linalg.rsf2csf"
+    T, Z = (matrices(caller, x, square=True) for x in inexact(caller, T, Z))
     if T.shape[-1] != Z.shape[-1]:
-        raise bad(where, "`T` and `Z` differ in size", given={"T": T.aval, "Z": Z.aval},
+        raise bad(caller, "`T` and `Z` differ in size", given={"T": T.aval, "Z": Z.aval},
                   fix="pass both results of schur.", exc=ValueError)
     return _to_complex(T, Z)
 
@@ -85,10 +85,10 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     >>> funm(np.array([[4.0, 0.0], [0.0, 9.0]]), jnp.sqrt).real.tolist()
     [[2.0, 0.0], [0.0, 3.0]]
     """
-    where = "scipy.linalg.funm"
-    A = matrices(where, A, square=True)
+    caller = "scipy.linalg.funm"
+    A = matrices(caller, A, square=True)
     if A.ndim != 2:
-        raise bad(where, "takes one matrix", given={"A": A.aval}, fix="use vmap for batches.", exc=ValueError)
+        raise bad(caller, "takes one matrix", given={"A": A.aval}, fix="use vmap for batches.", exc=ValueError)
     t, z = schur(A, "complex")
     values = func(jnp.diagonal(t))
     f, smallest = _parlett(t, jnp.diag(values).astype(t.dtype))
@@ -131,13 +131,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     >>> solve_sylvester(np.array([[1.0]]), np.array([[3.0]]), np.array([[8.0]])).tolist()
     [[2.0]]
     """
-    where = "scipy.linalg.solve_sylvester"
+    caller = "scipy.linalg.solve_sylvester"
     if method not in _FACTORS:
-        raise bad(where, f"unknown method {method!r}", fix="pass 'schur' or 'eigen'.", exc=ValueError)
-    A, B, C = (matrices(where, x) for x in inexact(where, A, B, C))
+        raise bad(caller, f"unknown method {method!r}", fix="pass 'schur' or 'eigen'.", exc=ValueError)
+    A, B, C = (matrices(caller, x) for x in inexact(caller, A, B, C))
     m, n = C.shape[-2:]
     if A.shape[-2:] != (m, m) or B.shape[-2:] != (n, n):
-        raise bad(where, "the shapes do not fit", given={"A": A.aval, "B": B.aval, "C": C.aval},
+        raise bad(caller, "the shapes do not fit", given={"A": A.aval, "B": B.aval, "C": C.aval},
                   fix="C has as many rows as A, and as many columns as B.", exc=ValueError)
     return _sylvester(A, B, C, method, tol)
 

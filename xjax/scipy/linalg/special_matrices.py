@@ -34,12 +34,12 @@ def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n, dtype=np.int32)[:, None], np.arange(m, dtype=np.int32)[None, :]
 
 
-def _vectors(where: str, *xs: Any, least: int = 0) -> list[Any]:
+def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Any]:
     """Arguments of one dtype and common batch axes, [..., n] each."""
-    xs = [atleast_1d(operand(where, x)) for x in promote(where, *xs)]
+    xs = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
     batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
     if xs[0].shape[-1] < least:
-        raise bad(where, f"needs at least {least} elements", given={"argument": xs[0].aval}, fix="pass more.",
+        raise bad(caller, f"needs at least {least} elements", given={"argument": xs[0].aval}, fix="pass more.",
                   exc=ValueError)
     return [broadcast_to(x, (*batch, x.shape[-1])) for x in xs]
 
@@ -52,11 +52,11 @@ def block_diag(*arrs: Any) -> Any:
     >>> block_diag(np.ones((1, 2)), 3.0).tolist()
     [[1.0, 1.0, 0.0], [0.0, 0.0, 3.0]]
     """
-    where = "scipy.linalg.block_diag"
-    xs = promote(where, *[operand(where, x) for x in arrs]) if arrs else [zeros((1, 0))]
+    caller = "scipy.linalg.block_diag"
+    xs = promote(caller, *[operand(caller, x) for x in arrs]) if arrs else [zeros((1, 0))]
     for i, x in enumerate(xs):
         if np.ndim(x) > 2:
-            raise bad(where, "takes arrays with at most two axes", given={f"argument {i}": x}, fix="use vmap.",
+            raise bad(caller, "takes arrays with at most two axes", given={f"argument {i}": x}, fix="use vmap.",
                       exc=ValueError)
     xs = [atleast_2d(x) for x in xs]
     before = np.cumsum([0, *[x.shape[1] for x in xs]])
@@ -73,8 +73,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     >>> toeplitz(np.array([1, 2]), np.array([1, 5, 6])).tolist()
     [[1, 5, 6], [2, 1, 5]]
     """
-    where = "scipy.linalg.toeplitz"
-    c, r = _vectors(where, c, conj(operand(where, c)) if r is None else r)
+    caller = "scipy.linalg.toeplitz"
+    c, r = _vectors(caller, c, conj(operand(caller, c)) if r is None else r)
     n, m = c.shape[-1], r.shape[-1]
     i, j = _offsets(n, m)
     if not n or not m:
@@ -91,9 +91,9 @@ def hankel(c: Any, r: Any = None) -> Any:
     >>> hankel(np.array([1, 2, 3])).tolist()
     [[1, 2, 3], [2, 3, 0], [3, 0, 0]]
     """
-    where = "scipy.linalg.hankel"
-    c = operand(where, c)
-    c, r = _vectors(where, c, zeros_like(c) if r is None else r)
+    caller = "scipy.linalg.hankel"
+    c = operand(caller, c)
+    c, r = _vectors(caller, c, zeros_like(c) if r is None else r)
     n, m = c.shape[-1], r.shape[-1]
     i, j = _offsets(n, m)
     if not n or not m:
@@ -120,8 +120,8 @@ def companion(a: Any) -> Any:
     >>> companion(np.array([1.0, -3.0, 2.0])).tolist()
     [[3.0, -2.0], [1.0, 0.0]]
     """
-    where = "scipy.linalg.companion"
-    a, = _vectors(where, *promote_inexact(where, operand(where, a)), least=2)
+    caller = "scipy.linalg.companion"
+    a, = _vectors(caller, *promote_inexact(caller, operand(caller, a)), least=2)
     return _with_first_row(-a[..., 1:] / a[..., :1], np.eye(a.shape[-1] - 1, k=-1))
 
 
@@ -132,8 +132,8 @@ def fiedler_companion(a: Any) -> Any:
     >>> fiedler_companion(np.array([1.0, -6.0, 11.0, -6.0])).tolist()
     [[6.0, -11.0, 1.0], [1.0, 0.0, 0.0], [0.0, 6.0, 0.0]]
     """
-    where = "scipy.linalg.fiedler_companion"
-    a, = _vectors(where, *promote_inexact(where, operand(where, a)), least=1)
+    caller = "scipy.linalg.fiedler_companion"
+    a, = _vectors(caller, *promote_inexact(caller, operand(caller, a)), least=1)
     n = a.shape[-1] - 1
     roots = -a[..., 1:] / a[..., :1]
     values = concatenate([roots, zeros((*a.shape[:-1], 2), a.dtype).at[..., 1].set(1)], -1)
@@ -156,10 +156,10 @@ def _with_first_row(row: Any, below: Any) -> Any:
 @one_launch(arrays=2)
 def leslie(f: Any, s: Any) -> Any:
     """The Leslie matrix of fecundities `f` [n], its first row, and survival rates `s` [n - 1], below the diagonal."""
-    where = "scipy.linalg.leslie"
-    f, s = _vectors(where, f, s, least=2)
+    caller = "scipy.linalg.leslie"
+    f, s = _vectors(caller, f, s, least=2)
     if s.shape[-1] != f.shape[-1] - 1 or f.ndim > 1:
-        raise bad(where, "takes vectors, `s` one shorter than `f`", given={"f": f.aval, "s": s.aval},
+        raise bad(caller, "takes vectors, `s` one shorter than `f`", given={"f": f.aval, "s": s.aval},
                   fix="use vmap for batches.", exc=ValueError)
     return concatenate([f[None, :], diag(s, -1)[1:]], 0)
 
@@ -180,11 +180,11 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     >>> convolution_matrix(np.array([1, 2]), 2).tolist()
     [[1, 0], [2, 1], [0, 2]]
     """
-    where = "scipy.linalg.convolution_matrix"
-    n = static_int(n, "n", where)
-    a, = _vectors(where, a, least=1)
+    caller = "scipy.linalg.convolution_matrix"
+    n = static_int(n, "n", caller)
+    a, = _vectors(caller, a, least=1)
     if n <= 0 or mode not in ("full", "same", "valid"):
-        raise bad(where, "`n` must be positive, and `mode` a known one", given={"n": n, "mode": mode},
+        raise bad(caller, "`n` must be positive, and `mode` a known one", given={"n": n, "mode": mode},
                   fix="use mode 'full', 'same' or 'valid'.", exc=ValueError)
     m = a.shape[-1]
     padding = [(0, 0)] * (a.ndim - 1) + [(0, n - 1)]
@@ -219,10 +219,10 @@ def invhilbert(n: int) -> Any:
                      * math.comb(i + j, i) ** 2 for j in range(n)] for i in range(n)])
 
 
-def _pascal(where: str, n: int, kind: str | None, inverse: bool) -> Any:
+def _pascal(caller: str, n: int, kind: str | None, inverse: bool) -> Any:
     """Binomial coefficients L, of alternating signs if `inverse`; L, its transpose, or their product."""
     if kind not in (None, "symmetric", "lower", "upper"):
-        raise bad(where, f"`kind` is {kind!r}", fix="pass 'symmetric', 'lower' or 'upper'.", exc=ValueError)
+        raise bad(caller, f"`kind` is {kind!r}", fix="pass 'symmetric', 'lower' or 'upper'.", exc=ValueError)
     sign = -1 if inverse else 1
     lower = np.array([[sign ** (i + j) * math.comb(i, j) for j in range(n)] for i in range(n)], object).reshape(n, n)
     if kind == "lower":
@@ -273,10 +273,10 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
     """The matrix of the discrete Fourier transform, complex[n, n].  scale: None, "sqrtn" or "n", its divisor."""
-    where = "scipy.linalg.dft"
+    caller = "scipy.linalg.dft"
     if scale not in (None, "sqrtn", "n"):
-        raise bad(where, f"`scale` is {scale!r}", fix="pass None, 'sqrtn' or 'n'.", exc=ValueError)
-    dtype = as_dtype(complex if dtype is None else dtype, where)
+        raise bad(caller, f"`scale` is {scale!r}", fix="pass None, 'sqrtn' or 'n'.", exc=ValueError)
+    dtype = as_dtype(complex if dtype is None else dtype, caller)
     i, j = _offsets(n, n)
     found = np.exp(-2j * np.pi * ((i.astype(np.int64) * j) % max(n, 1)) / max(n, 1))
     return asarray(found / {None: 1.0, "sqrtn": math.sqrt(n), "n": n}[scale], dtype=dtype)

@@ -20,11 +20,11 @@ from xjax.runtime.one_launch import one_launch
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
-def _pair(where: str, in1: Any, in2: Any, ndim: int | None = None) -> tuple[Any, Any]:
+def _pair(caller: str, in1: Any, in2: Any, ndim: int | None = None) -> tuple[Any, Any]:
     """Both as arrays of one float or complex dtype and of one rank, `ndim` if that is given."""
-    x, y = inexact(where, in1, in2)
+    x, y = inexact(caller, in1, in2)
     if x.ndim != y.ndim or (ndim is not None and x.ndim != ndim):
-        raise bad(where, f"takes arrays with {ndim} axes" if ndim else "takes two arrays of the same number of axes",
+        raise bad(caller, f"takes arrays with {ndim} axes" if ndim else "takes two arrays of the same number of axes",
                   given={"in1": typeof(x), "in2": typeof(y)}, fix="insert axes, x[None].", exc=ValueError)
     return x, y
 
@@ -32,7 +32,7 @@ def _pair(where: str, in1: Any, in2: Any, ndim: int | None = None) -> tuple[Any,
 Part = list[tuple[int, int]]            # start and size in the full convolution, for each axis
 
 
-def _part(where: str, mode: str, x: Sequence[int], y: Sequence[int]) -> Part:
+def _part(caller: str, mode: str, x: Sequence[int], y: Sequence[int]) -> Part:
     """What `mode` keeps of the full convolution of arrays of shapes x and y, which has x + y - 1 elements.
 
     "same": the middle, of the shape of x. "valid": where the smaller array lies wholly within the larger one.
@@ -45,25 +45,25 @@ def _part(where: str, mode: str, x: Sequence[int], y: Sequence[int]) -> Part:
             return [((m - 1) // 2, n) for n, m in pairs]
         case "valid":
             if any(n > m for n, m in pairs) and any(n < m for n, m in pairs):
-                raise bad(where, "in mode 'valid' one array must be at least as large as the other along every axis",
+                raise bad(caller, "in mode 'valid' one array must be at least as large as the other along every axis",
                           given={"in1": str(tuple(x)), "in2": str(tuple(y))}, fix="pass mode='full' or 'same'.",
                           exc=ValueError)
             return [(min(n, m) - 1, abs(n - m) + 1) for n, m in pairs]
-    raise bad(where, f"unknown mode {mode!r}", fix="pass 'full', 'same' or 'valid'.", exc=ValueError)
+    raise bad(caller, f"unknown mode {mode!r}", fix="pass 'full', 'same' or 'valid'.", exc=ValueError)
 
 
-def _only_zeros_around(where: str, boundary: str, fillvalue: Any) -> None:
+def _only_zeros_around(caller: str, boundary: str, fillvalue: Any) -> None:
     if boundary != "fill" or fillvalue != 0:
-        raise bad(where, "arrays can be continued by zeros only",
+        raise bad(caller, "arrays can be continued by zeros only",
                   given={"boundary": repr(boundary), "fillvalue": repr(fillvalue)},
                   fix="continue them with numpy.pad first, and pass mode='valid'.", exc=NotImplementedError)
 
 
 # -- the two methods --------------------------------------------------------------------------------------------------
 
-def _direct(where: str, x: Any, y: Any, part: Part, precision: Any) -> Any:
+def _direct(caller: str, x: Any, y: Any, part: Part, precision: Any) -> Any:
     if not x.size or not y.size:
-        raise bad(where, "empty arrays have no convolution", given={"in1": typeof(x), "in2": typeof(y)},
+        raise bad(caller, "empty arrays have no convolution", given={"in1": typeof(x), "in2": typeof(y)},
                   fix="pass arrays with elements.", exc=ValueError)
     if x.size < y.size:
         x, y = y, x
@@ -101,14 +101,14 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     >>> [round(x, 3) for x in fftconvolve(np.arange(3.0), np.ones(2)).tolist()]
     [0.0, 1.0, 3.0, 2.0]
     """
-    where = "scipy.signal.fftconvolve"
-    x, y = _pair(where, in1, in2)
-    axes = tuple(sorted(canonical_axes(axes, x.ndim, where, "axes")))
+    caller = "scipy.signal.fftconvolve"
+    x, y = _pair(caller, in1, in2)
+    axes = tuple(sorted(canonical_axes(axes, x.ndim, caller, "axes")))
     if any(n != m for d, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)) if d not in axes):
-        raise bad(where, "axes that are not convolved must be of equal size",
+        raise bad(caller, "axes that are not convolved must be of equal size",
                   given={"in1": typeof(x), "in2": typeof(y), "axes": str(axes)},
                   fix="use numpy.broadcast_to.", exc=ValueError)
-    part = _part(where, mode, [x.shape[d] for d in axes], [y.shape[d] for d in axes])
+    part = _part(caller, mode, [x.shape[d] for d in axes], [y.shape[d] for d in axes])
     return _by_fourier(x, y, axes, part)
 
 
@@ -129,15 +129,15 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
     return _convolved("scipy.signal.convolve", in1, in2, mode, method, precision)
 
 
-def _convolved(where: str, in1: Any, in2: Any, mode: str, method: str, precision: Any) -> Any:
-    x, y = _pair(where, in1, in2)
-    part = _part(where, mode, x.shape, y.shape)
+def _convolved(caller: str, in1: Any, in2: Any, mode: str, method: str, precision: Any) -> Any:
+    x, y = _pair(caller, in1, in2)
+    part = _part(caller, mode, x.shape, y.shape)
     match method:
         case "auto" | "direct":
-            return _direct(where, x, y, part, precision)
+            return _direct(caller, x, y, part, precision)
         case "fft":
             return _by_fourier(x, y, tuple(range(x.ndim)), part)
-    raise bad(where, f"unknown method {method!r}", fix="pass 'auto', 'direct' or 'fft'.", exc=ValueError)
+    raise bad(caller, f"unknown method {method!r}", fix="pass 'auto', 'direct' or 'fft'.", exc=ValueError)
 
 
 @one_launch(arrays=2)
@@ -149,9 +149,9 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", prec
     >>> correlate(np.arange(3.0), np.array([1.0, 3.0]), mode="valid")
     Array([3., 7.], dtype=float32)
     """
-    where = "scipy.signal.correlate"
-    x, y = _pair(where, in1, in2)
-    return _convolved(where, x, jnp.flip(jnp.conj(y)), mode, method, precision)
+    caller = "scipy.signal.correlate"
+    x, y = _pair(caller, in1, in2)
+    return _convolved(caller, x, jnp.flip(jnp.conj(y)), mode, method, precision)
 
 
 @one_launch(arrays=2)
@@ -161,10 +161,10 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
 
     Args: boundary, fillvalue: the matrices are continued by zeros: other values raise NotImplementedError.
     """
-    where = "scipy.signal.convolve2d"
-    _only_zeros_around(where, boundary, fillvalue)
-    x, y = _pair(where, in1, in2, 2)
-    return _direct(where, x, y, _part(where, mode, x.shape, y.shape), precision)
+    caller = "scipy.signal.convolve2d"
+    _only_zeros_around(caller, boundary, fillvalue)
+    x, y = _pair(caller, in1, in2, 2)
+    return _direct(caller, x, y, _part(caller, mode, x.shape, y.shape), precision)
 
 
 @one_launch(arrays=2)
@@ -176,13 +176,13 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
 
     Args: boundary, fillvalue: the matrices are continued by zeros: other values raise NotImplementedError.
     """
-    where = "scipy.signal.correlate2d"
-    _only_zeros_around(where, boundary, fillvalue)
-    x, y = _pair(where, in1, in2, 2)
-    part = _part(where, mode, x.shape, y.shape)
+    caller = "scipy.signal.correlate2d"
+    _only_zeros_around(caller, boundary, fillvalue)
+    x, y = _pair(caller, in1, in2, 2)
+    part = _part(caller, mode, x.shape, y.shape)
     if mode == "same":
         part = [(m // 2, n) for n, m in zip(x.shape, y.shape, strict=True)]
-    out = _direct(where, x, jnp.flip(jnp.conj(y)), part, precision)
+    out = _direct(caller, x, jnp.flip(jnp.conj(y)), part, precision)
     smaller = x.shape != y.shape and all(n <= m for n, m in zip(x.shape, y.shape, strict=True))
     return jnp.conj(out) if mode == "valid" and smaller else out
 

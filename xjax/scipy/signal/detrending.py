@@ -27,20 +27,20 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     >>> detrend(np.float32([1, 3, 8]), type="constant").tolist()
     [-3.0, -1.0, 4.0]
     """
-    where = "scipy.signal.detrend"
+    caller = "scipy.signal.detrend"
     if overwrite_data is not None:
-        raise bad(where, "`overwrite_data` is not supported: arrays never change", fix="leave it out.",
+        raise bad(caller, "`overwrite_data` is not supported: arrays never change", fix="leave it out.",
                   exc=NotImplementedError)
-    x, = inexact(where, jnp.asarray(data))
-    axis = canonical_axis(axis, x.ndim, where)
+    x, = inexact(caller, jnp.asarray(data))
+    axis = canonical_axis(axis, x.ndim, caller)
     if type == "constant":
         return x - jnp.mean(x, axis, keepdims=True)
     if type != "linear":
-        raise bad(where, f"unknown type {type!r}", fix="pass 'linear' or 'constant'.", exc=ValueError)
+        raise bad(caller, f"unknown type {type!r}", fix="pass 'linear' or 'constant'.", exc=ValueError)
     size = x.shape[axis]
     cuts = np.unique(np.concatenate([[0], np.ravel(bp), [size]])).astype(int)
     if cuts[0] < 0 or cuts[-1] > size:
-        raise bad(where, "a breakpoint lies outside the axis", given={"data": typeof(x), "bp": str(bp)},
+        raise bad(caller, "a breakpoint lies outside the axis", given={"data": typeof(x), "bp": str(bp)},
                   fix=f"pass values from 0 to {size}.", exc=ValueError)
     if not size:
         return x

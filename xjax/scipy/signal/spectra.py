@@ -45,41 +45,41 @@ class _Segments(NamedTuple):
         return self.size - self.overlap
 
 
-def _segments(where: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, dtype: Any) -> _Segments:
-    overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", where)
-    points = nperseg if nfft is None else static_int(nfft, "nfft", where)
+def _segments(caller: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, dtype: Any) -> _Segments:
+    overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", caller)
+    points = nperseg if nfft is None else static_int(nfft, "nfft", caller)
     if points < nperseg or not 0 <= overlap < nperseg:
-        raise bad(where, "segments overlap by less than their size, and are no longer than the transform",
+        raise bad(caller, "segments overlap by less than their size, and are no longer than the transform",
                   given={"nperseg": nperseg, "noverlap": overlap, "nfft": points},
                   fix="choose noverlap < nperseg <= nfft.", exc=ValueError)
-    return _Segments(_window(where, window, nperseg, dtype), overlap, points)
+    return _Segments(_window(caller, window, nperseg, dtype), overlap, points)
 
 
-def _window(where: str, window: Any, size: int, dtype: Any) -> Any:
+def _window(caller: str, window: Any, size: int, dtype: Any) -> Any:
     """Weights [size]: those given, or those of a name that `scipy.signal.get_window` knows."""
     if isinstance(window, (str, tuple)):
         return jnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
     window = jnp.asarray(window)
     if window.shape != (size,):
-        raise bad(where, f"the window must be a vector with {size} elements", given={"window": typeof(window)},
+        raise bad(caller, f"the window must be a vector with {size} elements", given={"window": typeof(window)},
                   fix="pass as many weights as a segment has samples.", exc=ValueError)
     return window if dtypes.is_complex(window.dtype) else window.astype(dtype)
 
 
-def _size(where: str, window: Any, nperseg: Any, length: int) -> int:
+def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
     """Samples of a segment: `nperseg`, else the size of the window, else all samples there are."""
     named = isinstance(window, (str, tuple))
     if not named and (np.ndim(window) != 1 or np.shape(window)[0] > length):
-        raise bad(where, "the window is no vector, or longer than the signal",
+        raise bad(caller, "the window is no vector, or longer than the signal",
                   given={"window": str(np.shape(window)), "samples": length},
                   fix="pass a vector of weights for the samples of a segment.", exc=ValueError)
     default = length if named else np.shape(window)[0]
-    size = default if nperseg is None else static_int(nperseg, "nperseg", where)
+    size = default if nperseg is None else static_int(nperseg, "nperseg", caller)
     if size < 1:
-        raise bad(where, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
+        raise bad(caller, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
                   exc=ValueError)
     if named and size > length:
-        warn(f"{where}: nperseg={size} is more than the {length} samples there are, which become one segment.")
+        warn(f"{caller}: nperseg={size} is more than the {length} samples there are, which become one segment.")
         return length
     return size
 
@@ -97,24 +97,24 @@ def _times(x: Any, window: Any) -> Any:
     return x * window
 
 
-def _detrender(where: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]:
+def _detrender(caller: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]:
     """A function of segments [..., sample]; one of the user finds the samples at `axis`."""
     if isinstance(detrend, str):
         return lambda x: without_trend(x, type=detrend)
     if callable(detrend):
         return lambda x: jnp.moveaxis(detrend(jnp.moveaxis(x, -1, axis)), axis, -1)
     if detrend:
-        raise bad(where, f"`detrend` is {detrend!r}", fix="pass False, 'constant', 'linear', or a function.",
+        raise bad(caller, f"`detrend` is {detrend!r}", fix="pass False, 'constant', 'linear', or a function.",
                   exc=ValueError)
     return lambda x: x
 
 
-def _extended(where: str, x: Any, segments: _Segments, boundary: str | None, padded: bool) -> Any:
+def _extended(caller: str, x: Any, segments: _Segments, boundary: str | None, padded: bool) -> Any:
     """Signals continued by half a segment at both ends, and by zeros until segments cover all samples."""
     if boundary is not None:
         n = segments.size // 2
         if boundary == "odd" and n >= x.shape[-1]:
-            raise bad(where, f"{x.shape[-1]} samples are too few to be continued by {n}", given={"x": typeof(x)},
+            raise bad(caller, f"{x.shape[-1]} samples are too few to be continued by {n}", given={"x": typeof(x)},
                       fix="pass shorter segments, or boundary='zeros'.", exc=ValueError)
         x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(n, n)], **_BOUNDARIES[boundary])
     if padded:
@@ -141,14 +141,14 @@ class _Options(NamedTuple):
     padded: bool = False
 
 
-def _spectra(where: str, signals: list[Any], o: _Options, power: bool) -> tuple[Any, Any, Any]:
+def _spectra(caller: str, signals: list[Any], o: _Options, power: bool) -> tuple[Any, Any, Any]:
     """Frequencies, times and spectra of one signal, or (`power`) the product of those of one or two, one conjugated.
 
     Returns: f float[k], t float[n], complex[..., n]: the samples' axis has become that of the frequencies.
     """
-    signals = inexact(where, *signals)
-    x, axis = signals[0], canonical_axis(o.axis, signals[0].ndim, where)
-    _check(where, signals, axis, o)
+    signals = inexact(caller, *signals)
+    x, axis = signals[0], canonical_axis(o.axis, signals[0].ndim, caller)
+    _check(caller, signals, axis, o)
     dtype = dtypes.to_complex_dtype(x.dtype)
     real = dtypes.finfo(dtype).dtype
     if not all(s.size for s in signals):
@@ -156,17 +156,17 @@ def _spectra(where: str, signals: list[Any], o: _Options, power: bool) -> tuple[
         shape.insert(axis, min(s.shape[axis] for s in signals))
         return jnp.zeros(shape, real), jnp.zeros(shape, real), jnp.zeros(shape, dtype)
     # SciPy takes the size of the first signal as the limit, and continues the shorter one by zeros.
-    size = _size(where, o.window, o.nperseg, x.shape[axis])
-    segments = _segments(where, o.window, size, o.noverlap, o.nfft, x.dtype)
+    size = _size(caller, o.window, o.nperseg, x.shape[axis])
+    segments = _segments(caller, o.window, size, o.noverlap, o.nfft, x.dtype)
     signals = [jnp.moveaxis(s, axis, -1) for s in signals]
     length = max(s.shape[-1] for s in signals)
-    signals = [_extended(where, _lengthened(s, length), segments, o.boundary, o.padded) for s in signals]
+    signals = [_extended(caller, _lengthened(s, length), segments, o.boundary, o.padded) for s in signals]
 
     onesided = o.onesided
     if onesided and dtypes.is_complex(x.dtype):
-        warn(f"{where}: a complex signal has a two-sided spectrum: return_onesided is ignored.")
+        warn(f"{caller}: a complex signal has a two-sided spectrum: return_onesided is ignored.")
         onesided = False
-    detrend = _detrender(where, o.detrend, o.axis)
+    detrend = _detrender(caller, o.detrend, o.axis)
     found = [_transform(s, segments, detrend, onesided) for s in signals]
     scale = _scale(segments.window, o)
     if power:
@@ -180,18 +180,18 @@ def _spectra(where: str, signals: list[Any], o: _Options, power: bool) -> tuple[
     return frequencies, times, jnp.moveaxis(out.astype(dtype), -1, axis)
 
 
-def _check(where: str, signals: list[Any], axis: int, o: _Options) -> None:
+def _check(caller: str, signals: list[Any], axis: int, o: _Options) -> None:
     if o.boundary not in _BOUNDARIES:
-        raise bad(where, f"unknown boundary {o.boundary!r}", given={"boundaries": ", ".join(map(str, _BOUNDARIES))},
+        raise bad(caller, f"unknown boundary {o.boundary!r}", given={"boundaries": ", ".join(map(str, _BOUNDARIES))},
                   fix="pass one of them.", exc=ValueError)
     if o.scaling not in ("density", "spectrum"):
-        raise bad(where, f"unknown scaling {o.scaling!r}", fix="pass 'density' or 'spectrum'.", exc=ValueError)
+        raise bad(caller, f"unknown scaling {o.scaling!r}", fix="pass 'density' or 'spectrum'.", exc=ValueError)
     try:
         fits = len({s.ndim for s in signals}) == 1 and np.broadcast_shapes(*[_without(s.shape, axis) for s in signals])
     except ValueError:
         fits = False
     if fits is False:
-        raise bad(where, "the signals do not fit", given={"x": typeof(signals[0]), "y": typeof(signals[-1])},
+        raise bad(caller, "the signals do not fit", given={"x": typeof(signals[0]), "y": typeof(signals[-1])},
                   fix="pass arrays of one rank whose axes, but for that of the samples, broadcast.", exc=ValueError)
 
 
@@ -271,10 +271,10 @@ def welch(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = Non
         fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis))
 
 
-def _averaged(where: str, signals: list[Any], average: str, options: _Options) -> tuple[Any, Any]:
+def _averaged(caller: str, signals: list[Any], average: str, options: _Options) -> tuple[Any, Any]:
     if average not in ("mean", "median"):
-        raise bad(where, f"unknown average {average!r}", fix="pass 'mean' or 'median'.", exc=ValueError)
-    frequencies, _, out = _spectra(where, signals, options, power=True)
+        raise bad(caller, f"unknown average {average!r}", fix="pass 'mean' or 'median'.", exc=ValueError)
+    frequencies, _, out = _spectra(caller, signals, options, power=True)
     out = out.real if len(signals) == 1 else out
     if not out.size or out.ndim < 2:
         return frequencies, out
@@ -311,25 +311,25 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
     >>> [round(y, 3) for y in istft(stft(x, nperseg=4)[2])[1].tolist()]
     [1.0, 2.0, 3.0, 2.0, 1.0, 0.0, 1.0, 2.0]
     """
-    where = "scipy.signal.istft"
-    z, = inexact(where, Zxx)
+    caller = "scipy.signal.istft"
+    z, = inexact(caller, Zxx)
     if z.ndim < 2:
-        raise bad(where, "takes axes of frequencies and times", given={"Zxx": typeof(z)}, fix="pass what stft returns.",
-                  exc=ValueError)
-    time_axis, freq_axis = canonical_axis(time_axis, z.ndim, where), canonical_axis(freq_axis, z.ndim, where)
+        raise bad(caller, "takes axes of frequencies and times", given={"Zxx": typeof(z)},
+                  fix="pass what stft returns.", exc=ValueError)
+    time_axis, freq_axis = canonical_axis(time_axis, z.ndim, caller), canonical_axis(freq_axis, z.ndim, caller)
     if time_axis == freq_axis:
-        raise bad(where, "frequencies and times must be different axes", given={"time_axis": time_axis},
+        raise bad(caller, "frequencies and times must be different axes", given={"time_axis": time_axis},
                   fix="pass two axes.", exc=ValueError)
     count = z.shape[freq_axis]
     whole = 2 * (count - 1) if input_onesided else count
-    size = whole if nperseg is None else static_int(nperseg, "nperseg", where)
+    size = whole if nperseg is None else static_int(nperseg, "nperseg", caller)
     if size < 1:
-        raise bad(where, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
+        raise bad(caller, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
                   exc=ValueError)
     if nfft is None:                                # an odd number of samples has as many frequencies as one less
         nfft = whole + (input_onesided and size == whole + 1)
     z = jnp.moveaxis(z, (freq_axis, time_axis), (-2, -1)).astype(dtypes.to_complex_dtype(z.dtype))
-    segments = _segments(where, window, size, noverlap, nfft, dtypes.finfo(z.dtype).dtype)
+    segments = _segments(caller, window, size, noverlap, nfft, dtypes.finfo(z.dtype).dtype)
     x = (jnp.fft.irfft if input_onesided else jnp.fft.ifft)(z, segments.points, axis=-2)[..., :size, :]
     x = _signal(jnp.swapaxes(x, -1, -2), segments, boundary)
     if x.ndim > 1 and time_axis != z.ndim - 1:

@@ -18,11 +18,11 @@ from xjax.numpy.promote import library_rules
 _SMALL = 1e-6
 
 
-def vectors(where: str, x: Any, *shape: int) -> Any:
+def vectors(caller: str, x: Any, *shape: int) -> Any:
     """Floats [..., *shape] from an array or nested lists."""
-    x, = inexact(where, jnp.asarray(x))
+    x, = inexact(caller, jnp.asarray(x))
     if x.shape[max(0, x.ndim - len(shape)):] != shape:
-        raise bad(where, f"takes arrays of shape [..., {', '.join(map(str, shape))}]", given={"argument": typeof(x)},
+        raise bad(caller, f"takes arrays of shape [..., {', '.join(map(str, shape))}]", given={"argument": typeof(x)},
                   fix="the last axes must be those of one rotation.", exc=ValueError)
     return x
 
@@ -122,11 +122,11 @@ def to_matrix(q: Any) -> Any:
 
 # -- Euler angles -----------------------------------------------------------------------------------------------------
 
-def axes_of(where: str, seq: str, counts: range) -> tuple[list[int], bool]:
+def axes_of(caller: str, seq: str, counts: range) -> tuple[list[int], bool]:
     """Axes of a sequence of elementary rotations, and whether they turn with the body ("XYZ") or are fixed ("xyz")."""
     fixed, body = set(seq) <= set("xyz"), set(seq) <= set("XYZ")
     if len(seq) not in counts or not (fixed or body) or any(a == b for a, b in zip(seq, seq[1:], strict=False)):
-        raise bad(where, f"{seq!r} is no sequence of axes", fix="pass letters of 'xyz' (fixed axes) or 'XYZ' (axes of "
+        raise bad(caller, f"{seq!r} is no sequence of axes", fix="pass letters of 'xyz' (fixed axes) or 'XYZ' (axes of "
                   "the body), neighbours different; three of them for as_euler.", exc=ValueError)
     return ["xyz".index(letter) for letter in seq.lower()], body
 

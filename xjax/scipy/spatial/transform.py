@@ -46,9 +46,9 @@ class Rotation(NamedTuple):
           angles: real[..., len(seq)], or a number for one axis.
         Raises: ValueError for other sequences, and neighbours that are equal.
         """
-        where = f"{_NAME}.Rotation.from_euler"
-        axes, body = quaternions.axes_of(where, seq, range(1, 4))
-        angles = quaternions.vectors(where, jnp.atleast_1d(jnp.asarray(angles)), len(seq))
+        caller = f"{_NAME}.Rotation.from_euler"
+        axes, body = quaternions.axes_of(caller, seq, range(1, 4))
+        angles = quaternions.vectors(caller, jnp.atleast_1d(jnp.asarray(angles)), len(seq))
         return cls(quaternions.from_euler(axes, body, jnp.deg2rad(angles) if degrees else angles))
 
     @classmethod
@@ -102,9 +102,9 @@ class Rotation(NamedTuple):
 
     def apply(self, vectors: Any, inverse: Any = False) -> Any:
         """Vectors [..., 3] rotated, or, where `inverse` (which may be traced) holds, rotated back; all broadcast."""
-        where = f"{_NAME}.Rotation.apply"
-        vectors = quaternions.vectors(where, vectors, 3)
-        return quaternions.rotated(*promote(where, self.quat, vectors), jnp.asarray(inverse))
+        caller = f"{_NAME}.Rotation.apply"
+        vectors = quaternions.vectors(caller, vectors, 3)
+        return quaternions.rotated(*promote(caller, self.quat, vectors), jnp.asarray(inverse))
 
     def as_euler(self, seq: str, degrees: bool = False) -> Any:
         """Angles [..., 3] about three axes, each in [-pi, pi); see `from_euler`.
@@ -179,13 +179,13 @@ class Slerp(NamedTuple):
 
         Raises: TypeError if they are no `Rotation`; ValueError for fewer than two, or another number of times.
         """
-        where = f"{_NAME}.Slerp.init"
+        caller = f"{_NAME}.Slerp.init"
         if not isinstance(rotations, Rotation):
-            raise bad(where, "`rotations` is no Rotation", given={"rotations": type(rotations).__name__},
+            raise bad(caller, "`rotations` is no Rotation", given={"rotations": type(rotations).__name__},
                       fix="pass Rotation.from_quat(...), or another one.")
         times = jnp.asarray(times, dtype=rotations.quat.dtype)
         if rotations.single or len(rotations) < 2 or times.shape != (len(rotations),):
-            raise bad(where, "needs two or more rotations, and a time for each",
+            raise bad(caller, "needs two or more rotations, and a time for each",
                       given={"times": typeof(times), "quat": typeof(rotations.quat)},
                       fix="pass a vector of times, and as many rotations.", exc=ValueError)
         start = rotations[:-1]

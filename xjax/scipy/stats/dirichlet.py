@@ -31,14 +31,14 @@ def logpdf(x: Any, alpha: Any) -> Any:
     Args: x: [n, ...] or [n - 1, ...], without the last share; alpha: [n].
     Raises: ValueError for other shapes.
     """
-    where = "scipy.stats.dirichlet.logpdf"
-    x, alpha = (jnp.asarray(a) for a in promote_inexact(where, x, alpha))
+    caller = "scipy.stats.dirichlet.logpdf"
+    x, alpha = (jnp.asarray(a) for a in promote_inexact(caller, x, alpha))
     given = {"x": typeof(x), "alpha": typeof(alpha)}
     if alpha.ndim != 1:
-        raise bad(where, "`alpha` must have one axis", given, "pass alpha of shape [n].", exc=ValueError)
+        raise bad(caller, "`alpha` must have one axis", given, "pass alpha of shape [n].", exc=ValueError)
     n = alpha.shape[0]
     if not x.ndim or x.shape[0] not in (n, n - 1):
-        raise bad(where, "the first axis of `x` must have an element for each of `alpha`, or one fewer", given,
+        raise bad(caller, "the first axis of `x` must have an element for each of `alpha`, or one fewer", given,
                   f"pass x of shape [{n}, ...] or [{n - 1}, ...].", exc=ValueError)
     if x.shape[0] == n - 1:
         x = jnp.concatenate([x, 1 - jnp.sum(x, 0, keepdims=True)])

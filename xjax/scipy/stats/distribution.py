@@ -56,14 +56,14 @@ class Distribution:
         self.name, self.domains = name, domains
 
     def __call__(self, fun: Callable) -> Callable:
-        where = f"scipy.stats.{self.name}.{fun.__name__}"
+        caller = f"scipy.stats.{self.name}.{fun.__name__}"
         signature = inspect.signature(fun)
         defaults = [p.default for p in signature.parameters.values()]
         least, most = defaults.count(inspect.Parameter.empty), len(defaults)
         domains = [(i, self.domains[n]) for i, n in enumerate(signature.parameters) if n in self.domains]
 
         def on_floats(*args: Any) -> Any:
-            args = floats(where, *args, *defaults[len(args):])
+            args = floats(caller, *args, *defaults[len(args):])
             inside = [belongs(args[i]) for i, belongs in domains]
             inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # of literals: known now
             out = fun(*args)
@@ -75,10 +75,10 @@ class Distribution:
         @functools.wraps(fun)
         def function(*args: Any, **kwargs: Any) -> Any:
             if kwargs or not least <= len(args) <= most:
-                args = _bound(where, signature, args, kwargs)
+                args = _bound(caller, signature, args, kwargs)
             if not at_root():
                 return on_floats(*args)
-            return launched(*[_operand(where, x) for x in args])
+            return launched(*[_operand(caller, x) for x in args])
 
         return function
 
@@ -108,31 +108,31 @@ _MEANING = {"pdf": "Density at x", "pmf": "Probability of k", "cdf": "Probabilit
             "logsf": "Logarithm of the probability of values > x"}
 
 
-def _bound(where: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+def _bound(caller: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
     """All arguments by position, with the defaults of those that are not given."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise bad(where, str(error), fix=f"its parameters are ({', '.join(signature.parameters)}).") from None
+        raise bad(caller, str(error), fix=f"its parameters are ({', '.join(signature.parameters)}).") from None
     bound.apply_defaults()
     return bound.args
 
 
-def _operand(where: str, x: Any) -> Any:
+def _operand(caller: str, x: Any) -> Any:
     """`x` as an operand of one launch: host arrays are put on the device, and numbers that select a program."""
     if hasattr(x, "aval") or (type(x) in _NUMBERS and not (type(x) is int and not 0 <= x < 128)):
         return x
-    return jnp.asarray(array_like(where, x))
+    return jnp.asarray(array_like(caller, x))
 
 
-def floats(where: str, *xs: Any) -> Any:
+def floats(caller: str, *xs: Any) -> Any:
     """The arguments as real floats of one dtype, and of one rank or rank 0.
 
     Raises: TypeError for what is no array or number; ValueError for complex numbers.
     """
-    xs = promote_shapes(where, *promote_inexact(where, *xs))
+    xs = promote_shapes(caller, *promote_inexact(caller, *xs))
     if dtypes.is_complex(typeof(xs[0]).dtype):
-        raise bad(where, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
+        raise bad(caller, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
     return xs
 

@@ -125,12 +125,12 @@ class gaussian_kde:
 
         Raises: ValueError for another dimension, or if the limits are no numbers.
         """
-        where = f"{_WHERE}.integrate_box_1d"
+        caller = f"{_WHERE}.integrate_box_1d"
         if self.d != 1:
-            raise bad(where, f"the estimate has dimension {self.d}, not 1", exc=ValueError,
+            raise bad(caller, f"the estimate has dimension {self.d}, not 1", exc=ValueError,
                       fix="sum the estimate over a grid of points.")
-        if shape_of(array_like(where, low)) or shape_of(array_like(where, high)):
-            raise bad(where, "the limits must be numbers", given={"low": typeof(low), "high": typeof(high)},
+        if shape_of(array_like(caller, low)) or shape_of(array_like(caller, high)):
+            raise bad(caller, "the limits must be numbers", given={"low": typeof(low), "high": typeof(high)},
                       fix="map over the limits with vmap.", exc=ValueError)
         return _box(low, high, self.dataset, self.weights, self.covariance)
 
@@ -176,11 +176,11 @@ class gaussian_kde:
                   fix=f"pass points of shape [{self.d}, m].")
 
 
-def _real(where: str, x: Any) -> Any:
+def _real(caller: str, x: Any) -> Any:
     """`x` with two axes; complex numbers are refused."""
-    x = jnp.atleast_2d(jnp.asarray(array_like(where, x)))
+    x = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
     if dtypes.is_complex(x.dtype):
-        raise bad(where, "complex numbers are not supported", given={"argument": typeof(x)},
+        raise bad(caller, "complex numbers are not supported", given={"argument": typeof(x)},
                   fix="give real and imaginary parts as two dimensions.", exc=NotImplementedError)
     return x
 

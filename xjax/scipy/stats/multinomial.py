@@ -29,11 +29,11 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
     Args: x: int[..., k]; n: int[...]; p: float[..., k], the probability of each outcome.
     Raises: ValueError unless x is of integers.
     """
-    where = "scipy.stats.multinomial.logpmf"
-    p, = promote_inexact(where, p)
-    x, n = promote_numeric(where, x, n)
+    caller = "scipy.stats.multinomial.logpmf"
+    p, = promote_inexact(caller, p)
+    x, n = promote_numeric(caller, x, n)
     if not dtypes.is_int(typeof(x).dtype):
-        raise bad(where, "the counts must be integers", given={"x": typeof(x), "n": typeof(n)},
+        raise bad(caller, "the counts must be integers", given={"x": typeof(x), "n": typeof(n)},
                   fix="convert them with x.astype('int32').", exc=ValueError)
     dtype = typeof(p).dtype
     counts, trials = jnp.asarray(x, dtype), jnp.asarray(n, dtype)

@@ -45,10 +45,10 @@ def pdf(x: Any, mean: Any, cov: Any) -> Any:
 
 @one_launch(arrays=3)
 def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
-    where = "scipy.stats.multivariate_normal.logpdf"
-    x, mean, cov = (jnp.asarray(a) for a in promote_inexact(where, x, mean, cov))
+    caller = "scipy.stats.multivariate_normal.logpdf"
+    x, mean, cov = (jnp.asarray(a) for a in promote_inexact(caller, x, mean, cov))
     if cov.ndim and mean.ndim and cov.shape[-2:] != mean.shape[-1:] * 2:
-        raise bad(where, "`cov` must have a row and a column for each element of `mean`", exc=ValueError,
+        raise bad(caller, "`cov` must have a row and a column for each element of `mean`", exc=ValueError,
                   given={"mean": typeof(mean), "cov": typeof(cov)},
                   fix=f"pass a cov of shape [..., {mean.shape[-1]}, {mean.shape[-1]}].")
     return _log_density(x, mean, cov)

@@ -24,12 +24,12 @@ class ModeResult(NamedTuple):
     count: Any
 
 
-def _propagates(where: str, nan_policy: str) -> None:
+def _propagates(caller: str, nan_policy: str) -> None:
     """Refuse what depends on values, which a program that is being built does not know."""
     if nan_policy not in ("propagate", "omit", "raise"):
-        raise bad(where, f"there is no nan_policy {nan_policy!r}", fix="leave it 'propagate'.", exc=ValueError)
+        raise bad(caller, f"there is no nan_policy {nan_policy!r}", fix="leave it 'propagate'.", exc=ValueError)
     if nan_policy != "propagate":
-        raise bad(where, f"nan_policy {nan_policy!r} is not supported: the sizes of results depend on no value",
+        raise bad(caller, f"nan_policy {nan_policy!r} is not supported: the sizes of results depend on no value",
                   fix="remove the NaNs beforehand.", exc=NotImplementedError)
 
 
@@ -89,10 +89,10 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     >>> rankdata(np.array([0, 2, 3, 2]))
     Array([1. , 2.5, 4. , 2.5], dtype=float32)
     """
-    where = "scipy.stats.rankdata"
-    _propagates(where, nan_policy)
+    caller = "scipy.stats.rankdata"
+    _propagates(caller, nan_policy)
     if method not in _METHODS:
-        raise bad(where, f"there is no method {method!r}", fix=f"use one of {', '.join(_METHODS)}.", exc=ValueError)
+        raise bad(caller, f"there is no method {method!r}", fix=f"use one of {', '.join(_METHODS)}.", exc=ValueError)
     return _rankdata(a, method, axis)
 
 

@@ -40,12 +40,12 @@ def random_walk_encoding(graph: Graph, k: int) -> np.ndarray:
 
     Raises: ValueError for a negative weight.
     """
-    where = "random_walk_encoding"
-    _check_count(where, "k", k, 1)
-    graph = host(where, graph)
+    caller = "random_walk_encoding"
+    _check_count(caller, "k", k, 1)
+    graph = host(caller, graph)
     step = _adjacency(graph, with_weights=True).T.tocsr()               # row: where the walk is, column: where it goes
     if step.nnz and step.data.min() < 0:
-        raise bad(where, "a weight is negative", {"graph": repr(graph), "least weight": f"{step.data.min():g}"},
+        raise bad(caller, "a weight is negative", {"graph": repr(graph), "least weight": f"{step.data.min():g}"},
                   "take the weights away: graph.replace(edges=None).", ValueError)
     total = np.asarray(step.sum(1)).reshape(-1)
     step = step.multiply(1 / np.where(total > 0, total, 1)[:, None]).tocsr()
@@ -71,11 +71,11 @@ def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
 
     Raises: ValueError for a directed graph.
     """
-    where = "laplacian_encoding"
-    _check_count(where, "k", k, 1)
-    graph = host(where, graph).replace(edges=None)
+    caller = "laplacian_encoding"
+    _check_count(caller, "k", k, 1)
+    graph = host(caller, graph).replace(edges=None)
     if not is_undirected(graph):
-        raise bad(where, "the graph is directed", {"graph": repr(graph)}, "pass to_undirected(graph).", ValueError)
+        raise bad(caller, "the graph is directed", {"graph": repr(graph)}, "pass to_undirected(graph).", ValueError)
     adjacency = _adjacency(graph, with_weights=False)
     adjacency.setdiag(0)
     count = np.asarray(adjacency.sum(1)).reshape(-1)
@@ -139,7 +139,7 @@ def _real(encoding: np.ndarray, graph: Graph) -> np.ndarray:
     return encoding if graph.mask is None else np.where(graph.mask[graph.node_graph][:, None], encoding, 0)
 
 
-def _check_count(where: str, name: str, count: int, least: int) -> None:
+def _check_count(caller: str, name: str, count: int, least: int) -> None:
     if not isinstance(count, int | np.integer) or count < least:
-        raise bad(where, f"`{name}` must be an integer from {least}", {name: repr(count)}, f"pass {name}=8, say.",
+        raise bad(caller, f"`{name}` must be an integer from {least}", {name: repr(count)}, f"pass {name}=8, say.",
                   ValueError)

@@ -94,10 +94,10 @@ def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: flo
     >>> bool(0.75 < same.mean() < 0.85), bool(9 < graph.n_edges / 1000 < 11)
     (True, True)
     """
-    where = "graph.planted_partition"
-    _check_probability(where, "mixing", mixing)
+    caller = "graph.planted_partition"
+    _check_probability(caller, "mixing", mixing)
     if not 1 <= classes <= n:
-        raise bad(where, "there are more classes than nodes, or none", {"n": n, "classes": classes},
+        raise bad(caller, "there are more classes than nodes, or none", {"n": n, "classes": classes},
                   "pass at most n classes.", ValueError)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n) % classes).astype(np.int32)
@@ -108,7 +108,7 @@ def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: flo
     between = wanted * mixing / max(every - inside, 1) if classes > 1 else 0.0
     within = (wanted * (1 - mixing) if classes > 1 else wanted) / max(inside, 1)
     for name, p in (("within", within), ("between", between)):
-        _check_probability(where, f"degree gives for pairs {name} classes", p)
+        _check_probability(caller, f"degree gives for pairs {name} classes", p)
     pairs = _random_pairs(rng, n, between, directed=False)
     pairs = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]
     # Pairs within a class have numbers too: those of the first class, then of the second, ...
@@ -186,7 +186,7 @@ def _both_ways(pairs: np.ndarray, nodes: Any = None, edges: Any = None, globals:
                             globals=globals, n_nodes=n_nodes)
 
 
-def _check_probability(where: str, name: str, p: float) -> None:
+def _check_probability(caller: str, name: str, p: float) -> None:
     if not 0 <= p <= 1:
-        raise bad(where, "a probability is not between 0 and 1", {name: f"{p:g}"}, "pass a number from 0 to 1.",
+        raise bad(caller, "a probability is not between 0 and 1", {name: f"{p:g}"}, "pass a number from 0 to 1.",
                   ValueError)

@@ -89,10 +89,10 @@ def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None
     return _of_points(points, senders, receivers, nodes, self_loops)
 
 
-def _points(where: str, points: Any) -> np.ndarray:
-    points = canonical(host(where, points))
+def _points(caller: str, points: Any) -> np.ndarray:
+    points = canonical(host(caller, points))
     if points.ndim != 2 or not np.isfinite(points).all():
-        raise bad(where, "the points must be finite numbers [n, d]", {"points": type_text(points)},
+        raise bad(caller, "the points must be finite numbers [n, d]", {"points": type_text(points)},
                   "pass one row for each point.", ValueError)
     return points
 

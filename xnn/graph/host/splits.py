@@ -54,36 +54,36 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
     >>> [int(part.sum()) for part in split]
     [4, 3, 13]
     """
-    where = "split_nodes"
-    labels = np.asarray(host(where, labels) if hasattr(labels, "shape") else labels)
+    caller = "split_nodes"
+    labels = np.asarray(host(caller, labels) if hasattr(labels, "shape") else labels)
     if labels.ndim == 0 and not stratified and labels.dtype.kind in "iu":
         labels = np.zeros(int(labels), np.int32)
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
-        raise bad(where, "needs the class of each node", {"labels": type_text(labels), "stratified": stratified},
+        raise bad(caller, "needs the class of each node", {"labels": type_text(labels), "stratified": stratified},
                   "pass int[n], or the number of nodes and stratified=False.", ValueError)
     known = np.flatnonzero(labels >= 0)
     order = known[np.random.default_rng(seed).permutation(len(known))]
     if not stratified:
-        return _sets(len(labels), order, _bounds(where, len(order), train, val, test))
+        return _sets(len(labels), order, _bounds(caller, len(order), train, val, test))
     kinds = {isinstance(part, float) for part in (train, val, test) if part is not None}
     if len(kinds) > 1:
-        raise bad(where, "mixes numbers and fractions", {"train, val, test": f"{train}, {val}, {test}"},
+        raise bad(caller, "mixes numbers and fractions", {"train, val, test": f"{train}, {val}, {test}"},
                   "pass integers, or fractions for all.", ValueError)
     order = order[np.argsort(labels[order], kind="stable")]             # class after class, each in random order
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     if kinds == {True}:
-        bounds = [_bounds(where, int(n), train, val, test) for n in size]
+        bounds = [_bounds(caller, int(n), train, val, test) for n in size]
         parts = np.zeros((3, len(labels)), bool)
         for first, n, cut in zip(start, size, bounds, strict=True):     # a class each
             parts |= _sets(len(labels), order[first:first + n], cut)
         return Split(*parts)
     if len(size) and size.min() < train:
-        raise bad(where, "a class has fewer nodes than the training set needs",
+        raise bad(caller, "a class has fewer nodes than the training set needs",
                   {"train": f"{train} of each class", "smallest class": int(size.min())},
                   "pass a smaller train=, or a fraction such as 0.6.", ValueError)
     rank = np.arange(len(order)) - np.repeat(start, size)
     rest = np.random.default_rng([seed, 1]).permutation(order[rank >= train])
-    chosen = _sets(len(labels), rest, _bounds(where, len(rest), 0, val, test))
+    chosen = _sets(len(labels), rest, _bounds(caller, len(rest), 0, val, test))
     mask = np.zeros(len(labels), bool)
     mask[order[rank < train]] = True
     return chosen._replace(train=mask)
@@ -124,17 +124,17 @@ def split_edges(graph: Graph, val: float = 0.05, test: float = 0.1, *, seed: int
     Self loops stay in the graph and are not predicted; a repeated edge is one pair.
     Raises: ValueError for a batch, a directed graph with `undirected`, or more negatives than there are.
     """
-    where = "split_edges"
-    graph = _one_graph(where, graph)
+    caller = "split_edges"
+    graph = _one_graph(caller, graph)
     if undirected and not is_undirected(graph.replace(edges=None)):
-        raise bad(where, "the graph is directed", {"graph": repr(graph)},
+        raise bad(caller, "the graph is directed", {"graph": repr(graph)},
                   "pass to_undirected(graph), or undirected=False.", ValueError)
     n = graph.n_nodes
     code = _codes(graph.senders, graph.receivers, n, undirected)
     pairs = np.unique(code[graph.senders != graph.receivers])
     rng = np.random.default_rng(seed)
     sizes = [round(part * len(pairs)) if isinstance(part, float) else part for part in (val, test)]
-    bounds = _bounds(where, len(pairs), 0, *sizes)
+    bounds = _bounds(caller, len(pairs), 0, *sizes)
     shuffled = rng.permutation(pairs)
     kept = ~np.isin(code, shuffled[:bounds[2]]) | (graph.senders == graph.receivers)
     message = edges_where(graph, kept)
@@ -156,14 +156,14 @@ def negative_edges(graph: Graph, count: int, rng: Any = 0, *, undirected: bool =
     A pair is never a node with itself. No pair is drawn twice, also where few are left.
     Raises: ValueError if there are fewer than `count` such pairs.
     """
-    where = "negative_edges"
-    graph = _one_graph(where, graph)
+    caller = "negative_edges"
+    graph = _one_graph(caller, graph)
     n, rng = graph.n_nodes, np.random.default_rng(rng)
     taken = _codes(graph.senders, graph.receivers, n, undirected)[graph.senders != graph.receivers]
     taken = np.unique(taken)
     free = n * (n - 1) // (2 if undirected else 1) - len(taken)
     if not 0 <= count <= free:
-        raise bad(where, "there are not so many pairs without an edge", {"graph": repr(graph), "count": count,
+        raise bad(caller, "there are not so many pairs without an edge", {"graph": repr(graph), "count": count,
                   "pairs": free}, "ask for fewer.", ValueError)
     rank = rng.choice(free, count, replace=False) if count else np.zeros(0, np.int64)
     # taken[i] - i pairs without an edge come before the i-th edge: so many edges come before each of the ranks.
@@ -191,20 +191,20 @@ def pairs_of_codes(codes: np.ndarray, n: int, undirected: bool) -> np.ndarray:
     return np.stack([codes - other * (other - 1) // 2, other], 1).astype(np.int32)
 
 
-def _one_graph(where: str, graph: Graph) -> Graph:
-    graph = without_padding(where, graph)
+def _one_graph(caller: str, graph: Graph) -> Graph:
+    graph = without_padding(caller, graph)
     if graph.n_graphs != 1:
-        raise bad(where, "takes one graph", {"graph": repr(graph)}, "call it for each of unbatch(graph).", ValueError)
+        raise bad(caller, "takes one graph", {"graph": repr(graph)}, "call it for each of unbatch(graph).", ValueError)
     return graph
 
 
 # -- sizes of sets ----------------------------------------------------------------------------------------------------
 
 
-def _bounds(where: str, n: int, train: float, val: float | None, test: float | None) -> tuple[int, int, int]:
+def _bounds(caller: str, n: int, train: float, val: float | None, test: float | None) -> tuple[int, int, int]:
     """Where each of three sets ends in n rows. Fractions are summed first, so that 0.6, 0.2, 0.2 leave no row out."""
     if val is None and test is None:
-        raise bad(where, "only one set can be what remains", {"val, test": "None"}, "pass one of them.", ValueError)
+        raise bad(caller, "only one set can be what remains", {"val, test": "None"}, "pass one of them.", ValueError)
     ends, total = [], 0.0
     for part in (train, 0 if val is None else val, 0 if test is None else test):
         total += part * n if isinstance(part, float) else part
@@ -214,7 +214,7 @@ def _bounds(where: str, n: int, train: float, val: float | None, test: float | N
     if test is None:
         ends[2] = n
     if not 0 <= ends[0] <= ends[1] <= ends[2] <= n:
-        raise bad(where, "the sets are larger than what there is",
+        raise bad(caller, "the sets are larger than what there is",
                   {"there are": n, "train, val, test": f"{train}, {val}, {test}"}, "pass smaller ones.", ValueError)
     return ends[0], ends[1], ends[2]
 

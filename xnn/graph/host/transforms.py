@@ -27,17 +27,17 @@ def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
     >>> add_self_loops(Graph.from_edges([0], [1], edges=[0.5])).weight
     array([1. , 0.5, 1. ])
     """
-    where = "add_self_loops"
-    graph = without_padding(where, graph)
+    caller = "add_self_loops"
+    graph = without_padding(caller, graph)
     without = np.ones(graph.n_nodes, bool)
     without[graph.senders[graph.senders == graph.receivers]] = False
     ids = np.flatnonzero(without).astype(np.int32)
     if isinstance(fill, dict) and (not isinstance(graph.edges, dict) or set(fill) != set(graph.edges)):
-        raise bad(where, "`fill` does not have the keys of the edges", {"fill": repr(fill), "graph": repr(graph)},
+        raise bad(caller, "`fill` does not have the keys of the edges", {"fill": repr(fill), "graph": repr(graph)},
                   "pass a number, or a dict with the same keys.", ValueError)
 
     def with_loops(x, fill):
-        return np.concatenate([x, _loops(where, graph, ids, x, fill)])
+        return np.concatenate([x, _loops(caller, graph, ids, x, fill)])
 
     edges = {key: with_loops(x, fill[key]) for key, x in graph.edges.items()} if isinstance(fill, dict) else (
         tree_util.tree_map(lambda x: with_loops(x, fill), graph.edges))
@@ -67,11 +67,11 @@ def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
     An edge in one direction only keeps its value in both, and a graph that is undirected stays as it is, unless
     `reduce` is "sum".
     """
-    where = "to_undirected"
-    graph = without_padding(where, graph)
+    caller = "to_undirected"
+    graph = without_padding(caller, graph)
     back = np.flatnonzero(graph.senders != graph.receivers)
     edges = tree_util.tree_map(lambda x: np.concatenate([x, x[back]]), graph.edges)
-    return _merged(where, graph, np.concatenate([graph.senders, graph.receivers[back]]),
+    return _merged(caller, graph, np.concatenate([graph.senders, graph.receivers[back]]),
                    np.concatenate([graph.receivers, graph.senders[back]]), edges, reduce)
 
 
@@ -120,17 +120,17 @@ def subgraph(graph: Graph, ids: Any) -> Graph:
     Args: ids: int[m], different ones, or bool[n]. In a batch they must be in the order of the graphs.
     Raises: ValueError for ids that are repeated, name no node, or mix the order of graphs.
     """
-    where = "subgraph"
-    graph = without_padding(where, graph)
-    ids = indices_or_mask(where, "ids", ids, graph.n_nodes)
+    caller = "subgraph"
+    graph = without_padding(caller, graph)
+    ids = indices_or_mask(caller, "ids", ids, graph.n_nodes)
     place = np.full(graph.n_nodes, -1, np.int32)
     place[ids] = np.arange(len(ids), dtype=np.int32)
     if np.any(place[ids] != np.arange(len(ids))):
-        raise bad(where, "a node is named twice", {"ids": len(ids), "different": len(np.unique(ids))},
+        raise bad(caller, "a node is named twice", {"ids": len(ids), "different": len(np.unique(ids))},
                   "pass np.unique(ids).", ValueError)
     owner = graph.node_graph[ids]
     if np.any(np.diff(owner) < 0):
-        raise bad(where, "the ids mix the graphs of the batch", {"graph": repr(graph)}, "pass np.sort(ids).",
+        raise bad(caller, "the ids mix the graphs of the batch", {"graph": repr(graph)}, "pass np.sort(ids).",
                   ValueError)
     kept = (place[graph.senders] >= 0) & (place[graph.receivers] >= 0)
     nodes = tree_util.tree_map(lambda x: x[ids], graph.nodes)
@@ -202,9 +202,9 @@ def edges_where(graph: Graph, kept: np.ndarray) -> Graph:
                       tree_util.tree_map(lambda x: x[kept], graph.edges))
 
 
-def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any, reduce: str) -> Graph:
+def _merged(caller: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any, reduce: str) -> Graph:
     functions = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
-    check_choice(where, "reduction", reduce, functions)
+    check_choice(caller, "reduction", reduce, functions)
     order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
     starts = np.flatnonzero((np.diff(senders, prepend=-1) != 0) | (np.diff(receivers, prepend=-1) != 0))
@@ -212,7 +212,7 @@ def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray
 
     def merged(x):
         if reduce == "mean" and x.dtype.kind in "biu":
-            raise bad(where, "the mean of integers is none", {"edges": type_text(x)},
+            raise bad(caller, "the mean of integers is none", {"edges": type_text(x)},
                       'reduce="max", or convert them to float32.', ValueError)
         if len(x) == 0:
             return x
@@ -223,11 +223,11 @@ def _merged(where: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray
     return with_edges(graph, senders[starts], receivers[starts], tree_util.tree_map(merged, edges))
 
 
-def _loops(where: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any) -> np.ndarray:
+def _loops(caller: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any) -> np.ndarray:
     """The values of new edges from the nodes `ids` to themselves, of the type of the others: x."""
     if not isinstance(fill, str):
         return np.broadcast_to(np.asarray(fill, x.dtype), (len(ids), *x.shape[1:]))
-    check_choice(where, "fill", fill, ["mean"], 'pass a number or "mean".')
+    check_choice(caller, "fill", fill, ["mean"], 'pass a number or "mean".')
     counts = np.bincount(graph.receivers, minlength=graph.n_nodes)
     total = np.zeros((graph.n_nodes, *x.shape[1:]), np.float64)
     some = np.flatnonzero(counts)

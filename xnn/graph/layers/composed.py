@@ -35,13 +35,13 @@ def reduced(edges: Edges, messages: Any, how: str) -> Any:
     return getattr(edges, how)(messages)
 
 
-def features_of(where: str, edges: Edges, size: int) -> Any:
+def features_of(caller: str, edges: Edges, size: int) -> Any:
     """The features [e, size] of the edges. Raises: TypeError if there are none, ValueError if there are others."""
     if edges.features is None:
-        raise bad(where, "the layer reads features of edges, and the graph has none", {"edge_features": size},
+        raise bad(caller, "the layer reads features of edges, and the graph has none", {"edge_features": size},
                   f"pass a Graph with edges [e, {size}], or edges={{'features': [e, {size}]}}.")
     if edges.features.shape[-1] != size:
-        raise bad(where, "the edges have another number of features than the layer was made for",
+        raise bad(caller, "the edges have another number of features than the layer was made for",
                   {"edge_features": size, "graph": type_text(edges.features)},
                   f"pass edge_features={edges.features.shape[-1]} to the layer.", ValueError)
     return edges.features

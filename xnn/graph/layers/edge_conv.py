@@ -176,6 +176,6 @@ def _square_distances(x: Any, rows: Any) -> Any:
     return square[rows][:, None] - 2 * (x[rows] @ x.T) + square[None]
 
 
-def _check_k(where: str, k: int) -> None:
+def _check_k(caller: str, k: int) -> None:
     if k < 1:
-        raise bad(where, "a node has at least one neighbour", {"k": k}, "pass k >= 1.", ValueError)
+        raise bad(caller, "a node has at least one neighbour", {"k": k}, "pass k >= 1.", ValueError)

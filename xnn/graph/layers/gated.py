@@ -164,9 +164,9 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
     return graph_composite("GatedGraph", children, walk, forward)
 
 
-def _pair(where: str, x: Any) -> tuple[Any, Any]:
+def _pair(caller: str, x: Any) -> tuple[Any, Any]:
     if not isinstance(x, tuple | list) or len(x) != 2 or isinstance(x[0], int):
-        raise bad(where, "x is the pair (features of nodes, features of edges)", {"x": type_text(x)},
+        raise bad(caller, "x is the pair (features of nodes, features of edges)", {"x": type_text(x)},
                   "pass (x [n, f], e [edges, d]), to init the pair of their shapes.")
     return x[0], x[1]
 
@@ -181,7 +181,7 @@ def _added(x: Any, h: Any) -> Any:
     return x + h if x.shape == h.shape else h
 
 
-def _check_state(where: str, n_in: int, n_out: int) -> None:
+def _check_state(caller: str, n_in: int, n_out: int) -> None:
     if n_in > n_out:
-        raise bad(where, "the state has fewer features than the input", {"n_in": n_in, "n_out": n_out},
+        raise bad(caller, "the state has fewer features than the input", {"n_in": n_in, "n_out": n_out},
                   f"pass n_out >= {n_in}, or put Dense({n_out}) before the layer.", ValueError)

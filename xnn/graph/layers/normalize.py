@@ -36,13 +36,13 @@ def normalized_adjacency(
     Returns: CSR [n, n], float32 (float64 in x64 mode).
     Raises: ValueError for an unknown norm, a matrix that is not square, a negative row sum.
     """
-    where = "normalized_adjacency"
-    check_choice(where, "norm", norm, ("symmetric", "row"))
+    caller = "normalized_adjacency"
+    check_choice(caller, "norm", norm, ("symmetric", "row"))
     csr = _as_csr(adj, n_nodes)
     n, n_cols = csr.shape
     if n != n_cols:
         fix = "pass one row and one column for each node."
-        raise bad(where, "adj is not square", {"adj": type_text(csr)}, fix, ValueError)
+        raise bad(caller, "adj is not square", {"adj": type_text(csr)}, fix, ValueError)
     rows, cols = np.asarray(csr.rows), np.asarray(csr.indices)
     values = np.asarray(csr.data).astype(np.float64)
     if self_loops:
@@ -53,7 +53,7 @@ def normalized_adjacency(
     degree = np.bincount(rows, weights=values, minlength=n)
     if np.any(degree < 0):
         worst = int(np.argmin(degree))
-        raise bad(where, "a row of the adjacency has a negative sum", {"row": str(worst), "sum": f"{degree[worst]:g}"},
+        raise bad(caller, "a row of the adjacency has a negative sum", {"row": str(worst), "sum": f"{degree[worst]:g}"},
                   fix="use weights >= 0; signed graphs have no degree to divide by.", exc=ValueError)
     values = values * _scale(norm, degree, rows, cols)
     return CSR.from_edges(rows, cols, values, shape=(n, n))

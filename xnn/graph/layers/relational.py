@@ -172,14 +172,14 @@ def HeteroConvolution(layers: Mapping[RelationKey, Layer], *, aggregate: str = "
     return graph_composite(name, dict(zip(keys, layers.values(), strict=True)), walk, forward, (graph,))
 
 
-def _check_types(where: str, shapes: Any, source: str, target: str) -> None:
+def _check_types(caller: str, shapes: Any, source: str, target: str) -> None:
     if not isinstance(shapes, Mapping):
-        raise bad(where, "x is a dict: the features of each type", {"x": repr(shapes)}, 'pass {"user": x, "item": z}.')
+        raise bad(caller, "x is a dict: the features of each type", {"x": repr(shapes)}, 'pass {"user": x, "item": z}.')
     for one in (source, target):
         if one not in shapes:
-            raise bad(where, f"there are no features of the type {one!r}", {"types": ", ".join(map(repr, shapes))},
+            raise bad(caller, f"there are no features of the type {one!r}", {"types": ", ".join(map(repr, shapes))},
                       did_you_mean(one, list(shapes)) or "pass features of all types.", ValueError)
     if shapes[source][-1] != shapes[target][-1]:
-        raise bad(where, "the two types of a relation have different numbers of features",
+        raise bad(caller, "the two types of a relation have different numbers of features",
                   {source: repr(shapes[source]), target: repr(shapes[target])},
                   f"bring them to one size first: parallel({source}=Dense(n), {target}=Dense(n)).", ValueError)

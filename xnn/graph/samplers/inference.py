@@ -99,14 +99,14 @@ def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: i
                             sizes=[tuple(max(counts) for counts in zip(*sizes, strict=True))])
 
 
-def _check_reach(where: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
+def _check_reach(caller: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
     """Raises: ValueError if a few nodes, spread over the graph, get other outputs with one hop more."""
     ids = np.unique(np.linspace(0, graph.n_nodes - 1, _PROBED).astype(np.int64)) if graph.n_nodes else np.arange(0)
     near, far = (np.asarray(call(params, *_part(_sampler(graph, h, [ids], len(ids)), x, len(ids), ids)),
                             np.float64)[:len(ids)] for h in (hops, hops + 1))
     size = np.max(np.abs(far), initial=0, where=np.isfinite(far))
     if not np.allclose(near, far, rtol=1e-2, atol=1e-2 * size, equal_nan=True):
-        raise bad(where, f"it reads further than {hops} hop{'s' * (hops > 1)}",
+        raise bad(caller, f"it reads further than {hops} hop{'s' * (hops > 1)}",
                   {"largest difference with one more": f"{np.nanmax(np.abs(near - far)):.3g}"},
                   f"pass reach={hops + 1} or more; a layer that reads all nodes cannot be computed by parts.",
                   ValueError)

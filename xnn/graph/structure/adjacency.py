@@ -45,7 +45,7 @@ class EdgeList:
         return ops.segment_sum(picked * weights, jnp.asarray(self.rows), num_segments=h.shape[0])
 
 
-def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
+def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
     """`adj` as something whose ``adj @ h`` is the product with node features h: [n, f].
 
     Args: adj: dense array [..., n, n], SciPy sparse matrix, `CSR`, `Graph`, ``((rows, cols), values)``,
@@ -64,14 +64,14 @@ def as_adjacency(adj: Any, where: str = "as_adjacency") -> Any:
         return EdgeList(*edges)
     if not is_array(adj) and hasattr(adj, "__matmul__"):
         return adj
-    dense = _dense(adj, where)
+    dense = _dense(adj, caller)
     if dense.ndim < 2 or dense.shape[-1] != dense.shape[-2]:
-        raise bad(where, "the adjacency is not a square matrix", {"adj": type_text(dense)},
+        raise bad(caller, "the adjacency is not a square matrix", {"adj": type_text(dense)},
                   fix="pass one row and one column for each node: [n, n].")
     return dense
 
 
-def as_edges(graph: Any, x: Any, where: str) -> Edges:
+def as_edges(graph: Any, x: Any, caller: str) -> Edges:
     """The edges of a graph whose nodes have the rows of x.
 
     Args:
@@ -79,7 +79,7 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
         no edges; within `pmap` a `RowBlock`. In a matrix, entry [i, j] is an edge from j to i, and the values are
         weights. `Edges` are returned as they are.
       x: [n, ...] node features, or a tree of such; only the number of rows matters.
-      where: the layer, for messages.
+      caller: the layer, for messages.
     Raises: TypeError for anything else; ValueError if the graph has another number of nodes than x.
     """
     n_nodes = (x if hasattr(x, "shape") else tree_util.tree_leaves(x)[0]).shape[0]
@@ -90,9 +90,9 @@ def as_edges(graph: Any, x: Any, where: str) -> Edges:
     elif isinstance(graph, RowBlock):
         edges = _of_block(graph)
     else:
-        edges = _of_matrix(graph, n_nodes, where)
+        edges = _of_matrix(graph, n_nodes, caller)
     if edges.n_nodes != n_nodes:
-        raise bad(where, f"the graph has {edges.n_nodes} nodes, the features have {n_nodes} rows",
+        raise bad(caller, f"the graph has {edges.n_nodes} nodes, the features have {n_nodes} rows",
                   {"graph": _graph_text(graph), "x": type_text(x)}, "pass one row of features for each node.",
                   ValueError)
     return edges
@@ -111,18 +111,18 @@ def _of_block(block: RowBlock) -> Edges:
     return _of_dense(block.local).replace(exchange=block)
 
 
-def _of_matrix(graph: Any, n_nodes: int, where: str) -> Edges:
-    adj = as_adjacency(graph, where)
+def _of_matrix(graph: Any, n_nodes: int, caller: str) -> Edges:
+    adj = as_adjacency(graph, caller)
     if isinstance(adj, EdgeList):
         values = None if adj.values is None else jnp.asarray(adj.values)
         return Edges(jnp.asarray(adj.cols), jnp.asarray(adj.rows), values, None, None, None, n_nodes)
     if isinstance(adj, CSR):
         if adj.shape[0] != adj.shape[1]:
-            raise bad(where, "the adjacency is not square", {"graph": type_text(adj)},
+            raise bad(caller, "the adjacency is not square", {"graph": type_text(adj)},
                       "pass one row and one column for each node.", ValueError)
         return _of_csr(adj)
     if not hasattr(adj, "shape") or adj.ndim != 2:
-        raise bad(where, "messages need the edges of the graph", {"graph": _graph_text(graph)},
+        raise bad(caller, "messages need the edges of the graph", {"graph": _graph_text(graph)},
                   "pass a Graph, a CSR, a SciPy matrix, ((rows, cols), values) or a dense array [n, n].")
     return _of_dense(adj)
 
@@ -163,12 +163,12 @@ def _ndim(x: Any) -> int:
     return x.ndim if hasattr(x, "ndim") else np.ndim(x)
 
 
-def _dense(adj: Any, where: str) -> Any:
+def _dense(adj: Any, caller: str) -> Any:
     try:
         return jnp.asarray(adj)
     except (TypeError, ValueError) as err:
         raise bad(
-            where,
+            caller,
             "this is not an adjacency",
             {"adj": type_text(adj)},
             fix="pass a square array, a SciPy sparse matrix, an xnn CSR, ((rows, cols), values), "

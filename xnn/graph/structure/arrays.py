@@ -28,54 +28,54 @@ def canonical(x: Any) -> np.ndarray:
     return x.astype(dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
-def host(where: str, graph: Any) -> Any:
+def host(caller: str, graph: Any) -> Any:
     """The graph with NumPy arrays, for work on its structure. Raises: TypeError if it is traced."""
     try:
         return tree_util.tree_map(np.asarray, graph)
     except TracerArrayConversionError as err:
-        raise bad(where, "the graph is traced, but its structure must be known", {"graph": repr(graph)},
+        raise bad(caller, "the graph is traced, but its structure must be known", {"graph": repr(graph)},
                   "call it outside jit.") from err
 
 
-def without_padding(where: str, graph: Any) -> Any:
+def without_padding(caller: str, graph: Any) -> Any:
     """The graph on the host. Raises: ValueError if it has padding."""
-    graph = host(where, graph)
+    graph = host(caller, graph)
     if graph.mask is not None and not np.all(graph.mask):
-        raise bad(where, "the graph has padding", {"graph": repr(graph)},
+        raise bad(caller, "the graph has padding", {"graph": repr(graph)},
                   "call it before pad, or on the graphs of unbatch(graph).", ValueError)
     return graph
 
 
-def host_indices(where: str, name: str, x: Any) -> np.ndarray:
+def host_indices(caller: str, name: str, x: Any) -> np.ndarray:
     """A known vector of integers. Raises: TypeError if it is traced or something else."""
     try:
         x = np.asarray(x)
     except TracerArrayConversionError as err:
-        raise bad(where, f"{name} is traced, but the structure of a graph must be known", {name: type_text(x)},
+        raise bad(caller, f"{name} is traced, but the structure of a graph must be known", {name: type_text(x)},
                   "make the graph outside jit and pass it in: it is a pytree.") from err
     x = x.astype(np.int32) if x.size == 0 else x                    # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu":
-        raise bad(where, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
+        raise bad(caller, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
     return x.astype(np.int64) if x.dtype.kind == "u" else x
 
 
-def indices_or_mask(where: str, name: str, ids: Any, count: int) -> np.ndarray:
+def indices_or_mask(caller: str, name: str, ids: Any, count: int) -> np.ndarray:
     """Indices below `count`, from such or from bool[count]. Raises: ValueError if one is out of range."""
-    ids = host(where, ids) if hasattr(ids, "shape") else np.asarray(ids)
+    ids = host(caller, ids) if hasattr(ids, "shape") else np.asarray(ids)
     if ids.dtype == bool and ids.shape == (count,):
         return np.flatnonzero(ids)
-    ids = host_indices(where, name, ids)
+    ids = host_indices(caller, name, ids)
     if len(ids) and (ids.min() < 0 or ids.max() >= count):
-        raise bad(where, f"`{name}` is out of range", {name: f"{ids.min()} to {ids.max()}", "count": count},
+        raise bad(caller, f"`{name}` is out of range", {name: f"{ids.min()} to {ids.max()}", "count": count},
                   f"pass numbers from 0 to {count - 1}.", ValueError)
     return ids
 
 
-def row_count(where: str, name: str, tree: Any) -> int | None:
+def row_count(caller: str, name: str, tree: Any) -> int | None:
     """Number of rows of a tree of arrays; None for a tree without. Raises: ValueError if leaves differ in it."""
     lengths = {np.shape(leaf)[:1] for leaf in tree_util.tree_leaves(as_arrays(tree))}
     if len(lengths) > 1 or () in lengths:
-        raise bad(where, f"the arrays of `{name}` differ in their number of rows", {name: tree_text(tree)},
+        raise bad(caller, f"the arrays of `{name}` differ in their number of rows", {name: tree_text(tree)},
                   "pass arrays with one row for each.", ValueError)
     return lengths.pop()[0] if lengths else None
 
@@ -103,11 +103,11 @@ def edge_order(senders: np.ndarray, receivers: np.ndarray, n_nodes: int) -> np.n
     return order[stable_order(receivers[order], n_nodes)]
 
 
-def library(name: str, where: str = "") -> Any:
+def library(name: str, caller: str = "") -> Any:
     """A module that is optional or slow to load, as SciPy's are: on demand. Raises: ImportError if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as err:
         package = name.partition(".")[0]
-        raise bad(where, f"{package} is not installed", {"import": str(err)}, f"pip install {package}.",
+        raise bad(caller, f"{package} is not installed", {"import": str(err)}, f"pip install {package}.",
                   ImportError) from err

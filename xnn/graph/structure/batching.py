@@ -67,9 +67,9 @@ def take_graphs(graph: Graph, ids: Any) -> Graph:
     >>> take_graphs(three, [2, 0]).n_node
     array([7, 5], dtype=int32)
     """
-    where = "graph.take_graphs"
-    graph = host(where, graph)
-    ids = indices_or_mask(where, "ids", ids, graph.n_graphs)
+    caller = "graph.take_graphs"
+    graph = host(caller, graph)
+    ids = indices_or_mask(caller, "ids", ids, graph.n_graphs)
     node_rows, node_moves = _rows_of(graph.n_node, ids)
     edge_rows, edge_moves = _rows_of(graph.n_edge, ids)
     n_node, n_edge = graph.n_node[ids], graph.n_edge[ids]

@@ -92,18 +92,18 @@ class Conversions:
           globals: features of the graph, as in `from_edges`.
         Raises: ValueError if a node or an edge has no such attribute, or shapes differ.
         """
-        where = "Graph.from_networkx"
+        caller = "Graph.from_networkx"
         if not (hasattr(graph, "is_directed") and hasattr(graph, "nodes")):
-            raise bad(where, "this is not a networkx graph", {"graph": type_text(graph)}, "pass a networkx.Graph.")
+            raise bad(caller, "this is not a networkx graph", {"graph": type_text(graph)}, "pass a networkx.Graph.")
         number = {label: i for i, label in enumerate(graph)}
         listed = list(graph.edges(data=True))
         ends = np.array([(number[one], number[other]) for one, other, _ in listed], np.int64).reshape(-1, 2)
-        features = _attributes(where, "edge", edges, [(edge[:2], edge[2]) for edge in listed])
+        features = _attributes(caller, "edge", edges, [(edge[:2], edge[2]) for edge in listed])
         if not graph.is_directed():
             back = np.flatnonzero(ends[:, 0] != ends[:, 1])                # a self loop is one edge
             ends = np.concatenate([ends, ends[back, ::-1]])
             features = tree_util.tree_map(lambda x: np.concatenate([x, x[back]]), features)
-        return cls.from_edges(*ends.T, _attributes(where, "node", nodes, list(graph.nodes(data=True))), features,
+        return cls.from_edges(*ends.T, _attributes(caller, "node", nodes, list(graph.nodes(data=True))), features,
                               globals=globals, n_nodes=len(number))
 
     def to_networkx(self, labels: Sequence[Any] | None = None) -> Any:
@@ -145,21 +145,21 @@ class Conversions:
         Args: nodes, globals: attributes with one row for each node and graph: one name gives an array, several a dict.
         Raises: TypeError without `edge_index`; ValueError if arrays do not fit, or nodes of a batch are not in order.
         """
-        where = "Graph.from_pyg"
+        caller = "Graph.from_pyg"
         if getattr(data, "edge_index", None) is None:
-            raise bad(where, "there is no `edge_index`", {"data": type_text(data)}, "pass a Data with edges; for "
+            raise bad(caller, "there is no `edge_index`", {"data": type_text(data)}, "pass a Data with edges; for "
                       "data.adj_t use Graph.from_scipy(data.adj_t.to_scipy()).")
         senders, receivers = canonical(data.edge_index)
-        x = _picked(where, data, nodes, missing_is_none=nodes == "x")
+        x = _picked(caller, data, nodes, missing_is_none=nodes == "x")
         count = int(data.num_nodes) if getattr(data, "num_nodes", None) is not None else None
         made = cls.from_edges(senders, receivers, x, _pyg_edges(data), n_nodes=count)
         owner = getattr(data, "batch", None)
         if owner is not None:
-            made = _grouped(where, made, canonical(owner), getattr(data, "ptr", None))
-        of_graphs = _picked(where, data, globals)
+            made = _grouped(caller, made, canonical(owner), getattr(data, "ptr", None))
+        of_graphs = _picked(caller, data, globals)
         rows = tree_util.tree_map(lambda y: y.reshape(1) if y.ndim == 0 else y, of_graphs)
         if any(len(y) != made.n_graphs for y in tree_util.tree_leaves(rows)):
-            raise bad(where, "`globals` needs one row for each graph", {"globals": type_text(of_graphs),
+            raise bad(caller, "`globals` needs one row for each graph", {"globals": type_text(of_graphs),
                       "graphs": made.n_graphs}, "name attributes of graphs; those of nodes go to nodes=.", ValueError)
         return made.replace(globals=rows)
 
@@ -191,14 +191,14 @@ class Conversions:
 
         Args: mask: bool[g], False for graphs of padding, as `jraph.get_graph_padding_mask` gives it; None without.
         """
-        where = "Graph.from_jraph"
+        caller = "Graph.from_jraph"
         if not hasattr(graphs, "_asdict") or not hasattr(graphs, "n_node"):
-            raise bad(where, "this is not a GraphsTuple", {"graphs": type_text(graphs)}, "pass a jraph.GraphsTuple.")
-        graphs = host(where, graphs)
+            raise bad(caller, "this is not a GraphsTuple", {"graphs": type_text(graphs)}, "pass a jraph.GraphsTuple.")
+        graphs = host(caller, graphs)
         made = cls.from_edges(graphs.senders, graphs.receivers, graphs.nodes, graphs.edges,
                               n_nodes=int(np.sum(graphs.n_node)))
         owner = np.repeat(np.arange(len(graphs.n_node)), graphs.n_node)
-        made = _grouped(where, made, owner, np.cumsum([0, *graphs.n_node]))
+        made = _grouped(caller, made, owner, np.cumsum([0, *graphs.n_node]))
         return made.replace(globals=graphs.globals, mask=None if mask is None else np.asarray(mask))
 
     def to_jraph(self) -> Any:
@@ -209,29 +209,29 @@ class Conversions:
             globals=graph.globals, n_node=graph.n_node, n_edge=graph.n_edge)
 
 
-def _check_square(where: str, matrix: Any) -> None:
+def _check_square(caller: str, matrix: Any) -> None:
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise bad(where, "the adjacency is not square", {"adj": type_text(matrix)},
+        raise bad(caller, "the adjacency is not square", {"adj": type_text(matrix)},
                   "pass one row and one column for each node.", ValueError)
 
 
-def _entries(where: str, graph: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def _entries(caller: str, graph: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """(senders, receivers, weight, number of nodes) without the edges of padding."""
-    graph = host(where, graph)
+    graph = host(caller, graph)
     weight = np.ones(graph.n_edges, np.float32) if graph.weight is None else graph.weight
     real = slice(None) if graph.mask is None else graph.mask[graph.edge_graph]
     return graph.senders[real], graph.receivers[real], weight[real], graph.n_nodes
 
 
-def _attributes(where: str, kind: str, names: str | Sequence[str] | None, records: Sequence[tuple[Any, Any]]) -> Any:
+def _attributes(caller: str, kind: str, names: str | Sequence[str] | None, records: Sequence[tuple[Any, Any]]) -> Any:
     """The attributes of these names as an array or a dict of arrays."""
     if names is None:
         return None
     if not isinstance(names, str):
-        return {name: _attributes(where, kind, name, records) for name in names}
+        return {name: _attributes(caller, kind, name, records) for name in names}
     for key, record in records:
         if names not in record:
-            raise bad(where, f"the {kind} {key!r} has no attribute {names!r}",
+            raise bad(caller, f"the {kind} {key!r} has no attribute {names!r}",
                       {"attributes": ", ".join(map(str, record)) or "none"}, f"name one that every {kind} has.",
                       ValueError)
     try:
@@ -239,7 +239,7 @@ def _attributes(where: str, kind: str, names: str | Sequence[str] | None, record
     except ValueError:                                     # of several shapes
         column = np.array(None)
     if column.dtype.kind in "OUSMm":
-        raise bad(where, f"the attribute {names!r} does not make an array", {names: repr(records[0][1][names])},
+        raise bad(caller, f"the attribute {names!r} does not make an array", {names: repr(records[0][1][names])},
                   f"give every {kind} numbers of one shape.", ValueError)
     return canonical(column)
 
@@ -258,13 +258,13 @@ def _records(columns: dict[str, np.ndarray], count: int) -> Any:
         {} for _ in range(count))
 
 
-def _picked(where: str, data: Any, names: str | Sequence[str] | None, missing_is_none: bool = False) -> Any:
+def _picked(caller: str, data: Any, names: str | Sequence[str] | None, missing_is_none: bool = False) -> Any:
     if names is None or (missing_is_none and getattr(data, str(names), None) is None):
         return None
     if not isinstance(names, str):
-        return {name: _picked(where, data, name) for name in names}
+        return {name: _picked(caller, data, name) for name in names}
     if getattr(data, names, None) is None:
-        raise bad(where, f"the data has no attribute {names!r}", {"data": repr(data)}, "name one that it has.",
+        raise bad(caller, f"the data has no attribute {names!r}", {"data": repr(data)}, "name one that it has.",
                   ValueError)
     return canonical(getattr(data, names))
 
@@ -280,10 +280,10 @@ def _pyg_edges(data: Any) -> Any:
     return {"features": features} if features.ndim == 1 and features.dtype.kind in "iu" else features
 
 
-def _grouped(where: str, graph: Any, owner: np.ndarray, ends: Any) -> Any:
+def _grouped(caller: str, graph: Any, owner: np.ndarray, ends: Any) -> Any:
     """One graph taken apart: node i belongs to graph ``owner[i]``."""
     if np.any(np.diff(owner) < 0) or np.any(owner[graph.senders] != owner[graph.receivers]):
-        raise bad(where, "the graphs of the batch do not follow each other", {"batch": type_text(owner)},
+        raise bad(caller, "the graphs of the batch do not follow each other", {"batch": type_text(owner)},
                   "pass a batch whose nodes are in the order of the graphs, without edges between graphs.", ValueError)
     count = len(canonical(ends)) - 1 if ends is not None else int(owner.max(initial=-1)) + 1
     n_node, n_edge = np.bincount(owner, minlength=count), np.bincount(owner[graph.receivers], minlength=count)

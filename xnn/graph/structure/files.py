@@ -50,20 +50,20 @@ def save_graph(file: str | os.PathLike, graph: Graph, names: NodeNames | None = 
     >>> graph, names.rows("gcn")
     (<Graph of 3 nodes, 2 edges>, 2)
     """
-    where = "save_graph"
+    caller = "save_graph"
     if type(graph) not in _KINDS.values():
-        raise bad(where, "this is no Graph", {"graph": type_text(graph)},
+        raise bad(caller, "this is no Graph", {"graph": type_text(graph)},
                   "make one with Graph.from_edges; of a HeteroGraph save each relation, or `joined()`.")
-    has_rows, graph = graph.rows is not None, host(where, graph.replace(rows=None))
+    has_rows, graph = graph.rows is not None, host(caller, graph.replace(rows=None))
     wrong = _fault(graph)
     if wrong:
-        raise bad(where, f"the graph is not whole: {wrong}", {"graph": repr(graph)}, "make it with Graph.from_edges.",
+        raise bad(caller, f"the graph is not whole: {wrong}", {"graph": repr(graph)}, "make it with Graph.from_edges.",
                   ValueError)
     tensors: dict[str, np.ndarray] = {}
     outline = {name: _outline(name, getattr(graph, name), tensors) for name in _fields(type(graph))}
     if names is not None:
         if len(names) != graph.n_nodes:
-            raise bad(where, "every node has one name", {"names": len(names), "nodes": graph.n_nodes},
+            raise bad(caller, "every node has one name", {"names": len(names), "nodes": graph.n_nodes},
                       "pass the names of all nodes, in the order of their rows.", ValueError)
         texts = [name.encode("utf-8", "surrogatepass") for name in names]
         tensors[_NAMES] = np.frombuffer(b"".join(texts), np.uint8)

@@ -74,24 +74,24 @@ class Graph(Conversions):
         >>> graph.receivers
         array([1, 2, 2], dtype=int32)
         """
-        where = "Graph.from_edges"
-        senders, receivers = host_indices(where, "senders", senders), host_indices(where, "receivers", receivers)
+        caller = "Graph.from_edges"
+        senders, receivers = host_indices(caller, "senders", senders), host_indices(caller, "receivers", receivers)
         if len(senders) != len(receivers):
-            raise bad(where, "every edge has two ends", {"senders": len(senders), "receivers": len(receivers)},
+            raise bad(caller, "every edge has two ends", {"senders": len(senders), "receivers": len(receivers)},
                       "pass as many receivers as senders.", ValueError)
         largest = max(senders.max(initial=-1), receivers.max(initial=-1))
-        count = row_count(where, "nodes", nodes)
+        count = row_count(caller, "nodes", nodes)
         count = count if count is not None else n_nodes if n_nodes is not None else int(largest) + 1
         if n_nodes is not None and n_nodes != count:
-            raise bad(where, "n_nodes is not the number of rows of `nodes`", {"n_nodes": n_nodes, "rows": count},
+            raise bad(caller, "n_nodes is not the number of rows of `nodes`", {"n_nodes": n_nodes, "rows": count},
                       "leave n_nodes out.", ValueError)
         smallest = min(senders.min(initial=0), receivers.min(initial=0))
         if smallest < 0 or largest >= count:
-            raise bad(where, "an edge ends at no node", {"indices": f"{smallest} to {largest}", "nodes": count},
+            raise bad(caller, "an edge ends at no node", {"indices": f"{smallest} to {largest}", "nodes": count},
                       f"pass indices from 0 to {count - 1}, or more nodes.", ValueError)
-        length = row_count(where, "edges", edges)
+        length = row_count(caller, "edges", edges)
         if length is not None and length != len(senders):
-            raise bad(where, "`edges` needs one row for each edge", {"rows": length, "edges": len(senders)},
+            raise bad(caller, "`edges` needs one row for each edge", {"rows": length, "edges": len(senders)},
                       "pass features [e, ...] in the order of senders.", ValueError)
         order = edge_order(senders, receivers, count)
         senders, receivers = senders[order].astype(np.int32), receivers[order].astype(np.int32)

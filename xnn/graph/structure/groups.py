@@ -86,24 +86,24 @@ class Groups:
         return {"mask": self.mask, "is_sorted": True}
 
 
-def as_groups(graph: Any, x: Any, where: str) -> Groups:
+def as_groups(graph: Any, x: Any, caller: str) -> Groups:
     """The nodes of a graph, or of a batch, by graph.
 
     Args:
       graph: a `Graph`; any other form that `as_edges` takes is one graph.
       x: [n, ...] node features, of which only the number of rows matters.
-      where: the layer, for messages.
+      caller: the layer, for messages.
     Raises: ValueError if the graph has another number of nodes than x; TypeError for something that is no graph.
     """
     n_nodes = x.shape[0]
     if not isinstance(graph, Graph):
-        as_edges(graph, x, where)                          # it checks the form and the number of nodes
+        as_edges(graph, x, caller)                          # it checks the form and the number of nodes
         return Groups(np.zeros(n_nodes, np.int32), None, 1)
     if not tree_util.tree_leaves(graph.nodes):
         graph = graph.replace(nodes=x)                     # the rows of x say how many nodes a traced graph has
     ids = graph.node_graph
     if ids.shape[0] != n_nodes or graph.n_nodes != n_nodes:
-        raise bad(where, f"the graph has {graph.n_nodes} nodes, the features have {n_nodes} rows",
+        raise bad(caller, f"the graph has {graph.n_nodes} nodes, the features have {n_nodes} rows",
                   {"graph": repr(graph), "x": type_text(x)}, "pass one row of features for each node.", ValueError)
     return Groups(ids, graph.node_mask, graph.n_graphs)
 

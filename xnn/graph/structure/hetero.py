@@ -91,9 +91,9 @@ class HeteroGraph:
     @classmethod
     def batch(cls, graphs: Sequence["HeteroGraph"]) -> "HeteroGraph":
         """One graph of several, or of several batches, that have the same types, relations and features."""
-        where = "HeteroGraph.batch"
-        graphs = [host(where, graph) for graph in graphs]
-        _check_alike(where, graphs)
+        caller = "HeteroGraph.batch"
+        graphs = [host(caller, graph) for graph in graphs]
+        _check_alike(caller, graphs)
         nodes = tree_util.tree_map(lambda *parts: np.concatenate(parts), *(dict(graph.nodes) for graph in graphs))
         before = {kind: np.cumsum([0, *(graph.n_nodes(kind) for graph in graphs)]) for kind in nodes}
         relations = {key: _joined([graph.relations[key] for graph in graphs], before[key[0]], before[key[2]])
@@ -128,14 +128,14 @@ class HeteroGraph:
         Features of padding are 0. Edges of padding join the first nodes of padding of their two types.
         Raises: ValueError if a size is too small: edges of padding need nodes of padding at both ends.
         """
-        where = "HeteroGraph.pad"
-        graph = host(where, self)
+        caller = "HeteroGraph.pad"
+        graph = host(caller, self)
         more = {kind: n_nodes.get(kind, graph.n_nodes(kind)) - graph.n_nodes(kind) for kind in graph.nodes}
         relations = {}
         for key, edges in graph.relations.items():
             count = n_edges.get(key, len(edges)) - len(edges)
             if min(count, *more.values()) < 0 or (count and not (more[key[0]] and more[key[2]])):
-                raise bad(where, f"the sizes have no place for {'-'.join(key)} and its padding",
+                raise bad(caller, f"the sizes have no place for {'-'.join(key)} and its padding",
                           {"graph": repr(graph), "n_nodes": dict(n_nodes), "n_edges": dict(n_edges)},
                           "pass at least one node more than there are of each type.", ValueError)
             relations[key] = _padded(edges, count, graph.n_nodes(key[0]), more[key[2]])
@@ -169,15 +169,15 @@ class HeteroGraph:
         It counts as one graph; padding of this one does not count in it: `MaskedGraph`.
         Raises: ValueError for an unknown relation, or if the edges are not for as many nodes as there are.
         """
-        where = "HeteroGraph.relation_graph"
+        caller = "HeteroGraph.relation_graph"
         if key not in self.relations:
             names = {"-".join(one): one for one in self.relations}
-            raise bad(where, f"there is no relation {key!r}", {"relations": ", ".join(map(repr, self.relations))},
+            raise bad(caller, f"there is no relation {key!r}", {"relations": ", ".join(map(repr, self.relations))},
                       did_you_mean("-".join(key), list(names)) or "pass one of them.", ValueError)
         edges, (source, _, target) = self.relations[key], key
         n_targets, n_all = self.n_nodes(target), self.n_nodes(target)
         if edges.n_nodes != n_targets:
-            raise bad(where, f"the edges are for {edges.n_nodes} nodes of {target!r}, and there are {n_targets}",
+            raise bad(caller, f"the edges are for {edges.n_nodes} nodes of {target!r}, and there are {n_targets}",
                       {"relation": "-".join(key)}, "pass one row of features for each node.", ValueError)
         nodes, senders = self.nodes[target], edges.senders
         if source != target:
@@ -235,27 +235,27 @@ def _numbered(counts: Sequence[int]) -> np.ndarray:
     return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 
-def _count(where: str, nodes: Mapping[str, Any], kind: str) -> int:
+def _count(caller: str, nodes: Mapping[str, Any], kind: str) -> int:
     if kind not in nodes or not tree_util.tree_leaves(nodes[kind]):
-        raise bad(where, f"there are no nodes of the type {kind!r}", {"types": ", ".join(map(repr, nodes))},
+        raise bad(caller, f"there are no nodes of the type {kind!r}", {"types": ", ".join(map(repr, nodes))},
                   did_you_mean(kind, list(nodes)) or "pass features of this type, np.zeros((n, 0)) if it has none.",
                   ValueError)
     return tree_util.tree_leaves(nodes[kind])[0].shape[0]
 
 
-def _sorted(where: str, key: RelationKey, given: Any, n_sources: int, n_targets: int) -> Edges:
+def _sorted(caller: str, key: RelationKey, given: Any, n_sources: int, n_targets: int) -> Edges:
     senders, receivers, *edges = given
     for name, ends, count in (("senders", senders, n_sources), ("receivers", receivers, n_targets)):
         ends = np.asarray(ends)
         if ends.size and (ends.min() < 0 or ends.max() >= count):
-            raise bad(where, f"an edge of {'-'.join(key)} ends at no node",
+            raise bad(caller, f"an edge of {'-'.join(key)} ends at no node",
                       {name: f"{ends.min()} to {ends.max()}", "nodes": count}, "pass more nodes, or other indices.",
                       ValueError)
     graph = Graph.from_edges(senders, receivers, None, *edges, n_nodes=max(n_sources, n_targets))
     return Edges(graph.senders, graph.receivers, graph.weight, graph.edge_features, None, graph.by_sender, n_targets)
 
 
-def _check_alike(where: str, graphs: Sequence[HeteroGraph]) -> None:
+def _check_alike(caller: str, graphs: Sequence[HeteroGraph]) -> None:
     """Raises: ValueError for no graph, or graphs that differ in types, relations or features."""
     outlines = set()
     for graph in graphs:
@@ -263,7 +263,7 @@ def _check_alike(where: str, graphs: Sequence[HeteroGraph]) -> None:
         leaves, outline = tree_util.tree_flatten(tree)
         outlines.add((outline, *((leaf.shape[1:], leaf.dtype) for leaf in leaves)))
     if len(outlines) != 1:
-        raise bad(where, "the graphs must be at least one, with the same types, relations and features",
+        raise bad(caller, "the graphs must be at least one, with the same types, relations and features",
                   {"graphs": ", ".join(dict.fromkeys(map(repr, graphs))) or "none"},
                   "give all graphs the same; a relation may have no edges.", ValueError)
 

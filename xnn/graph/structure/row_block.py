@@ -112,14 +112,14 @@ def rows_moved(matrix: Any, devices: int) -> dict[str, int]:
     return {"gather": (devices - 1) * block, "halo": (devices - 1) * largest}
 
 
-def _as_csr(where: str, matrix: Any) -> CSR:
+def _as_csr(caller: str, matrix: Any) -> CSR:
     if isinstance(matrix, CSR):
         return matrix
     if isinstance(matrix, Graph):
         return matrix.to_csr()
     if is_scipy_sparse(matrix):
         return CSR.from_scipy(matrix)
-    raise bad(where, "takes a sparse matrix", {"matrix": type_text(matrix)}, "pass a Graph, a CSR or a SciPy matrix.")
+    raise bad(caller, "takes a sparse matrix", {"matrix": type_text(matrix)}, "pass a Graph, a CSR or a SciPy matrix.")
 
 
 def _needed(owner: np.ndarray, cols: np.ndarray, devices: int, block: int) -> tuple[np.ndarray, int]:
