@@ -189,8 +189,8 @@ class _Backward:
         out = call_rule(caller, self.bwd, residual_tree.unflatten(residuals), tree_unflatten(self.flat.out_tree, cts))
         slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
         if not isinstance(out, (tuple, list)) or len(out) != len(slots):
-            raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each argument",
-                      given={"returned": f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list))
+            raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each "
+                      "argument", given={"returned": f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list))
                              else type(out).__name__}, fix="return (ct,) for one argument; None stands for zero.")
         found = []
         for k, (ct_arg, slot) in enumerate(zip(out, slots, strict=True)):
@@ -205,8 +205,8 @@ class _Backward:
         try:                                    # None stands for a whole subtree
             leaves = broadcast_prefix(ct, slot, lambda x: x is None)
         except ValueError:
-            raise bad(caller, f"the backward rule returned a cotangent for argument {k} with another structure than the "
-                      "argument", given=tree_mismatch("cotangent", slot, ct),
+            raise bad(caller, f"the backward rule returned a cotangent for argument {k} with another structure than "
+                      "the argument", given=tree_mismatch("cotangent", slot, ct),
                       fix="return the argument's structure; None stands for zero.") from None
         found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
         found = [wide_cotangent(x, a) for x, a in zip(found, avals, strict=True)]

@@ -81,7 +81,7 @@ class PrimalFunction(Flat):
     __slots__ = ("out_avals",)
 
     def __init__(self, fun: Callable, in_tree: Any, caller: str):
-        super().__init__(fun, in_tree, keywords=False, has_aux=False, where=caller)
+        super().__init__(fun, in_tree, keywords=False, has_aux=False, caller=caller)
         self.out_avals: list[Any] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
