@@ -55,6 +55,7 @@ _ELSEWHERE: dict[str, str] = {
     "tests/random/test_typed_keys.py": "random.Key",
     "tests/runtime/test_backend.py": """default_backend device_count devices local_device_count local_devices
         process_count process_index""",
+    "tests/everyday/contexts.py": "ensure_compile_time_eval",
     "tests/runtime/test_breakpoint.py": "debug.breakpoint",
     "tests/runtime/test_callbacks.py": """debug.callback debug.log debug.print debug.visualize_array_sharding
         debug.visualize_sharding effects_barrier experimental.io_callback""",

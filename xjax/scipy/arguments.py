@@ -15,6 +15,7 @@ from xjax.core.tree import tree_map
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.numpy.ufuncs import to_array_like
+from xjax.ops.convert import convert_element_type_p
 
 
 def floats(name: str, *xs: Any) -> list[Any]:
@@ -49,6 +50,13 @@ def of_reals(name: str, function: Callable[..., Any], *xs: Any) -> Any:
         return function(*xs)
     wide = [lax.convert_element_type(x, np.float32) for x in xs]
     return tree_map(lambda y: lax.convert_element_type(y, dtype), function(*wide))
+
+
+def weak_as(y: Any, *xs: Any) -> Any:
+    """`y` with a weak type if all of `xs`, the arguments of the function, have one or are Python numbers."""
+    if not all(typeof(x).weak_type for x in xs):
+        return y
+    return convert_element_type_p.bind(y, new_dtype=typeof(y).dtype, weak_type=True)
 
 
 def horner(x: Any, coefficients: Sequence[float]) -> Any:

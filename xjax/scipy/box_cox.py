@@ -20,7 +20,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.core import dtypes
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import floats, horner, of_reals
+from xjax.scipy.arguments import floats, horner, of_reals, weak_as
 from xjax.scipy.two_parts import Parts, exp_of, log1p_in_parts, log_in_parts, product, sum_of
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -126,7 +126,7 @@ def _box_cox(name: str, logarithm: _Logarithm, x: Any, power: Any) -> Any:
     x, power = floats(name, x, power)
     if dtypes.is_complex(x.dtype):
         return _of_complex(logarithm.rounded(x), power)
-    return of_reals(name, functools.partial(_scaled_power, logarithm, 0), x, power)
+    return weak_as(of_reals(name, functools.partial(_scaled_power, logarithm, 0), x, power), x, power)
 
 
 @one_launch(arrays=2)

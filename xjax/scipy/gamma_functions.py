@@ -20,7 +20,7 @@ from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import floats, of_reals, reals
+from xjax.scipy.arguments import floats, of_reals, reals, weak_as
 from xjax.scipy.complex_gamma import gamma_of_complex, loggamma_of_complex
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
@@ -84,7 +84,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 @one_launch
 def _factorial(n: Any) -> Any:
-    return of_reals("factorial", _factorial_of_reals, n)
+    return weak_as(of_reals("factorial", _factorial_of_reals, n), n)
 
 
 @custom_jvp
@@ -242,7 +242,7 @@ def betaln(a: Any, b: Any) -> Any:
 
     At negative integers inf, or the limit from there if `beta` has one.
     """
-    return _log_beta(*jnp.broadcast_arrays(*reals("betaln", a, b)))
+    return weak_as(_log_beta(*jnp.broadcast_arrays(*reals("betaln", a, b))), a, b)
 
 
 @custom_jvp
@@ -343,7 +343,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
 @one_launch(arrays=2)
 def _choices(n: Any, k: Any) -> Any:
-    return _binomial(*jnp.broadcast_arrays(*reals("comb", n, k)))
+    return weak_as(_binomial(*jnp.broadcast_arrays(*reals("comb", n, k))), n, k)
 
 
 @custom_jvp

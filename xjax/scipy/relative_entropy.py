@@ -19,7 +19,7 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.types import typeof
 from xjax.runtime.one_launch import one_launch
-from xjax.scipy.arguments import chebyshev_series, horner, of_reals
+from xjax.scipy.arguments import chebyshev_series, horner, of_reals, weak_as
 from xjax.scipy.two_parts import LOG_2, LOG_2_REST
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -145,10 +145,10 @@ def rel_entr(p: Any, q: Any) -> Any:
 
     Raises: ValueError for complex numbers.
     """
-    return of_reals("rel_entr", _rel_entr, p, q)
+    return weak_as(of_reals("rel_entr", _rel_entr, p, q), p, q)
 
 
 @one_launch(arrays=2)
 def kl_div(p: Any, q: Any) -> Any:
     """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
-    return of_reals("kl_div", _kl_div, p, q)
+    return weak_as(of_reals("kl_div", _kl_div, p, q), p, q)

@@ -134,7 +134,7 @@ WRONG = {
     "GlobalAvgPool, rank": (lambda: GlobalAvgPool().apply((), X[0, 0]), TypeError, ["GlobalAvgPool", "f32[4,3]"]),
     "GlobalMaxPool, no positions": (lambda: GlobalMaxPool().init(KEY, (1, 3)), TypeError, ["GlobalMaxPool"]),
     "Upsample, neither": (lambda: Upsample(), TypeError, ["Upsample: takes either", "None"]),
-    "Upsample, method": (lambda: Upsample(2, method="bilinear"), ValueError, ["'bilinear'", "nearest, linear"]),
+    "Upsample, method": (lambda: Upsample(2, method="bilinear"), ValueError, ["'bilinear'", "'nearest', 'linear'"]),
     "Upsample, antialias": (lambda: Upsample(2, antialias=True), ValueError, ["Upsample", '"nearest"', "linear"]),
     "Upsample, axes": (lambda: Upsample((2, 2, 2)).apply((), X), TypeError, ["Upsample: `scale`", "(2, 2, 2)"]),
     "Upsample, size": (lambda: Upsample(size=(2, 2, 2)).apply((), X), TypeError, ["Upsample: `size`", "2 ints"]),

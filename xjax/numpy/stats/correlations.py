@@ -87,7 +87,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     size = amax(lax_abs(stop_gradient(x)), 1, keepdims=True, initial=0)
     info = dtypes.finfo(size.dtype)
     unit = reduce_precision(clip(size, info.smallest_normal * 8, info.max / 8), info.nexp, 0)
-    x = multiply(x, true_divide(1, unit))
+    x = multiply(x, true_divide(1, unit).astype(x.dtype))
     n = x.shape[0]
     products = dot(x, conjugate(moveaxis(x, 0, 1)))
     squares = take_slices(reshape(products, (n * n,)), asarray(np.arange(n, dtype=np.int32) * (n + 1)), 0)
