@@ -103,13 +103,13 @@ different structures.
 return different types.
   result['cells'][0]  branches[0] f32[3]   branches[2] f32[2]
   fix: return arrays of the same shape and dtype from each function, for example with x.astype(...)."""),
-    "map, rows": (lambda: lax.map(same, {"a": jnp.arange(3), "b": jnp.ones(4)}), """map: the arrays to go over differ \
-in their number of rows.
+    "map, rows": (lambda: lax.map(same, {"a": jnp.arange(3), "b": jnp.ones(4)}), """map: the arrays to iterate over \
+differ in their number of rows.
   xs['a']  i32[3]   3 rows
   xs['b']  f32[4]   4 rows
-  fix: give all arrays the same size along axis 0; close over what every step needs as a whole."""),
-    "map, no arrays": (lambda: lax.map(same, (), batch_size=2), """map: there are no arrays to go over, so the number \
-of steps is unknown.
+  fix: give all arrays the same size along axis 0; use a closure for a value that every step needs whole."""),
+    "map, no arrays": (lambda: lax.map(same, (), batch_size=2), """map: there are no arrays to iterate over, so the \
+number of steps is unknown.
   fix: pass an array, or a tree of arrays."""),
     "fori, start value": (lambda: lax.fori_loop(0, 3, lambda i, v: v, {"k": "a"}), """fori_loop: init_val['k'] is not \
 an array.

@@ -66,7 +66,7 @@ def test_prints_what_jax_prints(cases):
 
 @pytest.mark.parametrize("call, error, match", [
     (lambda p: p("x {}"), IndexError, "place for value 0, but 0 were given"),
-    (lambda p: p("{} {1}", 1, 2), ValueError, "mixes {} with numbered places"),
+    (lambda p: p("{} {1}", 1, 2), ValueError, "mixes {} with numbered fields"),
     (lambda p: p("{0} {1}", 1), IndexError, "place for value 1, but 1 were given"),
     (lambda p: p("{y}", x=1), KeyError, "place for 'y', which was not given"),
     (lambda p: p("{x:{width}}", x=1), KeyError, "place for 'width'"),

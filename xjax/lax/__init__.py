@@ -1,7 +1,7 @@
 """Operations on arrays as XLA has them, control flow and collectives: the public namespace `xjax.lax`.
 
-Strict where `xjax.numpy` is generous: dtypes and shapes must agree. A name stands here, its text in the file that it is
-imported from (first-order operations in `xjax.ops`, what needs transforms in this package).
+Strict where `xjax.numpy` is generous: dtypes and shapes must agree. Each name is defined in the file that it is
+imported from: first-order operations in `xjax.ops`, functions that need transforms in this package.
 """
 
 from xjax.core.public import attributes_of

@@ -23,17 +23,17 @@ _WHERE = "associative_scan"
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """``y[0] = x[0]; y[i] = fn(y[i - 1], x[i])`` along an axis, computed in parallel.
 
-    Neighbours are combined in pairs, the half as many results are scanned the same way, and the elements between are
-    filled in: about 2 n applications in 2 log2(n) calls of `fn`, each on many elements at once.
+    Neighbours are combined in pairs, the half as many results are scanned in the same way, and the elements between
+    them are filled in. That is about 2 n applications in 2 log2(n) calls of `fn`, each on many elements at once.
 
     Args:
-      fn: `fn(a, b)` on trees like `elems`, associative: ``fn(a, fn(b, c)) == fn(fn(a, b), c)`` (not checked), and
-        element by element along `axis`, on which it sees arrays of several sizes.
+      fn: `fn(a, b)` on trees like `elems`. It must be associative, ``fn(a, fn(b, c)) == fn(fn(a, b), c)`` (not
+        checked), and act element by element along `axis`; it is called with arrays of several sizes along it.
       elems: tree of arrays with the same size along `axis`.
-      reverse: from the last element: ``y[i] = fn(y[i + 1], x[i])``.
+      reverse: start from the last element: ``y[i] = fn(y[i + 1], x[i])``.
 
     Returns: a tree like `elems`.
-    Raises: TypeError if `fn` returns another structure or other types than it was given, ValueError if sizes differ.
+    Raises: TypeError if `fn` changes the structure or the types of its arguments, ValueError if sizes differ.
 
     >>> associative_scan(lambda a, b: a * b, xjax.numpy.arange(1, 6)).tolist()
     [1, 2, 6, 24, 120]
@@ -51,14 +51,14 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
 
     if reverse:
         leaves = [rev(x, (axis,)) for x in leaves]
-    found = _scan(combine, leaves, axis, size)
+    scanned = _scan(combine, leaves, axis, size)
     if reverse:
-        found = [rev(y, (axis,)) for y in found]
-    return tree_unflatten(tree, [convert_element_type(y, None) for y in found])      # strongly typed, as in JAX
+        scanned = [rev(y, (axis,)) for y in scanned]
+    return tree_unflatten(tree, [convert_element_type(y, None) for y in scanned])      # strongly typed, as in JAX
 
 
 def _scan(combine: Callable, xs: list[Any], axis: int, size: int) -> list[Any]:
-    """Running results of `size` elements: those at odd places from the scan of pairs, then those at even ones."""
+    """Running results of `size` elements: those at odd positions from a scan of pairs, then those at even positions."""
     if size < 2:
         return xs
     half = size // 2
@@ -66,8 +66,8 @@ def _scan(combine: Callable, xs: list[Any], axis: int, size: int) -> list[Any]:
     between = (size - 1) // 2
     even = _part(xs, axis, 0, 1)
     if between:
-        found = combine(_part(odd, axis, 0, between), _part(xs, axis, 2, size, 2))
-        even = [concatenate([x, y], axis) for x, y in zip(even, found, strict=True)]
+        filled = combine(_part(odd, axis, 0, between), _part(xs, axis, 2, size, 2))
+        even = [concatenate([x, y], axis) for x, y in zip(even, filled, strict=True)]
     return [_interleaved(x, y, axis) for x, y in zip(even, odd, strict=True)]
 
 
@@ -102,12 +102,12 @@ def _axis_and_size(tree: Any, avals: Sequence[ShapedArray], axis: Any) -> tuple[
 
 
 def _check_result(name: str, tree: Any, given: Sequence[ShapedArray], out: Sequence[Any], out_tree: Any) -> None:
-    """Raise unless `fn` returned what it was given: its results are its arguments in the next round."""
+    """Raise unless `fn` keeps structure and types: its results are its arguments in the next round."""
     if out_tree != tree:
-        raise bad(_WHERE, f"`{name}` returns another structure than that of `elems`",
+        raise bad(_WHERE, f"`{name}` returns a structure that differs from that of `elems`",
                   given=tree_mismatch("result", tree, out_tree), fix="return the containers of its arguments.")
     wrong = {f"result{path}": f"{typeof(y).str_short()}, given {a.str_short()}"
              for path, a, y in zip(leaf_paths("", tree), given, out, strict=True) if not same_type(a, typeof(y))}
     if wrong:
-        raise bad(_WHERE, f"`{name}` returns other types than it was given", given=wrong,
+        raise bad(_WHERE, f"`{name}` returns types that differ from those of its arguments", given=wrong,
                   fix="return arrays of the same shape and dtype, for example with x.astype(...).")

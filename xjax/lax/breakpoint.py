@@ -1,6 +1,6 @@
-"""`debug.breakpoint`: stop where a program is, and look at the variables of the functions that were traced.
+"""`debug.breakpoint`: stop a running program and inspect the variables of the functions that were traced.
 
-Values that are known only when the program runs are arguments of a callback; all else in a frame is shown as it was
+Values that exist only when the program runs are arguments of a callback; everything else in a frame is shown as it was
 when the function was traced.
 """
 
@@ -22,7 +22,7 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import typeof
 from xjax.lax.callbacks import pure_callback
-from xjax.lax.debug_callbacks import Arguments, Told, debug_callback_p
+from xjax.lax.debug_callbacks import Arguments, HostFunction, debug_callback_p
 from xjax.ops.identity import stop_gradient
 
 _XJAX = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -31,18 +31,19 @@ _one_at_a_time = threading.Lock()
 
 def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_frames: int | None = None,
                ordered: bool = False, token: Any = None, **kwargs: Any) -> Any:
-    """Open a prompt when the program comes here, with the variables of the function and of its callers.
+    """Open a prompt when the program reaches this point, with the variables of the function and of its callers.
 
-    An expression shows its value; `pp x` shows it nicely; `u` and `d` go up to the caller and down again, `w` shows
-    where we are, `l` the lines around; `c` goes on, `q` ends the program with an error.
+    An expression prints its value; `pp x` pretty-prints it; `u` and `d` move up to the caller and down again; `w` shows
+    the current position, `l` the lines around it; `c` continues, `q` ends the program with an error.
 
     Args:
       backend: "cli" or None.
       filter_frames: leave out functions of xjax.
-      num_frames: how many frames to show; None: all.
-      ordered: after all ordered effects before it.
-      token: instead, a tree of arrays, which is returned: the prompt opens when it is computed, if the result is used.
-      kwargs: `stdin` and `stdout`, the files to talk to.
+      num_frames: number of frames to show; None: all.
+      ordered: run after all earlier ordered effects.
+      token: a tree of arrays, to be used instead of `ordered`; it is returned. The prompt opens when the tree is
+        computed, if the result is used.
+      kwargs: `stdin` and `stdout`, the files to read commands from and to write to.
 
     Returns: `token`. Raises: ValueError for another backend, or for `ordered` with a `token`.
     """
@@ -56,22 +57,22 @@ def breakpoint(*, backend: str | None = None, filter_frames: bool = True, num_fr
     frames = frames[:num_frames]
     places = [Place(f.f_code.co_filename, f.f_lineno, f.f_code.co_name, f.f_globals) for f in frames]
     arrays, rest = Arguments.of(tuple(map(_variables, frames)), {}, _is_running)
-    told = Told(lambda *variables: _talk(places, variables, **kwargs), rest)
+    hook = HostFunction(lambda *variables: _talk(places, variables, **kwargs), rest)
     if token is None:
-        debug_callback_p.bind(*arrays, callback=told, effect="OrderedDebug" if ordered else "Debug", partitioned=False)
+        debug_callback_p.bind(*arrays, callback=hook, effect="OrderedDebug" if ordered else "Debug", partitioned=False)
         return None
     leaves, tree = flatten(token)
 
-    def pass_on(*values: Any) -> Sequence[Any]:
-        told(*values[len(leaves):])
+    def forward(*values: Any) -> Sequence[Any]:
+        hook(*values[len(leaves):])
         return values[:len(leaves)]
 
     values = map(stop_gradient, [*leaves, *arrays])
-    return tree_unflatten(tree, pure_callback(pass_on, [typeof(x) for x in leaves], *values, vmap_method="sequential"))
+    return tree_unflatten(tree, pure_callback(forward, [typeof(x) for x in leaves], *values, vmap_method="sequential"))
 
 
 class Place(NamedTuple):
-    """Where a frame was."""
+    """The position of a frame in the source."""
 
     file: str
     line: int
@@ -95,7 +96,7 @@ def _callers(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _variables(frame: FrameType) -> dict[str, Any]:
-    """Local variables of a frame; a module has none but its own."""
+    """Local variables of a frame; the frame of a module has only global ones."""
     if frame.f_locals is frame.f_globals:
         return {}
     return {name: value if _is_traced(value) else _Known(value) for name, value in frame.f_locals.items()}
@@ -110,12 +111,12 @@ def _is_traced(tree: Any) -> bool:
 
 
 def _is_running(x: Any) -> bool:
-    """Whether a value is known only when the program runs; tracers of transforms that have ended never will be."""
+    """Whether a value exists only when the program runs; tracers of transforms that have ended never get one."""
     return isinstance(x, Tracer) and not x.tag.closed
 
 
 class _Console(cmd.Cmd):
-    """The prompt: one command, or expression, a line."""
+    """The prompt: one command or expression per line."""
 
     prompt = "(xdb) "
 
@@ -167,19 +168,19 @@ class _Console(cmd.Cmd):
         self._go(self._at - 1)
 
     def do_w(self, _: str) -> None:
-        """w: where we are, the caller first."""
+        """w: the current position, the caller first."""
         for i in reversed(range(len(self._places))):
             self._say(f"{'>' if i == self._at else ' '} {self._line(i)}")
 
     def do_l(self, _: str) -> None:
-        """l: the lines around."""
+        """l: the lines around the current one."""
         file, line, *_ = self._places[self._at]
         for n in range(max(line - 5, 1), line + 6):
             if text := linecache.getline(file, n):
                 self._say(f"{n:5} {'->' if n == line else '  '} {text.rstrip()}")
 
     def do_c(self, _: str) -> bool:
-        """c: go on."""
+        """c: continue."""
         return True
 
     def do_q(self, _: str) -> None:

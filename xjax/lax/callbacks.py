@@ -1,9 +1,9 @@
-"""`pure_callback` and `io_callback`: functions of Python in the middle of a program.
+"""`pure_callback` and `io_callback`: Python functions called from within a program.
 
     b:f32[3] = pure_callback[callback=... result_avals=(...) sharding=None vmap_method=None] a
 
-A pure one is a function of its arguments, so the compiler may call it again, or not at all if nobody reads its results.
-An impure one is called exactly as often as the program says.
+A pure callback is a function of its arguments only, so the compiler may call it again, or not at all if its results are
+unused. An impure callback is called exactly as often as the program specifies.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
     """``callback(*args, **kwargs)``, called by the program when it runs; for functions without side effects.
 
     Args:
-      callback: gets arrays on the CPU, in the trees that they were passed in; returns arrays that NumPy can read. It
-        may be called again, or not at all. It should not run xjax programs itself: one that waits for a thread of XLA's
-        while it holds one may wait for ever. In a program of several devices it cannot launch another such program
-        (RuntimeError).
-      result_shape_dtypes: what it returns: a tree of values with `shape` and `dtype`, such as `ShapeDtypeStruct`.
-      sharding: accepted as JAX does; in a program of several devices the function is called once, on whole arrays.
-      vmap_method: what `vmap` does: "sequential" calls it for each element, in a loop ("sequential_unrolled": without a
-        loop); "expand_dims" once, with a new axis 0, of size 1 in arguments that are not mapped; "broadcast_all" once,
-        with all arguments repeated; "legacy_vectorized" once, with arguments that are not mapped as they are. Without
-        one `vmap` raises NotImplementedError.
+      callback: gets arrays on the CPU, in the same trees as `args` and `kwargs`; returns arrays that NumPy can read. It
+        may be called again, or not at all. It should not run xjax programs itself: a program that waits for a thread of
+        XLA's, while the callback occupies one, may wait for ever. In a program of several devices it cannot launch
+        another such program (RuntimeError).
+      result_shape_dtypes: the types of its results: a tree of values with `shape` and `dtype`, such as
+        `ShapeDtypeStruct`.
+      sharding: accepted as in JAX; in a program of several devices the function is called once, on whole arrays.
+      vmap_method: the behaviour under `vmap`. "sequential": called for each element, in a loop ("sequential_unrolled":
+        without a loop). "expand_dims": called once, with a new axis 0, which has size 1 in arguments that are not
+        mapped. "broadcast_all": called once, with all arguments repeated. "legacy_vectorized": called once, with
+        arguments that are not mapped left as they are. None: `vmap` raises NotImplementedError.
 
     Returns: arrays in the structure of `result_shape_dtypes`.
     Raises: when it runs, the exception of the function, or JaxRuntimeError if it returns other types; ValueError if it
-      is differentiated: give it a derivative with `custom_jvp`.
+      is differentiated (`custom_jvp` can define a derivative).
 
     >>> f = xjax.jit(lambda x: xjax.pure_callback(np.cumsum, x, x))
     >>> f(jnp.arange(3.0)).tolist()
@@ -62,13 +63,13 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
 
 def io_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False,
                 **kwargs: Any) -> Any:
-    """``callback(*args, **kwargs)``, called by the program when it runs; for functions that act on the world.
+    """``callback(*args, **kwargs)``, called by the program when it runs; for functions with side effects.
 
     Args:
-      callback, result_shape_dtypes, sharding: as for `pure_callback`; it is called once for each time that the program
-        comes by, whether its results are read or not.
-      ordered: after all ordered callbacks before it; else the compiler may change the order. In `pmap` and `shard_map`
-        each device orders its own. Not under `vmap`.
+      callback, result_shape_dtypes, sharding: as for `pure_callback`; it is called each time the program reaches it,
+        whether its results are used or not.
+      ordered: run after all earlier ordered callbacks; else the compiler may change the order. In `pmap` and
+        `shard_map` each device orders its own callbacks. Not available under `vmap`.
 
     Returns: arrays in the structure of `result_shape_dtypes`; that may be None.
     Raises: as `pure_callback`. Under `vmap` it is called for each element.
@@ -109,11 +110,11 @@ def _bind(p: Primitive, callback: Callable, result_shape_dtypes: Any, args: tupl
 
 def _announced(caller: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
     """Types and structure of the results."""
-    found, tree = tree_flatten_with_path(result_shape_dtypes)
+    leaves, tree = tree_flatten_with_path(result_shape_dtypes)
     avals = []
-    for path, x in found:
+    for path, x in leaves:
         if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-            raise bad(caller, "what is announced in result_shape_dtypes has no shape and dtype",
+            raise bad(caller, "a value in result_shape_dtypes has no shape and dtype",
                       given={f"result_shape_dtypes{keystr(path)}": repr(x)[:80]},
                       fix="pass ShapeDtypeStruct(shape, dtype), or an array like the result.")
         if dtypes.canonicalize_dtype(x.dtype) != x.dtype:
@@ -143,7 +144,7 @@ def _lower_io(b, outs, *args, callback, result_avals, sharding, ordered):
 
 
 def _evaluate(p: str) -> Callable:
-    """At the root the function is simply called."""
+    """Evaluation rule without a trace: the function is simply called."""
     def evaluate(*args: Any, callback: _FlatCallback, result_avals: Sequence[ShapedArray], **params: Any) -> list[Any]:
         return call_now(_caller(p, callback), callback, args, result_avals)
     return evaluate
@@ -151,7 +152,7 @@ def _evaluate(p: str) -> Callable:
 
 def one_by_one(p: Primitive, axis: Any, args: Sequence[Any], bdims: Sequence[int | None], params: dict,
                unroll: bool = False) -> tuple[list[Any], list[int]]:
-    """Batch rule of an operation that is bound for each element in turn."""
+    """Batch rule of an operation that is bound once per element."""
     mapped = [d is not None for d in bdims]
     shared = unflagged(args, mapped)
     rows = [place_axis(x, d, 0, axis.size) for x, d in zip(flagged(args, mapped), flagged(bdims, mapped), strict=True)]
@@ -165,9 +166,9 @@ def one_by_one(p: Primitive, axis: Any, args: Sequence[Any], bdims: Sequence[int
 
 def _batch_pure(axis, args, bdims, *, vmap_method, result_avals, **params):
     if vmap_method is None:
-        raise bad(_caller("pure_callback", params["callback"]), "vmap does not know how it takes many elements",
+        raise bad(_caller("pure_callback", params["callback"]), "without a vmap_method it has no rule for vmap",
                   fix="pass vmap_method='sequential' to call it for each, or 'expand_dims' or 'broadcast_all' if it "
-                      "takes a new axis 0.", exc=NotImplementedError)
+                      "accepts a new axis 0.", exc=NotImplementedError)
     if vmap_method.startswith("sequential"):
         params = {**params, "vmap_method": vmap_method, "result_avals": result_avals}
         return one_by_one(pure_callback_p, axis, args, bdims, params, vmap_method == "sequential_unrolled")

@@ -1,4 +1,4 @@
-"""`composite`: a function under a name that a compiler may know, with its meaning spelt out for those that do not.
+"""`composite`: a function as a named operation, together with its definition for compilers without this operation.
 
     b:f32[] = composite[attributes=(('axis', (0,), *),) jaxpr={...} name=my.softmax version=1] constants, operands
 """
@@ -25,13 +25,14 @@ from xjax.transforms.trace_cache import trace_function
 
 
 def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
-    """`decomposition`, compiled as one named operation that a backend may replace by its own.
+    """`decomposition`, compiled as one named operation that a backend may replace with its own implementation.
 
     Args:
-      decomposition: `decomposition(*arrays, **attributes)`; says what the operation means.
-      name: of the operation, with the backend's prefix: "my.softmax". version: of its meaning.
-    Returns: function of arrays by position (trees are fine) and attributes by keyword: numbers, strings, NumPy arrays,
-      and tuples, lists and dicts of them. Derivatives and `vmap` are those of the decomposition.
+      decomposition: `decomposition(*arrays, **attributes)`; defines the meaning of the operation.
+      name: name of the operation, with the backend's prefix: "my.softmax".
+      version: version of its meaning.
+    Returns: a function of arrays by position (trees are allowed) and attributes by keyword: numbers, strings, NumPy
+      arrays, and tuples, lists and dicts of them. Derivatives and `vmap` are those of the decomposition.
     Raises: UnexpectedTracerError for a traced attribute.
 
     >>> tangent = composite(lambda x: jnp.sin(x) / jnp.cos(x), "my.tangent")

@@ -2,9 +2,9 @@
 
     b:f32[] = cond[branches=({ lambda ; ... } { lambda ; ... })] index operands...
 
-Branches are programs of the same operands, without constants: what a function captures is an operand too. Branch 0 is
-the one for False. Derivatives are again conditionals: the first also returns what the derivative of its branch needs
-(zeros in the place of what only the others need), the second is linear.
+Branches are programs of the same operands, without constants: a value that a function captures is an operand too.
+Branch 0 is the one for False. Derivatives are again conditionals. The first also returns the residuals of its branch
+(zeros for residuals that only the other branches need); the second is linear.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from xjax.core.tree import leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, typeof, with_zeros
 from xjax.lax.control import (
     check_callable,
-    cut_program,
     flat_arrays,
     front,
     is_known,
     refuse_collectives,
     refuse_io,
     same_type,
+    split_with_forced,
     with_all_residuals,
 )
 from xjax.ops.compare import clamp, eq, select_n
@@ -64,13 +64,13 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
 
     Args:
       pred: bool or number of rank 0.
-      true_fun, false_fun: traced both; their results must have the same structure, shapes and dtypes.
-      operands: trees of arrays. `operand=x` is the older spelling of one operand, and
-        `cond(pred, x, true_fun, y, false_fun)` that of an operand for each function.
+      true_fun, false_fun: both are traced; their results must have the same structure, shapes and dtypes.
+      operands: trees of arrays. `operand=x` is the older spelling for one operand, and
+        `cond(pred, x, true_fun, y, false_fun)` that for one operand per function.
 
-    Returns: the chosen function's result. Under `vmap` with a mapped `pred` both run, and the results are selected;
-      gradients of the branch that is not chosen are cut, so its nan does not spread.
-    Raises: TypeError if `pred` is no scalar, or the results differ in structure or type.
+    Returns: the chosen function's result. Under `vmap` with a mapped `pred` both run, and the results are selected; no
+      gradient flows through the branch that is not chosen, so its nan does not spread.
+    Raises: TypeError if `pred` is not a scalar, or the results differ in structure or type.
 
     >>> float(cond(True, lambda x: x + 1.0, lambda x: x - 1.0, 3.0))
     4.0
@@ -93,10 +93,10 @@ def _cond_of_two(pred: Any, x: Any, true_fun: Callable, y: Any, false_fun: Calla
 
 
 def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
-    """``branches[index](*operands)``; an index out of range is moved to the first or last branch.
+    """``branches[index](*operands)``; an index out of range is clamped to the first or last branch.
 
     Args: index: integer of rank 0; branches: functions with results of the same structure, shapes and dtypes.
-    Raises: TypeError for an index that is no integer scalar, ValueError for no branch.
+    Raises: TypeError if the index is not an integer scalar, ValueError if there are no branches.
 
     >>> float(switch(2, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5.0))
     15.0
@@ -123,10 +123,10 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
     return choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
 
 
-def _check_scalar(caller: str, what: str, x: Any) -> None:
-    leaves, _, avals = flat_arrays(caller, what, x)
+def _check_scalar(caller: str, name: str, x: Any) -> None:
+    leaves, _, avals = flat_arrays(caller, name, x)
     if len(leaves) != 1 or leaves[0] is not x or avals[0].shape:
-        raise bad(caller, f"{what} must be a scalar", given={what.removeprefix("the "): avals[0] if avals else repr(x)},
+        raise bad(caller, f"{name} must be a scalar", given={name.removeprefix("the "): avals[0] if avals else repr(x)},
                   fix="reduce it with .any() or .all(), or use numpy.where to choose element by element.")
 
 
@@ -142,14 +142,14 @@ def _branch_number(pred: Any) -> Any:
 def choose(caller: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
     """Trace the functions and bind the conditional."""
     leaves, tree, _ = flat_arrays(caller, "operands", operands)
-    vma = typeof(index).vma                 # where it differs between devices, so must all that a branch reads
+    vma = typeof(index).vma                 # operands must vary at least along the axes along which the index does
     leaves = [vary_to(x, vma) for x in leaves]
     avals = [typeof(x) for x in leaves]
     key = (caller, tree, tuple(avals))
 
     def trace(f: Callable) -> tuple[TracedFunction, list[Any]]:
-        found = trace_function(f, tree, avals, f"{caller} `{function_name(f)}`")
-        return found, found.consts
+        traced = trace_function(f, tree, avals, f"{caller} `{function_name(f)}`")
+        return traced, traced.consts
 
     traced = [remember(f, key, lambda f=f: trace(f)) for f in funs]
     for name, other in zip(names[1:], traced[1:], strict=True):
@@ -166,10 +166,10 @@ def _as_array(x: Any) -> Any:
 
 
 def _vary_alike(caller: str, traced: Sequence[TracedFunction], vma: Vma) -> tuple[tuple[ClosedJaxpr, ...], list[Any]]:
-    """Branches whose results vary along the same mesh axes, and along those, `vma`, along which the choice does.
+    """Branches whose results all vary along the same mesh axes, which include `vma`, the axes of the choice.
 
-    Along these all that the branches read must vary before: a cast inside of a branch would be a sum over devices in
-    its transpose, for which some devices would wait while others run another branch.
+    Everything that the branches read must already vary along `vma`. A cast inside a branch would be a sum over devices
+    in its transpose, in which some devices would wait while others run another branch.
     """
     programs, consts = [t.program for t in traced], [t.consts for t in traced]
     if vma:
@@ -186,7 +186,7 @@ def _vary_alike(caller: str, traced: Sequence[TracedFunction], vma: Vma) -> tupl
 @program_cache
 def _without_forwarded(holder: ClosedJaxpr,
                        branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple[int | None, ...], tuple[ClosedJaxpr, ...]]:
-    """The operand that each result is in all branches, or None; and the branches without these results.
+    """For each result, the operand that it equals in all branches, or None; and the branches without these results.
 
     Such a result does not depend on the choice: under `vmap` it is mapped only if the operand is.
     """
@@ -231,7 +231,7 @@ def join_consts(programs: Sequence[ClosedJaxpr], consts: Sequence[Sequence[Any]]
 
 @program_cache
 def _widened(closed: ClosedJaxpr, own: tuple[int, ...], avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
-    """A program whose first inputs are those at the positions `own` among inputs of types `avals`."""
+    """A program with inputs of types `avals` first, of which it reads only those at the positions `own`."""
     j = closed.jaxpr
     where = {k: v for k, v in zip(own, j.invars, strict=False)}
     invars = [where.get(k) or Var(a) for k, a in enumerate(avals)]
@@ -241,7 +241,7 @@ def _widened(closed: ClosedJaxpr, own: tuple[int, ...], avals: tuple[ShapedArray
 # -- rules --------------------------------------------------------------------------------------------------------
 
 def _cond_type(index, *operands, branches):
-    return branches[0].out_avals                # the others may differ in weak types; as in JAX the first one decides
+    return branches[0].out_avals                # branches may differ in weak types; the first one decides, as in JAX
 
 
 def _cond_lower(b, outs, index, *operands, branches):
@@ -253,7 +253,7 @@ def _cond_lower(b, outs, index, *operands, branches):
 
 @program_cache
 def _hoisted(holder: ClosedJaxpr, branches: tuple[ClosedJaxpr, ...]) -> tuple[tuple, list[Any]]:
-    """The branches with the constants that derivative rules gave them, if any, as their first operands."""
+    """The branches with the constants that derivative rules added, if any, as their first operands."""
     if not any(b.consts for b in branches):
         return branches, []
     opened = [ClosedJaxpr(Jaxpr((), [*b.jaxpr.constvars, *b.jaxpr.invars], b.jaxpr.eqns, b.jaxpr.outvars))
@@ -275,74 +275,74 @@ def _jvp_branches(holder, branches, nonzero):
 
 def _two_passes(known: Sequence[ClosedJaxpr], unknown: Sequence[ClosedJaxpr],
                 count: int) -> tuple[list[ClosedJaxpr], list[ClosedJaxpr], tuple[int, ...], int]:
-    """Bring the passes of all branches to the same types.
+    """Convert the passes of all branches to the same types.
 
     `known`: operands -> `count` outputs, residuals of this branch; `unknown`: these residuals, tangents -> outputs.
-    Branches share places for residuals of the same type, for only one of them runs.
+    Residuals of the same type share a slot across branches, because only one branch runs.
 
-    Returns: (first passes: operands -> outputs, places; second passes: places, forwarded operands, tangents -> outputs;
-      which operands are forwarded; the number of places).
+    Returns: (first passes: operands -> outputs, slots; second passes: slots, forwarded operands, tangents -> outputs;
+      which operands are forwarded; the number of slots).
     """
     forwarded = sorted({i for k in known for i in _forwards(k, count) if i is not None})
-    places: list[ShapedArray] = []
-    taken = [_take_places(places, k, count) for k in known]
-    firsts = [_first_pass(k, count, places, own) for k, own in zip(known, taken, strict=True)]
-    seconds = [_second_pass(u, places, own, _forwards(k, count), forwarded, [known[0].in_avals[i] for i in forwarded])
-               for k, u, own in zip(known, unknown, taken, strict=True)]
-    return firsts, seconds, tuple(forwarded), len(places)
+    slots: list[ShapedArray] = []
+    owned = [_take_slots(slots, k, count) for k in known]
+    firsts = [_first_pass(k, count, slots, own) for k, own in zip(known, owned, strict=True)]
+    seconds = [_second_pass(u, slots, own, _forwards(k, count), forwarded, [known[0].in_avals[i] for i in forwarded])
+               for k, u, own in zip(known, unknown, owned, strict=True)]
+    return firsts, seconds, tuple(forwarded), len(slots)
 
 
 def _forwards(known: ClosedJaxpr, count: int) -> list[int | None]:
-    """For each result after the first `count`, the operand that it is, or None."""
+    """For each result after the first `count`: the operand that it equals, or None."""
     position = {v: i for i, v in enumerate(known.jaxpr.invars)}
     return [position.get(v) if type(v) is Var else None for v in known.jaxpr.outvars[count:]]
 
 
-def _take_places(places: list[ShapedArray], known: ClosedJaxpr, count: int) -> list[int | None]:
-    """A place for each computed residual of a branch: a free one of its type, else a new one."""
+def _take_slots(slots: list[ShapedArray], known: ClosedJaxpr, count: int) -> list[int | None]:
+    """A slot for each computed residual of a branch: a free one of its type, else a new one."""
     own: list[int | None] = []
     for aval, forward in zip(known.out_avals[count:], _forwards(known, count), strict=True):
-        free = [k for k, a in enumerate(places) if a is aval and k not in own]
+        free = [k for k, a in enumerate(slots) if a is aval and k not in own]
         if forward is None and not free:
-            places.append(aval)
-        own.append(None if forward is not None else free[0] if free else len(places) - 1)
+            slots.append(aval)
+        own.append(None if forward is not None else free[0] if free else len(slots) - 1)
     return own
 
 
-def _first_pass(known, count, places, own) -> ClosedJaxpr:
+def _first_pass(known, count, slots, own) -> ClosedJaxpr:
     def run(*operands: Any) -> list[Any]:
-        found = known(*operands)
-        at = {k: x for k, x in zip(own, found[count:], strict=True) if k is not None}
-        return [*found[:count], *(at[k] if k in at else zeros_of(a) for k, a in enumerate(places))]
+        outs = known(*operands)
+        at = {k: x for k, x in zip(own, outs[count:], strict=True) if k is not None}
+        return [*outs[:count], *(at[k] if k in at else zeros_of(a) for k, a in enumerate(slots))]
     return trace_to_jaxpr(run, known.in_avals, "cond")
 
 
-def _second_pass(unknown, places, own, forwards, forwarded, forwarded_avals) -> ClosedJaxpr:
-    n = len(places)
+def _second_pass(unknown, slots, own, forwards, forwarded, forwarded_avals) -> ClosedJaxpr:
+    n = len(slots)
 
     def run(*args: Any) -> list[Any]:
-        given = dict(zip(forwarded, args[n:n + len(forwarded)], strict=True))
-        residuals = [args[k] if k is not None else given[i] for k, i in zip(own, forwards, strict=True)]
+        operands = dict(zip(forwarded, args[n:n + len(forwarded)], strict=True))
+        residuals = [args[k] if k is not None else operands[i] for k, i in zip(own, forwards, strict=True)]
         return unknown(*residuals, *args[n + len(forwarded):])
-    return trace_to_jaxpr(run, [*places, *forwarded_avals, *unknown.in_avals[len(own):]], "cond")
+    return trace_to_jaxpr(run, [*slots, *forwarded_avals, *unknown.in_avals[len(own):]], "cond")
 
 
 @program_cache
 def _linearize_branches(holder, branches, active) -> LinearizedProgram:
     nonzero = _union([linearize_program(b, active).nonzero for b in branches])
-    found = [linearize_program(b, active, nonzero) for b in branches]
+    linearized = [linearize_program(b, active, nonzero) for b in branches]
     n = len(holder.out_avals)
-    first, second, forwarded, places = _two_passes([with_all_residuals(lin, n) for lin in found],
-                                                   [lin.tangent for lin in found], n)
-    return LinearizedProgram(first, second, nonzero, (*[None] * places, *forwarded))
+    first, second, forwarded, slots = _two_passes([with_all_residuals(lin, n) for lin in linearized],
+                                                  [lin.tangent for lin in linearized], n)
+    return LinearizedProgram(first, second, nonzero, (*[None] * slots, *forwarded))
 
 
 @program_cache
-def _cut_branches(holder, branches, tangent) -> Split:
+def _split_branches(holder, branches, tangent) -> Split:
     no = (False,) * len(holder.out_avals)
-    forced = _union([cut_program(b, tangent, no)[2] for b in branches])
-    cuts = [cut_program(b, tangent, forced) for b in branches]
-    known, unknown, forwarded, _ = _two_passes([c[0] for c in cuts], [c[1] for c in cuts], forced.count(False))
+    forced = _union([split_with_forced(b, tangent, no)[2] for b in branches])
+    splits = [split_with_forced(b, tangent, forced) for b in branches]
+    known, unknown, forwarded, _ = _two_passes([c[0] for c in splits], [c[1] for c in splits], forced.count(False))
     return Split(known, unknown, forwarded, forced)
 
 
@@ -350,14 +350,14 @@ def _cut_branches(holder, branches, tangent) -> Split:
 
 @program_cache
 def _transpose_branches(holder, branches, linear, nonzero):
-    found = [transpose_program(b, linear, nonzero) for b in branches]
-    has = _union([flags for _, flags in found])
+    transposed = [transpose_program(b, linear, nonzero) for b in branches]
+    has = _union([flags for _, flags in transposed])
     avals = [a.tangent() for a in flagged(holder.in_avals, linear)]
-    return [_with_zero_outputs(p, flags, has, avals) for p, flags in found], has
+    return [_with_zero_outputs(p, flags, has, avals) for p, flags in transposed], has
 
 
 def _with_zero_outputs(program: ClosedJaxpr, has: Flags, wanted: Flags, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
-    """A program with zeros for outputs that are wanted and that it has not."""
+    """A program with zeros added for the outputs in `wanted` that are missing from `has`."""
     if has == wanted:
         return program
 
@@ -375,10 +375,10 @@ def _batch_branches(axis, branches, dims) -> tuple[list[ClosedJaxpr], tuple]:
 
 
 def _select_branches(axis, index, operands, dims, branches):
-    """Every element runs all branches and picks one result.
+    """Run all branches for every element, and select one result each.
 
-    In each branch the operands of elements that did not choose it are constants to derivatives: what their derivatives
-    compute there, perhaps nan, is masked out.
+    In each branch the operands of elements that chose another branch are constants for derivatives: their derivatives,
+    which could be nan there, are masked out.
     """
     refuse_io("cond", branches, "a conditional whose predicate differs between the elements of a vmap",
               "use lax.map in place of vmap, or call it outside the conditional.")
@@ -407,7 +407,7 @@ def _spread(flags: Any, like: Any) -> Any:
 # -- the primitive ------------------------------------------------------------------------------------------------
 
 class _CondRules(CallRules):
-    """The index, which has no derivative, goes with the parameters; what is derived are all branches."""
+    """The index, which has no derivative, is one of the parameters; all branches are differentiated."""
 
     def bind(self, program, args, params):
         branches, consts = _hoisted(newest(program), tuple(program))
@@ -420,7 +420,7 @@ class _CondRules(CallRules):
         return _linearize_branches(newest(program), program, active)
 
     def split_of(self, program, tangent, params):
-        return _cut_branches(newest(program), program, tangent)
+        return _split_branches(newest(program), program, tangent)
 
     def transposed_of(self, program, linear, nonzero, params):
         return _transpose_branches(newest(program), program, linear, nonzero)
@@ -457,7 +457,7 @@ def _prune(used: Flags, *, branches: Sequence[ClosedJaxpr]) -> Pruned:
 
 
 def _save(split: Callable, used: Flags, *, branches: Sequence[ClosedJaxpr]) -> Saving | None:
-    """What a policy saves in one branch is zero if another one runs."""
+    """A value that a policy saves in one branch is zero if another branch runs."""
     parts = [split(branch, used) for branch in branches]
     saved = [(i, v, memory) for i, (_, passes) in enumerate(parts) for v, memory in passes.saved.items()]
     if not saved:

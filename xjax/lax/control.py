@@ -1,4 +1,4 @@
-"""What cond, scan and while_loop share: checks with tree paths, and surgery on the programs that they hold."""
+"""Shared by cond, scan and while_loop: checks with tree paths, and functions that rewrite their programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from xjax.transforms.linearize import LinearizedProgram, split_program
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def flat_arrays(caller: str, name: str, tree: Any) -> tuple[list[Any], Any, list[ShapedArray]]:
-    """Leaves, structure and types of a tree of arrays; a leaf that is none is named by its path."""
+    """Leaves, structure and types of a tree of arrays; an error names the path of a leaf that is not an array."""
     leaves, treedef = flatten(tree)
     avals = []
     for i, x in enumerate(leaves):
@@ -51,12 +51,12 @@ def check_callable(caller: str, name: str, f: Any) -> None:
 
 
 def is_known(x: Any) -> bool:
-    """Whether Python can branch on a value now."""
+    """Whether the value is known now, so that Python can branch on it."""
     return not isinstance(x, Tracer) or x.concrete() is not None
 
 
 def parameter_name(f: Callable, position: int, count: int, default: str) -> str:
-    """How the user calls a parameter of `f`, for messages."""
+    """The user's name for a parameter of `f`, for messages."""
     names = argument_names(f, (None,) * count, {})
     return names[position] if len(names) > position and not names[position].startswith("args[") else default
 
@@ -64,15 +64,15 @@ def parameter_name(f: Callable, position: int, count: int, default: str) -> str:
 # -- carries ------------------------------------------------------------------------------------------------------
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
-    """Equal but for the weak flag."""
+    """Whether two types are equal apart from weak typing."""
     return a.strong() is b.strong()
 
 
 def promoted_types(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> list[ShapedArray]:
-    """Types that start values must take to agree with what the body returns.
+    """Types to which start values are converted, so that they agree with the results of the body.
 
-    A weakly typed one takes the dtype, so ``scan(lambda c, x: (c + x, None), 0, floats)`` counts in floats; and in
-    `shard_map` each varies along all mesh axes along which the result does.
+    A weakly typed value takes the result's dtype, so ``scan(lambda c, x: (c + x, None), 0, floats)`` counts in floats.
+    In `shard_map` each value varies along all mesh axes along which the result does.
     """
     def promoted(a: ShapedArray, b: ShapedArray) -> ShapedArray:
         if a.weak_type and a.dtype != b.dtype:
@@ -89,13 +89,13 @@ def promote(values: Sequence[Any], types: Sequence[ShapedArray]) -> list[Any]:
 
 
 class LoopWords(NamedTuple):
-    """How messages speak of a loop: in the user's names of the function and its parameters."""
+    """The words for a loop in messages: the user's names of the function and its parameters."""
 
-    caller: str                              # the public function
-    body: Callable                          # the user's
-    carry: tuple[int, int, str]             # parameter: position, number of parameters, name if it has none
+    caller: str                             # the public function
+    body: Callable                          # the user's function
+    carry: tuple[int, int, str]             # its parameter: position, number of parameters, name if it has none
     row: tuple[int, int, str] = (1, 2, "x")
-    counters: tuple[str, ...] = ()          # before the user's part of the carry; the first is a parameter of `body`
+    counters: tuple[str, ...] = ()          # come before the user's carry; the first is a parameter of `body`
 
     @property
     def body_name(self) -> str:
@@ -106,7 +106,7 @@ class LoopWords(NamedTuple):
         return parameter_name(self.body, *self.carry)
 
     def users_part(self, treedef: Any) -> Any:
-        """Structure of what the user's function sees of a carry."""
+        """Structure of the part of a carry that the user's function gets."""
         return treedef_children(treedef)[-1] if self.counters else treedef
 
     def carry_paths(self, treedef: Any) -> list[str]:
@@ -117,17 +117,17 @@ class LoopWords(NamedTuple):
         return leaf_paths(parameter_name(self.body, *self.row), treedef)
 
 
-def check_carry_structure(words: LoopWords, expected: Any, found: Any) -> None:
-    """Raise unless the body returns a carry of the structure that it was given."""
-    expected, found = words.users_part(expected), words.users_part(found)
-    if expected != found:
+def check_carry_structure(words: LoopWords, expected: Any, returned: Any) -> None:
+    """Raise unless the body returns a carry with the structure of its argument."""
+    expected, returned = words.users_part(expected), words.users_part(returned)
+    if expected != returned:
         raise bad(words.caller, f"the carry changes structure between input and output of `{words.body_name}`",
-                  given=tree_mismatch(words.carry_name, expected, found),
+                  given=tree_mismatch(words.carry_name, expected, returned),
                   fix="return a carry with the containers of the start value.")
 
 
 def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> None:
-    """Raise unless the body returns a carry of the types that it was given."""
+    """Raise unless the body returns a carry with the types of its argument."""
     rows = [row for row in zip(words.carry_paths(treedef), ins, outs, strict=True) if not same_type(*row[1:])]
     if not rows:
         return
@@ -143,7 +143,7 @@ def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs
 
 
 def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> Flags:
-    """The least flags above `start` that `step` does not extend; `step` gives flags of the carry after one round."""
+    """The smallest flags that include `start` and are not extended by `step`, which maps flags over one round."""
     flags = tuple(start)
     while True:
         after = tuple(a or b for a, b in zip(flags, step(flags), strict=True))
@@ -153,7 +153,7 @@ def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> 
 
 
 def refuse_io(caller: str, programs: Iterable[ClosedJaxpr], what: str, fix: str) -> None:
-    """Raise if one of the programs acts on the world, which must happen exactly as often as the program says."""
+    """Raise if one of the programs has I/O effects, which must happen exactly as often as the program specifies."""
     if any("io" in closed.jaxpr.effects for closed in programs):
         raise bad(caller, f"io_callback in {what}, where it could run for an untaken branch, or more than once",
                   fix=fix, exc=NotImplementedError)
@@ -162,7 +162,7 @@ def refuse_io(caller: str, programs: Iterable[ClosedJaxpr], what: str, fix: str)
 # -- lists by flags -----------------------------------------------------------------------------------------------
 
 def front(mapped: Iterable[bool]) -> tuple[int | None, ...]:
-    """Positions of a mapped axis that comes first where there is one."""
+    """Positions of mapped axes that come first: 0 for a mapped value, else None."""
     return tuple(0 if m else None for m in mapped)
 
 
@@ -172,24 +172,27 @@ def instantiated(tangents: Iterable[Any], flags: Iterable[bool]) -> list[Any]:
 
 
 def refuse_collectives(caller: str, program: ClosedJaxpr, vma: Vma, what: str) -> None:
-    """Raise if devices that decide differently would wait for each other in a program that only some of them run."""
+    """Raise if a program that only some devices run uses collectives along the mesh axes `vma` of the decision.
+
+    Some devices would wait there for others that run another branch.
+    """
     used = vma & set().union(*[axes_used(eqn.primitive, eqn.params) for eqn in program.eqns])
     if used:
         axis = axes_in_order(used)[0]
-        raise bad(caller, f"{what} differs between the devices along {axis!r}, and what it decides communicates along "
-                  "this axis: devices would wait for others that never come",
-                  fix=f"decide on what all devices share, such as lax.psum(x, {axis!r}) or lax.pmax; or communicate "
-                      "before or after.", exc=ValueError)
+        raise bad(caller, f"{what} differs between the devices along {axis!r}, but the code that it controls "
+                  "communicates along this axis: some devices would wait for ever",
+                  fix=f"decide on a value that all devices share, such as lax.psum(x, {axis!r}) or lax.pmax; or "
+                      "communicate before or after.", exc=ValueError)
 
 
 # -- programs -----------------------------------------------------------------------------------------------------
 
 def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any], effects: bool = False) -> ClosedJaxpr:
-    """The equations of `jaxpr` that `outvars` need, with `effects` also those with some, as a program of `invars`."""
+    """A program of `invars` with the equations that `outvars` need; with `effects`, also all equations with effects."""
     live = {v for v in outvars if type(v) is Var}
-    given, eqns = set(invars), []
+    inputs, eqns = set(invars), []
     for eqn in reversed(jaxpr.eqns):
-        if (not live.isdisjoint(eqn.outvars) and not given.issuperset(eqn.outvars)) or (effects and eqn.effects):
+        if (not live.isdisjoint(eqn.outvars) and not inputs.issuperset(eqn.outvars)) or (effects and eqn.effects):
             eqns.append(eqn)
             live.update(v for v in eqn.invars if type(v) is Var)
     return ClosedJaxpr(Jaxpr((), invars, eqns[::-1], outvars))
@@ -198,17 +201,17 @@ def program_of(jaxpr: Jaxpr, invars: Sequence[Var], outvars: Sequence[Any], effe
 def dependent_outputs(closed: ClosedJaxpr, flags: Sequence[bool]) -> Flags:
     """Which outputs of a program depend on the flagged inputs."""
     if any(eqn.primitive.split is not None for eqn in closed.jaxpr.eqns):
-        return split_program(closed, tuple(flags))[2]       # of what control flow gives, some may depend and some not
-    found = set(flagged(closed.jaxpr.invars, flags))
+        return split_program(closed, tuple(flags))[2]       # only some outputs of control flow may depend on them
+    dependent = set(flagged(closed.jaxpr.invars, flags))
     for eqn in closed.jaxpr.eqns:
-        if any(type(v) is Var and v in found for v in eqn.invars):
-            found.update(eqn.outvars)
-    return tuple(type(v) is Var and v in found for v in closed.jaxpr.outvars)
+        if any(type(v) is Var and v in dependent for v in eqn.invars):
+            dependent.update(eqn.outvars)
+    return tuple(type(v) is Var and v in dependent for v in closed.jaxpr.outvars)
 
 
 @program_cache
 def independent_part(closed: ClosedJaxpr, in_flags: Flags, out_flags: Flags) -> ClosedJaxpr:
-    """The program of the inputs that are not flagged to the outputs that are not; they depend on no others."""
+    """The program from the unflagged inputs to the unflagged outputs, which depend on no other inputs."""
     first, _, dependent = split_program(closed, in_flags)
     j = first.jaxpr
     wanted = unflagged(j.outvars[:dependent.count(False)], unflagged(out_flags, dependent))
@@ -217,8 +220,8 @@ def independent_part(closed: ClosedJaxpr, in_flags: Flags, out_flags: Flags) -> 
 
 
 @program_cache
-def cut_program(closed: ClosedJaxpr, tangent: Flags, forced: Flags) -> tuple[ClosedJaxpr, ClosedJaxpr, Flags]:
-    """`split_program`, with the outputs flagged in `forced` among those of the second program in any case."""
+def split_with_forced(closed: ClosedJaxpr, tangent: Flags, forced: Flags) -> tuple[ClosedJaxpr, ClosedJaxpr, Flags]:
+    """`split_program`, except that the outputs flagged in `forced` always belong to the second program."""
     first, second, dependent = split_program(closed, tangent)
     f, s = first.jaxpr, second.jaxpr
     wanted = tuple(d or force for d, force in zip(dependent, forced, strict=True))
@@ -236,7 +239,7 @@ def cut_program(closed: ClosedJaxpr, tangent: Flags, forced: Flags) -> tuple[Clo
 
 
 def with_all_residuals(lin: LinearizedProgram, count: int) -> ClosedJaxpr:
-    """The forward program of a linearization with all its residuals after its `count` outputs, inputs too."""
+    """The forward program of a linearization: its `count` outputs, then all residuals, including inputs."""
     j = lin.forward.jaxpr
     computed = iter(j.outvars[count:])
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]

@@ -1,6 +1,7 @@
-"""`custom_root`: a zero of a function by a solver of the user's, differentiated by the implicit function theorem.
+"""`custom_root`: a zero of a function by the user's solver, differentiated by the implicit function theorem.
 
-With ``f(p, x(p)) = 0`` for all p near by, ``dx = -(df/dx)^-1 (df/dp) dp``. The solver itself is not differentiated.
+With ``f(p, x(p)) = 0`` for all p near the given one, ``dx = -(df/dx)^-1 (df/dp) dp``. The solver itself is not
+differentiated.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
 
     Args:
       f: function from trees like `initial_guess` to trees like it; derivatives flow to the values it closes over.
-      initial_guess: tree of float arrays. The result does not depend on it, as far as derivatives go.
-      solve: `solve(f, initial_guess) -> x`. It need not be differentiable: `while_loop` is fine.
+      initial_guess: tree of float arrays. For derivatives, the result does not depend on it.
+      solve: `solve(f, initial_guess) -> x`. It need not be differentiable: `while_loop` is allowed.
       tangent_solve: `tangent_solve(g, y) -> x` with ``g(x) == y`` for a linear `g`, which is `f` linearized at the
         zero; for scalars ``lambda g, y: y / g(1.0)``. It must be linear in `y`.
-      has_aux: `solve` returns (x, anything); what is beside x has no derivative.
+      has_aux: `solve` returns (x, aux), where aux is any tree; aux has no derivative.
 
     Returns: x, or (x, aux).
-    Raises: TypeError if one of the functions returns another structure or other types than those of the guess.
+    Raises: TypeError if the structure or the types of a result differ from those of the guess.
 
     >>> def newton(f, x):
     ...     return xjax.lax.fori_loop(0, 20, lambda i, x: x - f(x) / xjax.grad(f)(x), x)
@@ -60,7 +61,7 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
 
 def _with_implicit_rule(residual: TracedFunction, solver: TracedFunction, linear_solver: TracedFunction,
                         count: int) -> Callable:
-    """The solver of traced functions, as a function of all that they captured; `count`: leaves of a solution."""
+    """The solver of traced functions, as a function of all values that they captured; `count`: leaves of a solution."""
 
     @custom_jvp
     def root(f_consts: list, solve_consts: list, tangent_consts: list, guess: list) -> list:

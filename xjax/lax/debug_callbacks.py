@@ -1,9 +1,9 @@
-"""`debug.print`, `debug.log` and `debug.callback`: look into a program while it runs.
+"""`debug.print`, `debug.log` and `debug.callback`: inspect values while a program runs.
 
     debug_print[fmt=x is {} ... ordered=False partitioned=False ...] a
 
-They have no results and tell what happens: under `grad` the forward values, under `vmap` each element, in a loop each
-turn, on each device of a `pmap`; what `checkpoint` computes twice is told twice. Compiler and transforms keep them.
+They have no results and show what is computed: under `grad` the forward values, under `vmap` each element, in a loop
+each iteration, in `pmap` each device. They repeat where `checkpoint` recomputes. The compiler and transforms keep them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _logger = logging.getLogger("xjax.debug")
 
 def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
                    **kwargs: Any) -> Callable | None:
-    """Call ``callback(*args, **kwargs)`` when the program runs; what it returns is dropped.
+    """Call ``callback(*args, **kwargs)`` when the program runs; its result is dropped.
 
     ``debug.callback(ordered=True)(f, *args, **kwargs)`` keeps the options apart from the keywords of `f`.
 
     Args:
-      callback: gets arrays on the CPU; arguments that are no arrays, such as strings, are passed as they are.
-      ordered: after all ordered ones before it. Not in programs of several devices.
-      partitioned: in a program whose arrays are cut over devices, call it for each part instead of on the whole.
+      callback: gets arrays on the CPU; arguments that are not arrays, such as strings, are passed as they are.
+      ordered: run after all earlier ordered effects. Not available in programs of several devices.
+      partitioned: in a program whose arrays are sharded, call it for each shard instead of on the whole array.
 
     Raises: when it runs, the exception of the function.
 
@@ -58,8 +58,8 @@ def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool =
             raise bad("debug.callback", "needs a function", given={"callback": repr(callback)[:80]},
                       fix="pass the function, then its arguments.")
         arrays, rest = Arguments.of(args, kwargs)
-        debug_callback_p.bind(*arrays, callback=Told(callback, rest), effect="OrderedDebug" if ordered else "Debug",
-                              partitioned=partitioned)
+        debug_callback_p.bind(*arrays, callback=HostFunction(callback, rest),
+                              effect="OrderedDebug" if ordered else "Debug", partitioned=partitioned)
 
     return _one_call_or_two("debug.callback", bind, callback, args, kwargs)
 
@@ -71,11 +71,11 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False, parti
     ``debug.print(ordered=True)("{x}", x=x)`` keeps the options apart from the values.
 
     Args:
-      fmt: as for `str.format`; an f-string would show tracers. Checked now, not when it prints.
+      fmt: as for `str.format`; an f-string would show tracers. It is checked when the function is traced.
       ordered, partitioned: as in `callback`.
-      skip_format_check: allow values that the format has no place for; a format without any place is followed by them.
+      skip_format_check: allow values without a field in the format; they follow a format that has no fields at all.
 
-    Raises: IndexError, KeyError if a value is missing, ValueError if one is not used.
+    Raises: IndexError or KeyError if a value is missing, ValueError if a value is not used.
 
     >>> xjax.jit(lambda x: xjax.debug.print("x is {}, twice x {twice:.1f}", x, twice=2 * x))(1.5)
     x is 1.5, twice x 3.0
@@ -96,7 +96,7 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False, parti
 
 
 def debug_log(fmt: str | None = None, *args: Any, **kwargs: Any) -> Callable | None:
-    """`debug.print` to the logger "xjax.debug", at level INFO, as from the line where it is written."""
+    """`debug.print` to the logger "xjax.debug" at level INFO; the record has the position of this call."""
     return debug_print(fmt, *args, _use_logging=True, **kwargs)
 
 
@@ -113,7 +113,7 @@ def _one_call_or_two(caller: str, bind: Callable[..., None], first: Any, args: t
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Structure of the arguments, and those of its leaves that are no arrays, by position."""
+    """Structure of the arguments, and the leaves that are not arrays, with their positions."""
 
     in_tree: Any
     static_args: tuple[tuple[int, Any], ...]
@@ -128,14 +128,14 @@ class Arguments:
         return [x for x, flag in zip(leaves, arrays, strict=True) if flag], cls(tree, rest)
 
     def merge(self, arrays: Sequence[Any]) -> tuple[tuple, dict]:
-        fixed, given = dict(self.static_args), iter(arrays)
-        return tree_unflatten(self.in_tree, [fixed[i] if i in fixed else next(given)
+        fixed, values = dict(self.static_args), iter(arrays)
+        return tree_unflatten(self.in_tree, [fixed[i] if i in fixed else next(values)
                                              for i in range(len(fixed) + len(arrays))])
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The user's function, of the arrays among its arguments."""
+class HostFunction:
+    """The user's function, as a function of the arrays among its arguments."""
 
     callback: Callable
     rest: Arguments
@@ -153,13 +153,13 @@ class Told:
 # -- formats ------------------------------------------------------------------------------------------------------
 
 class FormatKeyError(KeyError):
-    """A KeyError whose message is shown as it is."""
+    """A KeyError that shows its message without quotes."""
 
     __str__ = Exception.__str__
 
 
 def _fields(fmt: str) -> Iterator[str]:
-    """The argument that each place of a format asks for: "0", "x", or "" for the next one."""
+    """The argument that each field of a format refers to: "0", "x", or "" for the next one."""
     for _, field, spec, _ in string.Formatter().parse(fmt):
         if field is not None:
             yield field.partition(".")[0].partition("[")[0]
@@ -168,23 +168,23 @@ def _fields(fmt: str) -> Iterator[str]:
 
 def _check_format(fmt: str, fields: Sequence[str], args: tuple, kwargs: dict) -> None:
     if "" in fields and any(map(str.isdigit, fields)):
-        raise bad("debug.print", "the format mixes {} with numbered places", given={"fmt": repr(fmt)},
-                  fix="number all places, or none.", exc=ValueError)
+        raise bad("debug.print", "the format mixes {} with numbered fields", given={"fmt": repr(fmt)},
+                  fix="number all fields, or none.", exc=ValueError)
     used, position = set(), 0
     for field in fields:
         key: int | str = int(field) if field.isdigit() else field or position
         position += not field
         used.add(key)
         if isinstance(key, int) and key >= len(args):
-            raise bad("debug.print", f"the format has a place for value {key}, but {len(args)} were given",
+            raise bad("debug.print", f"the format has a field for value {key}, but {len(args)} were given",
                       given={"fmt": repr(fmt)}, fix="pass one value for each pair of braces.", exc=IndexError)
         if isinstance(key, str) and key not in kwargs:
-            raise bad("debug.print", f"the format has a place for {key!r}, which was not given",
+            raise bad("debug.print", f"the format has a field for {key!r}, which was not given",
                       given={"fmt": repr(fmt), "given": ", ".join(kwargs) or "no keywords"},
                       fix=f"pass {key}=...", exc=FormatKeyError)
     unused = [str(i) for i in range(len(args)) if i not in used] + [k for k in kwargs if k not in used]
     if unused:
-        raise bad("debug.print", "the format has no place for some values",
+        raise bad("debug.print", "the format has no field for some values",
                   given={"fmt": repr(fmt), "unused": ", ".join(unused)},
                   fix="name them in braces; an f-string has been formatted already, so write the string without the f.",
                   exc=ValueError)
@@ -197,10 +197,10 @@ def _record() -> logging.LogRecord:
 
 def _printer(*, fmt, ordered, partitioned, in_tree, static_args, np_printoptions, has_placeholders,
              logging_record) -> Callable[..., tuple]:
-    """The function on the host that prints."""
+    """The function that prints on the host."""
     rest = Arguments(in_tree, static_args)
 
-    def tell(*arrays: Any) -> tuple:
+    def write(*arrays: Any) -> tuple:
         args, kwargs = rest.merge(arrays)
         with np.printoptions(**dict(np_printoptions)):
             text = fmt.format(*args, **kwargs) if has_placeholders or not args else " ".join([fmt, *map(str, args)])
@@ -212,12 +212,12 @@ def _printer(*, fmt, ordered, partitioned, in_tree, static_args, np_printoptions
             _logger.handle(record)
         return ()
 
-    return tell
+    return write
 
 
 # -- rules --------------------------------------------------------------------------------------------------------
 
-UNROLLED = 32       # mapped elements that are written one by one; more are a loop
+UNROLLED = 32       # maximum number of mapped elements without a loop
 
 
 def _debug_primitive(name: str, caller: str, effects: Callable[..., Effects],
@@ -226,9 +226,9 @@ def _debug_primitive(name: str, caller: str, effects: Callable[..., Effects],
     def lower(b, outs, *args, partitioned, **params):
         function = host(partitioned=partitioned, **params)
         if "ordered" in effects(**params) and b.axes is not None and math.prod(b.axes.sizes) > 1:
-            raise bad(caller, "an ordered effect in a program of several devices (pmap, shard_map), whose calls have "
+            raise bad(caller, "an ordered effect in a program of several devices (pmap, shard_map), where calls have "
                       "no common order", exc=ValueError,
-                      fix="leave out ordered=True, or use io_callback, which orders those of each device.")
+                      fix="leave out ordered=True, or use io_callback, which orders the calls of each device.")
         return emit_call(b, caller, function, args, (), has_effect=True, partitioned=partitioned,
                          ordered="ordered" in effects(**params))
 
@@ -244,7 +244,7 @@ def _debug_primitive(name: str, caller: str, effects: Callable[..., Effects],
         name, type_rule=lambda *avals, **params: (), lower=lower, batch=batch,
         evaluate=lambda *args, **params: call_now(caller, host(**params), args, ()),
         jvp=lambda primals, tangents, **params: (p.bind(*primals, **params), []),
-        transpose=lambda cts, *args, **params: [None] * len(args),      # what is told of tangents is told forwards
+        transpose=lambda cts, *args, **params: [None] * len(args),      # tangents have no effects
         effects=effects, multiple_results=True, vary=vary_apart, cacheable=False)
     return p
 

@@ -1,12 +1,12 @@
-"""Bodies of loops in the form in which XLA updates carried arrays in place.
+"""Rewriting of loop bodies, so that XLA updates carried arrays in place.
 
 A loop that reads and writes single rows of an array in its carry should cost a row in each step, not the whole array.
-Gradients of such loops cost the whole array in two ways, which the lowering of loops removes from their bodies:
+Gradients of such loops cost the whole array for two reasons, which the lowering of loops removes from their bodies:
 
-- The cotangent of a read row is a row in an array of zeros, and adding this array to a cotangent adds all rows. The row
-  alone is added instead.
-- XLA copies the whole array if one of its old rows may be read after the write: since nothing orders the two, or since
-  the read was fused into a later loop. A barrier in front of the write, through which the old rows pass, orders them.
+- The cotangent of a read row is a row in an array of zeros, and adding this array to a cotangent adds all rows. Only
+  the row is added instead.
+- XLA copies the whole array if one of its old rows may be read after the write: either nothing orders the two, or the
+  read was fused into a later loop. A barrier before the write, through which the old rows pass, orders them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WRITES = frozenset({dynamic_update_slice_p, scatter_add_p, scatter_max_p, scatt
 
 @program_cache
 def updating_in_place(body: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
-    """A program of the same results for the body of a loop; `count` inputs from `first` on are what it carries."""
+    """A program with the same results for the body of a loop; its carry is `count` inputs, starting at `first`."""
     flat = inlined(body)
     j = _adding_blocks(flat.jaxpr)
     j = _reading_before_writing(j, j.invars[first:first + count])
@@ -48,7 +48,7 @@ def _adding_blocks(j: Jaxpr) -> Jaxpr:
     uses = Counter(v for v in (*_read_by(j.eqns), *j.outvars) if type(v) is Var)
 
     def blocks(v: Atom) -> list[Eqn]:
-        """Equations that put a block into zeros, and whose sum `v` is; none if it is more, or is read elsewhere."""
+        """Equations that put blocks into zeros and whose sum is `v`; none if `v` has other terms or other readers."""
         eqn = made.get(v) if uses[v] == 1 else None
         if eqn is not None and eqn.primitive is accumulate_p:
             x, y = map(blocks, eqn.invars)
@@ -57,17 +57,17 @@ def _adding_blocks(j: Jaxpr) -> Jaxpr:
 
     eqns: list[Eqn] = []
     for eqn in j.eqns:
-        x, found = None, []
+        x, added = None, []
         if eqn.primitive is accumulate_p:
             x, y = eqn.invars
-            found = blocks(y)
-            if not found:
-                x, found = y, blocks(x)
-        outs = [*(Var(eqn.outvars[0].aval) for _ in found[1:]), *eqn.outvars]
-        for block, out in zip(found, outs, strict=False):
+            added = blocks(y)
+            if not added:
+                x, added = y, blocks(x)
+        outs = [*(Var(eqn.outvars[0].aval) for _ in added[1:]), *eqn.outvars]
+        for block, out in zip(added, outs, strict=False):
             eqns += _added(x, block, out)
             x = out
-        if not found:
+        if not added:
             eqns.append(eqn)
     if eqns == j.eqns:
         return j
@@ -79,7 +79,7 @@ def _read_by(eqns: Iterable[Eqn]) -> Iterator[Atom]:
 
 
 def _is_block(made: Mapping[Atom, Eqn], eqn: Eqn) -> bool:
-    """Whether the result is zero but for a block."""
+    """Whether the result is zero outside a block."""
     if eqn.primitive is pad_p:
         inside = all(low >= 0 and high >= 0 and not between for low, high, between in eqn.params["padding_config"])
         return inside and _is_zero(made, eqn.invars[1])
@@ -97,7 +97,7 @@ def _is_zero(made: Mapping[Atom, Eqn], x: Atom) -> bool:
 
 
 def _added(x: Atom, block: Eqn, out: Var) -> list[Eqn]:
-    """Equations of ``out = x + (the result of block)``."""
+    """Equations that compute ``out = x + (the result of block)``."""
     if block.primitive is scatter_add_p:
         return [block.replace(invars=[x, *block.invars[1:]], outvars=[out])]
     if block.primitive is pad_p:
@@ -113,7 +113,7 @@ def _added(x: Atom, block: Eqn, out: Var) -> list[Eqn]:
 # -- reads before writes ------------------------------------------------------------------------------------------
 
 def _reading_before_writing(j: Jaxpr, carried: Sequence[Var]) -> Jaxpr:
-    """The program with barriers between the writes that replace a carried array and the reads of it."""
+    """The program with barriers, so that a carried array is read before the writes that replace it."""
     arrays: set[Atom] = set(carried)
     for eqn in j.eqns:
         if eqn.primitive in _WRITES and eqn.invars[0] in arrays:
@@ -127,7 +127,7 @@ def _reading_before_writing(j: Jaxpr, carried: Sequence[Var]) -> Jaxpr:
 
 
 def _reads_to_order(j: Jaxpr, write: Eqn) -> set[Eqn]:
-    """What reads a part of the array that `write` replaces, or a sum; none if XLA must copy the array in any case."""
+    """The equations that read a part, or a sum, of the array that `write` replaces; none if XLA must copy it anyway."""
     array = write.invars[0]
     readers = {eqn for eqn in j.eqns if eqn is not write and array in eqn.invars}
     replaced_twice = any(eqn.primitive in _WRITES and eqn.invars[0] is array for eqn in readers)
@@ -137,28 +137,28 @@ def _reads_to_order(j: Jaxpr, write: Eqn) -> set[Eqn]:
 
 
 def _with_reads_first(j: Jaxpr, write: Eqn, reads: set[Eqn]) -> Jaxpr:
-    """The program with `reads` before `write`, and with a barrier for what is made of them and used elsewhere."""
+    """The program with `reads` before `write`, and a barrier for the values computed from them and used elsewhere."""
     before = _needed(j.eqns, {write, *reads}) - {write}
     rows = {v for eqn in _dependent(j.eqns, reads) & before for v in eqn.outvars}
     elsewhere = {*_read_by(eqn for eqn in j.eqns if eqn not in before and eqn is not write), *j.outvars}
     held = [v for eqn in j.eqns for v in eqn.outvars if v in rows and v in elsewhere]
-    # XLA copies an array that passes a barrier together with other values, so an operand that is smaller passes it.
+    # XLA copies an array that passes a barrier together with other values, so a smaller operand of the write passes it.
     tied = min((v for v in write.invars[1:] if type(v) is Var), key=lambda v: v.aval.size, default=None)
     if not held or tied is None:
         return j
     at = j.eqns.index(write)
-    behind = _dependent(j.eqns, {eqn for eqn in j.eqns if eqn not in before and not rows.isdisjoint(eqn.invars)})
-    delayed = [eqn for eqn in j.eqns[:at] if eqn in behind]
+    later = _dependent(j.eqns, {eqn for eqn in j.eqns if eqn not in before and not rows.isdisjoint(eqn.invars)})
+    delayed = [eqn for eqn in j.eqns[:at] if eqn in later]
     advanced = [eqn for eqn in j.eqns[at:] if eqn in before]
     if any(eqn.effects for eqn in (*delayed, *advanced)):                   # effects keep their order
         return j
-    first = [*(eqn for eqn in j.eqns[:at] if eqn not in behind), *advanced]
+    first = [*(eqn for eqn in j.eqns[:at] if eqn not in later), *advanced]
     rest = [write, *delayed, *(eqn for eqn in j.eqns[at + 1:] if eqn not in before)]
     return _with_barrier(j, [tied, *held], first, rest)
 
 
 def _without_fusion(j: Jaxpr, array: Atom) -> Jaxpr:
-    """The program with a barrier after the write that made the array, if one did: no read of it is fused with that."""
+    """The program with a barrier after the write that computed the array, if any, so that no read is fused with it."""
     for k, eqn in enumerate(j.eqns, 1):
         if eqn.primitive in _WRITES and array in eqn.outvars:
             return _with_barrier(j, [array], j.eqns[:k], j.eqns[k:])
@@ -166,7 +166,7 @@ def _without_fusion(j: Jaxpr, array: Atom) -> Jaxpr:
 
 
 def _with_barrier(j: Jaxpr, values: Sequence[Atom], first: Sequence[Eqn], rest: Sequence[Eqn]) -> Jaxpr:
-    """The program of these equations, of which the `rest` takes the values from a barrier between the two."""
+    """The program of `first`, a barrier for `values`, and `rest`, which reads the values after the barrier."""
     names: dict[Atom, Atom] = {v: Var(v.aval) for v in values}
 
     def renamed(atoms: Sequence[Atom]) -> list[Atom]:
@@ -178,22 +178,22 @@ def _with_barrier(j: Jaxpr, values: Sequence[Atom], first: Sequence[Eqn], rest: 
 
 
 def _dependent(eqns: Iterable[Eqn], first: set[Eqn]) -> set[Eqn]:
-    """The equations `first`, and those that depend on them."""
-    found = {*first}
-    values = {v for eqn in found for v in eqn.outvars}
+    """The equations `first`, and all equations that depend on them."""
+    dependent = {*first}
+    values = {v for eqn in dependent for v in eqn.outvars}
     for eqn in eqns:
         if not values.isdisjoint(eqn.invars):
-            found.add(eqn)
+            dependent.add(eqn)
             values.update(eqn.outvars)
-    return found
+    return dependent
 
 
 def _needed(eqns: Sequence[Eqn], last: set[Eqn]) -> set[Eqn]:
-    """The equations `last`, and those that they depend on."""
-    found = {*last}
-    values = {*_read_by(found)}
+    """The equations `last`, and all equations on which they depend."""
+    needed = {*last}
+    values = {*_read_by(needed)}
     for eqn in reversed(eqns):
-        if eqn in found or not values.isdisjoint(eqn.outvars):
-            found.add(eqn)
+        if eqn in needed or not values.isdisjoint(eqn.outvars):
+            needed.add(eqn)
             values.update(eqn.invars)
-    return found
+    return needed

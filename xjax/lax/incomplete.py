@@ -1,7 +1,7 @@
 """Incomplete gamma and beta functions: element-wise operations that are computed by loops.
 
 Each is a primitive whose lowering is the program of an ordinary function below. An element that has converged keeps its
-value while others go on, so that no result depends on its neighbours.
+value while others continue, so that no result depends on its neighbours.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from xjax.ops.special import digamma, lgamma, no_derivative
 from xjax.ops.transcendental import exp, expm1, log
 from xjax.transforms.custom_jvp import custom_jvp
 
-_LIMIT = 10_000                     # terms; where they do not suffice the last value is the best there is
+_LIMIT = 10_000                     # terms; if these do not suffice, the last value is returned
 
 
 # -- lowering by a program ----------------------------------------------------------------------------------------
 
 def _by_program(f: Callable) -> Callable:
-    """Emitter of an element-wise operation that computes `f`, for halves in single precision."""
+    """Emitter of an element-wise operation that computes `f`; half-precision types are computed in single precision."""
     def emit(b: Builder, out: ShapedArray, *xs: Value) -> Value:
         return lower_closed(b, _program(f, out.shape, out.dtype, len(xs)), xs)[0]
     return emit
@@ -57,9 +57,9 @@ def _program(f: Callable, shape: tuple[int, ...], dtype: np.dtype, count: int) -
     return trace_to_jaxpr(widened, [ShapedArray(shape, dtype)] * count, f.__name__)
 
 
-def _where(which: Any, value: float, x: Any) -> Any:
-    """`x`, but a number where `which` holds."""
-    return select(which, filled_like(x, value), x)
+def _where(mask: Any, value: float, x: Any) -> Any:
+    """`x`, with a number in place of the elements where `mask` is true."""
+    return select(mask, filled_like(x, value), x)
 
 
 def _any_of(*masks: Any) -> Any:
@@ -79,23 +79,23 @@ def _times(x: Any, number: float) -> Any:
 
 
 def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], active: Any) -> Sequence[Any]:
-    """Repeat `step(n, *state, *results) -> (goes on, *state, *results)` for n = 1, 2 ... on the elements that are
+    """Repeat `step(n, *state, *results) -> (active, *state, *results)` for n = 1, 2 ... on the elements that are
     `active`.
 
-    Returns: the results, which an element keeps once it does not go on; its state goes on with that of the others.
+    Returns: the results. An element that is no longer active keeps its result; its state is still updated.
     """
-    def goes_on(carry: tuple) -> Any:
+    def cond(carry: tuple) -> Any:
         n, active, *_ = carry
         return bitwise_and(lt(n, np.int32(_LIMIT)), reduce_or(active, tuple(range(typeof(active).ndim))))
 
     def body(carry: tuple) -> tuple:
         n, active, *old = carry
         number = fill(convert_element_type(n, old[0].dtype), old[0].aval)
-        more, *new = step(number, *old)
+        still_active, *new = step(number, *old)
         kept = [select(active, x, y) for x, y in zip(new[len(state):], old[len(state):], strict=True)]
-        return (add(n, np.int32(1)), bitwise_and(active, more), *new[:len(state)], *kept)
+        return (add(n, np.int32(1)), bitwise_and(active, still_active), *new[:len(state)], *kept)
 
-    return while_loop(goes_on, body, (np.int32(1), active, *state, *results))[2 + len(state):]
+    return while_loop(cond, body, (np.int32(1), active, *state, *results))[2 + len(state):]
 
 
 # -- incomplete gamma ---------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], activ
 def _series(a: Any, x: Any, active: Any, slope: bool) -> Sequence[Any]:
     """``1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ...`` and its derivative in a.
 
-    `slope`: whether to go on until the derivative has converged, not the sum.
+    `slope`: whether to iterate until the derivative has converged, instead of the sum.
     """
     eps = float(dtypes.finfo(a.dtype).eps)
 
@@ -123,9 +123,9 @@ def _series(a: Any, x: Any, active: Any, slope: bool) -> Sequence[Any]:
 def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
     """``1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))`` and the derivative of its logarithm in a.
 
-    `slope`: whether to go on until the derivative has converged. Steed's method: the value is a sum of differences of
-    convergents, which are products of ``-numerator d d`` with inverse denominators d (DLMF 8.9.2, 3.10.8); rounding
-    errors of the later ones are small.
+    `slope`: whether to iterate until the derivative has converged. Steed's method: the value is a sum of differences of
+    convergents, which are products of ``-numerator d d`` with inverse denominators d (DLMF 8.9.2, 3.10.8); later
+    differences have small rounding errors.
     """
     eps = float(dtypes.finfo(a.dtype).eps)
 
@@ -147,11 +147,11 @@ def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
     d = div(scalar_like(b, 1), b)
     square = mul(d, d)
     total, dtotal = _iterate(step, (b, d, d, square, square), (d, square), active)
-    return total, _where(_is(total, 0), 0, div(dtotal, total))          # below the normal numbers
+    return total, _where(_is(total, 0), 0, div(dtotal, total))          # 0: the sum has underflowed
 
 
 def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
-    """(elements for the series, for the fraction, outside of the domain); what is in none is a limit."""
+    """(elements for the series, for the fraction, outside the domain); the other elements have limit values."""
     wrong = _any_of(ne(a, a), ne(x, x), lt(x, scalar_like(x, 0)), lt(a, scalar_like(a, 0)))
     limit = _any_of(wrong, _is(x, 0), _is(a, 0), _is(x, math.inf), _is(a, math.inf))
     far = bitwise_and(ge(x, scalar_like(x, 1)), gt(x, a))
@@ -160,7 +160,7 @@ def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
 
 
 def _shares(a: Any, x: Any) -> tuple[Any, Any, Any]:
-    """(whether the upper share is known, the smaller share computed, outside of the domain)."""
+    """(whether the smaller share is the upper one, the smaller share, outside the domain)."""
     near, far, wrong = _regions(a, x)
     term = gamma_term(a, x, pair(a))
     counts = gt(term, scalar_like(term, 0))
@@ -181,7 +181,7 @@ def _lgamma1p_terms() -> list[float]:
 
 
 def _lgamma1p(a: Any) -> Any:
-    """``lgamma(1 + a)`` for 0 <= a <= 1, by its series where the sum is rounded too much."""
+    """``lgamma(1 + a)`` for 0 <= a <= 1; below 1/8 by a series, since 1 + a would be rounded."""
     total = filled_like(a, 0)
     for c in reversed(_lgamma1p_terms()):
         total = _plus(mul(total, a), c)
@@ -205,7 +205,7 @@ def _small_upper_share(a: Any, x: Any, active: Any) -> Any:
 
 
 def _limits(a: Any, x: Any, share: Any, wrong: Any, below: float) -> Any:
-    """A share with its values at the ends: `below` is that at x = 0, and 1 - `below` that at infinity."""
+    """A share with its values at the ends: `below` at x = 0, and 1 - `below` at infinity."""
     share = _where(bitwise_or(_is(x, 0), _is(a, math.inf)), below, share)
     share = _where(bitwise_or(_is(x, math.inf), _is(a, 0)), 1 - below, share)
     both = bitwise_or(bitwise_and(_is(a, 0), _is(x, 0)), bitwise_and(_is(a, math.inf), _is(x, math.inf)))
@@ -246,7 +246,7 @@ def _lower_share_slope(a: Any, x: Any) -> Any:
 
 
 def _gamma_density(a: Any, x: Any) -> Any:
-    """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 inf, 1 or 0, as a < 1, = 1 or > 1."""
+    """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 it is inf for a < 1, 1 for a = 1, and 0 for a > 1."""
     out = ShapedArray(broadcast_shape("igamma", typeof(a).shape, typeof(x).shape), typeof(x).dtype)
     return _density(fill(a, out), fill(x, out))
 
@@ -289,16 +289,16 @@ igammac_p = nary("igammac", FLOAT, _by_program(_upper_share),
 
 
 def igamma(a: Any, x: Any) -> Any:
-    """Regularised lower incomplete gamma function, element-wise: the share of ``t**(a-1) exp(-t)`` that lies below x.
+    """Regularised lower incomplete gamma function, element-wise: the share of ``t**(a-1) exp(-t)`` below x.
 
     Args: a, x: floats of one dtype, both >= 0 (else nan).
-    Derivatives in a and x of first order; in x of any.
+    Derivatives: of first order in a, of any order in x.
     """
     return igamma_p.bind(*match_scalars(a, x))
 
 
 def igammac(a: Any, x: Any) -> Any:
-    """``1 - igamma(a, x)``, element-wise, exact where it is small."""
+    """``1 - igamma(a, x)``, element-wise, computed without cancellation where it is small."""
     return igammac_p.bind(*match_scalars(a, x))
 
 
@@ -308,7 +308,7 @@ def igamma_grad_a(a: Any, x: Any) -> Any:
 
 
 def random_gamma_grad(a: Any, x: Any) -> Any:
-    """Derivative in a of a sample x of the gamma distribution of shape a, element-wise, its quantile held fixed."""
+    """Derivative in a of a sample x of the gamma distribution with shape a, at a fixed quantile; element-wise."""
     a, x = match_scalars(a, x)
     shape = broadcast_shape("random_gamma_grad", typeof(a).shape, typeof(x).shape)
     dtype = typeof(x).dtype
@@ -321,11 +321,11 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
 # -- incomplete beta ----------------------------------------------------------------------------------------------
 
 def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
-    """``1 / (1 + d1 / (1 + d2 / ...))`` of DLMF 8.17.22, by Steed's method as in `_fraction`, two terms a step."""
+    """``1 / (1 + d1 / (1 + d2 / ...))`` of DLMF 8.17.22, by Steed's method as in `_fraction`, two terms per step."""
     info = dtypes.finfo(a.dtype)
     tiny = float(info.tiny) * 4
 
-    def turn(numerator, d, term, total):
+    def next_term(numerator, d, term, total):
         denominator = _plus(mul(numerator, d), 1)
         new = div(scalar_like(d, 1), _where(lt(absolute(denominator), scalar_like(d, tiny)), tiny, denominator))
         term = neg(mul(term, mul(numerator, mul(d, new))))
@@ -335,22 +335,22 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
         place = add(a, _times(m, 2))
         even = div(mul(mul(m, sub(b, m)), x), mul(_plus(place, -1), place))
         odd = neg(div(mul(mul(add(a, m), add(add(a, b), m)), x), mul(place, _plus(place, 1))))
-        d, term, total = turn(odd, *turn(even, d, term, total))
+        d, term, total = next_term(odd, *next_term(even, d, term, total))
         return gt(absolute(term), _times(absolute(total), float(info.eps))), d, term, total
 
     one = filled_like(a, 1)
-    start = turn(neg(div(mul(add(a, b), x), _plus(a, 1))), one, one, one)
+    start = next_term(neg(div(mul(add(a, b), x), _plus(a, 1))), one, one, one)
     return _iterate(step, start[:2], start[2:], active)[0]
 
 
 def _beta_share(a: Any, b: Any, x: Any) -> Any:
     zero, one = scalar_like(a, 0), scalar_like(a, 1)
-    all_low = bitwise_or(_is(a, 0), _is(b, math.inf))           # the distribution sits at 0
+    all_low = bitwise_or(_is(a, 0), _is(b, math.inf))           # all mass of the distribution is at 0
     all_high = bitwise_or(_is(b, 0), _is(a, math.inf))
     wrong = _any_of(ne(a, a), ne(b, b), ne(x, x), lt(a, zero), lt(b, zero), lt(x, zero), gt(x, one),
                     bitwise_and(all_low, all_high))
     limit = _any_of(wrong, all_low, all_high, _is(x, 0), _is(x, 1))
-    # The fraction converges fast below the mean; beyond it that of the mirrored distribution does.
+    # The fraction converges fast below the mean; above it, the fraction of the mirrored distribution is used.
     mirrored = ge(x, div(_plus(a, 1), _plus(add(a, b), 2)))
     a1, b1 = select(mirrored, b, a), select(mirrored, a, b)
     shares = pair(x), sum_of(neg(x), filled_like(x, 1))
@@ -366,7 +366,8 @@ def _beta_share(a: Any, b: Any, x: Any) -> Any:
 @custom_jvp
 @in_single
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
-    """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``; at x = 0 inf, b or 0, as a < 1, = 1 or > 1, and likewise at 1."""
+    """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``; at x = 0 it is inf for a < 1, b for a = 1, 0 for a > 1; 1 likewise.
+    """
     density = beta_term(a, b, pair(x), sum_of(neg(x), filled_like(x, 1)), 1)
     for end, shape, other in ((0, a, b), (1, b, a)):
         limit = select(lt(shape, scalar_like(shape, 1)), filled_like(shape, math.inf), filled_like(shape, 0))
@@ -404,8 +405,8 @@ regularized_incomplete_beta_p = nary(
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    """Regularised incomplete beta function, element-wise: the share of ``t**(a-1) (1-t)**(b-1)`` that lies below x.
+    """Regularised incomplete beta function, element-wise: the share of ``t**(a-1) (1-t)**(b-1)`` below x.
 
-    Args: a, b: floats >= 0; x: of the same dtype, in [0, 1]; elsewhere nan. The derivative in x exists.
+    Args: a, b: floats >= 0; x: of the same dtype, in [0, 1]; elsewhere nan. Only x has a derivative.
     """
     return regularized_incomplete_beta_p.bind(*match_scalars(a, b, x))

@@ -1,12 +1,12 @@
-"""`custom_linear_solve`: the solution of ``A x = b`` by a solver of the user's, differentiated as the solution it is.
+"""`custom_linear_solve`: the solution of ``A x = b`` by the user's solver, with the derivatives of the exact solution.
 
     x:f32[2] = custom_linear_solve[const_lengths=... jaxprs=...] constants of four programs, b
 
 The four programs are maps of vectors (trees of arrays): `matvec` is A, `solve` its inverse, `vecmat` and
-`transpose_solve` the same for the transpose of A. The solvers are never differentiated, so they may loop as they like:
+`transpose_solve` the same for the transpose of A. The solvers are never differentiated, so they may contain any loop:
 ``dx = A^-1 (db - dA x)``, and the transpose of the operation is the operation with the programs of the transpose.
 
-What they return may be wider or narrower than b. x is then as `solve` returns it; the results of the others are cast.
+The results of the programs may be wider or narrower than b. x has the dtypes of `solve`; the other results are cast.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _WHERE = "custom_linear_solve"
 
 def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_solve: Callable | None = None,
                         symmetric: bool = False, has_aux: bool = False) -> Any:
-    """``solve(matvec, b)``, with derivatives that follow from ``matvec(x) == b`` (not checked) instead of from `solve`.
+    """``solve(matvec, b)``, differentiated by ``matvec(x) == b`` (not checked) instead of through `solve`.
 
     Args:
       matvec: linear function from trees like `b` to trees like `b`; derivatives flow to the values it closes over.
       b: tree of float or complex arrays.
-      solve: `solve(matvec, b) -> x`. It need not be differentiable: `while_loop` is fine.
+      solve: `solve(matvec, b) -> x`. It need not be differentiable: `while_loop` is allowed.
       transpose_solve: `transpose_solve(vecmat, b) -> x` for the transpose of `matvec`; reverse mode needs it, unless
         `symmetric`.
-      symmetric: `matvec` is its own transpose, so `solve` serves for both.
-      has_aux: the solvers return (x, anything); what is beside x has no derivative.
+      symmetric: `matvec` is its own transpose, so `solve` is used for both.
+      has_aux: the solvers return (x, aux), where aux is any tree; aux has no derivative.
 
-    Returns: x, with the dtypes that `solve` gives it, or (x, aux).
-    Raises: TypeError if `matvec` or a solver returns another structure, other shapes or kinds of numbers than `b` has.
+    Returns: x, with the dtypes that `solve` returns, or (x, aux).
+    Raises: TypeError if a result of `matvec` or a solver differs from `b` in structure, shapes or kinds of numbers.
 
     >>> a = xjax.numpy.array([2.0, 4.0])
     >>> diagonal_solve = lambda matvec, b: b / matvec(xjax.numpy.ones(2))
@@ -79,7 +79,7 @@ def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_sol
 
 
 class LinearSolveTuple(NamedTuple):
-    """Something for each of the four maps."""
+    """One value for each of the four maps."""
 
     matvec: Any
     vecmat: Any
@@ -90,14 +90,14 @@ class LinearSolveTuple(NamedTuple):
         return LinearSolveTuple(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 
-LinearSolveTuple.__name__ = "_LinearSolveTuple"     # as programs print it in JAX
+LinearSolveTuple.__name__ = "_LinearSolveTuple"     # the name in JAX's printed programs
 
 
 def trace_map(caller: str, name: str, f: Callable, tree: Any, avals: Sequence[ShapedArray], has_aux: bool = False,
               arguments: int = 1, agree: Callable[[ShapedArray, ShapedArray], bool] = same_type) -> TracedFunction:
-    """`f` as a program from trees of one type to a tree of the same type, with `has_aux` beside something else.
+    """`f` as a program from trees of one type to a tree of the same type; with `has_aux`, to a pair of that and aux.
 
-    Args: agree: whether the type of a leaf of the result is taken for that of the argument.
+    Args: agree: whether the type of a leaf of the result is accepted for the type of the argument.
     """
     in_tree = flatten((tree_unflatten(tree, range(tree.num_leaves)),) * arguments)[1]
     traced = trace_function(f, in_tree, [*avals] * arguments, f"{caller} `{name}`")
@@ -110,31 +110,31 @@ def trace_map(caller: str, name: str, f: Callable, tree: Any, avals: Sequence[Sh
                       fix="return (x, aux), or drop has_aux.")
         out_tree = treedef_children(out_tree)[0]
     if out_tree != tree:
-        raise bad(caller, f"`{name}` returns another structure than its argument's",
+        raise bad(caller, f"`{name}` returns a structure that differs from its argument's",
                   given=tree_mismatch("result", tree, out_tree), fix="return the containers of the argument.")
     outs = traced.program.out_avals[:len(avals)]
     wrong = {path: f"{out.str_short()}, expected {aval.str_short()}"
              for path, aval, out in zip(leaf_paths("result", tree), avals, outs, strict=True)
              if not agree(aval, out)}
     if wrong:
-        raise bad(caller, f"`{name}` returns other types than those of its argument", given=wrong,
+        raise bad(caller, f"`{name}` returns types that differ from those of its argument", given=wrong,
                   fix="return arrays of the same shape and dtype; start from floats if the function computes floats.")
     return traced
 
 
 def _same_kind(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether two types differ at most in their width."""
+    """Whether two types are equal apart from the width of the dtype."""
     return a.shape == b.shape and kind_of(a.dtype) == kind_of(b.dtype)
 
 
 def _cast(values: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
-    """The values in these dtypes."""
+    """The values, converted to the dtypes of `avals`."""
     return [x if typeof(x).dtype == aval.dtype else convert_element_type(x, aval.dtype)
             for x, aval in zip(values, avals, strict=True)]
 
 
 def _with_results(program: ClosedJaxpr, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
-    """The program with results of these dtypes."""
+    """The program with results converted to the dtypes of `avals`."""
     if all(out.dtype == aval.dtype for out, aval in zip(program.out_avals, avals, strict=True)):
         return program
     return trace_to_jaxpr(lambda *xs: _cast(program(*xs), avals), program.in_avals, _WHERE)
@@ -148,14 +148,14 @@ def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Cal
         program, own = hoist_consts(transpose_program(forward.program, linear, (True,) * n, True)[0])
     except (NotImplementedError, TypeError) as error:
         raise bad(_WHERE, "`matvec` is not linear", given=[str(error).partition("\n")[0]],
-                  fix="pass a function x -> A x; for other functions there is lax.custom_root.") from error
+                  fix="pass a function x -> A x; for other functions use lax.custom_root.") from error
     consts = [*own, *forward.consts]
 
     def vecmat(x: Any) -> Any:
-        leaves, given = flatten(x)
-        if given != tree:
-            raise bad(_WHERE, "`vecmat` is called with another structure than that of `b`",
-                      given=tree_mismatch("x", tree, given), fix="pass a tree like `b`.")
+        leaves, x_tree = flatten(x)
+        if x_tree != tree:
+            raise bad(_WHERE, "`vecmat` is called with a structure that differs from that of `b`",
+                      x_tree=tree_mismatch("x", tree, x_tree), fix="pass a tree like `b`.")
         return tree_unflatten(tree, program(*consts, *_cast(leaves, program.in_avals[len(consts):])))
 
     return TracedFunction(program, consts, tree), vecmat
@@ -164,12 +164,12 @@ def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Cal
 # -- rules --------------------------------------------------------------------------------------------------------
 
 def _bind(programs: Sequence[ClosedJaxpr | None], consts: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any]:
-    """Bind programs that may have constants of their own: these go before those given."""
-    found = [(None, []) if p is None else hoist_consts(p) for p in programs]
-    all_consts = [[*own, *given] for (_, own), given in zip(found, consts, strict=True)]
+    """Bind programs that may have constants of their own, which come before `consts`."""
+    hoisted = [(None, []) if p is None else hoist_consts(p) for p in programs]
+    all_consts = [[*own, *others] for (_, own), others in zip(hoisted, consts, strict=True)]
     return linear_solve_p.bind(*[c for own in all_consts for c in own], *b,
                                const_lengths=LinearSolveTuple(*map(len, all_consts)),
-                               jaxprs=LinearSolveTuple(*[p for p, _ in found]))
+                               jaxprs=LinearSolveTuple(*[p for p, _ in hoisted]))
 
 
 def _split(args: Sequence[Any], const_lengths: LinearSolveTuple) -> tuple[LinearSolveTuple, list[Any]]:
@@ -207,19 +207,19 @@ def _jvp(primals, tangents, *, const_lengths, jaxprs):
 def _transpose(cts, *args, const_lengths, jaxprs):
     consts, b = _split(args, const_lengths)
     if any(is_linear(c) for own in consts for c in own):
-        raise bad(_WHERE, "the solution is not linear in what `matvec` closes over, so it has no transpose with "
+        raise bad(_WHERE, "the solution is not linear in values that `matvec` closes over, so it has no transpose with "
                   "respect to it", fix="transpose with respect to `b`, or use vjp.")
     if jaxprs.transpose_solve is None:
         raise bad(_WHERE, "reverse-mode differentiation needs a solver for the transposed system",
                   fix="pass transpose_solve=..., or symmetric=True if the matrix is symmetric.")
     avals = [x.aval if is_linear(x) else typeof(x) for x in b]
-    found = _bind(jaxprs.transposed(), consts.transposed(), _cast(map(instantiate, cts[:len(b)]), avals))
+    solved = _bind(jaxprs.transposed(), consts.transposed(), _cast(map(instantiate, cts[:len(b)]), avals))
     return [None] * sum(const_lengths) + [ct if is_linear(x) else None
-                                          for ct, x in zip(_cast(found[:len(b)], avals), b, strict=True)]
+                                          for ct, x in zip(_cast(solved[:len(b)], avals), b, strict=True)]
 
 
 def _batch(axis, args, bdims, *, const_lengths, jaxprs):
-    """A part of the vector is mapped, in x as in b, if one of the four programs makes it so."""
+    """A leaf of b, and the same leaf of x, is mapped if b or a result of one of the four programs is."""
     consts, b = _split(args, const_lengths)
     const_dims, b_dims = _split(bdims, const_lengths)
 
@@ -229,12 +229,12 @@ def _batch(axis, args, bdims, *, const_lengths, jaxprs):
                 for p, dims in zip(jaxprs, const_dims, strict=True)]
 
     def after(mapped: Flags) -> list[bool]:
-        outs = [found[1][:len(b)] for found in programs(mapped) if found]
+        outs = [one[1][:len(b)] for one in programs(mapped) if one]
         return [any(d is not None for d in column) for column in zip(*outs, strict=True)]
 
     mapped = fixpoint([d is not None for d in b_dims], after)
     b = [place_axis(x, d, 0, axis.size) if m else x for x, d, m in zip(b, b_dims, mapped, strict=True)]
-    outs = _bind([found and found[0] for found in programs(mapped)], consts, b)
+    outs = _bind([one and one[0] for one in programs(mapped)], consts, b)
     return outs, [*front(mapped), *[0] * (len(outs) - len(b))]
 
 

@@ -31,15 +31,16 @@ from xjax.transforms.vmap import vmap
 def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unroll: int | bool | None = None) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
 
-    Bounds that are known while tracing make it a `scan`, which reverse mode can differentiate; others a `while_loop`.
+    With bounds that are known while tracing the loop is a `scan`, which has a reverse-mode derivative; with other
+    bounds it is a `while_loop`, which does not.
 
     Args:
       lower, upper: integers of one dtype (Python ints adapt), or floats of one dtype with integral values.
-      body_fun: `body_fun(i, val) -> val`, of the same structure, shapes and dtypes.
+      body_fun: `body_fun(i, val) -> val`; the result has the structure, shapes and dtypes of `val`.
       unroll: as in `scan`; only with bounds known while tracing.
 
     Returns: the last `val`; `init_val` if ``upper <= lower``.
-    Raises: TypeError for bounds that are no real scalars of one dtype, or if the body changes the type of the carry;
+    Raises: TypeError for bounds that are not real scalars of one dtype, or if the body changes the type of the carry;
       ValueError for bounds known while tracing that are not integral.
 
     >>> int(fori_loop(1, 5, lambda i, product: i * product, 1))
@@ -66,7 +67,7 @@ def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unro
         for i in range(first, last):
             init_val = body_fun(to_array(i), init_val)      # an array, as in the compiled loop
         return init_val
-    # As in JAX, the index counts from a Python int, whatever the dtype of the bounds.
+    # As in JAX, the index starts as a Python int, whatever the dtype of the bounds.
     words = LoopWords("fori_loop", body_fun, carry=(1, 2, "val"), counters=("i",))
     (_, val), _ = bind_scan(words, wrapped(body_fun, _counting), (first, init_val), None, max(last - first, 0),
                             unroll=1 if unroll is None else unroll)
@@ -126,11 +127,11 @@ def _known_int(name: str, x: Any) -> int | None:
 
 
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
-    """``stack([f(x) for x in xs])``: applies `f` to one row after the other, with the memory of one.
+    """``stack([f(x) for x in xs])``: `f` is applied to one row at a time, so memory is used for one row only.
 
     Args:
       xs: tree of arrays [n, ...]; `f` gets the tree of rows.
-      batch_size: rows that are computed at once by `vmap`; the last batch may be smaller. 0: all rows.
+      batch_size: number of rows that `vmap` computes together; the last batch may be smaller. 0: all rows.
 
     >>> map(lambda x: x * x, xjax.numpy.arange(3)).tolist()
     [0, 1, 4]

@@ -1,4 +1,4 @@
-"""`platform_dependent`: one function for each kind of device, chosen when the program is compiled for one of them."""
+"""`platform_dependent`: one function per kind of device; the choice is made when the program is compiled."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from xjax.lax.cond import choose
 from xjax.lax.control import check_callable, is_known
 
 _INDEX = ShapedArray((), np.dtype(np.int32))
-_AS_JAX_SAYS = {"gpu": "cuda"}                  # the runtime's name of a platform -> the name that branches go by
+_AS_JAX_SAYS = {"gpu": "cuda"}                  # the runtime's name of a platform -> the keyword of its branch
 
 
 def platform_dependent(*args: Any, default: Callable | None = None, **per_platform: Callable) -> Any:
-    """``per_platform[name of the device's platform](*args)``, or ``default(*args)`` if it has no function of its own.
+    """``per_platform[platform of the device](*args)``, or ``default(*args)`` if there is no function for the platform.
 
     Args:
       args: trees of arrays.
       per_platform: functions by platform, ``cpu=f, cuda=g``. All are traced, and must return the same structure and
-        types; only the chosen one is compiled.
-    Raises: NotImplementedError on a platform that has no function, if there is no default.
+        types; only the selected function is compiled.
+    Raises: NotImplementedError on a platform without a function, if there is no default.
 
     >>> float(platform_dependent(3.0, cpu=lambda x: x + 1.0, default=lambda x: x + 1.0))
     4.0
@@ -36,7 +36,7 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
     for name, branch in per_platform.items():
         check_callable(caller, name, branch)
         if name == "gpu":
-            raise bad(caller, "'gpu' is no platform but a family of them", fix="use cuda=... or rocm=...",
+            raise bad(caller, "'gpu' is not one platform, but a family", fix="use cuda=... or rocm=...",
                       exc=ValueError)
         if branch in branches:
             k = branches.index(branch)
@@ -55,12 +55,12 @@ def platform_dependent(*args: Any, default: Callable | None = None, **per_platfo
 
 def _lower(b: Builder, out: ShapedArray, *, platforms) -> Value:
     own = _AS_JAX_SAYS.get(b.module.platform, b.module.platform)
-    found = [k for k, names in enumerate(platforms) if names is None or own in names]
-    if not found:
+    matches = [k for k, names in enumerate(platforms) if names is None or own in names]
+    if not matches:
         known = ", ".join(name for names in platforms for name in names)
         raise bad("lax.platform_dependent", f"there is no function for the platform {own!r}",
                   given={"platforms": known or "none"}, fix=f"pass {own}=... or default=...", exc=NotImplementedError)
-    return Known(b.constant(found[0], out).name, out, found[0])
+    return Known(b.constant(matches[0], out).name, out, matches[0])
 
 
 platform_index_p = Primitive(

@@ -1,4 +1,4 @@
-"""`polynomial`: the value of a polynomial by Horner's scheme, with derivatives that are polynomials again."""
+"""`polynomial`: the value of a polynomial by Horner's scheme; its derivatives are polynomials again."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from xjax.ops.elementwise import add, mul
 from xjax.ops.makers import accumulate, broadcast_shape, elementwise_batch, fill, filled_like, scalar_like, unbroadcast
 from xjax.ops.shape import broadcast_in_dim
 
-_UNROLLED = 8                       # with more coefficients than this the program is a loop
+_UNROLLED = 8                       # maximum number of coefficients without a loop
 
 
 def polynomial(x: Any, coeffs: Sequence[Any], *, unroll: int | None = None) -> Any:
     """Value of a polynomial at `x`, element-wise: ``coeffs[0] + coeffs[1] x + coeffs[2] x ** 2 + ...``.
 
     Args:
-      x: number[...]. coeffs: the lowest power first; numbers, or arrays that broadcast with x at equal rank. They are
+      x: number[...].
+      coeffs: coefficients, the lowest power first: numbers, or arrays that broadcast with x at equal rank. They are
         converted to the dtype of x.
-      unroll: with more coefficients than this (None: 8) the program is a loop, with that many steps in one piece.
-    Returns: an array of the dtype of x; 0 for no coefficients.
+      unroll: maximum number of coefficients without a loop (None: 8); a loop unrolls this many steps per iteration.
+    Returns: an array of the dtype of x; 0 if there are no coefficients.
     Raises: TypeError if shapes do not broadcast.
 
     >>> polynomial(3.0, [1.0, 5.0, 2.0])
@@ -90,7 +91,7 @@ def _jvp(primals, tangents, **params):
 
 
 def _transpose(ct, x, *coeffs, unroll=None):
-    """It is linear in the coefficients: each one's share is the cotangent times its power of x."""
+    """Linear in the coefficients: the cotangent of each one is `ct` times its power of x."""
     shares = []
     for k, c in enumerate(coeffs):
         ct = mul(ct, x) if k else ct

@@ -1,7 +1,7 @@
-"""Products of a matrix whose rows (or contracted axis) fall into groups of sizes known only at run time.
+"""Products of a matrix whose rows (or contracted axis) form groups of sizes known only at run time.
 
-The products are dense: each group sees the operand with what is not its own set to zero, so the work is that of all
-groups on all rows, as in JAX on CPU. They are made of other operations, from which all their rules follow.
+The products are dense: for each group, the elements of the operand outside the group are set to zero. The work is that
+of all groups on all rows, as in JAX on CPU. They are composed of other operations, which provide all their rules.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class RaggedDotDimensionNumbers:
 
     Args:
       dot_dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
-      lhs_ragged_dimensions: the one axis of lhs that falls into groups.
-      rhs_group_dimensions: the axis of rhs with one entry for each group, if a free axis of lhs is ragged.
+      lhs_ragged_dimensions: the one axis of lhs that is divided into groups.
+      rhs_group_dimensions: the axis of rhs with one entry per group, if a free axis of lhs is ragged.
     """
 
     dot_dimension_numbers: DotDimensionNumbers
@@ -52,13 +52,13 @@ _MATRICES = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: PrecisionLike = None,
                preferred_element_type: Any = None, group_offset: Any = None) -> Any:
-    """Matrix product in which groups of consecutive rows of `lhs` have each a matrix of their own.
+    """Matrix product in which each group of consecutive rows of `lhs` is multiplied with its own matrix.
 
     Args:
       lhs: number[m, k]; rhs: number[g, k, n].
-      group_sizes: int[g]: how many rows each group has; rows beyond their sum give zeros.
+      group_sizes: int[g]: number of rows of each group; the result is zero for rows after the last group.
       precision, preferred_element_type: as in `dot_general`.
-      group_offset: None; JAX has the parameter, and no meaning for other values.
+      group_offset: must be None; JAX has the parameter, and defines no other value.
     Returns: number[m, n].
 
     >>> ragged_dot(jnp.ones((3, 1)), jnp.array([[[2.0]], [[5.0]]]), jnp.array([1, 2])).tolist()
@@ -70,15 +70,16 @@ def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: PrecisionLike = 
 def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
                        precision: PrecisionLike = None, preferred_element_type: Any = None,
                        group_offset: Any = None) -> Any:
-    """`dot_general` with one axis of `lhs` that falls into groups of consecutive entries. The axis may be
+    """`dot_general` with one axis of `lhs` that is divided into groups of consecutive entries. The axis may be
 
     - free: each group is multiplied with its part of `rhs`, which has an axis of groups;
-    - contracted: each group is summed apart, and the result has an axis of groups in front;
+    - contracted: each group is summed separately, and the result has a leading axis of groups;
     - a batch axis: this is `dot_general`.
 
     Args:
-      group_sizes: int[g], or int[..., g] with the batch axes and those before the ragged one (of its kind) in front.
-    Raises: TypeError if the axes or sizes do not go together.
+      group_sizes: int[g], or int[..., g]. The leading axes are the batch axes, then the axes before the ragged axis of
+        the same kind.
+    Raises: TypeError if axes or sizes do not match.
     """
     numbers = ragged_dot_dimension_numbers
     sizes, axis, kind = _check(lhs, rhs, group_sizes, numbers, group_offset)
@@ -93,19 +94,19 @@ def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimensio
         return dot_general(groups, rhs, (contract, (_shifted(l_batch), r_batch)), **rest)
     position = l_contract.index(axis)
     r_before = (*r_batch, *r_contract[:position])
-    # Both sides are cut, so that an infinity outside of a group does not meet a zero.
+    # Both sides are masked, so that an infinity outside a group is not multiplied by zero.
     r_groups = _split_groups(rhs, r_contract[position], sizes, r_before)
     return dot_general(groups, r_groups, ((_shifted(l_contract), _shifted(r_contract)),
                                           ((0, *_shifted(l_batch)), (0, *_shifted(r_batch)))), **rest)
 
 
 def _shifted(axes: Sequence[int]) -> tuple[int, ...]:
-    """The same axes behind one more in front."""
+    """The same axes after a new leading axis."""
     return tuple(a + 1 for a in axes)
 
 
 def _before(lhs: Any, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
-    """Axes of lhs that `group_sizes` may differ along: the batch axes and those of the ragged one's kind before it."""
+    """Axes of lhs along which `group_sizes` may differ: batch axes, then axes before the ragged axis of its kind."""
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     if kind == "batch":
         return batch[:batch.index(axis)]
@@ -115,7 +116,7 @@ def _before(lhs: Any, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) 
 
 
 def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
-    """[g, *x.shape]: for each group `x` with zeros outside of the group's part of an axis.
+    """[g, *x.shape]: for each group, `x` with zeros outside the group's part of `axis`.
 
     `sizes`: int[*sizes of the axes `before`, g].
     """
@@ -135,28 +136,28 @@ def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
 
 def _check(lhs: Any, rhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers,
            group_offset: Any) -> tuple[Any, int, str]:
-    """(group sizes with all their axes, the ragged axis, its kind) of arguments that go together."""
+    """(group sizes with all their axes, the ragged axis, its kind); raises unless the arguments match."""
     x, y, sizes = typeof(lhs), typeof(rhs), typeof(group_sizes)
-    given = {"lhs": x, "rhs": y, "group_sizes": sizes}
+    types = {"lhs": x, "rhs": y, "group_sizes": sizes}
     if group_offset is not None:
         raise bad(_WHERE, "`group_offset` is not supported, as in JAX", fix="leave it out.", exc=NotImplementedError)
     if len(numbers.lhs_ragged_dimensions) != 1:
-        raise bad(_WHERE, "exactly one axis of lhs must be ragged", given=given, fix="name one axis.")
+        raise bad(_WHERE, "exactly one axis of lhs must be ragged", given=types, fix="name one axis.")
     if kind_of(sizes.dtype) != "i" or not sizes.ndim:
-        raise bad(_WHERE, "`group_sizes` must be an array of integers with one entry for each group", given=given,
+        raise bad(_WHERE, "`group_sizes` must be an array of integers with one entry for each group", given=types,
                   fix="pass int[g].")
     axis = canonical_axis(numbers.lhs_ragged_dimensions[0], x.ndim, _WHERE, "lhs_ragged_dimensions")
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     kind = "contracted" if axis in contract else "batch" if axis in batch else "free"
     groups = [y.shape[canonical_axis(a, y.ndim, _WHERE, "rhs_group_dimensions")] for a in numbers.rhs_group_dimensions]
     if groups != ([sizes.shape[-1]] if kind == "free" else []):
-        raise bad(_WHERE, "rhs must have one group axis, of as many entries as there are groups, if a free axis of lhs "
-                  "is ragged, and none otherwise", given={**given, "rhs_group_dimensions": str(groups)},
+        raise bad(_WHERE, "rhs must have one group axis, with one entry for each group, if a free axis of lhs is "
+                  "ragged, and no group axis otherwise", given={**types, "rhs_group_dimensions": str(groups)},
                   fix="name the axis of rhs in rhs_group_dimensions.")
     before = tuple(x.shape[a] for a in _before(lhs, axis, kind, numbers))
     if sizes.ndim == 1:
         return broadcast(group_sizes, before), axis, kind
     if sizes.shape[:-1] != before:
-        raise bad(_WHERE, f"`group_sizes` must have the shape {(*before, sizes.shape[-1])}", given=given,
+        raise bad(_WHERE, f"`group_sizes` must have the shape {(*before, sizes.shape[-1])}", given=types,
                   fix=f"pass that, or int[{sizes.shape[-1]}].")
     return group_sizes, axis, kind

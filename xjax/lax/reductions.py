@@ -1,8 +1,8 @@
-"""`reduce` and `reduce_window` by any function of two values, on one array or several at once.
+"""`reduce` and `reduce_window` by any function of two values, on one array or several together.
 
-Where function and start value are those of a sum, product, extremum or logical operation, they become that operation,
-which is faster. Any other one is traced once, on scalars. Its derivative is that of a tree in which neighbours are
-combined, so it works in both modes and to any order.
+If function and start value are those of a sum, product, extremum or logical operation, that operation is used, because
+it is faster. Any other function is traced once, on scalars. The derivative is that of a tree in which neighbours are
+combined, so it exists in both modes and to any order.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ from xjax.transforms.trace_cache import remember
 
 
 def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int]) -> Any:
-    """Reduction of an array, or of a tree of arrays at once, over `dimensions`, by any function of two values.
+    """Reduction of an array, or of a tree of arrays together, over `dimensions`, by any function of two values.
 
     Args:
       operands: tree of arrays any[...] of one shape.
-      init_values: tree of the same structure of scalars of the same dtypes; the identity of `computation`.
-      computation: `computation(x, y) -> z` on trees of scalars; associative, for the order is not defined.
+      init_values: tree with the same structure, of scalars with the same dtypes: the identity of `computation`.
+      computation: `computation(x, y) -> z` on trees of scalars; must be associative, since the order is not defined.
+      dimensions: axes to reduce.
     Returns: tree of the arrays without the axes in `dimensions`.
     Raises: ValueError if the trees differ; TypeError if dtypes or shapes do.
 
@@ -86,15 +87,16 @@ def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: S
 def reduce_window(operand: Any, init_value: Any, computation: Callable, window_dimensions: Sequence[int],
                   window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
                   base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
-    """Reduction of every position of a window that moves over an array, or over a tree of arrays at once.
+    """Reduction over a window at every position, on an array, or on a tree of arrays together.
 
     Args:
       operand: tree of arrays any[...] of one shape.
-      init_value: tree of scalars of the same dtypes: the identity of `computation`, and what padding is filled with.
-      computation: `computation(x, y) -> z` on trees of scalars; associative, for the order is not defined.
+      init_value: tree of scalars of the same dtypes: the identity of `computation`, also used as padding.
+      computation: `computation(x, y) -> z` on trees of scalars; must be associative, since the order is not defined.
       window_dimensions: size of the window along each axis; window_strides: its steps (None: 1).
       padding: "VALID", "SAME", "SAME_LOWER", or (low, high) for each axis.
-      base_dilation, window_dilation: d - 1 paddings between the elements of the array, or of the window (None: 1).
+      base_dilation, window_dilation: d inserts d - 1 padding elements between the elements of the array, or of the
+        window (None: 1).
     Returns: tree of arrays, one element for each position of the window.
     Raises: ValueError if the trees differ; TypeError if the window does not fit.
 
@@ -117,7 +119,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def _arguments(caller: str, operands: Any, inits: Any, computation: Callable) -> tuple[list, list, Any, list]:
-    """Arrays, start values, their structure, and the types of the arrays."""
+    """(arrays, start values, their structure, types of the arrays)."""
     check_callable(caller, "computation", computation)
     leaves, tree, _ = flat_arrays(caller, "operand", operands)
     starts, start_tree, _ = flat_arrays(caller, "init_value", inits)
@@ -130,14 +132,14 @@ def _arguments(caller: str, operands: Any, inits: Any, computation: Callable) ->
 
 
 def _known(computation: Callable, inits: Sequence[Any], table: dict) -> Any:
-    """What the table has for a function and the start value that is its identity."""
+    """The operation of the table for a function, or None; the start value must be its identity."""
     if len(inits) != 1 or computation not in table or isinstance(inits[0], Tracer) or typeof(inits[0]).ndim:
         return None
-    dtype, (identity, found) = typeof(inits[0]).dtype, table[computation]
+    dtype, (identity, operation) = typeof(inits[0]).dtype, table[computation]
     kinds = "bi" if computation in (bitwise_and, bitwise_or, bitwise_xor) else "bifc"
     if kind_of(dtype) not in kinds or (computation in (add, mul) and dtypes.is_bool(dtype)):
         return None
-    return found if np.asarray(inits[0]) == np.asarray(identity(dtype), dtype) else None
+    return operation if np.asarray(inits[0]) == np.asarray(identity(dtype), dtype) else None
 
 
 _LOWEST, _HIGHEST = functools.partial(extreme_value, sign=-1), functools.partial(extreme_value, sign=1)
@@ -164,7 +166,7 @@ def _trace(caller: str, computation: Callable, tree: Any, avals: Sequence[Shaped
         raise bad(caller, f"`{name}` uses a traced value from outside", exc=NotImplementedError,
                   fix="pass it as one more operand, or combine it with the result afterwards.")
     if flat.out_tree != tree:
-        raise bad(caller, f"`{name}` must return what it is given: a tree of the structure of the start values",
+        raise bad(caller, f"`{name}` must return a tree with the structure of the start values",
                   given=tree_mismatch("result", tree, flat.out_tree), fix="return one scalar for each operand.",
                   exc=ValueError)
     for aval, out in zip(avals, program.out_avals, strict=True):
@@ -178,7 +180,8 @@ def _trace(caller: str, computation: Callable, tree: Any, avals: Sequence[Shaped
 # -- the tree -----------------------------------------------------------------------------------------------------
 
 def _by_tree(program: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) -> list[Any]:
-    """Reduction over the first axis: neighbours are combined until one is left, and that with the start value."""
+    """Reduction over the first axis: neighbours are combined until one is left, which is combined with the start value.
+    """
     n, *rest = typeof(xs[0]).shape
     starts = [broadcast_in_dim(init, rest, ()) for init in inits]
     if not n:
@@ -193,7 +196,7 @@ def _by_tree(program: ClosedJaxpr, xs: Sequence[Any], inits: Sequence[Any]) -> l
 
 
 def _on_arrays(program: ClosedJaxpr, xs: Sequence[Any], ys: Sequence[Any]) -> list[Any]:
-    """A program of scalars, element by element on arrays of one shape."""
+    """Apply a program of scalars element by element to arrays of one shape."""
     aval = typeof(xs[0])
     mapped, _ = batch_program(program, MappedAxis(aval.size), (0,) * len(program.in_avals), True)
     return [reshape(y, aval.shape) for y in mapped(*[reshape(x, (aval.size,)) for x in (*xs, *ys)])]
@@ -219,7 +222,7 @@ def _window_by_tree(*args: Any, jaxpr, consts, **params) -> list[Any]:
 # -- rules --------------------------------------------------------------------------------------------------------
 
 def _check(caller: str, avals: Sequence[ShapedArray]) -> int:
-    """Raise unless arrays and start values go together; returns how many arrays there are."""
+    """Raise unless arrays and start values match; returns the number of arrays."""
     n = len(avals) // 2
     given = {f"operand {i}": f"{x.str_short()}   start value {start.str_short()}"
              for i, (x, start) in enumerate(zip(avals[:n], avals[n:], strict=True))}
@@ -243,10 +246,10 @@ def _jvp_rule(p: Callable[[], Primitive], by_tree: Callable) -> Callable:
 
 
 def _batch_rule(p: Callable[[], Primitive], by_tree: Callable, inside: Callable[[dict], dict]) -> Callable:
-    """`inside(params)`: the parameters for operands with one more axis in front."""
+    """`inside(params)`: the parameters for operands with one more leading axis."""
     def rule(axis, args, bdims, **params):
         n = len(args) // 2
-        if any(b is not None for b in bdims[n:]):       # XLA takes one start value for all
+        if any(b is not None for b in bdims[n:]):       # XLA accepts one start value for all elements
             outs = batched_call(functools.partial(by_tree, **params), axis, bdims)(*args)
         else:
             outs = p().bind(*batched_in_front(axis, args[:n], bdims[:n]), *args[n:], **{**params, **inside(params)})
@@ -255,9 +258,9 @@ def _batch_rule(p: Callable[[], Primitive], by_tree: Callable, inside: Callable[
 
 
 def _extremum_of(program: ClosedJaxpr) -> tuple[Primitive, Primitive, str] | None:
-    """The primitives that reduce by a program that is nothing but a maximum or minimum, and the operation.
+    """For a program that is only a maximum or minimum: the primitives that reduce by it, and the operation; else None.
 
-    Written as a region, XLA would recognise it and take the library that loses NaN.
+    XLA would recognise the program in a region, and use a library that loses NaN.
     """
     j = program.jaxpr
     if len(j.eqns) != 1 or len(j.invars) != 2 or {*j.eqns[0].invars} != {*j.invars} or j.outvars != j.eqns[0].outvars:
@@ -266,8 +269,8 @@ def _extremum_of(program: ClosedJaxpr) -> tuple[Primitive, Primitive, str] | Non
             min_p: (reduce_min_p, reduce_window_min_p, "stablehlo.minimum")}.get(j.eqns[0].primitive)
 
 
-def _with_start(b: Builder, operation: str, found: Value, start: Value) -> list[Value]:
-    return [b.binary(operation, found, b.broadcast(start, found.aval, ()))]
+def _with_start(b: Builder, operation: str, reduced: Value, start: Value) -> list[Value]:
+    return [b.binary(operation, reduced, b.broadcast(start, reduced.aval, ()))]
 
 
 # -- reduce -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`scaled_dot`: a product of numbers of few bits, blocks of which share a scale."""
+"""`scaled_dot`: a product of numbers of few bits, in which blocks of numbers share a scale."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None,
                dimension_numbers: DotDimensionNumbers | None = None, preferred_element_type: Any = None) -> Any:
-    """``dot_general(lhs * lhs_scale, rhs * rhs_scale)`` of factors in bfloat16.
+    """``dot_general(lhs * lhs_scale, rhs * rhs_scale)``, with factors converted to bfloat16.
 
     Args:
       lhs, rhs: arrays, usually of float8 or float4.
-      lhs_scale, rhs_scale: of the rank and sizes of `lhs` and `rhs`, but along the contracted axes of their size
-        divided by that of a block, at least 2. None: 1.
-      dimension_numbers: as of `dot_general`; None: the last axis of lhs with the last but one of rhs, and all before
-        these as batch axes.
-      preferred_element_type: of the sum and the result; None: bfloat16.
+      lhs_scale, rhs_scale: arrays with the sizes of `lhs` and `rhs`, except that the sizes of contracted axes are
+        divided by the block size, which is at least 2. None: 1.
+      dimension_numbers: as for `dot_general`; None: the last axis of lhs is contracted with the second to last of rhs,
+        and all earlier axes are batch axes.
+      preferred_element_type: dtype of the sum and the result; None: bfloat16.
     Raises: TypeError if a scale does not fit.
 
     >>> x = jnp.ones((2, 4))
@@ -63,7 +63,7 @@ def _scaled(name: str, x: Any, scale: Any, contracted: Any) -> Any:
 
 
 def _blocks(name: str, x: ShapedArray, scale: ShapedArray, contracted: tuple[int, ...]) -> list[int]:
-    """Along each axis, how many neighbours share a scale."""
+    """For each axis, the number of neighbours that share a scale."""
     def fits(d: int) -> bool:
         n, m = x.shape[d], scale.shape[d]
         return m > 0 and n % m == 0 and n // m >= 2 if d in contracted else n == m
@@ -71,5 +71,5 @@ def _blocks(name: str, x: ShapedArray, scale: ShapedArray, contracted: tuple[int
     if scale.ndim != x.ndim or not all(fits(d) for d in range(x.ndim)):
         raise bad(_WHERE, f"the scale of `{name}` does not fit", given={name: x, f"{name}_scale": scale,
                   "contracted axes": str(contracted)},
-                  fix="along the contracted axes it has one number for each block, of 2 or more; else the same sizes.")
+                  fix="pass one number per block of 2 or more along contracted axes; other axes have equal sizes.")
     return [n // m for n, m in zip(x.shape, scale.shape, strict=True)]

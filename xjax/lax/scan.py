@@ -2,10 +2,10 @@
 
     c:f32[] d:f32[5] = scan[jaxpr={...} length=5 num_carry=1 num_consts=0 reverse=False unroll=1] consts, carry, xs
 
-The body is a program (constants, carry, row of xs) -> (carry, row of ys). Linearizing splits it in two: the first
-pass returns what the second, linear one needs. Of these residuals only those that differ from step to step are stacked:
-one that is a constant, or computed from constants alone, is a constant of the second pass; one that is a row of xs is
-read from xs. Transposing the linear scan runs it from the end.
+The body is a program (constants, carry, row of xs) -> (carry, row of ys). Linearizing splits it into two programs: the
+first also returns the residuals of the second, which is linear. Residuals are stacked only if they differ from step to
+step: one that is a constant, or computed from constants alone, is a constant of the second program; one that is a row
+of xs is read from xs. The transpose of the linear scan runs from the end.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     Args:
       f: `f(carry, x) -> (carry, y)` on trees; the carry keeps its structure, shapes and dtypes. Traced once.
       init: the first carry.
-      xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input, then `length` says how often.
-      reverse: go from the last row to the first; `ys` stay in the order of `xs`.
-      unroll: how many steps make one turn of the compiled loop; True or 0: no loop at all.
+      xs: tree of arrays [n, ...], whose rows are the `x`; None if `f` needs no input.
+      length: number of steps; needed if `xs` is None.
+      reverse: run from the last row to the first; `ys` keep the order of `xs`.
+      unroll: number of steps in each iteration of the compiled loop; True or 0: no loop at all.
 
     Returns: (last carry, the `y` stacked along a new axis 0).
     Raises: TypeError if the body changes the type of the carry, ValueError if lengths differ.
@@ -60,7 +61,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
 def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | None, reverse: bool = False,
               unroll: int | bool = 1) -> tuple[Any, Any]:
-    """`scan`, for loops of other names that are made of one."""
+    """`scan`, also for other public loops that are implemented as a scan."""
     caller = words.caller
     check_callable(caller, "f", f)
     init_leaves, init_tree, init_avals = flat_arrays(caller, "init", init)
@@ -79,7 +80,7 @@ def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | N
 
 
 class Body(NamedTuple):
-    """A traced body: program of (consts, carry, x), and the types of its carry."""
+    """A traced body: program of (consts, carry, x), its constants, the structure of y, and the types of the carry."""
 
     program: ClosedJaxpr
     consts: list[Any]
@@ -107,7 +108,7 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
 
 
 def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:
-    """Structures of carry and y."""
+    """(structure of the carry, structure of y)."""
     children = treedef_children(tree)
     if not isinstance(tree_unflatten(tree, range(tree.num_leaves)), (tuple, list)) or len(children) != 2:
         got = f"{avals[0].str_short()}" if not children and avals else str(tree)
@@ -125,7 +126,7 @@ def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: A
                       exc=ValueError)
     if not avals:
         if length is None:
-            raise bad(caller, "there are no arrays to go over, so the number of steps is unknown",
+            raise bad(caller, "there are no arrays to iterate over, so the number of steps is unknown",
                       fix="pass xs, or length." if caller == "scan" else "pass an array, or a tree of arrays.",
                       exc=ValueError)
         return length
@@ -135,13 +136,13 @@ def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: A
     if len(sizes) == 1 and None not in sizes:
         return sizes.pop()
     paths = leaf_paths("xs", flatten(xs)[1])
-    given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to go over'}"
+    given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to iterate over'}"
              for path, a in zip(paths, avals, strict=True)}
     if length is not None:
         given = {"length": str(length), **given}
-    raise bad(caller, "the arrays to go over differ in their number of rows" if None not in sizes else
-              "a value to go over has no axis", given=given,
-              fix="give all arrays the same size along axis 0; close over what every step needs as a whole.",
+    raise bad(caller, "the arrays to iterate over differ in their number of rows" if None not in sizes else
+              "a value to iterate over has no axis", given=given,
+              fix="give all arrays the same size along axis 0; use a closure for a value that every step needs whole.",
               exc=ValueError)
 
 
@@ -156,10 +157,10 @@ def _unroll(caller: str, unroll: Any, length: int) -> int:
 
 
 def _python_loop(f, init, x_leaves, x_tree, length, reverse) -> tuple[Any, Any]:
-    """What `scan` does in disable_jit mode."""
+    """`scan` in disable_jit mode, as a loop in Python."""
     if length == 0:
         raise bad("scan", "a scan of length 0 cannot run in disable_jit mode: the type of `ys` is unknown",
-                  fix="leave disable_jit, or scan over at least one row.", exc=ValueError)
+                  fix="turn disable_jit off, or scan over at least one row.", exc=ValueError)
     carry, rows, y_tree = init, [], None
     for i in reversed(range(length)) if reverse else range(length):
         out = f(carry, tree_unflatten(x_tree, [index_in_dim(x, i, keepdims=False) for x in x_leaves]))

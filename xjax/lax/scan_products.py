@@ -1,7 +1,7 @@
-"""Gradients of the matrices that each step of a scan multiplies with: one product after the loop.
+"""Gradients of matrices that every step of a scan multiplies with, computed as one product after the loop.
 
-The cotangent of such a constant is a sum over the steps, ``sum_t a[t].T @ b[t]``. In the loop, each step adds to the
-whole matrix; contracted over the steps too, it is one large product of stacked operands.
+The cotangent of such a constant is a sum over the steps, ``sum_t a[t].T @ b[t]``. In the loop, each step would add to
+the whole matrix. Contracted over the steps too, the sum is one large product of stacked operands.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ARRANGE = frozenset({convert_element_type_p, reshape_p, transpose_p})
 
 
 class Product(NamedTuple):
-    """A sum over the steps that is computed after the loop.
+    """A sum over the steps that is computed after the loop instead.
 
     Attributes:
-      operands: positions of the two among (xs, ys) of the scan.
-      dot: the product in a step; `arrange`: what is then done with it, in order.
+      operands: positions of the two operands among (xs, ys) of the scan.
+      dot: the product in a step. arrange: operations applied to the product, in order.
     """
 
     operands: tuple[int, int]
@@ -41,7 +41,7 @@ class Product(NamedTuple):
 
 
 class WithoutProducts(NamedTuple):
-    """A body without some of its sums: `products` has None for each that is left, `body` more ys after its own."""
+    """A body without some of its sums. `products`: None for each sum that stays; `body`: has more ys after its own."""
 
     body: ClosedJaxpr
     products: tuple[Product | None, ...]
@@ -49,32 +49,32 @@ class WithoutProducts(NamedTuple):
 
 @program_cache
 def without_products(body: ClosedJaxpr, num_consts: int, num_sums: int, num_carry: int) -> WithoutProducts:
-    """A body whose carries start with `num_sums` sums, without those whose products are larger than their operands."""
+    """Remove from a body, whose carries start with `num_sums` sums, the sums of products larger than their operands."""
     body = inlined(body)
     j, n = body.jaxpr, num_consts + num_carry
     sums, xs, ys = j.invars[num_consts:num_consts + num_sums], j.invars[n:], list(j.outvars[num_carry:])
     made = {v: eqn for eqn in j.eqns for v in eqn.outvars}
     products: list[Product | None] = []
     for before, after in zip(sums, j.outvars, strict=False):
-        found = _product(made, before, after)
-        new = [] if found is None else [v for v in dict.fromkeys(found[0].invars) if v not in xs and v not in ys]
-        if found is None or not all(v in made for v in new) or sum(v.aval.size for v in new) > after.aval.size:
+        product = _product(made, before, after)
+        new = [] if product is None else [v for v in dict.fromkeys(product[0].invars) if v not in xs and v not in ys]
+        if product is None or not all(v in made for v in new) or sum(v.aval.size for v in new) > after.aval.size:
             products.append(None)
             continue
         ys += new
         rows: list[Atom] = [*xs, *ys]
-        x, y = (rows.index(v) for v in found[0].invars)
-        products.append(Product((x, y), *found))
+        x, y = (rows.index(v) for v in product[0].invars)
+        products.append(Product((x, y), *product))
     kept = [p is None for p in products]
     outvars = [*(v for v, keep in zip(j.outvars, kept, strict=False) if keep), *j.outvars[num_sums:num_carry], *ys]
     invars = [*j.invars[:num_consts], *(v for v, keep in zip(sums, kept, strict=True) if keep),
               *j.invars[num_consts + num_sums:]]
-    cut, _ = dce(Jaxpr(j.constvars, invars, j.eqns, outvars), [True] * len(outvars))
-    return WithoutProducts(ClosedJaxpr(cut, body.consts), tuple(products))
+    reduced, _ = dce(Jaxpr(j.constvars, invars, j.eqns, outvars), [True] * len(outvars))
+    return WithoutProducts(ClosedJaxpr(reduced, body.consts), tuple(products))
 
 
 def _product(made: dict[Var, Eqn], before: Var, after: Atom) -> tuple[Eqn, tuple[Eqn, ...]] | None:
-    """The product in ``after = before + arranged product`` and how it is arranged; None for anything else."""
+    """The product in ``after = before + arranged product`` and its arrangement; None for any other sum."""
     eqn = made.get(after)
     if eqn is None or eqn.primitive is not accumulate_p or before not in eqn.invars:
         return None
@@ -88,6 +88,6 @@ def _product(made: dict[Var, Eqn], before: Var, after: Atom) -> tuple[Eqn, tuple
 
 
 def with_products(products: Sequence[Product | None], sums: Sequence[Any], rows: Sequence[Any]) -> Iterator[Any]:
-    """All sums: those of the loop, and the products of its rows (xs, ys) in their places."""
+    """All sums in order: sums of the loop, and products of its rows (xs, ys) after it."""
     left = iter(sums)
     return (next(left) if product is None else product(rows) for product in products)

@@ -1,7 +1,7 @@
-"""What a scan stores of each step for its gradient.
+"""The choice of values that each step of a scan stores for its gradient.
 
-A residual that a few cheap operations make of other residuals is computed again where it is needed: beside the result
-y of a logistic, ``y * (1 - y)`` is not stored.
+A residual is recomputed where it is needed if a few cheap operations compute it from other residuals: if the result y
+of a logistic is stored, ``y * (1 - y)`` is not.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from xjax.ops.shape import broadcast_in_dim_p
 
 _CHEAP = frozenset({add_p, broadcast_in_dim_p, convert_element_type_p, mul_p, neg_p, one_minus_square_p, select_n_p,
                     sub_p})
-_MOST = 4           # operations for one residual
+_MOST = 4           # operations to recompute one residual
 
 
 def without_cheap(known: Jaxpr, residuals: Sequence[Atom], second: Jaxpr) -> tuple[list[Atom], Jaxpr]:
-    """(The residuals to store, the second program as one of these, which computes the others).
+    """(The residuals to store, the second program as a program of these, which recomputes the others).
 
-    Args: known: the program that computes the residuals; second: the one whose first inputs they are.
+    Args: known: the program that computes the residuals; second: the program whose first inputs they are.
     """
     inputs = second.invars[:len(residuals)]
     named = {v: name for v, name in zip(residuals, inputs, strict=True) if type(v) is Var}
@@ -31,7 +31,7 @@ def without_cheap(known: Jaxpr, residuals: Sequence[Atom], second: Jaxpr) -> tup
     once = {v for v, count in Counter(residuals).items() if count == 1}
     again: list[Eqn] = []
     cheap = set()
-    for v in [v for v in made if v in named and v in once]:        # each after those it is made of
+    for v in [v for v in made if v in named and v in once]:        # in order: each follows its operands
         steps = _steps(made, named, made[v])
         if steps is not None:
             cheap.add(v)
@@ -44,15 +44,15 @@ def without_cheap(known: Jaxpr, residuals: Sequence[Atom], second: Jaxpr) -> tup
 
 
 def _steps(made: Mapping[Var, Eqn], named: Mapping[Atom, Var], last: Eqn) -> list[Eqn] | None:
-    """Cheap equations that make the result of the `last` one from other residuals, in order; None if there are not."""
-    found: dict[Eqn, None] = {}
+    """Cheap equations, in order, that compute the result of `last` from other residuals; None if that is impossible."""
+    steps: dict[Eqn, None] = {}
 
     def visit(eqn: Eqn, depth: int) -> bool:
         for x in eqn.invars:
             if type(x) is not Literal and x not in named and not (
                     x in made and depth < _MOST and visit(made[x], depth + 1)):
                 return False
-        found[eqn] = None
-        return len(found) <= _MOST
+        steps[eqn] = None
+        return len(steps) <= _MOST
 
-    return list(found) if visit(last, 1) else None
+    return list(steps) if visit(last, 1) else None

@@ -1,4 +1,4 @@
-"""`scan_p`, the primitive of `scan`, with its rules. See `xjax.lax.scan` for what it does."""
+"""`scan_p`, the primitive of `scan`, with its rules. See `xjax.lax.scan` for the function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ from xjax.core.primitive import Primitive
 from xjax.core.pruning import Pruned, Saving, prune_program
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, is_linear, with_zeros
-from xjax.lax.control import cut_program, dependent_outputs, fixpoint, instantiated, program_of, with_all_residuals
+from xjax.lax.control import (
+    dependent_outputs,
+    fixpoint,
+    instantiated,
+    program_of,
+    split_with_forced,
+    with_all_residuals,
+)
 from xjax.lax.in_place import updating_in_place
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
@@ -38,7 +45,7 @@ def _sections(items: Sequence[Any], num_consts: int, num_carry: int) -> tuple[Se
 
 
 def _bind(body: ClosedJaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], loop: dict) -> list[Any]:
-    """Bind a body that a rule made; its own constants become constants of the loop. `loop`: length, reverse, unroll."""
+    """Bind a body made by a rule; its own constants become constants of the loop. `loop`: length, reverse, unroll."""
     body, own = hoist_consts(body)
     return scan_p.bind(*own, *consts, *carry, *xs, jaxpr=body, num_consts=len(own) + len(consts),
                        num_carry=len(carry), **loop)
@@ -59,11 +66,11 @@ _INDEX = ShapedArray((), np.int32)
 
 
 def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll):
-    """A while loop over (index, constants, xs, carry, ys); steps that fill no whole turn follow it one by one."""
+    """A while loop over (index, constants, xs, carry, ys); steps that do not fill an iteration follow one by one."""
     consts, carry, xs = _sections(list(args), num_consts, num_carry)
     jaxpr = updating_in_place(jaxpr, num_consts, num_carry)
     if length <= unroll:
-        return _written_out(b, outs, consts, carry, xs, jaxpr, length, reverse)
+        return _unrolled(b, outs, consts, carry, xs, jaxpr, length, reverse)
     ys = [b.constant(0, aval.strong()) for aval in outs[num_carry:]]
 
     def step(inner: Builder, i: Value, consts: Sequence[Value], xs: Sequence[Value], state: list[Value]) -> list[Value]:
@@ -80,24 +87,24 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
     return state
 
 
-def _written_out(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: int, reverse: bool) -> list[Value]:
-    """The steps one after the other.
+def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: int, reverse: bool) -> list[Value]:
+    """The steps one after the other, without a loop.
 
-    XLA sees through static slices and one concatenation: a row of xs that was stacked in such a scan is that row,
-    without a copy. It does not see through updates of a row.
+    XLA simplifies static slices of a concatenation: a row of xs that was stacked by an unrolled scan is that row,
+    without a copy. It does not simplify updates of a row.
     """
     stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
     for i in reversed(range(length)) if reverse else range(length):
-        found = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
-        carry = found[:len(carry)]
-        for stack, row in zip(stacks, found[len(carry):], strict=True):
+        results = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
+        carry = results[:len(carry)]
+        for stack, row in zip(stacks, results[len(carry):], strict=True):
             stack.append(reshape_text(b, row, (1, *row.aval.shape)))
     return [*carry, *(concatenate_text(b, stack[::-1] if reverse else stack, aval, 0) if stack
                       else b.constant(0, aval.strong()) for stack, aval in zip(stacks, outs[len(carry):], strict=True))]
 
 
 def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Value]:
-    """`for i in range(0, end, unroll)`: `unroll` steps each."""
+    """`for i in range(0, end, unroll)`, with `unroll` steps per iteration."""
     start = [b.constant(0, _INDEX), *consts, *xs, *state]
     n, m = 1 + len(consts), 1 + len(consts) + len(xs)
 
@@ -116,13 +123,13 @@ def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Va
 
 
 def _static_row(b: Builder, x: Value, i: int) -> Value:
-    """``x[i]`` of a known row."""
+    """``x[i]`` for a static index."""
     shape = x.aval.shape
     return reshape_text(b, slice_text(b, x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:])), shape[1:])
 
 
 def _row(b: Builder, x: Value, i: Value) -> Value:
-    """``x[i]``"""
+    """``x[i]`` for an index known at run time."""
     row = x.aval.shape[1:]
     return reshape_text(b, dynamic_slice_text(b, x, [i, *[b.constant(0, _INDEX)] * len(row)], (1, *row)), row)
 
@@ -140,16 +147,16 @@ def _jvp(primals, tangents, *, jaxpr, num_consts, num_carry, **loop):
     body, nonzero, has = _jvp_body(jaxpr, num_consts, num_carry, nonzero_flags(tangents))
     parts = [(*p, *d) for p, d in zip(_sections(primals, num_consts, num_carry),
                                       _sections_of_flagged(tangents, nonzero, num_consts, num_carry), strict=True)]
-    found = _bind(body, *parts, loop)
+    results = _bind(body, *parts, loop)
     n = len(jaxpr.out_avals)
     d_carry = has[:num_carry].count(True)
-    outs = [*found[:num_carry], *found[num_carry + d_carry:n + d_carry]]
-    douts = [*found[num_carry:num_carry + d_carry], *found[n + d_carry:]]
+    outs = [*results[:num_carry], *results[num_carry + d_carry:n + d_carry]]
+    douts = [*results[num_carry:num_carry + d_carry], *results[n + d_carry:]]
     return outs, with_zeros(has, douts, _type(jaxpr=jaxpr, num_consts=num_consts, num_carry=num_carry, **loop))
 
 
 def _sections_of_flagged(tangents, flags, num_consts, num_carry) -> list[list[Any]]:
-    """The flagged tangents of constants, carry and xs, zeros made real."""
+    """The flagged tangents of constants, carry and xs, with symbolic zeros instantiated."""
     return [instantiated(t, f) for t, f in zip(_sections(tangents, num_consts, num_carry),
                                                _sections(flags, num_consts, num_carry), strict=True)]
 
@@ -157,46 +164,46 @@ def _sections_of_flagged(tangents, flags, num_consts, num_carry) -> list[list[An
 @program_cache
 def _jvp_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int,
               nonzero: Flags) -> tuple[ClosedJaxpr, Flags, Flags]:
-    """The body for values and tangents, in the order of a scan; flags of inputs and outputs with a tangent."""
+    """The body for values and tangents, in the argument order of a scan; flags of inputs and outputs with a tangent."""
     consts, carry, xs = _sections(nonzero, num_consts, num_carry)
     no_ys = (False,) * (len(jaxpr.out_avals) - num_carry)
     carry = fixpoint(carry, lambda c: jvp_program(jaxpr, (*consts, *c, *xs), (*c, *no_ys))[1][:num_carry])
     nonzero = (*consts, *carry, *xs)
     program, has = jvp_program(jaxpr, nonzero, (*carry, *no_ys))
     j, n, m = program.jaxpr, len(jaxpr.in_avals), len(jaxpr.out_avals)
-    given, found = iter(j.invars[n:]), iter(j.outvars[m:])
-    d_ins = [next(given) if flag else None for flag in nonzero]
+    in_tangents, out_tangents = iter(j.invars[n:]), iter(j.outvars[m:])
+    d_ins = [next(in_tangents) if flag else None for flag in nonzero]
     invars = [v for p, d in zip(_sections(j.invars[:n], num_consts, num_carry), _sections(d_ins, num_consts, num_carry),
                                 strict=True) for v in [*p, *(v for v in d if v is not None)]]
-    d_outs = [next(found) if flag else None for flag in has]
+    d_outs = [next(out_tangents) if flag else None for flag in has]
     outvars = [*j.outvars[:num_carry], *flagged(d_outs[:num_carry], has[:num_carry]),
                *j.outvars[num_carry:m], *flagged(d_outs[num_carry:], has[num_carry:])]
     return ClosedJaxpr(Jaxpr(j.constvars, invars, j.eqns, outvars), program.consts), nonzero, has
 
 
-# -- two passes: values with residuals, then what is linear -------------------------------------------------------
+# -- two passes: values with residuals, then the linear part ------------------------------------------------------
 
 class _TwoPasses(NamedTuple):
-    """A scan cut in two.
+    """A scan split in two.
 
-    `before` computes residuals that are the same in every step from the constants; it runs once. `known` takes these
-    and the known inputs, and stacks the other residuals after its own outputs. `unknown` takes residuals and tangents.
+    `before` computes residuals that are equal in every step from the constants; it runs once. `known` takes these and
+    the known inputs, and stacks the other residuals after its own outputs. `unknown` takes residuals and tangents.
     """
 
-    before: ClosedJaxpr                 # constants -> invariant residuals
-    known: ClosedJaxpr                  # (invariant residuals, constants), carry, xs -> carry, ys, residuals
-    unknown: ClosedJaxpr                # (residuals, constants), carry, (residuals, xs) -> carry, ys
-    own_consts: list[Any]               # leading constants that rules made
-    from_consts: tuple[int, ...]        # invariant residuals among (results of `before`, constants)
-    from_xs: tuple[int, ...]            # residuals that are known xs
-    count: int                          # outputs of the first pass without residuals
-    inputs: Flags                       # inputs of the scan that are those of the second pass
-    outputs: Flags                      # outputs of the scan that are those of the second pass
+    before: ClosedJaxpr                 # constants -> invariant residuals.
+    known: ClosedJaxpr                  # (invariant residuals, constants), carry, xs -> carry, ys, residuals.
+    unknown: ClosedJaxpr                # (residuals, constants), carry, (residuals, xs) -> carry, ys.
+    own_consts: list[Any]               # Leading constants that rules added.
+    from_consts: tuple[int, ...]        # Positions of invariant residuals in (results of `before`, constants).
+    from_xs: tuple[int, ...]            # Positions of the residuals that are known xs.
+    count: int                          # Number of outputs of the first pass, without residuals.
+    inputs: Flags                       # Inputs of the scan that belong to the second pass.
+    outputs: Flags                      # Outputs of the scan that belong to the second pass.
 
 
 def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int, int, int],
                 unknown_sizes: tuple[int, int], inputs: Flags, outputs: Flags) -> _TwoPasses:
-    """Sort the residuals of a body cut in two.
+    """Sort the residuals of a body that has been split in two.
 
     Args:
       known: (constants, carry, xs) -> outputs, residuals; `known_sizes`: numbers of constants, carry, outputs.
@@ -217,7 +224,7 @@ def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int
     t_consts, t_carry, t_xs = _sections(u.invars[len(residuals):], *unknown_sizes)
     second = Jaxpr(u.constvars, [*(a for a, _ in fixed), *t_consts, *t_carry, *(a for a, _ in from_rows),
                                  *(a for a, _ in stacked), *t_xs], u.eqns, u.outvars)
-    ready = [v if type(v) is Var else Var(v.aval) for v in computed]        # a literal needs no variable, but a place
+    ready = [v if type(v) is Var else Var(v.aval) for v in computed]        # a literal needs an input too
     return _TwoPasses(
         before=program_of(j, consts, computed),
         known=program_of(j, [*ready, *consts, *carry, *xs], [*j.outvars[:count], *(v for _, v in stacked)], True),
@@ -226,19 +233,19 @@ def _two_passes(known: ClosedJaxpr, unknown: ClosedJaxpr, known_sizes: tuple[int
 
 
 def _invariant(j: Jaxpr, consts: Sequence[Var], residuals: Sequence[Atom]) -> list[Atom]:
-    """Values that depend on constants only, not on effects, and are residuals; with all results of their equations."""
+    """Residuals that depend on constants only, and not on effects; includes all results of their equations."""
     fixed, wanted = set(consts), set(residuals)
-    found: list[Atom] = [v for v in wanted if type(v) is Literal]
+    invariant: list[Atom] = [v for v in wanted if type(v) is Literal]
     for eqn in j.eqns:
         if all(type(v) is Literal or v in fixed for v in eqn.invars) and not eqn.effects:
             fixed.update(eqn.outvars)
             if not wanted.isdisjoint(eqn.outvars):
-                found += eqn.outvars
-    return found
+                invariant += eqn.outvars
+    return invariant
 
 
 class _Known(NamedTuple):
-    """What the first pass gave: outputs of the scan, and residuals of both kinds for the second."""
+    """Results of the first pass: outputs of the scan, and the residuals for the second pass, constants and rows."""
 
     outs: list[Any]
     consts: list[Any]
@@ -249,9 +256,9 @@ def _run_first(passes: _TwoPasses, consts: Sequence[Any], carry: Sequence[Any], 
                loop: dict) -> _Known:
     consts = [*passes.own_consts, *consts]
     once = [*passes.before(*consts), *consts]
-    found = _bind(passes.known, once, carry, xs, loop)
-    return _Known(found[:passes.count], [once[k] for k in passes.from_consts],
-                  [*(xs[k] for k in passes.from_xs), *found[passes.count:]])
+    results = _bind(passes.known, once, carry, xs, loop)
+    return _Known(results[:passes.count], [once[k] for k in passes.from_consts],
+                  [*(xs[k] for k in passes.from_xs), *results[passes.count:]])
 
 
 def _run_second(passes: _TwoPasses, first: _Known, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any],
@@ -281,9 +288,9 @@ def _linearize(trace, primals, tangents, *, jaxpr, num_consts, num_carry, **loop
 
 @program_cache
 def _without_idle_carries(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int) -> tuple[ClosedJaxpr, Flags]:
-    """The body with the carries that it hands on as they are among its constants, last, and flags of these carries.
+    """The body with carries that it returns unchanged as its last constants, and flags of these carries.
 
-    Weights in the carry would else be stored for every step. Calls are written out, so that it shows what is invariant.
+    Otherwise weights in the carry would be stored for every step. Calls are inlined, to show which values are constant.
     """
     closed = inlined(jaxpr)
     j = closed.jaxpr
@@ -324,27 +331,27 @@ def _split(trace, args, params):
 
 
 def _split_args(args, tangent, trace, *, jaxpr, num_consts, num_carry, **loop):
-    passes = _cut_body(jaxpr, num_consts, num_carry, tangent)
+    passes = _split_body(jaxpr, num_consts, num_carry, tangent)
     parts = _sections(args, num_consts, num_carry)
     flags = _sections(passes.inputs, num_consts, num_carry)
     first = _run_first(passes, *map(unflagged, parts, flags), loop)
     with current_trace(trace):
-        found = _run_second(passes, first, *map(flagged, parts, flags), loop)
-    return merge(passes.outputs, found, first.outs)
+        results = _run_second(passes, first, *map(flagged, parts, flags), loop)
+    return merge(passes.outputs, results, first.outs)
 
 
 @program_cache
-def _cut_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, tangent: Flags) -> _TwoPasses:
+def _split_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, tangent: Flags) -> _TwoPasses:
     tangent = _dependent_inputs(jaxpr, num_consts, num_carry, tangent)
     consts, carry, _ = _sections(tangent, num_consts, num_carry)
     forced = (*carry, *[False] * (len(jaxpr.out_avals) - num_carry))
-    known, unknown, outputs = cut_program(jaxpr, tangent, forced)
+    known, unknown, outputs = split_with_forced(jaxpr, tangent, forced)
     return _two_passes(known, unknown, (consts.count(False), carry.count(False), outputs.count(False)),
                        (consts.count(True), carry.count(True)), tangent, outputs)
 
 
 def _dependent_inputs(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, flags: Flags) -> Flags:
-    """The flags with those carries added that depend on flagged inputs after some steps."""
+    """The flags, extended by the carries that depend on flagged inputs after some steps."""
     consts, carry, xs = _sections(flags, num_consts, num_carry)
     carry = fixpoint(carry, lambda c: dependent_outputs(jaxpr, (*consts, *c, *xs))[:num_carry])
     return (*consts, *carry, *xs)
@@ -369,9 +376,9 @@ def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
     body, products = without_products(body, len(known), len(summed), count)
     sums = [zeros_of(x.aval) for x, product in zip(summed, products, strict=True) if product is None]
     rows = [*flagged(cts[num_carry:], nonzero), *unflagged(xs, lin_xs)]
-    found = _bind(body, known, [*sums, *map(instantiate, flagged(cts[:num_carry], reached))], rows,
-                  {**loop, "reverse": not loop["reverse"]})
-    sums, ct_carry, ys = _sections(found, len(sums), reached.count(True))
+    results = _bind(body, known, [*sums, *map(instantiate, flagged(cts[:num_carry], reached))], rows,
+                    {**loop, "reverse": not loop["reverse"]})
+    sums, ct_carry, ys = _sections(results, len(sums), reached.count(True))
     ct_consts, ct_carry, ct_xs = with_products(products, sums, [*rows, *ys]), iter(ct_carry), iter(ys)
     ct_carry = [next(ct_carry) if flag else None for flag in reached]
     flags_consts, flags_xs = iter(has_consts), iter(has_xs)
@@ -384,10 +391,10 @@ def _transpose(cts, *args, jaxpr, num_consts, num_carry, **loop):
 @program_cache
 def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear: Flags, reached: Flags,
                      nonzero: Flags) -> tuple[ClosedJaxpr, Flags, Flags]:
-    """The body that goes back: (residuals), (sums of cts of constants, cts of the carry), (cts of ys, residuals).
+    """The reverse body: (residuals), (sums of cts of constants, cts of the carry), (cts of ys, residuals).
 
-    The second result flags the linear inputs that get a cotangent, the third the carries that do in any step: a zero
-    made real for another one would become NaN where it meets an infinite derivative.
+    The second result flags the linear inputs that get a cotangent, the third the carries that get one in any step. An
+    instantiated zero for any other carry would become NaN where it is multiplied by an infinite derivative.
     """
     lin_consts, _, lin_xs = _sections(linear, num_consts, num_carry)
 
@@ -407,9 +414,9 @@ def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear
     def run(*args: Any) -> list[Any]:
         known_consts, rest = args[:len(res_consts)], args[len(res_consts):]
         sums, cts, rows = _sections(rest, len(sum_avals), reached.count(True))
-        found = program(*known_consts, *rows[len(ct_ys):], *cts, *rows[:len(ct_ys)])
-        found = with_zeros(has, found, linear_avals)
-        d_consts, d_carry, d_xs = _sections(found, lin_consts.count(True), num_carry)
+        results = program(*known_consts, *rows[len(ct_ys):], *cts, *rows[:len(ct_ys)])
+        results = with_zeros(has, results, linear_avals)
+        d_consts, d_carry, d_xs = _sections(results, lin_consts.count(True), num_carry)
         return [*(accumulate(s, d) for s, d in zip(sums, flagged(d_consts, has_consts), strict=True)),
                 *map(instantiate, flagged(d_carry, reached)), *flagged(d_xs, has_xs)]
 
@@ -418,19 +425,19 @@ def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear
 
 
 def _transpose_mixed(cts, args, linear, *, jaxpr, num_consts, num_carry, **loop):
-    """Transpose of a scan that also carries known values, such as a counter: these are computed first."""
-    passes = _cut_body(jaxpr, num_consts, num_carry, linear)
+    """Transpose of a scan that also carries known values, such as a counter; the known values are computed first."""
+    passes = _split_body(jaxpr, num_consts, num_carry, linear)
     parts = _sections(args, num_consts, num_carry)
     flags = _sections(passes.inputs, num_consts, num_carry)
     first = _run_first(passes, *map(unflagged, parts, flags), loop)
     consts, carry, xs = map(flagged, parts, flags)
     body, own = hoist_consts(passes.unknown)
     known = len(own) + len(first.consts)
-    found = _transpose(flagged(cts, passes.outputs), *own, *first.consts, *consts, *carry, *first.rows, *xs, jaxpr=body,
-                       num_consts=known + len(consts), num_carry=len(carry), **loop)
-    ct_consts, ct_carry, ct_xs = _sections(found, known + len(consts), len(carry))
-    found = iter([*ct_consts[known:], *ct_carry, *ct_xs[len(first.rows):]])
-    return [next(found) if flag else None for flag in passes.inputs]
+    cts = _transpose(flagged(cts, passes.outputs), *own, *first.consts, *consts, *carry, *first.rows, *xs, jaxpr=body,
+                     num_consts=known + len(consts), num_carry=len(carry), **loop)
+    ct_consts, ct_carry, ct_xs = _sections(cts, known + len(consts), len(carry))
+    cotangents = iter([*ct_consts[known:], *ct_carry, *ct_xs[len(first.rows):]])
+    return [next(cotangents) if flag else None for flag in passes.inputs]
 
 
 # -- batching -----------------------------------------------------------------------------------------------------
@@ -455,7 +462,7 @@ def _batch(axis, args, bdims, *, jaxpr, num_consts, num_carry, **loop):
 
 
 def _prune(used: Flags, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, **loop: Any) -> Pruned:
-    """A carry stays if it is read after the loop, or in a step for what stays."""
+    """A carry is kept if it is read after the loop, or in a step to compute a value that is kept."""
     carry, rows = used[:num_carry], used[num_carry:]
     while True:
         read = prune_program(jaxpr, (*carry, *rows))[1]
@@ -470,9 +477,9 @@ def _prune(used: Flags, *, jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, 
 
 
 def _save(split: Callable, used: Flags, *, length: int, **params: Any) -> Saving | None:
-    """What a policy saves in a step is a row of the loop: a result of the first, an operand of the second.
+    """Values that a policy saves in a step are rows: results of the first loop, operands of the second.
 
-    A row for another memory is moved in its step, so that there are never all of them on the device.
+    A row for another memory is moved in its step, so that the device never holds all rows.
     """
     results = _prune(used, length=length, **params).results
     body, (eqns, saved, again) = split(params["jaxpr"], results)

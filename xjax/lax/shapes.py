@@ -1,4 +1,4 @@
-"""Small functions on shapes, and arrays of one value."""
+"""Small functions on shapes, and arrays filled with one value."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
 @functools.lru_cache(4096)
 def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     rank = max(map(len, shapes), default=0)
-    lined = [(1,) * (rank - len(s)) + s for s in shapes]
-    sizes = [{n for n in axis if n != 1} for axis in zip(*lined, strict=True)]
+    aligned = [(1,) * (rank - len(s)) + s for s in shapes]
+    sizes = [{n for n in axis if n != 1} for axis in zip(*aligned, strict=True)]
     if any(len(s) > 1 for s in sizes):
         raise bad("broadcasting", "incompatible shapes",
                   given={f"argument {i}": str(s) for i, s in enumerate(shapes)},
@@ -47,7 +47,7 @@ def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """`x` with axes of size 1 in front, so that it has `rank` axes."""
+    """`x` with leading axes of size 1, so that it has `rank` axes."""
     ndim = typeof(x).ndim
     if ndim > rank:
         raise bad("lax.broadcast_to_rank", f"the array has more than {rank} axes", given={"x": typeof(x).str_short()},
@@ -56,7 +56,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """`operand` with the axes from `start_dimension` up to, and without, `stop_dimension` merged into one.
+    """`operand` with the axes from `start_dimension` to `stop_dimension` (excluded) merged into one.
 
     >>> collapse(jnp.ones((2, 3, 4)), 1).shape
     (2, 12)
@@ -66,7 +66,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     start = canonical_axis(start_dimension, len(shape), "lax.collapse", "start_dimension")
     stop = stop + len(shape) if stop < 0 else stop
     if not start <= stop <= len(shape):
-        raise bad("lax.collapse", "`stop_dimension` must lie behind `start_dimension`",
+        raise bad("lax.collapse", "`stop_dimension` must come after `start_dimension`",
                   given={"operand": typeof(operand).str_short(), "start_dimension": str(start_dimension),
                          "stop_dimension": str(stop_dimension)},
                   fix=f"pass axes between 0 and {len(shape)}.", exc=ValueError)
@@ -75,22 +75,22 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
 
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
-    """`operand` with elements of another dtype.
+    """`operand` with its elements converted to another dtype.
 
     Args:
       operand: an array or number of any dtype.
-      new_dtype: the dtype wanted; None keeps the operand's. 64-bit types need jax_enable_x64.
-      weak_type: whether the result adapts to its partners in promotion, as a Python number does.
-    Returns: the operand itself if it is an array of this type already. Floats are truncated toward zero and
-      saturate on the way to integers; integers wrap; to bool means ``!= 0``; complex to real drops the imaginary
-      part, with a warning.
+      new_dtype: the new dtype; None keeps the operand's. 64-bit types need jax_enable_x64.
+      weak_type: whether the result adapts to other operands in promotion, as a Python number does.
+    Returns: the operand itself if it is an array of this type already. Floats are truncated toward zero and saturate
+      when converted to integers; integers wrap; bool is ``x != 0``; complex to real drops the imaginary part, with a
+      warning.
     """
     dtype = None if new_dtype is None else dtypes.user_dtype(new_dtype, "lax.convert_element_type")
     return convert.convert_element_type(operand, dtype, weak_type)
 
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Sharding | None = None) -> Any:
-    """Array of `shape`, every element `fill_value` (a scalar), of its dtype or of `dtype`, placed by `sharding`."""
+    """Array of `shape` filled with the scalar `fill_value`, in its dtype or in `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
         dtype = dtypes.user_dtype(dtype, "lax.full")
         fill_value = float(fill_value) if dtypes.is_inexact(dtype) else dtype.type(fill_value)
@@ -113,14 +113,14 @@ def _put(x: Any, sharding: Sharding | None) -> Any:
 
 def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None,
               sharding: Sharding | None = None) -> Any:
-    """Array with the shape, dtype and placement of `x`, unless others are given, every element `fill_value`.
+    """Array filled with `fill_value`, with the shape, dtype and placement of `x` unless others are given.
 
-    In a checked `shard_map` it varies along the mesh axes along which `x` does.
+    In a checked `shard_map` the result varies along the same mesh axes as `x`.
     """
     aval = typeof(x)
     weak = dtype is None and aval.weak_type
     if dtype is None and type(aval.dtype) is not KeyType:
-        fill_value = convert.convert_element_type(fill_value, aval.dtype, weak)     # of 64 bits too, on or not
+        fill_value = convert.convert_element_type(fill_value, aval.dtype, weak)     # even a 64-bit type without x64
     elif dtype is None:
         dtype = aval.dtype
     shape = aval.shape if shape is None else tuple(shape)
@@ -131,7 +131,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
     """`arr` broadcast, by NumPy's rules, to the shape of another array.
 
-    Raises: ValueError if it does not fit.
+    Raises: ValueError if the shapes do not fit.
     """
     aval, shape = typeof(arr), typeof(like_arr).shape
     if broadcast_shapes(aval.shape, shape) != shape:
@@ -142,7 +142,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
 
 
 def dtype(x: Any) -> np.dtype:
-    """The dtype that an array or number has here, or that a dtype or scalar type becomes (float64 needs x64).
+    """The dtype of an array or number in xjax, or the dtype that a dtype or scalar type becomes (float64 needs x64).
 
     >>> dtype(1.5), dtype(int)
     (dtype('float32'), dtype('int32'))

@@ -2,9 +2,9 @@
 
     c:f32[] = while[body_jaxpr={...} body_nconsts=1 cond_jaxpr={...} cond_nconsts=1] cond consts, body consts, carry
 
-How often it runs is known only when it has run, so there is no room for residuals: forward mode works, reverse mode
-does not. Under `vmap` with a condition that differs between elements, the condition is a vector; the loop goes on while
-any entry holds, and elements that are done keep their values.
+The number of iterations is known only after the loop, so no memory can be allocated for residuals: forward mode works,
+reverse mode does not. Under `vmap` with a condition that differs between elements, the condition is a vector. The loop
+then continues while any entry is true, and finished elements keep their values.
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
 
     Args:
       cond_fun: `cond_fun(val) -> bool[]`.
-      body_fun: `body_fun(val) -> val`, of the same structure, shapes and dtypes. Both are traced once.
+      body_fun: `body_fun(val) -> val`; the result has the structure, shapes and dtypes of `val`. Both functions are
+        traced once.
       init_val: tree of arrays.
 
     Returns: the last `val`.
-    Raises: TypeError if the condition is no bool scalar, or the body changes the type of the carry.
-      Forward-mode derivatives (jvp, jacfwd) work; reverse mode raises ValueError: use `scan`, or `fori_loop` with
-      bounds known while tracing.
+    Raises: TypeError if the condition is not a bool scalar, or the body changes the type of the carry; ValueError in
+      reverse-mode differentiation: use `scan`, or `fori_loop` with bounds known while tracing. Forward-mode derivatives
+      (jvp, jacfwd) work.
 
     >>> int(while_loop(lambda n: n < 100, lambda n: 2 * n, 1))
     128
@@ -73,11 +74,11 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     leaves, tree, avals = flat_arrays("while_loop", "init_val", init_val)
     if config.disable_jit:
         val = tree_map(_as_array, init_val)
-        while is_known(goes_on := cond_fun(val)):
-            if not goes_on:
+        while is_known(condition := cond_fun(val)):
+            if not condition:
                 return val
             val = tree_map(_as_array, body_fun(val))
-        # Where a traced value decides, only a staged loop can follow it.
+        # A traced condition needs a staged loop.
     return bind_loop(LoopWords("while_loop", body_fun, carry=(0, 1, "val")), body_fun, cond_fun, leaves, tree, avals)
 
 
@@ -87,7 +88,7 @@ def _as_array(x: Any) -> Any:
 
 def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: Any,
               avals: Sequence[ShapedArray]) -> Any:
-    """Trace condition and body, remembered on these functions, and bind the loop."""
+    """Trace condition and body, cached on these functions, and bind the loop."""
     caller = words.caller
     while True:
         body = remember(body_fun, (caller, tree, tuple(avals)),
@@ -96,13 +97,13 @@ def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: 
         avals = [typeof(x) for x in leaves]
         test = remember(cond_fun, (caller, "condition", tree, tuple(avals)),
                         functools.partial(_trace_condition, caller, cond_fun, tree, avals))
-        (goes_on,) = test.program.out_avals
-        if all(goes_on.vma <= a.vma for a in avals):
-            for program in (test.program, body.program) if goes_on.vma else ():
-                refuse_collectives(caller, program, goes_on.vma, "the condition")
+        (condition,) = test.program.out_avals
+        if all(condition.vma <= a.vma for a in avals):
+            for program in (test.program, body.program) if condition.vma else ():
+                refuse_collectives(caller, program, condition.vma, "the condition")
             break
-        # Devices that leave the loop at different turns leave it with different values.
-        avals = [a.update(vma=a.vma | goes_on.vma) for a in avals]
+        # Devices that leave the loop after different numbers of iterations have different values.
+        avals = [a.update(vma=a.vma | condition.vma) for a in avals]
         leaves = promote(leaves, avals)
     outs = while_p.bind(*test.consts, *body.consts, *leaves, cond_jaxpr=test.program, cond_nconsts=len(test.consts),
                         body_jaxpr=body.program, body_nconsts=len(body.consts))
@@ -116,7 +117,7 @@ class _Body(NamedTuple):
 
 
 def _one_argument(tree: Any) -> Any:
-    """Structure of the arguments of a function of one tree."""
+    """Structure of the arguments of a function of one tree, `tree`."""
     return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
 
 
@@ -179,8 +180,8 @@ def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_n
     def body(inner: Builder, *values: Value) -> list[Value]:
         after = lower_closed(inner, body_jaxpr, values[cond_nconsts:])
         if cond_jaxpr.out_avals[0].shape:
-            goes_on = test(inner, values)
-            after = [inner.select(_repeated(inner, goes_on, new.aval), new, old)
+            active = test(inner, values)
+            after = [inner.select(_repeated(inner, active, new.aval), new, old)
                      for new, old in zip(after, values[n:], strict=True)]
         return [*values[:n], *after]
 
@@ -188,7 +189,7 @@ def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_n
 
 
 def _any(b: Builder, flags: Value) -> Value:
-    """Whether any entry of a bool array holds."""
+    """Whether any entry of a bool array is true."""
     if not flags.aval.shape:
         return flags
     one = ShapedArray((), np.bool_)
@@ -205,12 +206,12 @@ def _jvp(primals, tangents, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconst
     test_consts, consts, carry = _split(primals, cond_nconsts, body_nconsts)
     _, d_consts, d_carry = _split(tangents, cond_nconsts, body_nconsts)
     body, nonzero = _jvp_body(body_jaxpr, body_nconsts, nonzero_flags([*d_consts, *d_carry]))
-    moving = nonzero[body_nconsts:]
-    test = _with_unused_inputs(cond_jaxpr, flagged(body_jaxpr.in_avals[body_nconsts:], moving))
-    found = _bind(test, test_consts, body, [*consts, *instantiated(d_consts, nonzero[:body_nconsts])],
-                  [*carry, *instantiated(d_carry, moving)])
+    active = nonzero[body_nconsts:]
+    test = _with_unused_inputs(cond_jaxpr, flagged(body_jaxpr.in_avals[body_nconsts:], active))
+    results = _bind(test, test_consts, body, [*consts, *instantiated(d_consts, nonzero[:body_nconsts])],
+                    [*carry, *instantiated(d_carry, active)])
     n = len(carry)
-    return found[:n], with_zeros(moving, found[n:], body_jaxpr.out_avals)
+    return results[:n], with_zeros(active, results[n:], body_jaxpr.out_avals)
 
 
 @program_cache
@@ -235,7 +236,7 @@ def _widened(test: ClosedJaxpr, avals: tuple[ShapedArray, ...]) -> ClosedJaxpr:
 
 
 def _linearize(trace, primals, tangents, **params):
-    """The loop runs; the tangent program gets the loop over values and tangents, which runs again."""
+    """Run the loop; the tangent program gets a loop over values and tangents, which runs the loop again."""
     refuse_io("while_loop", (params["cond_jaxpr"], params["body_jaxpr"]), "a loop that is linearized",
               "use lax.scan, or lax.fori_loop with Python ints as bounds.")
     outs = while_p.bind(*primals, **params)
@@ -247,57 +248,57 @@ def _linearize(trace, primals, tangents, **params):
 def _split_by_tangents(trace, args, params):
     """A loop on tangents, from a derivative rule that calls `while_loop`.
 
-    What it carries without tangents, such as a counter, is computed in the parent; the tangent program gets the whole
-    loop, for it needs these values turn by turn.
+    Carried values without tangents, such as a counter, are computed by the parent trace. The tangent program gets the
+    whole loop, because it needs these values in every iteration.
     """
     body, test = params["body_jaxpr"], params["cond_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
     test_consts, consts, carry = _split(args, *sizes)
     test_flags, flags, start = _split([trace.is_tangent(x) for x in args], *sizes)
-    moving = fixpoint(start, lambda found: dependent_outputs(body, (*flags, *found)))
-    if any(dependent_outputs(test, (*test_flags, *moving))):
-        moving = (True,) * len(carry)
+    active = fixpoint(start, lambda c: dependent_outputs(body, (*flags, *c)))
+    if any(dependent_outputs(test, (*test_flags, *active))):
+        active = (True,) * len(carry)
     with current_trace(trace.tangent):
         outs = while_p.bind(*args, **params)
-    if all(moving):
+    if all(active):
         return outs
-    known = _bind(independent_part(test, (*test_flags, *moving), (False,)), unflagged(test_consts, test_flags),
-                  independent_part(body, (*flags, *moving), moving), unflagged(consts, flags),
-                  unflagged(carry, moving))
-    return merge(moving, flagged(outs, moving), known)
+    known = _bind(independent_part(test, (*test_flags, *active), (False,)), unflagged(test_consts, test_flags),
+                  independent_part(body, (*flags, *active), active), unflagged(consts, flags),
+                  unflagged(carry, active))
+    return merge(active, flagged(outs, active), known)
 
 
 def _transpose(cts, *args, **params):
-    raise bad("while_loop", "reverse-mode differentiation (grad, vjp, jacrev) of a loop whose number of turns is not "
-              "known while tracing", fix="use lax.scan, or lax.fori_loop with Python ints as bounds; or forward mode "
-              "(jvp, jacfwd).", exc=ValueError)
+    raise bad("while_loop", "reverse-mode differentiation (grad, vjp, jacrev) of a loop whose number of iterations is "
+              "not known while tracing", fix="use lax.scan, or lax.fori_loop with Python ints as bounds; or use "
+              "forward mode (jvp, jacfwd).", exc=ValueError)
 
 
 def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
     test_consts, consts, carry = _split(args, cond_nconsts, body_nconsts)
     test_dims, dims, carry_dims = _split(bdims, cond_nconsts, body_nconsts)
 
-    # The axes of a condition that has some are the first ones of all that is carried. A condition that depends on the
-    # new axis gets it in front, and so does all that is carried; else the new axis comes behind the condition's.
-    def places(mapped: Flags, at: int) -> tuple[int | None, ...]:
+    # If a condition has axes, they are the first axes of all carried values. A condition that depends on the new axis
+    # gets it as its first axis, and so do all carried values; else the new axis follows the axes of the condition.
+    def positions(mapped: Flags, at: int) -> tuple[int | None, ...]:
         return tuple(at if m else None for m in mapped)
 
     def body(mapped: Flags, at: int) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(body_jaxpr, axis.mapped, (*dims, *places(mapped, at)), mapped, at)
+        return batch_program(body_jaxpr, axis.mapped, (*dims, *positions(mapped, at)), mapped, at)
 
     def test(mapped: Flags, at: int, force: bool) -> tuple[ClosedJaxpr, tuple]:
-        return batch_program(cond_jaxpr, axis.mapped, (*test_dims, *places(mapped, at)), force)
+        return batch_program(cond_jaxpr, axis.mapped, (*test_dims, *positions(mapped, at)), force)
 
     at = len(cond_jaxpr.out_avals[0].shape)
     mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m, at)[1]])
     differs = test(mapped, at, False)[1][0] is not None
     if differs:
-        refuse_io("while_loop", (cond_jaxpr, body_jaxpr), "a loop that the elements of a vmap leave at different turns",
+        refuse_io("while_loop", (cond_jaxpr, body_jaxpr), "a loop whose number of iterations differs in a vmap",
                   "use lax.map in place of vmap.")
         mapped, at = (True,) * len(carry), 0
     carry = [place_axis(x, b, at, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]
     outs = _bind(test(mapped, at, differs)[0], test_consts, body(mapped, at)[0], consts, carry)
-    return outs, list(places(mapped, at))
+    return outs, list(positions(mapped, at))
 
 
 while_p = Primitive("while", type_rule=_type, lower=_lower, jvp=_jvp, transpose=_transpose, batch=_batch,

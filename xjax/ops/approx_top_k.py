@@ -1,7 +1,7 @@
-"""The k largest or smallest elements, in JAX's form for accelerators that find most of them faster than all.
+"""The k largest or smallest elements, with JAX's interface for accelerators, which find most of them faster than all.
 
-CPUs and GPUs have no such unit: there, as in JAX, the answer is exact and `recall_target` changes nothing but the
-number of results that ``aggregate_to_topk=False`` returns.
+CPUs and GPUs have no such unit. There the answer is exact, as in JAX, and `recall_target` only changes the number of
+results of ``aggregate_to_topk=False``.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from xjax.ops.sort import top_k_p
 
 def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
                  reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> list[Any]:
-    """The k largest elements along an axis in descending order, and their positions as int32; see the module's text.
+    """The k largest elements along an axis in descending order, and their positions as int32. The search is exact.
 
     Args:
       operand: float[..., n, ...].
-      recall_target: share of the true k that an approximate search should find, between 0 and 1.
-      reduction_input_size_override: size of the whole axis, where `operand` is a part of it; -1: n.
-      aggregate_to_topk: without it the candidates of the search come back, k or more.
+      recall_target: fraction of the true k elements that an approximate search should find, between 0 and 1.
+      reduction_input_size_override: size of the whole axis if `operand` is a part of it; -1: n.
+      aggregate_to_topk: reduce the candidates of the search to k; else return all candidates, k or more.
     Raises: ValueError if k is not from 1 to n.
 
     >>> [x.tolist() for x in approx_max_k(jnp.array([1.0, 4.0, 2.0]), 2)]
@@ -65,7 +65,7 @@ def _approx_top_k(caller: str, operand: Any, k: int, reduction_dimension: int, r
 
 
 def _candidates(n: int, rank: int, k: int, recall_target: float, override: int) -> int:
-    """How many of n elements XLA's search keeps: the best of each of enough bins (arXiv 2206.14286)."""
+    """Number of elements, of n, that XLA's search keeps: the best of each bin, of enough bins (arXiv 2206.14286)."""
     tiling = 1024 if rank == 1 else 128
     if n <= tiling:
         return n
@@ -85,8 +85,8 @@ def _type(x, *, k, reduction_dimension, recall_target, is_max_k, reduction_input
     shape, axis = list(x.shape), reduction_dimension % x.ndim
     shape[axis] = k if aggregate_to_topk else _candidates(shape[axis], x.ndim, k, recall_target,
                                                           reduction_input_size_override)
-    found = x.update(shape=tuple(shape))
-    return found, found.update(dtype=np.dtype(np.int32))
+    values = x.update(shape=tuple(shape))
+    return values, values.update(dtype=np.dtype(np.int32))
 
 
 def _lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, reduction_dimension, is_max_k, **_) -> list[Value]:

@@ -1,4 +1,4 @@
-"""Joining, cutting and repeating along axes: concatenate and split, stack and unstack, rev, tile, iota."""
+"""Joining, splitting and repeating along axes: concatenate and split, stack and unstack, rev, tile, iota."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def linear_with_results(p: Callable[[], Primitive]) -> Callable:
 
 
 def batched_in_front(axis: Any, args: Sequence[Any], bdims: Sequence[int | None]) -> list[Any]:
-    """All arguments with the batch axis in front; those that have none are repeated."""
+    """All arguments with a leading batch axis; arguments without a batch axis are repeated."""
     return [move_axis_to_front(x, b) if b is not None else _repeat(x, axis.size)
             for x, b in zip(args, bdims, strict=True)]
 
@@ -56,7 +56,7 @@ def all_weak(avals: Sequence[ShapedArray]) -> bool:
 # -- concatenate and split ----------------------------------------------------------------------------------------
 
 def concatenate(operands: Any, dimension: int) -> Any:
-    """Arrays one after another along the axis `dimension`.
+    """Join arrays one after another along the axis `dimension`.
 
     Args: operands: arrays any[...] of one dtype, with equal sizes of all other axes.
     """
@@ -108,7 +108,7 @@ concatenate_p = Primitive("concatenate", type_rule=_concatenate_type, lower=_con
 
 
 def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
-    """Consecutive parts of the given sizes along an axis; the sizes must add up to that of the axis."""
+    """Consecutive parts of the given sizes along an axis; the sizes must add up to the size of the axis."""
     axis = canonical_axis(axis, typeof(operand).ndim, "lax.split")
     sizes = tuple(static_int(n, "sizes", "lax.split") for n in sizes)
     return split_p.bind(operand, sizes=sizes, axis=axis)
@@ -116,7 +116,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
 
 def _split_type(x, *, sizes, axis):
     if any(n < 0 for n in sizes) or sum(sizes) != x.shape[axis]:
-        raise bad("lax.split", f"the sizes do not add up to that of axis {axis}",
+        raise bad("lax.split", f"the sizes do not add up to the size of axis {axis}",
                   given={"operand": x.str_short(), "sizes": f"{sizes}, sum {sum(sizes)}"},
                   fix=f"pass sizes >= 0 whose sum is {x.shape[axis]}.", exc=ValueError)
     return tuple(x.update(shape=x.shape[:axis] + (n,) + x.shape[axis + 1:]) for n in sizes)
@@ -149,7 +149,7 @@ split_p = Primitive("split", type_rule=_split_type, lower=_split_lower, multiple
 # -- stack and unstack --------------------------------------------------------------------------------------------
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape and dtype side by side along a new axis."""
+    """Join arrays of one shape and dtype along a new axis."""
     operands = list(operands)
     if not operands:
         raise bad("lax.stack", "there is nothing to stack", fix="pass at least one array.", exc=ValueError)
@@ -185,7 +185,7 @@ stack_p = Primitive("stack", type_rule=_stack_type, lower=_stack_lower, jvp=join
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of `x` along an axis, which disappears: the inverse of `stack`."""
+    """The slices of `x` along an axis, without that axis: the inverse of `stack`."""
     return tuple(unstack_p.bind(x, axis=canonical_axis(axis, typeof(x).ndim, "lax.unstack")))
 
 
@@ -257,12 +257,12 @@ def _tile_type(x, *, reps):
     if len(reps) != x.ndim or any(n < 0 for n in reps):
         raise bad("lax.tile", "`reps` must have one integer >= 0 for each axis",
                   given={"operand": x.str_short(), "reps": str(reps)},
-                  fix="add axes with lax.expand_dims, or use numpy.tile, which does.", exc=ValueError)
+                  fix="add axes with lax.expand_dims, or use numpy.tile, which adds them.", exc=ValueError)
     return x.update(shape=tuple(n * r for n, r in zip(x.shape, reps, strict=True)))
 
 
 def _interleaved(shape: Sequence[int], reps: Sequence[int]) -> tuple[int, ...]:
-    """(r0, n0, r1, n1, ...): the shape in which repetitions have axes of their own."""
+    """(r0, n0, r1, n1, ...): the shape in which each repetition has an axis of its own."""
     return tuple(k for pair in zip(reps, shape, strict=True) for k in pair)
 
 
@@ -288,12 +288,12 @@ tile_p = Primitive("tile", type_rule=_tile_type, lower=_tile_lower, jvp=LINEAR, 
 # -- iota and empty -----------------------------------------------------------------------------------------------
 
 def iota(dtype: Any, size: int) -> Any:
-    """The numbers 0, 1, ..., size - 1 as number[size]."""
+    """The numbers 0, 1, ..., size - 1, as an array of shape [size]."""
     return broadcasted_iota(dtype, (size,), 0)
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
-    """Array of `shape` whose elements are their own index along the axis `dimension`."""
+    """Array of `shape` in which each element is its own index along the axis `dimension`."""
     caller = "lax.broadcasted_iota"
     shape = tuple(static_int(n, "shape", caller) for n in shape)
     return iota_p.bind(dtype=dtypes.user_dtype(dtype, caller), shape=shape,
@@ -327,7 +327,7 @@ iota_p = Primitive("iota", type_rule=_iota_type, lower=_iota_lower, jvp=ZERO, tr
 
 
 def empty(shape: Sequence[int], dtype: Any) -> Any:
-    """An array to be overwritten; its elements happen to be zero."""
+    """An array to be overwritten; its elements are undefined (zero in this implementation)."""
     caller = "lax.empty"
     shape = (shape,) if not np.iterable(shape) else shape
     return empty_p.bind(shape=tuple(static_int(n, "shape", caller) for n in shape),

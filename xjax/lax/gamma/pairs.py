@@ -1,5 +1,5 @@
-"""Logarithms and products to more digits than a float has, as the sum of two floats: what is multiplied by a large
-exponent before `exp` must have them.
+"""Logarithms and products to more digits than a float has, as the sum of two floats. A number that is multiplied by a
+large exponent before `exp` needs them.
 
 A product is exact if both factors have at most half of the bits of a float. Only such products occur where a rounding
 error is computed, since compilers may fuse a product with a sum, which changes how it is rounded. (Splitting of floats:
@@ -35,7 +35,7 @@ class Pair(NamedTuple):
     low: Any
 
     def times(self, number: float) -> Pair:
-        """Times a power of 2."""
+        """The product with a power of 2, which is exact."""
         return Pair(*[mul(x, scalar_like(x, number)) for x in self])
 
 
@@ -44,7 +44,9 @@ def pair(x: Any) -> Pair:
 
 
 def sum_of(x: Any, y: Any) -> Pair:
-    """Only y may be a constant: XLA makes x of ``(x + 1) - 1``, but not 1 of ``(x + 1) - x``."""
+    """x + y and its rounding error. Only y may be a constant: XLA simplifies ``(x + 1) - 1`` to x,
+    but not ``(x + 1) - x`` to 1.
+    """
     total = add(x, y)
     rest = sub(total, x)
     return Pair(total, add(sub(x, sub(total, rest)), sub(y, rest)))
@@ -56,7 +58,7 @@ def sum_of_pairs(x: Pair, y: Pair) -> Pair:
 
 
 def split(x: Any) -> Pair:
-    """Half of the bits, and the others."""
+    """The upper half of the bits, and the rest."""
     dtype = typeof(x).dtype
     integers = _SERIES[dtype].integers
     dropped = integers.type(-1) << integers.type((dtypes.finfo(dtype).nmant + 2) // 2)
@@ -65,7 +67,7 @@ def split(x: Any) -> Pair:
 
 
 def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """That with these coefficients, the constant one first."""
+    """The polynomial with these coefficients, the constant term first."""
     y = filled_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         y = add(mul(y, x), scalar_like(x, c))
@@ -73,13 +75,13 @@ def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def product(x: Pair, y: Pair) -> Pair:
-    """Of y whose high part has half of the bits, as those of `log_of_quotient`; exact to 1.5 times those of a float."""
+    """The product, exact to 1.5 times the digits of a float; y.high has half of the bits, as in `log_of_quotient`."""
     high, rest = split(x.high)
     return Pair(mul(high, y.high), add(mul(add(rest, x.low), y.high), mul(x.high, y.low)))
 
 
 def sum_of_all(*terms: Pair) -> Pair:
-    """Where one is infinite, the corrections may be nan: without them."""
+    """The sum; where a term is infinite, corrections may be nan and are left out."""
     total, plain = terms[0], terms[0].high
     for term in terms[1:]:
         total, plain = sum_of_pairs(total, term), add(plain, term.high)
@@ -92,7 +94,7 @@ def exp_of_sum(*terms: Pair) -> Any:
     """The exponential of a sum of pairs."""
     total = sum_of_all(*terms)
     y = exp(total.high)
-    # Of small numbers the correction is below the normal numbers, of infinite ones nan; there it may be anything.
+    # The correction is subnormal for small numbers and nan for infinite ones; there its value does not matter.
     moderate = lt(absolute(total.high), scalar_like(y, math.log(2) / 2 * dtypes.finfo(typeof(y).dtype).maxexp))
     factor = larger(add(total.low, scalar_like(y, 1)), scalar_like(y, 0.5))
     return select(moderate, add(y, mul(y, total.low)), mul(y, factor))
@@ -101,8 +103,8 @@ def exp_of_sum(*terms: Pair) -> Any:
 class _Series(NamedTuple):
     """Constants of one dtype. ``log((1 + s) / (1 - s)) = 2 s + s**3 (2/3 + s**2 P(s**2))``.
 
-    terms: of P, interpolated at Chebyshev points for s up to 1/5: errors are at most 2**-38 or 2**-66.
-    log_2: in two parts, of which the first times any exponent is exact.
+    terms: coefficients of P, interpolated at Chebyshev points for s up to 1/5: errors are at most 2**-38 or 2**-66.
+    log_2: log(2) as two parts; the first part times any exponent is exact.
     """
 
     integers: np.dtype
@@ -122,11 +124,11 @@ _SERIES = {
 }
 
 
-_LESS = 4               # powers of 2
+_LESS = 4               # top and bottom are scaled by 2**-_LESS
 
 
 def _clipped(k: Any, bias: np.generic) -> Any:
-    """Exponents for which ``2**-k`` is a normal number."""
+    """k, limited to exponents for which ``2**-k`` is a normal number."""
     return larger(smaller(k, bias - bias.dtype.type(1)), bias.dtype.type(1) - bias)
 
 
@@ -139,21 +141,21 @@ def log_of_quotient(x: Pair, y: Pair, difference: Pair | None = None) -> Pair:
     dtype = typeof(x.high).dtype
     integers, terms, log_2 = _SERIES[dtype]
     info = dtypes.finfo(dtype)
-    places, bias = integers.type(info.nmant), integers.type(info.maxexp - 1)
-    # The quotient is 2**k times one between 2/3 and 3/2; the logarithm is nearly linear in the bits.
+    mantissa, bias = integers.type(info.nmant), integers.type(info.maxexp - 1)
+    # The quotient is 2**k times a number between 2/3 and 3/2; the logarithm is nearly linear in the bits.
     bits = bitcast_convert_type(x.high, integers)
     apart = sub(bits, bitcast_convert_type(y.high, integers))
-    k = shift_right_arithmetic(add(apart, integers.type(1 << (info.nmant - 1))), places)
+    k = shift_right_arithmetic(add(apart, integers.type(1 << (info.nmant - 1))), mantissa)
     near = eq(k, integers.type(0))
-    # Both are made smaller, so that their sum and its inverse are normal numbers.
-    top = bitcast_convert_type(sub(bits, shift_left(add(k, integers.type(_LESS)), places)), dtype)
+    # Both are scaled down, so that their sum and its inverse are normal numbers.
+    top = bitcast_convert_type(sub(bits, shift_left(add(k, integers.type(_LESS)), mantissa)), dtype)
     part = scalar_like(top, 2.0**-_LESS)
-    top_low = mul(x.low, mul(part, bitcast_convert_type(shift_left(sub(bias, _clipped(k, bias)), places), dtype)))
+    top_low = mul(x.low, mul(part, bitcast_convert_type(shift_left(sub(bias, _clipped(k, bias)), mantissa), dtype)))
     bottom, bottom_low = mul(y.high, part), mul(y.low, part)
     k = convert_element_type(k, dtype)
     off = sum_of(sub(top, bottom), sub(top_low, bottom_low))
     if difference is not None:
-        off = Pair(*[select(near, mul(known, part), found) for known, found in zip(difference, off, strict=True)])
+        off = Pair(*[select(near, mul(known, part), rough) for known, rough in zip(difference, off, strict=True)])
     whole = sum_of(top, bottom)
     # s = off / whole, with the remainder of this division
     inverse = div(scalar_like(top, 1), whole.high)

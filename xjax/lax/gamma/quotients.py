@@ -1,10 +1,10 @@
 """The gamma function of positive numbers, and its products and quotients, without the rounding errors of logarithms.
 
-For x >= 1 let R(x) be what ``gamma(x) = sqrt(2 pi) x**(x - 1/2) exp(R(x) - x)`` adds to Stirling's formula: it is
-between 0 and 0.082, and a polynomial in 1 / x. The powers are exponentials of pairs (pairs.py), in which no large terms
-cancel unseen: those of a quotient have the logarithm of a quotient. Smaller numbers go up by one step of
-``gamma(x + 1) = x gamma(x)``. (Formulas of this kind: Temme 1994, "A set of algorithms for the incomplete gamma
-functions"; DLMF 5.11.)
+For x >= 1, R(x) is the correction of Stirling's formula: ``gamma(x) = sqrt(2 pi) x**(x - 1/2) exp(R(x) - x)``. It is
+between 0 and 0.082, and is computed as a polynomial in 1 / x. The powers are exponentials of pairs (pairs.py), so that
+no digits are lost where large terms cancel: a quotient of powers uses the logarithm of a quotient. Numbers below 1 are
+first raised by ``gamma(x + 1) = x gamma(x)``. (Similar formulas: Temme 1994, "A set of algorithms for the incomplete
+gamma functions"; DLMF 5.11.)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REST = {
         -0.05333706092061831, 0.025190310297915346, -0.008117612393690323, 0.0016031253042551462,
         -0.00014662372361018463),
 }
-_HALF_LOG_2_PI = {          # and what rounding it lost
+_HALF_LOG_2_PI = {          # and its rounding error
     np.dtype(np.float32): (0.9189385175704956, 1.563417713631158e-08),
     np.dtype(np.float64): (0.9189385332046728, -3.8782941580672414e-17),
 }
@@ -63,7 +63,7 @@ def stirling_rest(x: Any) -> Any:
 
 
 def raised(x: Pair) -> Pair:
-    """x from 1 on; ``1 + abs(x)`` below: ``1 + x`` to 1, and ``1 - x`` from 0 down, for the reflection."""
+    """x where x >= 1, else ``1 + abs(x)``: ``1 + x`` for 0 <= x < 1, and ``1 - x`` for x < 0, for the reflection."""
     below = lt(x.high, scalar_like(x.high, 1))
     sign = select(lt(x.high, scalar_like(x.high, 0)), filled_like(x.high, -1), filled_like(x.high, 1))
     above = sum_of(absolute(x.high), filled_like(x.high, 1))
@@ -89,7 +89,7 @@ def gamma_from_1(x: Pair) -> Any:
 
 
 def sine_of_turns(x: Pair) -> Any:
-    """``sin(pi x)``, whose roots are the whole numbers."""
+    """``sin(pi x)``, whose zeros are the integers."""
     nearest = nearest_whole(x.high, RoundingMethod.TO_NEAREST_EVEN)
     half = mul(nearest, scalar_like(nearest, 0.5))
     size = sin(mul(add(sub(x.high, nearest), x.low), scalar_like(nearest, math.pi)))
@@ -114,7 +114,7 @@ def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
     return select(as_product, mul(value, scalar_like(value, 2 * math.pi)), value)
 
 
-_PART = 1 / 2            # of large numbers, so that sums of two are in the range of the dtype
+_PART = 1 / 2            # scale of large numbers, so that the sum of two does not overflow
 
 
 class BetaFactors(NamedTuple):
@@ -129,14 +129,14 @@ class BetaFactors(NamedTuple):
 
 def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
     """``gamma(a) gamma(b) / gamma(a + b)`` for a, b > 0, by ``(a / c)**(a - 1/2) (b / c)**(b - 1/2) sqrt(2 pi / c)``
-    with c = a + b; where one is small, after steps of a to a + 1, each of which times ``c / a``."""
+    with c = a + b. A number below 1 is first raised by a step a -> a + 1, each of which multiplies by ``c / a``."""
     one = scalar_like(a.high, 1)
     p, q = raised(a), raised(b)
     parts = p.times(_PART), q.times(_PART)
     whole = sum_of_pairs(*parts)
     factor = sqrt(div(scalar_like(a.high, 2 * math.pi * _PART), whole.high))
     total, lost = sum_of(a.high, b.high)
-    # Beside so large a number a step changes nothing but a power, which may then be out of the range of the dtype.
+    # Next to so large a number, a step changes only a power, which could then overflow.
     huge = gt(total, scalar_like(total, 2 / _eps(total)))
     lost = select(lt(smaller(a.high, b.high), one), div(lost, total), filled_like(lost, 0))
     lost = select(huge, filled_like(lost, 0), lost)
@@ -148,14 +148,14 @@ def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
         base = log_of_quotient(part, whole, _negative(other))
         power = product(_less_half(_choose(huge, x, up)), base)
         vanishing = lt(other.high, mul(part.high, scalar_like(total, _eps(total) / 8)))
-        limit = _negative(other.times(1 / _PART))                       # of x log(x / (x + other)), where that is small
+        limit = _negative(other.times(1 / _PART))                       # of x log(x / (x + other)), as other / x -> 0
         powers.append(_choose(vanishing, limit, power))
     rest = add(sub(add(stirling_rest(p.high), stirling_rest(q.high)), stirling_rest(total)), lost)
     return BetaFactors(factor, [*powers, pair(rest)])
 
 
-def _choose(which: Any, x: Pair, y: Pair) -> Pair:
-    return Pair(*[select(which, u, v) for u, v in zip(x, y, strict=True)])
+def _choose(mask: Any, x: Pair, y: Pair) -> Pair:
+    return Pair(*[select(mask, u, v) for u, v in zip(x, y, strict=True)])
 
 
 def _eps(x: Any) -> float:
@@ -165,8 +165,8 @@ def _eps(x: Any) -> float:
 # -- densities ------------------------------------------------------------------------------------------------------
 
 def gamma_term(a: Any, x: Any, power: Pair) -> Any:
-    """``x**a exp(-x) / gamma(a + 1)`` for `power` a; as ``(x / c)**a exp(c - x)`` with c = a, or a + 1 for a < 1. For
-    other powers of x, that divided by as many powers of c."""
+    """``x**a exp(-x) / gamma(a + 1)`` for `power` = a, as ``(x / c)**a exp(c - x)`` with c = a, or a + 1 for a < 1.
+    For another `power` the result is multiplied by ``(x / c)**(power - a)``."""
     c = raised(pair(a))
     off = sum_of_pairs(pair(x), _negative(c))
     powers = product(power, log_of_quotient(pair(x), c, off))
@@ -176,7 +176,7 @@ def gamma_term(a: Any, x: Any, power: Pair) -> Any:
 
 def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
     """``x**(a - less) y**(b - less) / beta(a, b)`` for y = 1 - x, by ``(x c / a)**a (y c / b)**b`` with c = a + b, in
-    which no large terms cancel unseen; a and b + 1 where they are below 1, as in `beta_of_positive`."""
+    which no large terms cancel. a and b are raised by 1 where they are below 1, as in `beta_of_positive`."""
     one = scalar_like(a, 1)
     p, q = raised(pair(a)), raised(pair(b))
     parts = p.times(_PART), q.times(_PART)
@@ -184,7 +184,7 @@ def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
     square, factor = mul(whole.high, scalar_like(a, 0.5 / (math.pi * _PART))), filled_like(a, 1)
     total = add(a, b)
     rest, powers = stirling_rest(mul(whole.high, scalar_like(a, 1 / _PART))), []
-    power_of_2 = 2.0 ** (dtypes.finfo(typeof(a).dtype).maxexp // 2)         # of which small numbers need the halves
+    power_of_2 = 2.0 ** (dtypes.finfo(typeof(a).dtype).maxexp // 2)         # scale of small numbers before a split
     for shape, up, part, share in ((a, p, parts[0], x), (b, q, parts[1], y)):
         below, ratio = lt(shape, one), div(part.high, whole.high)
         square = select(below, div(square, ratio), mul(square, ratio))

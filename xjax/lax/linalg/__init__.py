@@ -1,8 +1,8 @@
-"""Decompositions of matrices, as LAPACK has them: the public namespace `xjax.lax.linalg`.
+"""Matrix decompositions with the interface of LAPACK: the public namespace `xjax.lax.linalg`.
 
 Strict where `xjax.numpy.linalg` is generous: arrays [..., m, n] of one float or complex dtype of 32 bits or more. CPUs
-compute them by LAPACK, NVIDIA GPUs by cuSOLVER; `schur` and `hessenberg`, which that lacks, run on the host for a GPU.
-Nothing raises for a matrix that has no decomposition: the result is NaN.
+use LAPACK, NVIDIA GPUs cuSOLVER. cuSOLVER has no `schur` and no `hessenberg`: for a GPU they run on the host.
+No error is raised for a matrix without a decomposition: the result is NaN.
 """
 
 from xjax.core.public import attributes_of

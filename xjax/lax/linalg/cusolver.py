@@ -1,7 +1,7 @@
-"""cuSOLVER, cuSPARSE and the other libraries of the CUDA plugin, on NVIDIA GPUs, called as JAX calls them.
+"""Calls of cuSOLVER, cuSPARSE and the other libraries of the CUDA plugin on NVIDIA GPUs, as in JAX.
 
 Non-Hermitian eigenvalues with left vectors, and pivoted QR, are hybrid: the plugin runs LAPACK on the host, or MAGMA
-where that is installed.
+if it is installed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from xjax.ops.shape import broadcast_in_dim, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.xla import cuda_library_version, initialize_cuda_hybrids
 
-_LARGEST_OF_JACOBI = 1024           # rows or columns: JAX takes Jacobi's method for singular values up to this size
-_BATCHED_JACOBI = 32                # up to this size the plugin calls gesvdjBatched, which gives full matrices only
+_LARGEST_OF_JACOBI = 1024           # rows or columns: up to this size JAX computes singular values by Jacobi's method
+_BATCHED_JACOBI = 32                # up to this size the plugin calls gesvdjBatched, which returns full matrices only
 _FIRST_WITH_GEEV = 11701            # cuSOLVER 11.7.1
 
 
@@ -50,7 +50,7 @@ def getrf(b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
 
 
 def order_of_rows(b: Builder, outs: Sequence[ShapedArray], pivots: Value, *, permutation_size) -> list[Value] | None:
-    """The rule of lu_pivots_to_permutation."""
+    """Lowering rule of lu_pivots_to_permutation; None leaves it to the general rule."""
     if pivots.aval.dtype != native.INT32 or not pivots.aval.size:
         return None
     return native.call(b, "cu_lu_pivots_to_permutation", [pivots], outs, batch_rank=outs[0].ndim - 1)
@@ -91,7 +91,7 @@ def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: 
 
 
 def _failed_unless_finite(b: Builder, x: Value, info: Value) -> Value:
-    """The report, with a failure where a matrix has NaN or infinite elements, which cuSOLVER passes over in silence."""
+    """`info`, set to a failure where a matrix has NaN or infinite elements, which cuSOLVER does not report."""
     def report(x: Any, info: Any) -> list[Any]:
         rank = typeof(x).ndim
         differences = reduce_sum(abs(sub(x, x)), (rank - 2, rank - 1))         # 0, or NaN
@@ -104,17 +104,17 @@ def _failed_unless_finite(b: Builder, x: Value, info: Value) -> Value:
 
 def geev(b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
          implementation: str | None) -> Sequence[Value]:
-    if _takes_cusolver(left, implementation):
+    if _uses_cusolver(left, implementation):
         return _geev(b, x, values, right)
     return _hybrid_geev(b, x, values, left, right, {"magma": True, "lapack": False}.get(implementation or ""))
 
 
-def _takes_cusolver(left: bool, implementation: str | None) -> bool:
+def _uses_cusolver(left: bool, implementation: str | None) -> bool:
     version = cuda_library_version("cusolver")
     has_geev = version is not None and version >= _FIRST_WITH_GEEV
     if implementation == "cusolver" and (left or not has_geev):
-        raise bad("lax.linalg.eig", "cuSOLVER gives no left eigenvectors" if left else "cuSOLVER 11.7.1 is needed",
-                  given={"cuSOLVER": "not there" if version is None else version},
+        raise bad("lax.linalg.eig", "cuSOLVER has no left eigenvectors" if left else "cuSOLVER 11.7.1 is needed",
+                  given={"cuSOLVER": "not installed" if version is None else version},
                   fix="pass compute_left_eigenvectors=False." if left else "leave `implementation` out.",
                   exc=NotImplementedError)
     return implementation == "cusolver" or (implementation is None and has_geev and not left)
@@ -129,7 +129,7 @@ def _geev(b: Builder, x: Value, values: ShapedArray, right: bool) -> Sequence[Va
 
 
 def _complex_vectors(w: Any, v: Any) -> Any:
-    """The eigenvectors of real matrices, of which columns j and j + 1 hold real and imaginary part of a pair."""
+    """Complex eigenvectors of real matrices: columns j and j + 1 hold the real and imaginary part of a pair."""
     axis, n = typeof(v).ndim - 1, typeof(v).shape[-1]
     by_column = tuple(k for k in range(axis + 1) if k != axis - 1)
     sign = broadcast_in_dim(imag(w), typeof(v).shape, by_column)
@@ -162,29 +162,29 @@ def svd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *
     if algorithm in (None, "default"):
         algorithm = "Jacobi" if max(x.aval.shape[-2:]) <= _LARGEST_OF_JACOBI else "QR"
     if algorithm == "QR":
-        *found, info = _gesvd(b, x, s, u, vh, full_matrices, compute_uv)
+        *factors, info = _gesvd(b, x, s, u, vh, full_matrices, compute_uv)
     else:
-        *found, info = _svd_with_v(b, x, s, u, vh, full_matrices, compute_uv, algorithm == "Jacobi")
-    return *found, _failed_unless_finite(b, x, info)
+        *factors, info = _svd_with_v(b, x, s, u, vh, full_matrices, compute_uv, algorithm == "Jacobi")
+    return *factors, _failed_unless_finite(b, x, info)
 
 
 def _gesvd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, full_matrices: bool,
            compute_uv: bool) -> Sequence[Value]:
-    """By QR, for m >= n only: matrices with m < n, read row by row, are their own transposes column by column."""
+    """By QR, for m >= n only: a row-major matrix with m < n is its own transpose in column-major order."""
     m, n = x.aval.shape[-2:]
     if not compute_uv:
         u = vh = ShapedArray((), u.dtype)
     factors = [vh, u] if m < n else [u, vh]
-    _, values, *found, info = native.call(b, "cusolver_gesvd_ffi", [x], [x.aval, s, *factors, info_type(x.aval)],
-                                          flag("compute_uv", compute_uv), flag("full_matrices", full_matrices),
-                                          flag("transposed", m < n), in_place=[(0, 0)], by_columns=m >= n)
-    u_found, vh_found = found[::-1] if m < n else found
-    return values, u_found, vh_found, info
+    _, values, *computed, info = native.call(b, "cusolver_gesvd_ffi", [x], [x.aval, s, *factors, info_type(x.aval)],
+                                             flag("compute_uv", compute_uv), flag("full_matrices", full_matrices),
+                                             flag("transposed", m < n), in_place=[(0, 0)], by_columns=m >= n)
+    u_out, vh_out = computed[::-1] if m < n else computed
+    return values, u_out, vh_out, info
 
 
 def _svd_with_v(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, full_matrices: bool,
                 compute_uv: bool, by_jacobi: bool) -> Sequence[Value]:
-    """By Jacobi's method or the polar decomposition, which give V and always need room for U and V."""
+    """By Jacobi's method or the polar decomposition, which return V and always need memory for U and V."""
     *batch, m, n = x.aval.shape
     is_small = min(m, n) <= _BATCHED_JACOBI
     full = full_matrices or (by_jacobi and is_small)
@@ -192,16 +192,16 @@ def _svd_with_v(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: Shaped
     outs = [x.aval, s, ShapedArray((*batch, m, m if full else k), x.aval.dtype),
             ShapedArray((*batch, n, n if full else k), x.aval.dtype), info_type(x.aval)]
     target = f"cusolver_gesvd{'j' if by_jacobi else 'p'}_ffi"
-    _, values, u_found, v_found, info = native.call(b, target, [x], outs, flag("compute_uv", compute_uv),
-                                                    flag("full_matrices", full), in_place=[(0, 0)])
+    _, values, u_out, v_out, info = native.call(b, target, [x], outs, flag("compute_uv", compute_uv),
+                                                flag("full_matrices", full), in_place=[(0, 0)])
     if not compute_uv:
-        return values, u_found, v_found, info
+        return values, u_out, v_out, info
 
-    def cut(u_all: Any, v_all: Any) -> list[Any]:
+    def truncate(u_all: Any, v_all: Any) -> list[Any]:
         columns, rows = u.shape[-1], vh.shape[-2]
         return [slice_in_dim(u_all, 0, columns, axis=-1), slice_in_dim(adjoint(v_all), 0, rows, axis=-2)]
 
-    return values, *lower_function(b, cut, [u_found, v_found]), info
+    return values, *lower_function(b, truncate, [u_out, v_out]), info
 
 
 # -- tridiagonal matrices, updates ----------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def sytrd(b: Builder, x: Value, outs: Sequence[ShapedArray], *, lower: bool) -> 
 
 
 def gtsv(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
-    """By cuSPARSE, which wants 3 rows or more, and zeros in the elements that lie outside the matrix."""
+    """By cuSPARSE, which needs at least 3 rows, and zeros in the elements outside the matrix."""
     n = rhs.aval.shape[-2]
     more = max(3 - n, 0)
     *operands, rhs = lower_function(b, lambda *xs: _banded(*xs, more=more), [*diagonals, rhs])
@@ -228,7 +228,7 @@ def _banded(dl: Any, d: Any, du: Any, rhs: Any, more: int) -> list[Any]:
             return x
         axis += typeof(x).ndim
         return pad(x, number_of(typeof(x).dtype, value), [(low, high, 0) if k == axis else (0, 0, 0)
-                                                    for k in range(typeof(x).ndim)])
+                                                          for k in range(typeof(x).ndim)])
 
     n = typeof(d).shape[-1]
     return [padded(slice_in_dim(dl, 1, n, axis=-1), -1, 0, 1, more), padded(d, -1, 1, 0, more),
@@ -242,7 +242,7 @@ def gtsv_perturbed(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
 
 
 def cholesky_update(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value | None:
-    """The rule of cholesky_update: it knows no batches."""
+    """Lowering rule of cholesky_update; cuSOLVER's operation has no batches."""
     if r.aval.ndim > 2:
         return None
     return native.call(b, "cu_cholesky_update_ffi", [r, w], [r.aval, w.aval], in_place=[(0, 0), (1, 1)],

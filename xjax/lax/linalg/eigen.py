@@ -1,4 +1,4 @@
-"""Eigenvalues and eigenvectors: of Hermitian matrices (eigh) and of all others (eig)."""
+"""Eigenvalues and eigenvectors: of Hermitian matrices (eigh) and of general matrices (eig)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from xjax.ops.slice import slice_in_dim
 
 
 class EighImplementation(enum.Enum):
-    """How `eigh` computes: QR on every device, JACOBI on GPUs too, QDWH on none that xjax runs on."""
+    """Algorithms of `eigh`: QR on every device, JACOBI on GPUs too, QDWH on no device that xjax supports."""
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -49,7 +49,7 @@ class EighImplementation(enum.Enum):
 
 
 class EigImplementation(enum.Enum):
-    """How `eig` computes: LAPACK on CPUs; on GPUs all three (LAPACK and MAGMA on the host)."""
+    """Implementations of `eig`: LAPACK on CPUs; on GPUs all three (LAPACK and MAGMA run on the host)."""
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"
@@ -65,13 +65,13 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
 
     Args:
       x: float or complex[..., n, n].
-      symmetrize_input: take half the sum of `x` and its adjoint; else only the triangle that `lower` names is read.
-      sort_eigenvalues: whether their order matters; they ascend in any case.
+      symmetrize_input: use half the sum of `x` and its adjoint; else only the triangle selected by `lower` is read.
+      sort_eigenvalues: whether their order matters; they are in ascending order in either case.
       subset_by_index: None or (0, n). implementation: None: the library chooses; see `EighImplementation`.
     Returns: (v [..., n, n], w real[..., n]); NaN where the library does not converge.
 
     Derivatives are finite everywhere. Eigenvalues that differ by less than ``(4 + sqrt(n)) eps max|w|`` count as equal,
-    and the derivative does not rotate their vectors among each other. Where eigenvalues are equal, derivatives are
+    and the derivative does not rotate their vectors into each other. Where eigenvalues are equal, derivatives are
 
       - right for symmetric functions of `w` (sums, traces, determinants), for projectors on the whole eigenspace, and
         for functions composed of these;
@@ -80,12 +80,12 @@ def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eige
       - arbitrary for single vectors of the eigenspace, which have no derivative there.
 
     `scipy.linalg.expm`, `sqrtm`, `polar` and `numpy.linalg.pinv`, `inv`, `matrix_power` do not differentiate
-    eigenvectors and are right at equal eigenvalues too.
+    eigenvectors, and their derivatives are also right at equal eigenvalues.
     """
     implementation = None if implementation is None else EighImplementation(implementation)
     check_matrix("eigh", typeof(x), square=True)
     if subset_by_index not in (None, (0, typeof(x).shape[-1])):
-        raise bad("lax.linalg.eigh", "a part of the eigenvalues cannot be asked for on this platform",
+        raise bad("lax.linalg.eigh", "a subset of the eigenvalues cannot be computed on this platform",
                   given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
                   exc=NotImplementedError)
     x = symmetrized(x) if symmetrize_input else x
@@ -108,7 +108,7 @@ def _eigh_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Va
 
 
 def _eigh_jvp(primals, tangents, **params):
-    """Perturbation of eigenvalues: dw = diag(v^H dx v), dv = v (v^H dx v / gaps), where 1 / gap is 0 for equal ones."""
+    """Perturbation of eigenvalues: dw = diag(v^H dx v), dv = v (v^H dx v / gaps); 1 / gap is 0 for equal ones."""
     (x,), (dx,) = primals, tangents
     v, w = eigh_p.bind(symmetrized(x), **params)
     if type(dx) is Zero:
@@ -116,7 +116,7 @@ def _eigh_jvp(primals, tangents, **params):
     inner = product(adjoint(v), product(dx, v))
     n = typeof(w).shape[-1]
     first, last = slice_in_dim(w, 0, min(n, 1), axis=-1), slice_in_dim(w, max(n - 1, 0), n, axis=-1)
-    gaps = inverse_gaps(w, larger(neg(first), last))            # the eigenvalues ascend
+    gaps = inverse_gaps(w, larger(neg(first), last))            # the eigenvalues are in ascending order
     dv = product(v, mul(convert_element_type(gaps, typeof(v).dtype), inner))
     return [v, w], [dv, real_part(diagonal(inner))]
 
@@ -133,12 +133,12 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
 
     Args:
       x: float or complex[..., n, n].
-      enable_eigvec_derivs: give eigenvectors a derivative: that of vectors of norm 1 whose largest element is real,
-        which is right for matrices with distinct eigenvalues only.
-      implementation: None: cuSOLVER on GPUs if it can, else LAPACK. use_magma: an older form of it: True is MAGMA,
-        False LAPACK.
-    Returns: [w, left vectors, right vectors], complex, those that are asked for; column i belongs to w[i]. NaN where
-      the library does not converge.
+      enable_eigvec_derivs: differentiate eigenvectors, normalized so that their norm is 1 and their largest element is
+        real. The derivative is right only for matrices with distinct eigenvalues.
+      implementation: None: cuSOLVER on GPUs if it is capable, else LAPACK.
+      use_magma: an older form of `implementation`: True is MAGMA, False LAPACK.
+    Returns: [w, left vectors, right vectors], complex, without the vectors that are not requested; column i belongs to
+      w[i]. NaN where the library does not converge.
     """
     if use_magma is not None:
         implementation = EigImplementation.MAGMA if use_magma else EigImplementation.LAPACK
@@ -173,7 +173,7 @@ def _eig_jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eige
         raise bad("lax.linalg.eig", "the derivative of eigenvectors is not defined without assumptions on the matrix",
                   fix="use numpy.linalg.eigvals for the eigenvalues alone, eigh for Hermitian matrices, or pass "
                       "enable_eigvec_derivs=True if the eigenvalues are distinct.", exc=NotImplementedError)
-    # Second derivatives of the eigenvalues need first ones of the vectors, under the same assumption.
+    # Second derivatives of eigenvalues need first derivatives of the vectors, under the same assumption.
     rest = {"enable_eigvec_derivs": enable_eigvec_derivs or not wants_vectors, "implementation": implementation}
     w, *left, v = eig_p.bind(x, compute_left_eigenvectors=compute_left_eigenvectors, compute_right_eigenvectors=True,
                              **rest)
@@ -187,8 +187,8 @@ def _eig_jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eige
 
 
 def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
-    """dw, and dv = u + v c: u from perturbation of distinct eigenvalues; c keeps the norm 1 and the largest element
-    real, as LAPACK scales the vectors."""
+    """dw, and dv = u + v c: u follows from the perturbation of distinct eigenvalues; c keeps the norm at 1 and the
+    largest element real, the scaling of LAPACK."""
     inner = product(solve(v, dx), v)
     sizes = abs(w)
     last = typeof(w).ndim - 1
@@ -196,11 +196,11 @@ def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
     u = product(v, mul(gaps, inner))
     rows = typeof(v).ndim - 2
     largest = as_row(argmax(abs(v), rows, np.int32))
-    places = broadcasted_iota(np.int32, typeof(v).shape, rows)
-    mask = convert_element_type(eq(places, largest), typeof(v).dtype)
+    positions = broadcasted_iota(np.int32, typeof(v).shape, rows)
+    mask = convert_element_type(eq(positions, largest), typeof(v).dtype)
     shrink = neg(real(reduce_sum(mul(conjugate(v), u), (rows,))))
-    turn = neg(div(imag(reduce_sum(mul(mask, u), (rows,))), real(reduce_sum(mul(mask, v), (rows,)))))
-    return diagonal(inner), add(u, mul(v, as_row(complex(shrink, turn))))
+    rotate = neg(div(imag(reduce_sum(mul(mask, u), (rows,))), real(reduce_sum(mul(mask, v), (rows,)))))
+    return diagonal(inner), add(u, mul(v, as_row(complex(shrink, rotate))))
 
 
 eig_p = matrix_primitive("eig", type_rule=_eig_type, lower_on=by_library(_eig_lower), jvp=_eig_jvp)

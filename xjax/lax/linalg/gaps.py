@@ -1,9 +1,9 @@
 """Inverse differences of eigenvalues and of singular values, for the derivatives of their vectors.
 
-Libraries compute equal eigenvalues up to rounding: in blocks of equal ones they differ by a few eps times the largest.
-The inverse of such a difference is noise, so values that are closer count as equal, and their inverse difference is 0:
-the vectors of equal values do not turn within their span. That makes derivatives finite everywhere, and right for
-functions that take the same value for all vectors of that span.
+Libraries compute equal eigenvalues up to rounding: in blocks of equal values they differ by a few eps times the largest
+value. The inverse of such a difference is noise. So values that are closer than this count as equal, and their inverse
+difference is 0: vectors of equal values do not rotate within their span. Derivatives are then finite everywhere, and
+right for functions that have the same value for all bases of that span.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from xjax.ops.piecewise import abs
 
 
 def rounding_of(largest: Any, count: int) -> Any:
-    """By how much `count` computed values may differ that are equal, from the `largest` of their sizes.
+    """The bound on differences of `count` computed values that are equal, from `largest`, their largest magnitude.
 
-    Measured on matrices of random bases with blocks of n / 3 equal values: LAPACK's differ by up to 5 eps times the
-    largest for n = 6, by 9 for 60 and by 11 for 200 in eigh, and by less in svd.
+    Measured on matrices in random bases with blocks of n / 3 equal values: LAPACK's values differ by up to 5 eps times
+    the largest for n = 6, 9 for n = 60 and 11 for n = 200 in eigh, and by less in svd.
     """
     dtype = typeof(largest).dtype
     return mul(stop_gradient(largest), number_of(dtype, (4 + count ** 0.5) * float(dtypes.finfo(dtype).eps)))
 
 
 def inverse(x: Any, is_zero: Any) -> Any:
-    """``1 / x``, and 0 where `is_zero`; so in derivatives of any order."""
+    """``1 / x``, and 0 where `is_zero`; the same holds in derivatives of any order."""
     zero, one = filled_like(x, 0), filled_like(x, 1)
     return select(is_zero, zero, reciprocal(select(is_zero, one, x)))
 

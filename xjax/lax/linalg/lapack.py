@@ -1,4 +1,4 @@
-"""LAPACK, on the CPU. The routines are SciPy's; they are registered when a program first needs one (0.3 s)."""
+"""LAPACK on the CPU. The routines are SciPy's; they are registered when a program first needs one (0.3 s)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PREFIX = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 def _call(b: Builder, routine: str, operands: Sequence[Value], outs: Sequence[ShapedArray], *attributes: str,
-          **how: Any) -> list[Value]:
-    """Write a call of a routine, named without the letter of its type: "potrf"."""
+          **options: Any) -> list[Value]:
+    """Write a call of a routine, named without the letter of its dtype: "potrf"."""
     register_lapack()
     target = f"lapack_{_PREFIX[operands[0].aval.dtype.name]}{routine}_ffi"
-    return native.call(b, target, operands, outs, *attributes, **how)
+    return native.call(b, target, operands, outs, *attributes, **options)
 
 
 def _letter(name: str, value: str) -> str:
@@ -34,7 +34,7 @@ def _triangle(lower: bool) -> str:
 
 
 def _named(real: str, complex_: str, x: Value) -> str:
-    """The name of a routine that is called differently for complex matrices: orgqr and ungqr."""
+    """The name of a routine with different names for real and complex matrices: orgqr and ungqr."""
     return complex_ if dtypes.is_complex(x.aval.dtype) else real
 
 
@@ -102,9 +102,9 @@ def svd(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *
 
 
 def gees(b: Builder, x: Value, compute_vectors: bool) -> Sequence[Value]:
-    """The Schur form, its vectors, the report."""
+    """(Schur form, Schur vectors, info)."""
     values = [ShapedArray(x.aval.shape[:-1], x.aval.dtype)] * (1 if dtypes.is_complex(x.aval.dtype) else 2)
-    count = info_type(x.aval)                           # of the eigenvalues that were selected: none
+    count = info_type(x.aval)                           # of selected eigenvalues; none are selected
     t, z, *_, info = _call(b, "gees", [x], [x.aval, x.aval, *values, count, info_type(x.aval)],
                            _letter("mode", "V" if compute_vectors else "N"), _letter("sort", "N"), in_place=[(0, 0)])
     return t, z, info

@@ -1,4 +1,4 @@
-"""The libraries that decompose matrices, one for each kind of device, behind one interface."""
+"""The libraries that decompose matrices, one for each kind of device, with one interface."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from xjax.runtime.callbacks import emit_call
 
 
 class Library(Protocol):
-    """What a library gives, under the names of LAPACK. Each function writes a call into a program.
+    """The routines of a library, under the names of LAPACK. Each function writes a call into a program.
 
-    `x` are matrices [..., m, n] of one of the four dtypes of LAPACK, not empty; a ShapedArray is the type of a result
-    that follows from no operand. ``info`` is a report for each matrix, int32[...]: 0 where all went well.
+    `x` are non-empty matrices [..., m, n] of one of the four dtypes of LAPACK. A ShapedArray is the type of a result
+    that does not follow from the operands. ``info`` is a status for each matrix, int32[...]: 0 means success.
     """
 
     def potrf(self, b: Builder, x: Value) -> Sequence[Value]:
@@ -40,7 +40,7 @@ class Library(Protocol):
         """(vectors, values, info); `algorithm` is a value of EighImplementation."""
     def geev(self, b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
              implementation: str | None) -> Sequence[Value]:
-        """(values, left vectors, right vectors, info), complex; vectors that are not wanted are undefined."""
+        """(values, left vectors, right vectors, info), complex; vectors that are not requested are undefined."""
     def svd(self, b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *, full_matrices: bool,
             compute_uv: bool, algorithm: str | None) -> Sequence[Value]:
         """(s, u, vh, info); `algorithm` is a value of SvdAlgorithm; without `compute_uv` u and vh are undefined."""
@@ -56,19 +56,19 @@ _LIBRARIES: dict[str, Library] = {"cpu": lapack, "gpu": cusolver}
 
 
 def by_library(rule: Callable) -> dict[str, Callable]:
-    """`lower_on` of an operation that each library has: ``rule(library, b, outs, *operands, **params)``."""
+    """`lower_on` of an operation that every library has: ``rule(library, b, outs, *operands, **params)``."""
     return {platform: functools.partial(rule, library) for platform, library in _LIBRARIES.items()}
 
 
 def on_host(primitive: Callable[[], Primitive]) -> Callable:
-    """The `lower` rule of an operation that only LAPACK has: operands go to the host, and its results come back.
+    """The `lower` rule of an operation that only LAPACK has: operands are copied to the host, and results back.
 
-    Args: primitive: gives the operation, which is made after its lowering.
+    Args: primitive: returns the operation, which is created after its lowering.
     """
     def rule(b: Builder, outs: Sequence[ShapedArray], *xs: Value, **params: Any) -> Sequence[Value]:
         p = primitive()
         if not any(x.aval.size for x in xs):
-            return p.lower_on["cpu"](b, outs, *xs, **params)        # which calls nothing
+            return p.lower_on["cpu"](b, outs, *xs, **params)        # without a call: the matrices are empty
         _warn_of_host(p.name)
         return emit_call(b, f"lax.linalg.{p.name}", lambda *arrays: p.bind(*arrays, **params), xs, list(outs),
                          has_effect=False)

@@ -1,4 +1,4 @@
-"""LU decomposition with row exchanges, and the exchanges as a permutation."""
+"""LU decomposition with row exchanges, and the permutation that the exchanges amount to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from xjax.ops.slice import dynamic_slice_in_dim, pad, slice_in_dim
 
 
 def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
-    """The order of the rows after exchanges: row i with row ``pivots[i]``, for i = 0, 1, ...
+    """The order of the rows after the exchanges of row i with row ``pivots[i]``, for i = 0, 1, ...
 
     Args: pivots: int32[..., k]; permutation_size: the number n of rows, at least k.
     Returns: int32[..., n].
@@ -59,22 +59,22 @@ def _order_type(pivots, *, permutation_size):
 def _order(pivots: Any, *, permutation_size: int) -> Sequence[Any]:
     *batch, k = typeof(pivots).shape
     shape = (*batch, permutation_size)
-    places = broadcasted_iota(np.int32, shape, len(batch))
+    positions = broadcasted_iota(np.int32, shape, len(batch))
 
     def exchange(i: Any, order: Any) -> Any:
         j = broadcast_in_dim(squeeze(dynamic_slice_in_dim(pivots, i, 1, len(batch)), (len(batch),)), shape,
                              range(len(batch)))
         i = broadcast_in_dim(convert_element_type(i, np.int32), shape, ())
-        at_i, at_j = eq(places, i), eq(places, convert_element_type(j, np.int32))
+        at_i, at_j = eq(positions, i), eq(positions, convert_element_type(j, np.int32))
         return select(at_i, _value_at(order, at_j), select(at_j, _value_at(order, at_i), order))
 
-    return [fori_loop(np.int32(0), np.int32(k), exchange, places) if k else places]
+    return [fori_loop(np.int32(0), np.int32(k), exchange, positions) if k else positions]
 
 
-def _value_at(order: Any, place: Any) -> Any:
-    """The one value where `place` holds, for the whole row."""
+def _value_at(order: Any, mask: Any) -> Any:
+    """The value of each row at the position where `mask` is true, repeated along the row."""
     shape = typeof(order).shape
-    value = reduce_sum(select(place, order, filled_like(order, 0)), (len(shape) - 1,))
+    value = reduce_sum(select(mask, order, filled_like(order, 0)), (len(shape) - 1,))
     return broadcast_in_dim(value, shape, range(len(shape) - 1))
 
 
@@ -89,8 +89,8 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
 
     Args: x: float or complex[..., m, n].
     Returns:
-      (lu, pivots, permutation): L below the diagonal of the first, with ones on it, and U above, [..., m, n]; the row
-      exchanged with each row, int32[..., min(m, n)]; the order of the rows that they make, int32[..., m].
+      (lu, pivots, permutation). lu [..., m, n]: L below the diagonal (its diagonal is 1), U on and above it. pivots
+      int32[..., min(m, n)]: the row exchanged with each row. permutation int32[..., m]: the resulting order of rows.
     """
     return tuple(lu_p.bind(x))
 
@@ -106,42 +106,42 @@ def _lu_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Valu
     if not factors.size:
         rows = np.broadcast_to(np.arange(order.shape[-1], dtype=np.int32), order.shape)
         return [b.constant(0, factors), b.constant(0, pivots), b.constant(rows, order)]
-    found, exchanges, info = library.getrf(b, x, pivots)
-    found, = native.nan_where_failed(b, info, found, allowed="GE")      # a singular matrix has a decomposition too
+    computed, exchanges, info = library.getrf(b, x, pivots)
+    computed, = native.nan_where_failed(b, info, computed, allowed="GE")     # a singular matrix has a decomposition too
     exchanges = b.sub(exchanges, 1)
     ordered = lu_pivots_to_permutation_p.lower(b, [order], exchanges, permutation_size=order.shape[-1])
-    return [found, exchanges, *ordered]
+    return [computed, exchanges, *ordered]
 
 
 def _lu_jvp(primals, tangents):
-    """With F = L^-1 (P dx) U^-1: dL = L strictly_lower(F) and dU = upper(F) U, the factors padded to square ones."""
+    """With F = L^-1 (P dx) U^-1: dL = L strictly_lower(F) and dU = upper(F) U, with L and U padded to be square."""
     (x,), (dx,) = primals, tangents
-    found, pivots, order = lu_p.bind(x)
+    computed, pivots, order = lu_p.bind(x)
     rest = [Zero(typeof(pivots).tangent()), Zero(typeof(order).tangent())]
     if type(dx) is Zero:
-        return [found, pivots, order], [Zero(typeof(found).tangent()), *rest]
-    m, n = typeof(found).shape[-2:]
+        return [computed, pivots, order], [Zero(typeof(computed).tangent()), *rest]
+    m, n = typeof(computed).shape[-2:]
     k = min(m, n)
-    below = lower_triangle(slice_in_dim(found, 0, k, axis=-1), -1)
+    below = lower_triangle(slice_in_dim(computed, 0, k, axis=-1), -1)
     left = _padded(below, 0, m - k)
     left = add(left, identity_like(left))
-    right = _padded(upper_triangle(slice_in_dim(found, 0, k, axis=-2)), n - k, 0)
+    right = _padded(upper_triangle(slice_in_dim(computed, 0, k, axis=-2)), n - k, 0)
     if n > k:                                           # ones on the diagonal that the padding added
         right = add(right, _corner(right, k))
     inner = triangular_solve(left, take_rows(dx, order), left_side=True, lower=True, unit_diagonal=True)
     inner = triangular_solve(right, inner)
     change = add(product(left, lower_triangle(inner, -1)), product(upper_triangle(inner), right))
-    return [found, pivots, order], [change, *rest]
+    return [computed, pivots, order], [change, *rest]
 
 
 def _padded(x: Any, rows: int, columns: int) -> Any:
-    """The matrices with rows and columns of zeros at the end."""
+    """The matrices with rows and columns of zeros appended."""
     widths = [(0, 0, 0)] * (typeof(x).ndim - 2) + [(0, rows, 0), (0, columns, 0)]
     return pad(x, number_of(typeof(x).dtype, 0), widths) if rows or columns else x
 
 
 def _corner(x: Any, k: int) -> Any:
-    """The identity with zeros in the first k rows."""
+    """The identity matrix with zeros in the first k rows."""
     ones = identity_like(x)
     kept = slice_in_dim(ones, k, typeof(x).shape[-2], axis=-2)
     return pad(kept, number_of(typeof(x).dtype, 0), [(0, 0, 0)] * (typeof(x).ndim - 2) + [(k, 0, 0), (0, 0, 0)])

@@ -1,6 +1,6 @@
-"""What the operations on matrices share: products, adjoints, triangles, diagonals, and checks of their types.
+"""Common functions for matrices: products, adjoints, triangles, diagonals, and checks of their types.
 
-All take arrays [..., m, n]: the axes before the last two count matrices, which is all that vmap has to add to.
+All accept arrays [..., m, n]. The axes before the last two are batch axes, so vmap only has to add an axis there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ACCEPTED = ("float32", "float64", "complex64", "complex128")
 # -- checks -------------------------------------------------------------------------------------------------------
 
 def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
-    """Raise unless the type is that of matrices of a dtype that LAPACK has."""
+    """Raise unless the type is that of matrices with a dtype that LAPACK supports."""
     if x.dtype.name not in _ACCEPTED:
         raise bad(f"lax.linalg.{name}", f"does not accept dtype {x.dtype.name}",
                   given={"accepted": ", ".join(_ACCEPTED)}, fix="convert with x.astype(numpy.float32).")
@@ -52,10 +52,10 @@ _NO_LIBRARY = Missing("there is no library of matrices for this platform", fix="
 def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable | Missing = _NO_LIBRARY,
                      lower_on: Mapping[str, Callable] | None = None, jvp: Any, transpose: Any = NOT_LINEAR,
                      batch: Callable | None = None, multiple_results: bool = True) -> Primitive:
-    """A primitive on arrays with any number of batch axes in front."""
+    """A primitive on arrays with any number of leading batch axes."""
     def in_front(axis, args, bdims, **params):
-        found = p.bind(*batched_in_front(axis, args, bdims), **params)
-        return (found, [0] * len(found)) if multiple_results else (found, 0)
+        outs = p.bind(*batched_in_front(axis, args, bdims), **params)
+        return (outs, [0] * len(outs)) if multiple_results else (outs, 0)
 
     p = Primitive(name, type_rule=type_rule, lower=lower, lower_on=lower_on, jvp=jvp, transpose=transpose,
                   batch=batch or in_front, multiple_results=multiple_results)
@@ -63,7 +63,7 @@ def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable | Missin
 
 
 def lower_by(function: Callable[..., Sequence[Any]]) -> Callable:
-    """Lowering of a primitive with several results as the program of ``function(*arrays, **params)``."""
+    """Lowering of a primitive with several results, by tracing ``function(*arrays, **params)``."""
     def lower(b: Builder, outs: Any, *xs: Value, **params: Any) -> list[Value]:
         return lower_function(b, lambda *arrays: function(*arrays, **params), xs)
     return lower
@@ -110,8 +110,8 @@ def mask_of(x: Any, test: Callable, k: int = 0) -> Any:
     aval = typeof(x)
     shape = aval.shape[-2:]
     rows = add(broadcasted_iota(np.int32, shape, 0), np.int32(k))
-    found = test(rows, broadcasted_iota(np.int32, shape, 1))
-    return broadcast_in_dim(found, aval.shape, (aval.ndim - 2, aval.ndim - 1))
+    mask = test(rows, broadcasted_iota(np.int32, shape, 1))
+    return broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1))
 
 
 def lower_triangle(x: Any, k: int = 0) -> Any:
@@ -125,7 +125,7 @@ def upper_triangle(x: Any, k: int = 0) -> Any:
 
 
 def identity_like(x: Any) -> Any:
-    """The identity for each matrix: of the shape and dtype of `x`."""
+    """The identity for each matrix, with the shape and dtype of `x`."""
     return convert_element_type(mask_of(x, eq), typeof(x).dtype)
 
 

@@ -1,7 +1,7 @@
 """Calls of a library's routines on matrices: the text of a call, and the result where a routine reports a failure.
 
-The routines of LAPACK and cuSOLVER take matrices column by column, with batch axes in front, and report failure in an
-integer for each matrix.
+The routines of LAPACK and cuSOLVER take column-major matrices with leading batch axes, and report failure in an integer
+for each matrix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INT32 = np.dtype(np.int32)
 
 
 def info_type(matrix: ShapedArray) -> ShapedArray:
-    """Type of the reports: int32, one for each matrix of a batch."""
+    """Type of ``info``: int32, one for each matrix of a batch."""
     return ShapedArray(matrix.shape[:-2], INT32)
 
 
@@ -35,7 +35,7 @@ def call(b: Builder, target: str, operands: Sequence[Value], outs: Sequence[Shap
       attributes: its options, as ``name = value : type``.
       in_place: pairs (operand, result) that share memory.
       batch_rank: number of leading batch axes; None: the first operand is a matrix.
-      by_columns: matrices lie column by column, else row by row.
+      by_columns: matrices are column-major, else row-major.
     """
     batch = operands[0].aval.ndim - 2 if batch_rank is None else batch_rank
     several = len(outs) > 1
@@ -52,21 +52,22 @@ def call(b: Builder, target: str, operands: Sequence[Value], outs: Sequence[Shap
 
 
 def flag(name: str, value: bool) -> str:
-    """An option that is a truth value: ``lower = true``."""
+    """A boolean option: ``lower = true``."""
     return f"{name} = {'true' if value else 'false'}"
 
 
 def _split_by_batch(operands: Sequence[ShapedArray], outs: Sequence[ShapedArray], batch: int) -> str:
-    """The attributes by which the partitioner gives each device the call for its own matrices of a batch.
+    """The attributes by which the partitioner lets each device process its own matrices of a batch.
 
-    Without them it gathers the operands. The rule names every axis of every array: batch axes alike, others apart.
+    Without them it gathers the operands. The rule names every axis of every array: batch axes by shared names, the
+    others by names of their own.
     """
     names, sizes = _factor_names(), []
     shared = [next(names) for _ in range(batch)]
     sizes += zip(shared, operands[0].shape, strict=False)
 
     def axes(aval: ShapedArray) -> str:
-        if not aval.ndim:                               # a result that nobody reads: it has no batch axes either
+        if not aval.ndim:                               # an unused result, which has no batch axes either
             return "[]"
         own = [next(names) for _ in aval.shape[batch:]]
         sizes.extend(zip(own, aval.shape[batch:], strict=True))
@@ -79,24 +80,24 @@ def _split_by_batch(operands: Sequence[ShapedArray], outs: Sequence[ShapedArray]
 
 
 def _factor_names() -> Iterator[str]:
-    """i to z, then z_1, z_2 and so on: the names of Shardy."""
+    """i to z, then z_1, z_2 and so on: the factor names of Shardy."""
     yield from "ijklmnopqrstuvwxyz"
     yield from map("z_{}".format, itertools.count(1))
 
 
 def _layouts(avals: Sequence[ShapedArray], batch: int | None) -> str:
-    """Axes from the fastest to the slowest: the last one first, but of matrices after `batch` axes the rows first."""
-    found = []
+    """Axes from the fastest to the slowest: reversed, except that in matrices after `batch` axes rows come first."""
+    layouts = []
     for aval in avals:
         order = list(range(aval.ndim))[::-1]
         if batch is not None and aval.ndim - batch == 2:
             order[:2] = order[1], order[0]
-        found.append(f"dense<{order}> : tensor<{aval.ndim}xindex>" if order else "dense<> : tensor<0xindex>")
-    return ", ".join(found)
+        layouts.append(f"dense<{order}> : tensor<{aval.ndim}xindex>" if order else "dense<> : tensor<0xindex>")
+    return ", ".join(layouts)
 
 
 def eigenvalue_types(x: Value, values: ShapedArray) -> list[ShapedArray]:
-    """What a routine gives as complex eigenvalues: one result, or for real matrices their real and imaginary parts."""
+    """Types of complex eigenvalues in a routine: one result, or for real matrices their real and imaginary parts."""
     if dtypes.is_complex(x.aval.dtype):
         return [values]
     return [ShapedArray(values.shape, x.aval.dtype)] * 2
@@ -111,18 +112,19 @@ def as_complex(b: Builder, parts: Sequence[Value]) -> Value:
 
 
 def nan_where_failed(b: Builder, info: Value, *values: Value, allowed: str = "EQ") -> list[Value]:
-    """The values, NaN for the matrices of which a routine reports a failure: ``info`` not `allowed` compared with 0."""
+    """The values, with NaN for matrices whose routine failed: `allowed` is the comparison of ``info`` with 0 that must
+    hold."""
     fine = b.compare(allowed, info, b.constant(0, info.aval))
-    found = []
+    selected = []
     for x in values:
-        mask = ShapedArray(x.aval.shape, np.dtype(np.bool_))
+        mask_type = ShapedArray(x.aval.shape, np.dtype(np.bool_))
         nan = complex(math.nan, math.nan) if dtypes.is_complex(x.aval.dtype) else math.nan
-        which = b.op(f"stablehlo.broadcast_in_dim {fine}, dims = {list(range(fine.aval.ndim))} : ({fine.type}) -> "
-                     f"{tensor_type(mask)}", mask)
-        found.append(b.select(which, x, b.constant(nan, x.aval)))
-    return found
+        mask = b.op(f"stablehlo.broadcast_in_dim {fine}, dims = {list(range(fine.aval.ndim))} : ({fine.type}) -> "
+                    f"{tensor_type(mask_type)}", mask_type)
+        selected.append(b.select(mask, x, b.constant(nan, x.aval)))
+    return selected
 
 
 def identities(b: Builder, out: ShapedArray) -> Value:
-    """What an empty matrix has as its orthogonal factor: the identity, for each matrix of the batch."""
+    """The orthogonal factor of empty matrices: the identity, for each matrix of the batch."""
     return b.constant(np.broadcast_to(np.eye(*out.shape[-2:], dtype=out.dtype), out.shape), out)

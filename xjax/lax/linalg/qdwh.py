@@ -34,7 +34,7 @@ from xjax.ops.shape import reduce_sum
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.transcendental import sqrt
 
-_HALLEY = 3.0, 1.0, 3.0                 # the weights towards which the others go
+_HALLEY = 3.0, 1.0, 3.0                 # the limit of the weights
 _ILL_CONDITIONED = 100.0                # up to this weight c the Cholesky factor of 1 + c u^H u is accurate enough
 
 
@@ -44,12 +44,13 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
 
     Args:
       x: float or complex[m, n], m >= n, of full rank.
-      is_hermitian: accepted; makes no difference. max_iterations: static int, 10 if None.
-      eps: the precision, and a lower bound for the smallest singular value relative to the largest; None: of the dtype.
-      dynamic_shape: rows and columns that count, possibly traced; the others are taken as zeros.
+      is_hermitian: accepted; has no effect.
+      max_iterations: static int, 10 if None.
+      eps: the precision, and a lower bound for the smallest singular value relative to the largest; None: the dtype's.
+      dynamic_shape: number of rows and columns to use, possibly traced; the others are replaced by zeros.
     Returns:
       (u [m, n] with orthonormal columns, h [n, n], Hermitian and positive semidefinite, the number of iterations
-      int32[], whether they were enough bool[]).
+      int32[], whether it has converged bool[]).
     Raises: ValueError unless x is one matrix with m >= n.
     """
     where, aval = "lax.linalg.qdwh", typeof(x)
@@ -62,7 +63,7 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
         x = _masked(x, dynamic_shape)
     eps = float(dtypes.finfo(aval.dtype).eps) if eps is None else eps
     u, count, converged = _iterate(_scaled(x), limit, eps)
-    # A step of Newton and Schulz takes off what rounding has left.
+    # A Newton-Schulz step removes the remaining rounding errors.
     u = sub(_times(u, 1.5), _times(product(u, product(adjoint(u), u)), 0.5))
     return u, symmetrized(product(adjoint(u), x)), count, converged
 
@@ -72,7 +73,7 @@ def _times(x: Any, number: float) -> Any:
 
 
 def _masked(x: Any, counts: tuple[Any, Any]) -> Any:
-    """The matrix with zeros beyond the first rows and columns."""
+    """The matrix with zeros outside the first rows and columns."""
     shape = typeof(x).shape
     rows, columns = (lt(broadcasted_iota(np.int32, shape, axis), convert_element_type(count, np.int32))
                      for axis, count in enumerate(counts))
@@ -80,7 +81,7 @@ def _masked(x: Any, counts: tuple[Any, Any]) -> Any:
 
 
 def _scaled(x: Any) -> Any:
-    """The matrix divided by a bound of its largest singular value: the mean of its 1-norm and its infinity-norm."""
+    """The matrix divided by a bound of its largest singular value: the geometric mean of its 1- and infinity-norm."""
     if not typeof(x).size:
         return x
     sizes = absolute(x)
@@ -91,9 +92,9 @@ def _scaled(x: Any) -> Any:
 
 
 def _weights(limit: int, eps: float) -> list[tuple[float, float, float]]:
-    """The weights (a, b, c) of each step, from a lower bound of the singular values that each step raises towards 1."""
-    found, low = [], eps
-    while low + 5 * eps < 1 and len(found) < limit:
+    """The weights (a, b, c) of each step, from a lower bound of the singular values; each step raises it towards 1."""
+    weights, low = [], eps
+    while low + 5 * eps < 1 and len(weights) < limit:
         square = low * low
         d = (4 * (1 / square - 1) / square) ** (1 / 3)
         root = math.sqrt(1 + d)
@@ -101,8 +102,8 @@ def _weights(limit: int, eps: float) -> list[tuple[float, float, float]]:
         b = (a - 1) ** 2 / 4
         c = a + b - 1
         low = low * (a + b * square) / (1 + c * square)
-        found.append((a, b, c))
-    return found
+        weights.append((a, b, c))
+    return weights
 
 
 def _step(u: Any, a: float, b: float, c: float) -> Any:
@@ -122,9 +123,9 @@ def _step(u: Any, a: float, b: float, c: float) -> Any:
 
 
 def _iterate(u: Any, limit: int, eps: float) -> tuple[Any, Any, Any]:
-    """(u, number of steps, whether the last one changed little): the planned steps, and Halley's until they do."""
+    """(u, number of steps, whether the last step changed little): planned steps, then Halley's until convergence."""
     tolerance = real_dtype(typeof(u).dtype).type((5 * eps) ** (1 / 3))
-    weights, moves = _weights(limit, eps), np.bool_(True)
+    weights, changing = _weights(limit, eps), np.bool_(True)
 
     def moved(new: Any, old: Any) -> Any:
         change = absolute(sub(new, old))
@@ -132,17 +133,17 @@ def _iterate(u: Any, limit: int, eps: float) -> tuple[Any, Any, Any]:
 
     for a, b, c in weights:
         old, u = u, _step(u, a, b, c)
-        # A step with large weights raises small singular values only, so that little may move long before the end.
-        moves = np.bool_(True) if c > _ILL_CONDITIONED else moved(u, old)
+        # A step with large weights raises small singular values only, so little may change long before convergence.
+        changing = np.bool_(True) if c > _ILL_CONDITIONED else moved(u, old)
 
-    def goes_on(state: tuple) -> Any:
-        k, moves, _ = state
-        return bitwise_and(moves, lt(k, np.int32(limit)))
+    def cond(state: tuple) -> Any:
+        k, changing, _ = state
+        return bitwise_and(changing, lt(k, np.int32(limit)))
 
     def body(state: tuple) -> tuple:
         k, _, u = state
         new = _step(u, *_HALLEY)
         return add(k, np.int32(1)), moved(new, u), new
 
-    count, moves, u = while_loop(goes_on, body, (np.int32(len(weights)), moves, u))
-    return u, count, bitwise_not(moves)
+    count, changing, u = while_loop(cond, body, (np.int32(len(weights)), changing, u))
+    return u, count, bitwise_not(changing)

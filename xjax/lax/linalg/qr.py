@@ -1,4 +1,4 @@
-"""QR decomposition, and the products of Householder reflections that it is made of."""
+"""QR decomposition, and products of Householder reflections, the form in which LAPACK returns Q."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def householder_product(a: Any, taus: Any) -> Any:
     """The first n columns of the product of k reflections ``1 - tau v v^H``.
 
     Args:
-      a: float or complex[..., m, n], v below the diagonal (1 on it, 0 above) of column i for reflection i.
+      a: float or complex[..., m, n]; v of reflection i is in column i below the diagonal (1 on it, 0 above).
       taus: the same dtype [..., k], k <= n <= m.
     Returns: array like `a`, with orthonormal columns.
     """
@@ -55,8 +55,8 @@ def _householder_type(a, taus):
     if a.dtype != taus.dtype or a.shape[:-2] != taus.shape[:-1] or taus.shape[-1] > a.shape[-1] \
             or a.shape[-1] > a.shape[-2]:
         raise bad("lax.linalg.householder_product", "needs a[..., m, n] and taus[..., k] with k <= n <= m",
-                  given={"a": a.str_short(), "taus": taus.str_short()}, fix="pass what numpy.linalg.qr gives with "
-                  "mode='raw'; its first result is transposed.", exc=ValueError)
+                  given={"a": a.str_short(), "taus": taus.str_short()}, fix="pass the results of numpy.linalg.qr with "
+                  "mode='raw'; transpose the first one.", exc=ValueError)
     return a.strong()
 
 
@@ -74,7 +74,7 @@ householder_product_p = matrix_primitive("householder_product", type_rule=_house
 # -- ormqr ----------------------------------------------------------------------------------------------------------
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
-    """``Q @ c`` (or ``c @ Q``) for the full Q of k reflections, without making Q.
+    """``Q @ c`` (or ``c @ Q``) for the full Q of k reflections, without computing Q.
 
     Args:
       a: float or complex[..., m, k] and taus [..., k]: the reflections as in `householder_product`.
@@ -89,7 +89,7 @@ def _ormqr_type(a, taus, c, *, left, transpose):
     check_matrix("ormqr", c)
     fits = a.dtype == c.dtype == taus.dtype and a.shape[:-2] == c.shape[:-2] == taus.shape[:-1]
     if not fits or taus.shape[-1] > a.shape[-1] or c.shape[-2 if left else -1] != a.shape[-2]:
-        raise bad("lax.linalg.ormqr", "`a`, `taus` and `c` do not go together",
+        raise bad("lax.linalg.ormqr", "`a`, `taus` and `c` do not match",
                   given={"a": a.str_short(), "taus": taus.str_short(), "c": c.str_short(), "left": left},
                   fix="Q has as many rows and columns as a has rows.", exc=ValueError)
     return c.strong()
@@ -100,7 +100,7 @@ def _ormqr_lower(library: Library, b: Builder, out: ShapedArray, a: Value, taus:
     if not a.aval.size or not out.size:
         return c
     k = taus.aval.shape[-1]
-    if k < a.aval.shape[-1]:                            # the libraries want one column for each reflection
+    if k < a.aval.shape[-1]:                            # the libraries need one column per reflection
         a = slice_text(b, a, [0] * a.aval.ndim, [*a.aval.shape[:-1], k])
     return library.ormqr(b, a, taus, c, left=left, transpose=transpose)
 
@@ -112,7 +112,7 @@ ormqr_p = matrix_primitive("ormqr", type_rule=_ormqr_type, lower_on=by_library(_
 # -- geqrf ----------------------------------------------------------------------------------------------------------
 
 def geqrf(a: Any) -> tuple[Any, Any]:
-    """QR decomposition as LAPACK has it: R above, the reflections below the diagonal, and their factors `taus`.
+    """QR decomposition in LAPACK's form: R above, the reflections below the diagonal, and their factors `taus`.
 
     Args: a: float or complex[..., m, n].
     Returns: (packed [..., m, n], taus [..., min(m, n)]).
@@ -142,9 +142,9 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
 
     Args:
       x: float or complex[..., m, n].
-      pivoting: reorder the columns so that the diagonal of R falls in size.
-      full_matrices: Q has m columns, else min(m, n). use_magma: on GPUs,
-        where `pivoting` needs it: with MAGMA (True) or LAPACK on the host (False), None: MAGMA if it is installed.
+      pivoting: reorder the columns so that the diagonal of R decreases in magnitude.
+      full_matrices: Q has m columns, else min(m, n).
+      use_magma: for `pivoting` on GPUs: use MAGMA (True) or LAPACK on the host (False). None: MAGMA if installed.
     Returns: (Q, R), with pivoting (Q, R, p) and p int32[..., n].
     """
     return tuple(qr_p.bind(x, pivoting=bool(pivoting), full_matrices=bool(full_matrices), use_magma=use_magma))
@@ -154,8 +154,8 @@ def _qr_type(x, *, pivoting, full_matrices, use_magma):
     check_matrix("qr", x)
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
-    found = ShapedArray((*batch, m, k), x.dtype), ShapedArray((*batch, k, n), x.dtype)
-    return (*found, ShapedArray((*batch, n), native.INT32)) if pivoting else found
+    types = ShapedArray((*batch, m, k), x.dtype), ShapedArray((*batch, k, n), x.dtype)
+    return (*types, ShapedArray((*batch, n), native.INT32)) if pivoting else types
 
 
 def _qr_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Value, *, pivoting, full_matrices,
@@ -180,7 +180,7 @@ def _qr_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Valu
 
 
 def _with_columns(b: Builder, x: Value, k: int) -> Value:
-    """The matrices cut to k columns, or with columns of zeros at the end."""
+    """The matrices truncated to k columns, or with columns of zeros appended."""
     *batch, m, n = x.aval.shape
     if k < n:
         return slice_text(b, x, [0] * x.aval.ndim, [*batch, m, k])
@@ -192,7 +192,7 @@ def _with_columns(b: Builder, x: Value, k: int) -> Value:
 
 
 def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
-    """Walter, Lehmann and Lamour 2012: dQ = Q W with W antihermitian, so that R stays triangular."""
+    """Walter, Lehmann and Lamour 2012: dQ = Q W with antihermitian W, so that R stays triangular."""
     (x,), (dx,) = primals, tangents
     q, r, *order = qr_p.bind(x, pivoting=pivoting, full_matrices=full_matrices, use_magma=use_magma)
     rest = [Zero(typeof(p).tangent()) for p in order]
@@ -209,13 +209,13 @@ def _qr_jvp(primals, tangents, *, pivoting, full_matrices, use_magma):
     dx_by_r = triangular_solve(r, dx)
     inner = product(adjoint(q), dx_by_r)
     below = lower_triangle(inner, -1)
-    turn = sub(below, adjoint(below))
+    rotation = sub(below, adjoint(below))
     if dtypes.is_complex(typeof(x).dtype):              # the diagonal of R stays real
         on_diagonal = diagonal(inner)
         phase = sub(on_diagonal, convert_element_type(real(on_diagonal), typeof(x).dtype))
-        turn = add(turn, mul(identity_like(inner), expand_dims(phase, (typeof(phase).ndim,))))
-    dq = add(product(q, sub(turn, inner)), dx_by_r)
-    dr = product(sub(inner, turn), r)
+        rotation = add(rotation, mul(identity_like(inner), expand_dims(phase, (typeof(phase).ndim,))))
+    dq = add(product(q, sub(rotation, inner)), dx_by_r)
+    dr = product(sub(inner, rotation), r)
     return [q, r, *order], [dq, dr, *rest]
 
 

@@ -1,4 +1,4 @@
-"""Forms that a matrix takes by orthogonal changes of basis: Schur, Hessenberg and tridiagonal; tridiagonal systems."""
+"""Reduced forms under orthogonal changes of basis: Schur, Hessenberg and tridiagonal; tridiagonal systems."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _schur_type(x, *, compute_schur_vectors, **_):
 def _schur_by_lapack(b: Builder, outs: Sequence[ShapedArray], x: Value, *, compute_schur_vectors, **_) -> list[Value]:
     if not x.aval.size:
         return [b.constant(0, out) for out in outs]
-    *found, info = lapack.gees(b, x, compute_schur_vectors)
-    return native.nan_where_failed(b, info, *found[:len(outs)])
+    *results, info = lapack.gees(b, x, compute_schur_vectors)
+    return native.nan_where_failed(b, info, *results[:len(outs)])
 
 
 schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=on_host(lambda: schur_p),
@@ -56,11 +56,11 @@ schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=on_host(lambda:
 # -- hessenberg -----------------------------------------------------------------------------------------------------
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
-    """Bring square matrices to Hessenberg form H, zero below the first subdiagonal.
+    """Reduce square matrices to Hessenberg form H, which is zero below the first subdiagonal.
 
     Args: a: float or complex[..., n, n].
     Returns:
-      (packed, taus): H, with the reflections that lead to it below its subdiagonal; their factors, [..., n - 1].
+      (packed, taus): H, with the reflections that produce it below its subdiagonal; their factors, [..., n - 1].
     """
     return tuple(hessenberg_p.bind(a))
 
@@ -74,7 +74,7 @@ def _hessenberg_type(a):
 
 
 def _hessenberg_by_lapack(b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
-    if not outs[1].size:                                # of size 1: there is nothing to do
+    if not outs[1].size:                                # matrices of size 1 are in this form
         return [a, b.constant(0, outs[1])]
     packed, taus, info = lapack.gehrd(b, a, outs[1])
     return native.nan_where_failed(b, info, packed, taus)
@@ -88,9 +88,9 @@ hessenberg_p = matrix_primitive("hessenberg", type_rule=_hessenberg_type, lower=
 # -- tridiagonal ----------------------------------------------------------------------------------------------------
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
-    """Bring Hermitian matrices to tridiagonal form.
+    """Reduce Hermitian matrices to tridiagonal form.
 
-    Args: a: float or complex[..., n, n]; only the triangle that `lower` names is read.
+    Args: a: float or complex[..., n, n]; only the triangle selected by `lower` is read.
     Returns:
       (packed, d, e, taus): the reflections and the form, packed; its diagonal, real[..., n], and off-diagonal,
       real[..., n - 1]; the factors of the reflections, [..., n - 1].
@@ -112,8 +112,8 @@ def _tridiagonal_type(a, *, lower):
 def _tridiagonal_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], a: Value, *, lower) -> list[Value]:
     if not a.aval.size:
         return [b.constant(0, out) for out in outs]
-    *found, info = library.sytrd(b, a, outs, lower=lower)
-    return native.nan_where_failed(b, info, *found)
+    *results, info = library.sytrd(b, a, outs, lower=lower)
+    return native.nan_where_failed(b, info, *results)
 
 
 tridiagonal_p = matrix_primitive("tridiagonal", type_rule=_tridiagonal_type, lower_on=by_library(_tridiagonal_lower),
@@ -126,11 +126,11 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     """The x with ``A @ x = b`` for tridiagonal A.
 
     Args:
-      dl, d, du: float or complex[..., n], the elements of A below, on and above the diagonal, by rows: dl[0] and
-        du[-1] are not read.
+      dl, d, du: float or complex[..., n], the elements of A below, on and above the diagonal, indexed by row: dl[0]
+        and du[-1] are not read.
       b: the same dtype [..., n, k].
       perturb_singular: replace pivots close to 0 by about ``eps * max(abs(U))``, where U is the upper factor of A, so
-        that x is finite: for inverse iteration, where the direction of x counts and its length does not.
+        that x is finite. This is for inverse iteration, where only the direction of x matters.
     Returns: array like `b`; NaN where A is singular, unless `perturb_singular` is set.
     """
     return tridiagonal_solve_p.bind(dl, d, du, b, perturb_singular=bool(perturb_singular))
@@ -140,9 +140,9 @@ def _banded_type(dl, d, du, b, *, perturb_singular):
     check_matrix("tridiagonal_solve", b)
     for name, x in (("dl", dl), ("d", d), ("du", du)):
         if x.shape != b.shape[:-1] or x.dtype != b.dtype:
-            raise bad("lax.linalg.tridiagonal_solve", f"`{name}` does not go with `b`",
+            raise bad("lax.linalg.tridiagonal_solve", f"`{name}` does not match `b`",
                       given={name: x.str_short(), "b": b.str_short()},
-                      fix="a diagonal has the dtype and all axes of b but the last.")
+                      fix="a diagonal has the dtype of b, and its shape without the last axis.")
     return b.strong()
 
 

@@ -1,4 +1,4 @@
-"""Systems of linear equations, by LU: one decomposition serves the solution and all its derivatives."""
+"""Systems of linear equations, by LU; the solution and all its derivatives use one decomposition."""
 
 from __future__ import annotations
 

@@ -35,9 +35,9 @@ from xjax.ops.slice import slice_in_dim
 
 
 class SvdAlgorithm(enum.Enum):
-    """How `svd` computes: QR is gesvd, on every device; DIVIDE_AND_CONQUER is LAPACK's gesdd, on CPUs only.
+    """Algorithms of `svd`: QR is gesvd, on every device; DIVIDE_AND_CONQUER is LAPACK's gesdd, on CPUs only.
 
-    JACOBI and POLAR are on GPUs only. DEFAULT is DIVIDE_AND_CONQUER on CPUs; on GPUs JACOBI up to 1024 rows and
+    JACOBI and POLAR exist on GPUs only. DEFAULT is DIVIDE_AND_CONQUER on CPUs; on GPUs it is JACOBI up to 1024 rows and
     columns, else QR.
     """
 
@@ -51,19 +51,20 @@ def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_b
 
     Args:
       x: float or complex[..., m, n].
-      full_matrices: U and Vh are square, else k = min(m, n) columns and rows. compute_uv: else only s.
+      full_matrices: U and Vh are square; else U has k = min(m, n) columns and Vh k rows.
+      compute_uv: else only s is returned.
       subset_by_index: None or (0, k). algorithm: see `SvdAlgorithm`; None is DEFAULT.
     Returns: (U, s, Vh), or s: real[..., k], descending. NaN where the library does not converge.
 
     Derivatives are finite everywhere; singular values that differ by less than ``(4 + sqrt(k)) eps max(s)`` count as
     equal. Where they are equal, derivatives are right for symmetric functions of `s` (nuclear norm), for ``U @ Vh`` of
-    a matrix of full rank, and for projectors on all vectors of these values. Of ``(U * f(s)) @ Vh`` they are incomplete
-    within a block of equal values, as in `eigh`.
+    a matrix of full rank, and for projectors on all vectors of these values. For ``(U * f(s)) @ Vh`` they are
+    incomplete within a block of equal values, as in `eigh`.
     """
     caller = "lax.linalg.svd"
     algorithm = None if algorithm is None else SvdAlgorithm(algorithm)
     if subset_by_index not in (None, (0, min(typeof(x).shape[-2:], default=0))):
-        raise bad(caller, "a part of the singular values cannot be asked for on this platform",
+        raise bad(caller, "a subset of the singular values cannot be computed on this platform",
                   given={"subset_by_index": subset_by_index}, fix="compute all, and slice the results.",
                   exc=NotImplementedError)
     s, *factors = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv),
@@ -88,17 +89,17 @@ def _svd_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], x: Val
         return [b.constant(0, outs[0]), *[native.identities(b, out) for out in outs[1:]]]
     s_type, u_type, v_type = outs if compute_uv else (
         *outs, *_svd_type(x.aval, full_matrices=full_matrices, compute_uv=True)[1:])
-    *found, info = library.svd(b, x, s_type, u_type, v_type, full_matrices=full_matrices, compute_uv=compute_uv,
-                               algorithm=algorithm and algorithm.value)
-    return native.nan_where_failed(b, info, *found[:len(outs)])
+    *results, info = library.svd(b, x, s_type, u_type, v_type, full_matrices=full_matrices, compute_uv=compute_uv,
+                                 algorithm=algorithm and algorithm.value)
+    return native.nan_where_failed(b, info, *results[:len(outs)])
 
 
 def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
-    """Singular values, and the turns of U and V within the spaces that they span, and out of them if m != n."""
+    """Derivatives of s, and the rotations of U and V within the spaces that they span, and out of them if m != n."""
     (x,), (dx,) = primals, tangents
     m, n = typeof(x).shape[-2:]
     if type(dx) is not Zero and compute_uv and full_matrices and m != n:
-        raise bad("lax.linalg.svd", "has no derivative with full matrices that are not square",
+        raise bad("lax.linalg.svd", "has no derivative for full factors of matrices that are not square",
                   given={"x": typeof(x)}, fix="pass full_matrices=False.", exc=NotImplementedError)
     if type(dx) is Zero:
         outs = svd_p.bind(x, full_matrices=full_matrices, compute_uv=compute_uv, **rest)
@@ -109,11 +110,11 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     ds = real_part(diagonal(inner))
     if not compute_uv:
         return [s], [ds]
-    rounding = rounding_of(slice_in_dim(s, 0, min(m, n, 1), axis=-1), min(m, n))            # they descend
-    # Up to this size values are 0, and gaps too, such that their inverse squares are finite.
+    rounding = rounding_of(slice_in_dim(s, 0, min(m, n, 1), axis=-1), min(m, n))            # s is descending
+    # Values and gaps up to `floor` count as 0; larger values have inverse squares that are finite.
     floor = mul(rounding, number_of(typeof(s).dtype, dtypes.finfo(typeof(s).dtype).eps))
-    turn_u, turn_v = _turns(s, inner, as_row(rounding), as_row(floor))
-    du, dv = product(u, turn_u), product(v, turn_v)
+    k_u, k_v = _rotations(s, inner, as_row(rounding), as_row(floor))
+    du, dv = product(u, k_u), product(v, k_v)
     row = as_row(convert_element_type(inverse(s, le(s, floor)), typeof(x).dtype)) if m != n else None
     if m > n:
         along = product(dx, v)
@@ -124,12 +125,12 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
-def _turns(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
+def _rotations(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
     """The antihermitian K_u and K_v with ``K_u S - S K_v = inner`` off the diagonal: dU = U K_u, dV = V K_v.
 
-    The Hermitian part of `inner` turns U and V alike, the antihermitian one in opposite directions. So singular values
-    that are equal need no inverse gap for what is defined there, the polar factor U V^H. Vectors of singular values 0
-    do have gaps: what does not depend on their choice is at least linear in s, which takes the noise off again.
+    The Hermitian part of `inner` rotates U and V alike, the antihermitian part in opposite directions. So for equal
+    singular values, the polar factor U V^H, which is defined there, needs no inverse gap. Vectors of zero singular
+    values do have gaps: a result that does not depend on their choice is at least linear in s, which cancels the noise.
     """
     dtype = typeof(inner).dtype
     row, column = as_row(s), as_column(s)
@@ -142,7 +143,7 @@ def _turns(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
     alike, opposite = mul(add(half, half_adjoint), by_gap), mul(sub(half, half_adjoint), by_sum)
     if not dtypes.is_complex(dtype):
         return add(alike, opposite), sub(alike, opposite)
-    phase = mul(identity_like(opposite), opposite)          # of u_i against v_i: all of it goes to u_i
+    phase = mul(identity_like(opposite), opposite)          # of u_i relative to v_i; applied to u_i only
     return add(alike, add(opposite, phase)), add(sub(alike, opposite), phase)
 
 

@@ -39,9 +39,9 @@ def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = F
     """The x with ``x @ op(a) = b``, or ``op(a) @ x = b`` with `left_side`, for a triangular matrix.
 
     Args:
-      a: float or complex[..., n, n]; only the triangle that `lower` names is read.
+      a: float or complex[..., n, n]; only the triangle selected by `lower` is read.
       b: the same dtype [..., m, n], with `left_side` [..., n, m], or one axis less for a single vector.
-      transpose_a, conjugate_a: what op does. unit_diagonal: take the diagonal of `a` as ones.
+      transpose_a, conjugate_a: the operation op. unit_diagonal: the diagonal of `a` is assumed to be ones.
     Returns: array of the shape of `b`; inf or NaN where the diagonal has zeros.
     """
     vector = typeof(b).ndim == typeof(a).ndim - 1
@@ -57,9 +57,9 @@ def _solve_type(a, b, *, left_side, **_):
     check_matrix("triangular_solve", a, square=True)
     axis = -2 if left_side else -1
     if a.dtype != b.dtype or a.shape[:-2] != b.shape[:-2] or b.ndim != a.ndim or a.shape[-1] != b.shape[axis]:
-        raise bad("lax.linalg.triangular_solve", "`a` and `b` do not go together",
+        raise bad("lax.linalg.triangular_solve", "`a` and `b` do not match",
                   given={"a": a.str_short(), "b": b.str_short(), "left_side": left_side},
-                  fix=f"dtypes and batch axes must be equal, and axis {axis} of b as long as the axes of a.",
+                  fix=f"dtypes and batch axes must be equal, and axis {axis} of b must have the size of the axes of a.",
                   exc=ValueError)
     return b.strong()
 
@@ -68,14 +68,14 @@ def _solve_lower(library: Library, b: Builder, out: ShapedArray, a: Value, rhs: 
                  conjugate_a, unit_diagonal) -> Value:
     if not out.size:
         return b.constant(0, out)
-    if conjugate_a and not transpose_a:                 # an operation that neither of the two forms has
+    if conjugate_a and not transpose_a:                 # no library has this operation
         a, = lower_by(lambda x: [conjugate(x)])(b, None, a)
     op = ("C" if conjugate_a else "T") if transpose_a else "N"
     return library.trsm(b, a, rhs, left_side=left_side, lower=lower, transpose=op, unit_diagonal=unit_diagonal)
 
 
 def _solve_jvp(primals, tangents, **params):
-    """From op(a) x = b follows op(a) dx = db - op(da) x."""
+    """op(a) x = b implies op(a) dx = db - op(da) x."""
     (a, b), (da, db) = primals, tangents
     x = triangular_solve_p.bind(a, b, **params)
     dx: Any = Zero(typeof(x).tangent())
@@ -100,7 +100,7 @@ def _solve_batch(axis, args, bdims, **params):
     (a, b), (a_bdim, b_bdim) = args, bdims
     if a_bdim is not None or typeof(b).ndim < 3:
         return triangular_solve_p.bind(*batched_in_front(axis, args, bdims), **params), 0
-    # One matrix for all right-hand sides: they are further columns (or rows) of one.
+    # One matrix for all right-hand sides: the mapped axis becomes further columns (or rows) of one system.
     last = typeof(b).ndim - 1
     if params["left_side"]:
         b = move_axis(b, b_bdim, last)
@@ -125,7 +125,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
 
     Args:
       x: float or complex[..., n, n], Hermitian and positive definite.
-      symmetrize_input: take half the sum of `x` and its adjoint; else only the lower triangle is read.
+      symmetrize_input: use half the sum of `x` and its adjoint; else only the lower triangle is read.
     Returns: array like `x`, zero above the diagonal; NaN elsewhere if a matrix is not positive definite.
     """
     check_matrix("cholesky", typeof(x), square=True)
@@ -151,7 +151,7 @@ def _hermitian_of_lower(x: Any) -> Any:
 
 
 def _cholesky_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
-    """dL = L phi(L^-1 dx L^-H), where phi takes the lower triangle and half the diagonal (Murray 2016, eq. 8).
+    """dL = L phi(L^-1 dx L^-H), where phi keeps the lower triangle and half the diagonal (Murray 2016, eq. 8).
 
     The factorisation reads the lower triangle only, and so does its derivative.
     """

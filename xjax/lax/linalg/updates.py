@@ -1,4 +1,4 @@
-"""Products and factors that change by a product: symmetric_product, cholesky_update."""
+"""Symmetric products, and updates of Cholesky factors: symmetric_product, cholesky_update."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta:
 
     Args:
       a_matrix: float[..., n, m]; c_matrix: float[..., n, n], symmetric.
-      symmetrize_output: copy the lower triangle of the result to the upper one.
+      symmetrize_output: copy the lower triangle of the result to the upper triangle.
     """
-    found = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
-    return add(lower_triangle(found), swapped(lower_triangle(found, -1))) if symmetrize_output else found
+    result = symmetric_product_p.bind(a_matrix, c_matrix, alpha=alpha, beta=beta)
+    return add(lower_triangle(result), swapped(lower_triangle(result, -1))) if symmetrize_output else result
 
 
 def _product_type(a, c, **_):
@@ -72,11 +72,11 @@ def _product_lower(b: Builder, out: ShapedArray, a: Value, c: Value, *, alpha, b
 
 def _product_jvp(primals, tangents, *, alpha, beta):
     (a, c), (da, dc) = primals, tangents
-    found = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
+    result = symmetric_product_p.bind(a, c, alpha=alpha, beta=beta)
     if type(da) is Zero:
-        return found, dc if type(dc) is Zero else mul(dc, number_of(typeof(dc).dtype, beta))
+        return result, dc if type(dc) is Zero else mul(dc, number_of(typeof(dc).dtype, beta))
     half = _sum(da, a, mul(instantiate(dc), number_of(typeof(a).dtype, 0.5)), alpha, beta)
-    return found, add(half, _sum(a, da, mul(instantiate(dc), number_of(typeof(a).dtype, 0.5)), alpha, beta))
+    return result, add(half, _sum(a, da, mul(instantiate(dc), number_of(typeof(a).dtype, 0.5)), alpha, beta))
 
 
 symmetric_product_p = matrix_primitive("symmetric_product", type_rule=_product_type, lower=_product_lower,
@@ -103,7 +103,7 @@ def _update_type(r, w):
 
 
 def _rotate(r: Any, w: Any) -> Sequence[Any]:
-    """Each row of R in turn is rotated with w so that the row's element of w becomes 0."""
+    """Rotate each row of R with w, one after the other, so that the row's element of w becomes 0."""
     shape, axis = typeof(w).shape, typeof(w).ndim - 1
 
     def element(x: Any, k: Any) -> Any:
@@ -129,14 +129,14 @@ def _update_lower(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value:
 
 
 def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
-    """As that of the Cholesky factor: dR = phi(R^-T dA R^-1) R, phi the upper triangle with half the diagonal."""
+    """As for the Cholesky factor: dR = phi(R^-T dA R^-1) R, phi: upper triangle with half the diagonal."""
     (r, w), (dr, dw) = primals, map(instantiate, tangents)
-    found = cholesky_update_p.bind(r, w)
+    updated = cholesky_update_p.bind(r, w)
     half = add(product(swapped(r), dr), product(as_column(w), as_row(dw)))
-    inner = triangular_solve(found, add(half, swapped(half)), left_side=True, transpose_a=True)
-    inner = triangular_solve(found, inner)
+    inner = triangular_solve(updated, add(half, swapped(half)), left_side=True, transpose_a=True)
+    inner = triangular_solve(updated, inner)
     upper = div(upper_triangle(inner), add(identity_like(inner), number_of(typeof(inner).dtype, 1)))
-    return found, product(upper, found)
+    return updated, product(upper, updated)
 
 
 cholesky_update_p = matrix_primitive("cholesky_update", type_rule=_update_type, lower=_update_lower,
