@@ -1,9 +1,9 @@
-"""Modified Bessel functions of whole order divided by their exponential growth, element-wise, and all derivatives.
+"""Modified Bessel functions of integer order, divided by their exponential growth, element-wise, with all derivatives.
 
 ``exp(-x) i(order, x)`` is the mean of ``cos(order u) exp(x (cos(u) - 1))`` for u from 0 to pi, and its derivatives have
-powers of ``cos(u) - 1`` as factors. It is also ``x**order`` times a mean of positive numbers, which is how small x are
-computed. From these means the polynomials of each derivative are computed when it is first used. A formula in i0e and
-i1e would be a difference of two functions that approach each other as x grows.
+powers of ``cos(u) - 1`` as factors. It is also ``x**order`` times a mean of positive numbers, a form that is used for
+small x. From these means, the polynomials of a derivative are computed when it is first used. A formula in i0e and i1e
+would be a difference of two functions that approach each other as x grows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from xjax.ops.checks import FLOAT
 from xjax.ops.elementwise import mul
 from xjax.ops.makers import unary, unary_function
 
-_PI = np.arccos(np.longdouble(-1))      # the series are computed in extended precision, where there is one
+_PI = np.arccos(np.longdouble(-1))      # series are computed in extended precision, if available
 _NODES = 34
-_MIDDLE, _FAR = 2.0, 8.0                # where the ranges of x end: from the last on the series are those in 1 / x
+_MIDDLE, _FAR = 2.0, 8.0                # ends of the ranges of x; beyond the last, series in 1 / x are used
 
 
 def _means(x: np.ndarray, order: int, n: int, count: int, positive: bool = False) -> np.ndarray:
-    """The n-th derivative of ``exp(-x) i(order, x)``, exactly, since the function of u is periodic; or, of n = 0, that
-    over ``x**order``: a positive mean."""
+    """The n-th derivative of ``exp(-x) i(order, x)``, exact because the function of u is periodic. With `positive`, n
+    must be 0, and the result is divided by ``x**order``: the mean of positive numbers."""
     u = (np.arange(count) + 0.5) * (_PI / count)
     fall = -2 * np.sin(u / 2) ** 2                                          # cos(u) - 1
     weight = np.sin(u) ** (2 * order) / np.prod(np.arange(1.0, 2 * order, 2)) if positive else np.cos(order * u)
@@ -37,11 +37,12 @@ def _means(x: np.ndarray, order: int, n: int, count: int, positive: bool = False
 
 @functools.cache
 def _series(order: int, n: int, start: float, end: float) -> list[float]:
-    """Chebyshev coefficients, in the variable that goes from -1 at `start` to 1 at `end`, of the n-th derivative times
-    ``(1 + x)**n``, of a value times ``(1 + 1 / x)**order``; up to infinity, where the variable is one in 1 / x, times
-    ``x**(n + 1/2)``. The factors keep the relative error small."""
+    """Chebyshev coefficients of the n-th derivative times ``(1 + x)**n``, or of the value times ``(1 + 1 / x)**order``.
+
+    The variable goes from -1 at `start` to 1 at `end`. If `end` is infinite, the variable is linear in 1 / x, and the
+    factor is ``x**(n + 1/2)``. The factors keep the relative error small."""
     odd = 2 * np.arange(_NODES) + 1
-    turns = np.outer(np.arange(_NODES), odd) % (4 * _NODES)                 # reduced while they are whole numbers
+    turns = np.outer(np.arange(_NODES), odd) % (4 * _NODES)                 # reduced exactly, as integers
     t = np.cos(odd * (_PI / (2 * _NODES)))
     if end == np.inf:
         x = 2 * start / (t + 1)
@@ -57,7 +58,7 @@ def _count(coefficients: Sequence[float], smallest: float) -> int:
 
 
 def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
-    """The series at t, by Clenshaw's recurrence; the terms below the precision of t at its end are left out."""
+    """The series at t, by Clenshaw's recurrence, without terms below the precision of t."""
     smallest = max(float(dtypes.finfo(t.aval.dtype).eps) / 16, 2.0**-54)
     double = b.add(t, t)
     last = before = b.constant(0, t.aval)
@@ -69,7 +70,7 @@ def _chebyshev(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _polynomial(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
-    """The same by powers of t, for series so short that these have small coefficients."""
+    """The series at t by powers of t, for series so short that the powers have small coefficients."""
     count = _count(coefficients, float(dtypes.finfo(t.aval.dtype).eps) / 128)
     terms = np.polynomial.chebyshev.cheb2poly([coefficients[0] / 2, *coefficients[1:count]]).tolist()
     y = b.constant(terms[-1], t.aval)
@@ -79,7 +80,7 @@ def _polynomial(b: Builder, t: Value, coefficients: Sequence[float]) -> Value:
 
 
 def _near(b: Builder, size: Value, order: int, n: int) -> Value:
-    """For x up to 8. Slopes have another sign or size near 0 than further out: they are polynomials in two ranges."""
+    """Values for x up to 8. Derivatives change sign or size near 0, so they are polynomials in two ranges."""
     if not n:
         y = _chebyshev(b, b.sub(b.mul(size, 2 / _FAR), 1), _series(order, 0, 0, _FAR))
         return b.mul(y, _power(b, b.div(size, b.add(size, 1)), order)) if order else y
@@ -90,7 +91,7 @@ def _near(b: Builder, size: Value, order: int, n: int) -> Value:
 
 
 def _derivative_lower(b: Builder, out: ShapedArray, x: Value, order: int, n: int) -> Value:
-    # Halves are computed in single precision.
+    # Half-precision types are computed in single precision.
     x = b.convert(x, dtypes.accumulator_dtype(out.dtype))
     size = b.unary("stablehlo.abs", x)
     inverse = b.div(b.constant(1, size.aval), size)
@@ -112,7 +113,7 @@ def _derivative(x: Any, order: int, n: int) -> Any:
     return bessel_derivative_p.bind(x, order=order, n=n)
 
 
-# The n-th derivative at x of ``exp(-abs(x)) i(order, x)``; n = 0: that itself.
+# The n-th derivative at x of ``exp(-abs(x)) i(order, x)``; n = 0: the function itself.
 bessel_derivative_p = unary("bessel_derivative", FLOAT, _derivative_lower,
                             lambda dx, y, x, order, n: mul(dx, _derivative(x, order, n + 1)))
 bessel_i0e_p = unary("bessel_i0e", FLOAT, lambda b, out, x: _derivative_lower(b, out, x, 0, 0),

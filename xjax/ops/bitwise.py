@@ -1,4 +1,4 @@
-"""Bits of integers (and bool): not, and, or, xor, shifts, counts.
+"""Bitwise operations on integers (and bool): not, and, or, xor, shifts, counts.
 
 The primitives have JAX's names (`and`, `or` ...); the public functions are `bitwise_and` and so on.
 """
@@ -23,20 +23,20 @@ bitwise_or = binary_function(or_p, "Or, bit by bit: ``x | y``.", "bitwise_or")
 xor_p = nary("xor", BITS, "stablehlo.xor", ZERO)
 bitwise_xor = binary_function(xor_p, "Exclusive or, bit by bit: ``x ^ y``.", "bitwise_xor")
 
-# A shift by the width or more moves every bit out; shifts of a Python int by a negative number raise, these give 0.
+# A shift by the width or more moves every bit out. Shifts of a Python int by a negative number raise; these return 0.
 shift_left_p = nary("shift_left", INT, "stablehlo.shift_left", ZERO)
-shift_left = binary_function(shift_left_p, "Bits of x moved up by y places, zeros from below: ``x << y``.")
+shift_left = binary_function(shift_left_p, "Shift the bits of x up by y places, with zeros from below: ``x << y``.")
 shift_right_arithmetic_p = nary("shift_right_arithmetic", INT, "stablehlo.shift_right_arithmetic", ZERO)
 shift_right_arithmetic = binary_function(
-    shift_right_arithmetic_p, "Bits of x moved down by y places, copies of the sign bit from above.")
+    shift_right_arithmetic_p, "Shift the bits of x down by y places, with copies of the sign bit from above.")
 shift_right_logical_p = nary("shift_right_logical", INT, "stablehlo.shift_right_logical", ZERO)
 shift_right_logical = binary_function(
-    shift_right_logical_p, "Bits of x moved down by y places, zeros from above.")
+    shift_right_logical_p, "Shift the bits of x down by y places, with zeros from above.")
 
 population_count_p = unary("population_count", INT, "stablehlo.popcnt", ZERO)
-population_count = unary_function(population_count_p, "How many bits are set, element-wise, in the dtype of x.")
+population_count = unary_function(population_count_p, "Number of bits that are set, element-wise, in the dtype of x.")
 clz_p = unary("clz", INT, "stablehlo.count_leading_zeros", ZERO)
-clz = unary_function(clz_p, "How many bits from the top are zero, element-wise, in the dtype of x.")
+clz = unary_function(clz_p, "Number of leading zero bits, element-wise, in the dtype of x.")
 
 
 def _mulhi_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
@@ -60,4 +60,4 @@ def _mulhi_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
 
 
 mulhi_p = nary("mulhi", INT, _mulhi_lower, ZERO)
-mulhi = binary_function(mulhi_p, "High word of the product of two integers: ``(x * y) >> width``, computed exactly.")
+mulhi = binary_function(mulhi_p, "Upper half of the product of two integers: ``(x * y) >> width``, computed exactly.")

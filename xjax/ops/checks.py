@@ -1,4 +1,4 @@
-"""Checks of arguments that all operations share: dtype kinds, equal dtypes, axes."""
+"""Checks of arguments, shared by all operations: dtype kinds, equal dtypes, axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xjax.core.primitive import Missing
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
 
-# Kinds of element an operation accepts; a set is the union of letters.
+# Kinds of elements that an operation accepts; a set of kinds is a string of letters.
 BOOL, INT, FLOAT, COMPLEX, KEY = "b", "i", "f", "c", "k"
 NUMBER = INT + FLOAT + COMPLEX
 REAL = INT + FLOAT
@@ -28,7 +28,7 @@ NOT_LINEAR = Missing("its derivative is not linear in this argument, so it has n
 
 
 def kind_of(dtype: np.dtype) -> str:
-    """One of the letters above; '' for what is no number (float0)."""
+    """One of the letters above; '' for a dtype that has none (float0)."""
     for letter, test in (("f", dtypes.is_float), ("i", dtypes.is_int), ("b", dtypes.is_bool), ("c", dtypes.is_complex)):
         if test(dtype):
             return letter
@@ -36,7 +36,7 @@ def kind_of(dtype: np.dtype) -> str:
 
 
 def check_kinds(caller: str, kinds: str, *avals: ShapedArray) -> None:
-    """Raise unless every dtype is of an accepted kind."""
+    """Raise unless the kind of every dtype is accepted."""
     for aval in avals:
         if kind_of(aval.dtype) not in kinds or not aval.dtype.itemsize:
             given = {f"argument {i}" if len(avals) > 1 else "argument": a.str_short() for i, a in enumerate(avals)}
@@ -46,11 +46,11 @@ def check_kinds(caller: str, kinds: str, *avals: ShapedArray) -> None:
 
 
 _COMPARE = "combine comparisons, each in parentheses: (x > 0) & (y > 0); for bits convert with x.astype('int32')."
-# (primitive, kind of an argument) -> what to do.
+# (primitive, kind of an argument) -> fix.
 _FIXES_OF_KINDS = {
     **{(name, kind): _COMPARE for name in ("and", "or", "xor", "not") for kind in FLOAT + COMPLEX},
     ("neg", BOOL): "use ~x for `not`, or convert with x.astype('int32').",
-    ("sub", BOOL): "use x ^ y where they differ, x & ~y for a difference of sets, or convert with x.astype('int32').",
+    ("sub", BOOL): "use x ^ y for inequality, x & ~y for a difference of sets, or convert with x.astype('int32').",
 }
 
 
@@ -72,7 +72,7 @@ def check_same_dtype(caller: str, *avals: ShapedArray) -> None:
 
 
 def static_int(value: Any, name: str, caller: str) -> int:
-    """A Python int from an argument that shapes depend on; a traced value is an error that says so."""
+    """A Python int from an argument that must be static; a traced value raises an error that explains this."""
     try:
         return operator.index(value)
     except TypeError as cause:
@@ -96,7 +96,7 @@ _COMPARES_TWO = {f"numpy.{name}": f" numpy.{name}imum(x, y) compares two values.
 
 
 def canonical_axis(axis: Any, ndim: int, caller: str, name: str = "axis") -> int:
-    """Axis in [0, ndim) from one that may count from the end."""
+    """The axis in [0, ndim); a negative one counts from the end."""
     axis = static_int(axis, name, caller)
     if not -ndim <= axis < ndim:
         raise bad(caller, f"`{name}` {axis} is out of bounds for an array with {ndim} axes",
@@ -107,27 +107,27 @@ def canonical_axis(axis: Any, ndim: int, caller: str, name: str = "axis") -> int
 
 
 def check_sequence(caller: str, name: str, x: Any) -> None:
-    """Raise TypeError for one number where several are needed: ``expand_dims(x, 0)``."""
+    """Raise TypeError for a single number where a sequence is needed: ``expand_dims(x, 0)``."""
     if is_single(x):
         raise bad(caller, f"`{name}` must be a sequence", given={name: x if hasattr(x, "aval") else repr(x)},
                   fix="pass a tuple, such as (3,).")
 
 
 def is_single(x: Any) -> bool:
-    """Whether this is one number, not a sequence: arrays and tracers without axes are iterable by type only."""
+    """Whether x is a single number. Arrays and tracers without axes count as one, though their types are iterable."""
     return isinstance(x, int) or not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
 
 
 def canonical_axes(axes: Any, ndim: int, caller: str, name: str = "axis") -> tuple[int, ...]:
-    """Tuple of distinct axes; None means all, an int means one."""
+    """Tuple of distinct axes; None means all axes, an int means one."""
     if axes is None:
         return tuple(range(ndim))
     if is_single(axes):
         return (canonical_axis(axes, ndim, caller, name),)
     if hasattr(axes, "aval") and not dtypes.is_int(axes.dtype):
         raise _not_static(axes, name, caller)
-    found = tuple(canonical_axis(a, ndim, caller, name) for a in axes)
-    if len(set(found)) != len(found):
+    result = tuple(canonical_axis(a, ndim, caller, name) for a in axes)
+    if len(set(result)) != len(result):
         raise bad(caller, f"`{name}` names an axis twice", given={name: str(tuple(axes))}, fix="name each axis once.",
                   exc=ValueError)
-    return found
+    return result

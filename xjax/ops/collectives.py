@@ -1,7 +1,7 @@
 """Communication along named axes: psum, pmax, pmin, pmean, all_gather, psum_scatter, ppermute, axis_index.
 
-An axis is one of a device mesh (`pmap`, `shard_map`), where the operation is lowered to a collective, or one of
-`vmap(axis_name=...)`, where the batch rule turns it into plain array operations.
+A named axis is an axis of a device mesh (`pmap`, `shard_map`) or the axis of a `vmap(axis_name=...)`. On a mesh the
+operation is lowered to a collective; under `vmap` the batch rule replaces it with plain array operations.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def _size(name: AxisName) -> int:
 
 
 class MeshAxes:
-    """The mesh that lowered code runs under: says which devices take part in a collective.
+    """The mesh that lowered code runs under; it determines the devices that a collective communicates between.
 
     Attributes:
-      manual: the axes along which the code is that of one device; along the others the compiler shards it.
+      manual: the axes along which the code is that of one device; along other axes the compiler shards it.
       mesh_name, sdy_names: names of the mesh and of its axes in the program's text.
     """
 
@@ -80,7 +80,7 @@ class MeshAxes:
         return [text for name, text in zip(self.names, self.sdy_names, strict=True) if name not in self.manual]
 
     def groups(self, axes: Sequence[AxisName], index_groups: Sequence[Sequence[int]] | None) -> list[list[int]]:
-        """Groups of positions that communicate along `axes`, in the order of their index along them."""
+        """Groups of positions that communicate along `axes`, each in the order of the index along them."""
         ids = np.arange(math.prod(self.sizes)).reshape(self.sizes)
         along = [self.names.index(a) for a in axes]
         others = [i for i in range(len(self.names)) if i not in along]
@@ -90,28 +90,28 @@ class MeshAxes:
         return rows.tolist()
 
     def stride(self, axis: AxisName) -> tuple[int, int]:
-        """(stride, size) of an axis in the numbering of positions."""
+        """(stride, size) of an axis in the row-major numbering of positions."""
         i = self.names.index(axis)
         return math.prod(self.sizes[i + 1:]), self.sizes[i]
 
 
 def mesh_of(b: Builder, caller: str) -> MeshAxes:
     if b.axes is None:
-        raise bad(f"lax.{caller}", "a collective is compiled outside of the function that maps its axis",
+        raise bad(f"lax.{caller}", "a collective is compiled outside the function that maps its axis",
                   fix="call it inside the function given to vmap, pmap or shard_map.", exc=NameError)
     return b.axes
 
 
 def alone(groups: Sequence[Sequence[int]]) -> bool:
-    """Whether each device communicates with itself only, as on a mesh of one device: nothing is sent then.
+    """Whether each device communicates with itself only, as on a mesh of one device; then nothing is sent.
 
-    XLA would run such a collective all the same.
+    XLA would still execute such a collective.
     """
     return all(len(group) == 1 for group in groups)
 
 
 def _among(b: Builder, groups: Sequence[Sequence[int]]) -> str:
-    """The replica-group attributes of a collective."""
+    """Replica-group attributes of a collective."""
     return f"replica_groups = {i64_matrix(groups)}, {channel(b)}, use_global_device_ids"
 
 
@@ -131,13 +131,13 @@ def groups_key(groups: Any) -> Any:
 
 # -- psum, pmax, pmin ---------------------------------------------------------------------------------------------
 
-_NUMBERS = (int, float, complex)                # Python's
+_NUMBERS = (int, float, complex)                # Python numbers
 
 
 def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
-    """Sum over a named axis; every element of the axis gets the total. Trees are summed leaf by leaf.
+    """Sum over a named axis; every element of the axis gets the total. Leaves of trees are summed one by one.
 
-    A Python number gives a Python number: ``psum(1, "i")`` is the size of the axis.
+    For a Python number the result is a Python number: ``psum(1, "i")`` is the size of the axis.
     """
     names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
@@ -148,7 +148,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
 
 
 def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
-    """Sums over the named axes: over those with types that say what varies by the operation that types follow."""
+    """Sums over the named axes. Axes with tracked variance use an operation whose type rule removes that variance."""
     if not arrays:
         return ()
     typed, others = _split_typed("psum", names, groups)
@@ -158,7 +158,7 @@ def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
 
 
 def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
-    """Names of axes with types that say what varies along them, and of the others."""
+    """(names of axes along which types track variance, names of the other axes)."""
     in_scope = typed_axes()
     typed = tuple(a for a in names if a in in_scope)
     if typed and groups is not None:
@@ -170,7 +170,7 @@ def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
 
 
 def _as_number(x: Any) -> Any:
-    """Bools count as int32 in sums."""
+    """Bools are summed as int32."""
     return convert_element_type(x, INT32) if typeof(x).dtype == np.bool_ else x
 
 
@@ -188,12 +188,12 @@ def _divide(x: Any, n: int) -> Any:
 
 
 def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
-    """Maximum over a named axis, element by element; NaN wins."""
+    """Maximum over a named axis, element by element; NaN propagates."""
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
 
 def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
-    """Minimum over a named axis, element by element; NaN wins."""
+    """Minimum over a named axis, element by element; NaN propagates."""
     return _extreme(pmin_p, x, axis_name, axis_index_groups)
 
 
@@ -211,19 +211,19 @@ def _vary_along(axes: Sequence[AxisName]) -> Vma:
 
 
 def _vary_reduced(vmas, *, axes, **params):
-    """A result for each operand, equal on all devices along the axes."""
+    """One result per operand, equal on all devices along the axes."""
     along = _vary_along(axes)
     return [vma | along for vma in vmas], [vma - along for vma in vmas]
 
 
 def vary_exchanged(vmas, *, axis_name, **params):
-    """Of operations whose result differs from device to device along the axes."""
-    found = vmas[0] | _vary_along(names_of(axis_name))
-    return [found], found
+    """Variance of operations whose result differs between devices along the axes."""
+    vma = vmas[0] | _vary_along(names_of(axis_name))
+    return [vma], vma
 
 
 def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: Any) -> Primitive:
-    """A collective that combines equal shapes. `over_vmap(x, bdim or None, size)` is its meaning on a mapped axis."""
+    """A collective that combines equal shapes. `over_vmap(x, bdim or None, size)` is its result on a mapped axis."""
     def type_rule(*avals, axes, axis_index_groups):
         return tuple(a.strong() for a in avals)
 
@@ -257,15 +257,15 @@ def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: An
 def _psum_jvp(primals, tangents, **params):
     outs = psum_p.bind(*primals, **params)
     some = [dx for dx in tangents if type(dx) is not Zero]
-    given = iter(psum_p.bind(*some, **params) if some else ())
-    return outs, [Zero(dx.aval) if type(dx) is Zero else next(given) for dx in tangents]
+    summed = iter(psum_p.bind(*some, **params) if some else ())
+    return outs, [Zero(dx.aval) if type(dx) is Zero else next(summed) for dx in tangents]
 
 
 def _psum_transpose(cts, *args, **params):
     # Every device computes the same function of the total, so each gets the sum of all cotangents.
     some = [ct for ct in cts if type(ct) is not Zero]
-    given = iter(psum_p.bind(*some, **params) if some else ())
-    return [None if type(ct) is Zero else next(given) for ct in cts]
+    summed = iter(psum_p.bind(*some, **params) if some else ())
+    return [None if type(ct) is Zero else next(summed) for ct in cts]
 
 
 def _vmapped_sum(x: Any, bdim: int | None, size: int) -> Any:
@@ -298,7 +298,7 @@ def _sum_batch(axis, args, bdims, *, axes):
     return psum_invariant_p.bind(*args, axes=axes), bdims[0]
 
 
-# The sum along axes whose types say what varies: all devices share the total, and so its cotangent.
+# The sum along axes whose variance is tracked: all devices share the total, and so its cotangent.
 psum_invariant_p = Primitive("psum_invariant", type_rule=lambda x, *, axes: x.strong(), lower=_sum_lower, jvp=LINEAR,
                              transpose=_sum_transpose, batch=_sum_batch, vary=_sum_vary, axis_param="axes")
 
@@ -320,10 +320,10 @@ def _axis_index_lower(b, out, *, axis_name):
     automatic = axes.automatic
     if not automatic:
         return _position(b, out, axes, axis_name)
-    # The device is known in code that is manual along all axes of the mesh.
+    # The position is known only in code that is manual along all axes of the mesh.
     inner = Builder(b.module, axes, b.level + 1)
-    found = _position(inner, out, axes, axis_name)
-    body = "\n".join([*inner.lines, return_text("sdy.return", [found])])
+    position = _position(inner, out, axes, axis_name)
+    body = "\n".join([*inner.lines, return_text("sdy.return", [position])])
     along = ", ".join(f'"{name}"' for name in automatic)
     return b.op(f"sdy.manual_computation() in_shardings=[] out_shardings=[<@{axes.mesh_name}, []>] "
                 f"manual_axes={{{along}}} () {{\n{body}\n}} : () -> {tensor_type(out)}", out)
@@ -356,10 +356,10 @@ axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArra
 
 def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
                axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
-    """The values of all elements of a named axis, stacked along a new axis (or, `tiled`, concatenated along `axis`).
+    """The values of all elements of a named axis, stacked along a new axis (with `tiled`, concatenated along `axis`).
 
-    Args: to: the type of the result in a checked `shard_map`, see `pcast`: "varying" along the axis, or "invarying":
-      equal on all devices, so that it may leave the region with a spec that leaves the axis out.
+    Args: to: the type of the result in a checked `shard_map`, see `pcast`: "varying" along the axis, or "invarying",
+      that is equal on all devices, so that an output spec may omit the axis.
     """
     if to not in ("varying", "invarying"):
         raise bad("lax.all_gather", f"`to` cannot be {to!r}", fix="pass 'varying' or 'invarying'.",
@@ -413,7 +413,7 @@ def _all_gather_batch(axis, args, bdims, *, all_gather_dimension, axis_name, axi
                                 axis_index_groups=axis_index_groups)
         return out, None if bdim is None else bdim + (not tiled and moved <= bdim)
     no_groups("all_gather", axis_index_groups)
-    if len(axis_name) > 1:              # the last axis is the fastest: it is gathered first
+    if len(axis_name) > 1:              # the last axis varies fastest, so it is gathered first
         for i, name in enumerate(reversed(axis_name)):
             x, bdim = _all_gather_batch(axis, [x], [bdim], all_gather_dimension=d, axis_name=(name,),
                                         axis_index_groups=None, axis_size=_size(name), tiled=tiled or i > 0)
@@ -435,7 +435,7 @@ all_gather_p = Primitive("all_gather", type_rule=_all_gather_type, lower=_all_ga
 
 
 def _own_part(ct, x, *, all_gather_dimension, axis_name, axis_index_groups, axis_size, tiled):
-    """Of a cotangent that all devices share, each takes the part that belongs to what it gave."""
+    """A device's part of a cotangent that all devices share: the part for the values that the device contributed."""
     d, n = all_gather_dimension, typeof(ct).shape[all_gather_dimension] // axis_size
     part = dynamic_slice_in_dim(ct, mul(axis_index(axis_name), INT32.type(n)), n, d)
     shape = typeof(part).shape
@@ -460,9 +460,10 @@ all_gather_invariant_p = Primitive("all_gather_invariant", type_rule=_all_gather
 
 def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
                  axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
-    """Sum over a named axis, of which each element keeps its part along `scatter_dimension`.
+    """Sum over a named axis; each element of the axis keeps its part of the sum along `scatter_dimension`.
 
-    That dimension has the size of the named axis and disappears; with `tiled` it is a multiple of it and is cut.
+    That dimension must have the size of the named axis, and is removed. With `tiled` its size must be a multiple of
+    the axis size, and it is split.
     """
     names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
@@ -514,7 +515,7 @@ def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_inde
                                     axis_index_groups=axis_index_groups)
         return out, bdim - (not tiled and moved < bdim)
     no_groups("psum_scatter", axis_index_groups)
-    if len(axis_name) > 1:              # the first axis is the slowest: its parts are the largest
+    if len(axis_name) > 1:              # the first axis varies slowest, so its parts are the largest
         for i, name in enumerate(axis_name):
             x, bdim = _scatter_batch(axis, [x], [bdim], scatter_dimension=d, axis_name=(name,), axis_index_groups=None,
                                      axis_size=_size(name), tiled=tiled or i < len(axis_name) - 1)
@@ -528,13 +529,14 @@ def _scatter_batch(axis, args, bdims, *, scatter_dimension, axis_name, axis_inde
 
 reduce_scatter_p = Primitive("reduce_scatter", type_rule=_scatter_type, lower=_scatter_lower, jvp=LINEAR,
                              transpose=_scatter_transpose, batch=_scatter_batch, axis_param="axis_name",
-                         vary=vary_exchanged)
+                             vary=vary_exchanged)
 
 
 # -- ppermute -----------------------------------------------------------------------------------------------------
 
 def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
-    """Send values along a named axis: `perm` has pairs (source, destination); who receives nothing gets zeros."""
+    """Send values along a named axis. `perm` has pairs (source, destination); an element that receives none gets zeros.
+    """
     names = names_of(axis_name)
     size = axis_size(names)
     pairs = tuple((int(s), int(d)) for s, d in perm)
@@ -548,7 +550,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
 
 
 def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
-    """Element i of the axis gets the value of element `perm[i]`."""
+    """Permute a named axis: element i gets the value of element `perm[i]`."""
     return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
 
 
@@ -572,8 +574,8 @@ def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
     if axis.name not in axis_name:
         return ppermute_p.bind(x, axis_name=axis_name, perm=perm), bdim
     if len(axis_name) > 1:
-        raise bad("lax.ppermute", "over several named axes of which one is mapped by vmap",
-                  given={"axes": str(axis_name)}, fix="permute along one axis after the other.",
+        raise bad("lax.ppermute", "cannot permute several named axes if vmap maps one of them",
+                  given={"axes": str(axis_name)}, fix="permute along one axis at a time.",
                   exc=NotImplementedError)
     shape = typeof(x).shape
     if bdim is None:
@@ -588,4 +590,4 @@ def _ppermute_batch(axis, args, bdims, *, axis_name, perm):
 
 ppermute_p = Primitive("ppermute", type_rule=lambda x, *, axis_name, perm: x, lower=_ppermute_lower, jvp=LINEAR,
                        transpose=_ppermute_transpose, batch=_ppermute_batch, axis_param="axis_name",
-                         vary=vary_exchanged)
+                       vary=vary_exchanged)

@@ -50,7 +50,7 @@ ge = binary_function(ge_p, "``x >= y``, element-wise; false where either is nan.
 
 
 def comes_before(b: Builder, x: Value, best: Value, maximum: bool) -> Value:
-    """Lowered: whether `x` takes the place of the best so far in the search for an extremum; a NaN comes before all."""
+    """Lowered: whether `x` replaces the best value so far in the search for an extremum; NaN precedes all numbers."""
     ahead = b.compare("GT" if maximum else "LT", x, best)
     if not dtypes.is_float(x.aval.dtype):
         return ahead
@@ -59,7 +59,7 @@ def comes_before(b: Builder, x: Value, best: Value, maximum: bool) -> Value:
 
 
 def greater_complex(b: Builder, x: Value, y: Value) -> Value:
-    """Lowered ``x > y`` of complex numbers in NumPy's order: by the real part, then by the imaginary one."""
+    """Lowered ``x > y`` of complex numbers in NumPy's order: by the real part, then by the imaginary part."""
     part = ShapedArray(x.aval.shape, dtypes.finfo(x.aval.dtype).dtype)
 
     def parts(name: str) -> list[Value]:
@@ -72,13 +72,13 @@ def greater_complex(b: Builder, x: Value, y: Value) -> Value:
 # -- select_n -----------------------------------------------------------------------------------------------------
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """Array whose elements are picked from `cases`: ``out[i] = cases[which[i]][i]``.
+    """Select each element from one of `cases`: ``out[i] = cases[which[i]][i]``.
 
     Args:
-      which: bool (two cases: false picks the first) or integer, 0-d or of the cases' shape. Integers out of range pick
-        the first or the last case.
+      which: bool (two cases: false selects the first) or integer, 0-d or of the cases' shape. Integers out of range
+        select the first or the last case.
       cases: arrays of one shape and dtype.
-    Raises: TypeError if shapes or dtypes differ, or there are not two cases for a bool; ValueError for no case.
+    Raises: TypeError if shapes or dtypes differ, or if a bool has more than two cases; ValueError without cases.
     """
     if not cases:
         raise bad("lax.select_n", "needs at least one case to choose from", fix="pass arrays after `which`.",
@@ -87,7 +87,7 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 def select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`on_true` where `pred` holds, else `on_false`; `pred`: bool, 0-d or of their shape."""
+    """`on_true` where `pred` is true, else `on_false`; `pred`: bool, 0-d or of their shape."""
     return select_n(pred, on_false, on_true)
 
 
@@ -113,7 +113,7 @@ def _select_lower(b: Builder, out: ShapedArray, which: Value, *cases: Value) -> 
     if dtypes.is_bool(which.aval.dtype):
         return cases[0] if len(cases) == 1 else b.select(which, cases[1], cases[0])
 
-    def pick(low: int, high: int) -> Value:             # among the cases low ... high - 1, by bisection
+    def pick(low: int, high: int) -> Value:             # select from cases low ... high - 1, by bisection
         if high - low == 1:
             return cases[low]
         middle = (low + high) // 2
@@ -139,7 +139,7 @@ def _select_transpose(ct, which, *cases):
 
 
 def _chosen(which, i: int, n: int, ct, zeros):
-    """The cotangent where case i was picked. The end cases also answer for integers out of range."""
+    """The cotangent where case i was selected. The first and last case also get integers out of range."""
     if n == 1:
         return ct
     test = le if i == 0 else ge if i == n - 1 else eq
@@ -167,10 +167,10 @@ select_n_p = Primitive("select_n", type_rule=_select_type, lower=_select_lower, 
 # -- clamp --------------------------------------------------------------------------------------------------------
 
 def clamp(min: Any, x: Any, max: Any) -> Any:
-    """`x` limited to the interval from `min` to `max`; where these cross, `max` wins. nan stays nan.
+    """`x` limited to the interval from `min` to `max`; where min > max, the result is `max`. nan stays nan.
 
     Args: min, max: 0-d or of the shape of x, and of its dtype.
-    The gradient goes to x strictly inside the interval, and to the limit that holds outside.
+    The gradient goes to x strictly inside the interval, and outside to the limit that applies.
     """
     return clamp_p.bind(*match_scalars(min, x, max))
 
@@ -196,10 +196,10 @@ def _clamp_lower(b: Builder, out: ShapedArray, low: Value, x: Value, high: Value
 def _clamp_jvp(primals, tangents):
     low, x, high = primals
     out = clamp_p.bind(low, x, high)
-    holds = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
-             lambda: lt(high, x))
+    applies = (lambda: bitwise_and(gt(low, x), lt(low, high)), lambda: bitwise_and(gt(x, low), lt(x, high)),
+               lambda: lt(high, x))
     shares = [select(fill(test(), out.aval), fill(tangent, out.aval), filled_like(out, 0))
-              for tangent, test in zip(tangents, holds, strict=True) if type(tangent) is not Zero]
+              for tangent, test in zip(tangents, applies, strict=True) if type(tangent) is not Zero]
     return out, functools.reduce(accumulate, shares, Zero(out.aval.tangent()))
 
 
@@ -215,7 +215,7 @@ def _clamp_batch(axis, args, bdims):
 
 
 def _limit(axis: Any, limit: Any, bdim: int | None, shape: Sequence[int]) -> Any:
-    """A limit with the batch axis in front, repeated to the shape that x has now."""
+    """A limit with a leading batch axis, repeated to the new shape of x."""
     if bdim is None and not typeof(limit).shape:
         return broadcast_in_dim(limit, shape, ())
     limit, = batched_in_front(axis, [limit], [bdim])

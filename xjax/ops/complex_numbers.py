@@ -1,7 +1,7 @@
 """Complex numbers and their parts: real, imag, complex, conj.
 
-Derivatives follow JAX's convention: a complex function is differentiated as a function of real and imaginary part, and
-gradients are not conjugated.
+Derivatives follow JAX's convention: a complex function is differentiated as a function of its real and imaginary parts,
+and gradients are not conjugated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def part_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def complex_dtype(caller: str, dtype: np.dtype) -> np.dtype:
-    """Complex dtype whose parts have this float dtype; itself if it is complex."""
+    """The complex dtype whose parts have this float dtype; a complex dtype is returned unchanged."""
     if dtype in _PART:
         return dtype
     if dtype not in _WHOLE:
@@ -46,7 +46,7 @@ def _part_lower(name: str):
 # -- parts --------------------------------------------------------------------------------------------------------
 
 def _strong_zero(ct):
-    """A strongly typed 0: cotangents of complex numbers are strongly typed, as in JAX."""
+    """A strongly typed 0, since cotangents of complex numbers are strongly typed, as in JAX."""
     return number_of(typeof(ct).dtype, 0)
 
 

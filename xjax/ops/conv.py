@@ -1,9 +1,9 @@
-"""Convolution: `conv_general_dilated`, linear in the operand and in the kernel, which are each other's adjoints.
+"""Convolution: `conv_general_dilated`, linear in the operand and in the kernel; the cotangent of each is a convolution.
 
-Batch and features hold the whole algebra; the spatial axes go along. A plain convolution is a product of matrices,
+The algebra concerns the batch and feature axes only, not the spatial axes. A plain convolution is a matrix product,
 [n, i] x [o, i] -> [n, o]. With g feature groups it is [n, g i] x [g o, i] -> [n, g o], and with g batch groups
-[g n, i] x [g o, i] -> [n, g o]. Each adjoint and each way to batch one of these is again one of these, after reshapes
-that split a group, or the batch axis, from one axis and merge it into another.
+[g n, i] x [g o, i] -> [n, g o]. The adjoints and batched forms of these three are again among these three, after
+reshapes that split a group, or the batch axis, from one axis and merge it into another.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
     """Convolution over any number of spatial axes (without flipping the kernel: a cross-correlation).
 
     Args:
-      lhs, rhs: operand and kernel, any[...] of one dtype and rank, with axes as `dimension_numbers` say.
+      lhs, rhs: operand and kernel, any[...] of one dtype and rank, with axes as in `dimension_numbers`.
       window_strides: steps of the kernel, one for each spatial axis in the order of the kernel's axes.
-      padding: "SAME", "SAME_LOWER", "VALID", or (low, high) for each spatial axis; negative ones crop.
-      lhs_dilation, rhs_dilation: the operand, or the kernel, gets d - 1 zeros between neighbours.
+      padding: "SAME", "SAME_LOWER", "VALID", or (low, high) for each spatial axis; negative padding crops.
+      lhs_dilation, rhs_dilation: d inserts d - 1 zeros between neighbours of the operand, or of the kernel.
       dimension_numbers: see `conv_dimension_numbers`; None: batch (of the kernel: output feature), feature, spatial.
-      feature_group_count: g groups of features that do not mix; the kernel takes features / g.
+      feature_group_count: g groups of features that do not mix; the kernel has features / g input features.
       batch_group_count: g groups of the batch, each convolved with its part of the kernel's output features.
       precision: see `Precision`. preferred_element_type: dtype of the sum and the result.
     Raises: ValueError if sizes do not fit; TypeError if dtypes differ.
@@ -74,7 +74,7 @@ def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padd
     rhs_dilation = (1,) * rank if rhs_dilation is None else _ints(rhs_dilation, "rhs_dilation", where)
     if isinstance(padding, str):
         if any(d != 1 for d in lhs_dilation):
-            raise bad(where, f"padding {padding!r} says nothing about a dilated operand",
+            raise bad(where, f"padding {padding!r} is not defined for a dilated operand",
                       given={"lhs_dilation": str(lhs_dilation)},
                       fix="pass (low, high) pairs, or use lax.conv_transpose.", exc=ValueError)
         window = dilated_shape(take(k.shape, numbers.rhs_spec[2:]), rhs_dilation)
@@ -109,13 +109,13 @@ def _type(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dime
 # -- splitting and merging axes -----------------------------------------------------------------------------------
 
 def _split(x: Any, axis: int, outer: int) -> Any:
-    """Axis of size outer * n as two axes, outer and n."""
+    """Split an axis of size outer * n into two axes, of sizes outer and n."""
     shape = typeof(x).shape
     return reshape(x, (*shape[:axis], outer, shape[axis] // outer, *shape[axis + 1:]))
 
 
 def _merge(x: Any, source: int, target: int) -> Any:
-    """Axis `source` merged, as the outer one, into the axis that is `target` among the others."""
+    """Merge axis `source` into axis `target` (counted without `source`); `source` is the outer part."""
     x = move_axis(x, source, target)
     shape = typeof(x).shape
     return reshape(x, (*shape[:target], shape[target] * shape[target + 1], *shape[target + 2:]))
@@ -141,40 +141,40 @@ def _space(ct: Any, lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNu
 
 def _operand_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, *, window_strides, padding, lhs_dilation, rhs_dilation,
                        dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
-    """Convolution of the cotangent with the flipped kernel, input and output features swapped, strides and dilation
-    too. Groups move from the kernel's output features to its input features; those of the batch end as features."""
+    """Convolution of the cotangent with the flipped kernel: input and output features are swapped, and so are strides
+    and dilation. Groups move from the kernel's output to its input features; batch groups become feature groups."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
     sizes, window, out = _space(ct, lhs, typeof(rhs), dimension_numbers)
     groups = max(feature_group_count, batch_group_count)
     if groups > 1:
         rhs = _merge(_split(rhs, rhs_spec[0], groups), rhs_spec[0], rhs_spec[1])
-    found = conv_general_dilated_p.bind(
+    result = conv_general_dilated_p.bind(
         ct, _as_dtype(rev(rhs, rhs_spec[2:]), typeof(ct).dtype), window_strides=lhs_dilation,
         padding=adjoint_pads(sizes, window, window_strides, out, padding, lhs_dilation, rhs_dilation),
         lhs_dilation=window_strides, rhs_dilation=rhs_dilation,
         dimension_numbers=ConvDimensionNumbers(out_spec, (rhs_spec[1], rhs_spec[0], *rhs_spec[2:]), lhs_spec),
         feature_group_count=groups, batch_group_count=1, **rest)
-    found = _as_dtype(found, lhs.dtype)
+    result = _as_dtype(result, lhs.dtype)
     if batch_group_count > 1:
-        found = _merge(_split(found, lhs_spec[1], batch_group_count), lhs_spec[1], lhs_spec[0])
-    return found
+        result = _merge(_split(result, lhs_spec[1], batch_group_count), lhs_spec[1], lhs_spec[0])
+    return result
 
 
 def _kernel_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, *, window_strides, padding, lhs_dilation, rhs_dilation,
                       dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
-    """Convolution of the operand with the cotangent, summed over the batch: batch and features change places, and so
-    do groups of features and of the batch."""
+    """Convolution of the operand with the cotangent, summed over the batch: batch and features change roles, and so
+    do feature groups and batch groups."""
     if not typeof(ct).size:
         return zeros_of(rhs)
     sizes, window, out = _space(ct, typeof(lhs), rhs, dimension_numbers)
     swapped = ConvDimensionNumbers(*((spec[1], spec[0], *spec[2:]) for spec in dimension_numbers))
-    found = conv_general_dilated_p.bind(
+    result = conv_general_dilated_p.bind(
         _as_dtype(lhs, typeof(ct).dtype), ct, window_strides=rhs_dilation,
         padding=kernel_adjoint_pads(sizes, window, window_strides, out, padding, lhs_dilation, rhs_dilation),
         lhs_dilation=lhs_dilation, rhs_dilation=window_strides,
         dimension_numbers=ConvDimensionNumbers(swapped.lhs_spec, swapped.out_spec, swapped.rhs_spec),
         feature_group_count=batch_group_count, batch_group_count=feature_group_count, **rest)
-    return _as_dtype(found, rhs.dtype)
+    return _as_dtype(result, rhs.dtype)
 
 
 # -- batching -----------------------------------------------------------------------------------------------------
@@ -188,28 +188,28 @@ def _batch(axis, args, bdims, *, dimension_numbers, feature_group_count, batch_g
     groups = max(feature_group_count, batch_group_count)
 
     def conv(lhs: Any, rhs: Any, size: int = 1) -> Any:
-        """`size`: factor of the groups, feature groups if there are none yet."""
+        """`size`: number by which to multiply the groups; feature groups unless there are batch groups."""
         by_batch = batch_group_count > 1
         return conv_general_dilated_p.bind(
             lhs, rhs, dimension_numbers=dimension_numbers,
             feature_group_count=feature_group_count * (1 if by_batch else size),
             batch_group_count=batch_group_count * (size if by_batch else 1), **rest)
 
-    if x is not None and k is not None:                     # each element is a group of its own
-        found = conv(_merge(lhs, x, batch if batch_group_count > 1 else feature), _merge(rhs, k, output), axis.size)
-        return _split(found, out_feature, axis.size), out_feature
+    if x is not None and k is not None:                     # each element is a separate group
+        result = conv(_merge(lhs, x, batch if batch_group_count > 1 else feature), _merge(rhs, k, output), axis.size)
+        return _split(result, out_feature, axis.size), out_feature
     if x is not None:                                       # a larger batch
         into = _merge if batch_group_count == 1 else _merge_within(groups)
         return _split(conv(into(lhs, x, batch), rhs), out_batch, axis.size), out_batch
     if groups == 1:                                         # a kernel with more output features
         return _split(conv(lhs, _merge(rhs, k, output)), out_feature, axis.size), out_feature
-    found = _split(conv(lhs, _merge_within(groups)(rhs, k, output)), out_feature, groups)
-    found = _split(found, out_feature + 1, axis.size)       # (groups, mapped axis, features of a group)
-    return _merge(found, out_feature, out_feature + 1), out_feature
+    result = _split(conv(lhs, _merge_within(groups)(rhs, k, output)), out_feature, groups)
+    result = _split(result, out_feature + 1, axis.size)       # (groups, mapped axis, features of a group)
+    return _merge(result, out_feature, out_feature + 1), out_feature
 
 
 def _merge_within(groups: int):
-    """Like `_merge`, but into each of the groups that the target axis consists of: (groups, source, rest)."""
+    """Like `_merge`, but into each group of the target axis, which has the order (groups, source, rest)."""
     def merge(x: Any, source: int, target: int) -> Any:
         x = _split(move_axis(x, source, 0), target + 1, groups)
         return _merge(_merge(x, 0, target + 1), target, target)
@@ -217,7 +217,7 @@ def _merge_within(groups: int):
 
 
 def _empty_batch(args, bdims, **params):
-    """No reshape can split an axis of size 0."""
+    """The batch rule for a mapped axis of size 0, which no reshape can split."""
     avals = [a if b is None else a.update(shape=(*a.shape[:b], *a.shape[b + 1:]))
              for a, b in zip(map(typeof, args), bdims, strict=True)]
     out = _type(*avals, **params)

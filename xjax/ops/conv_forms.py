@@ -1,4 +1,4 @@
-"""Convolutions in other words: short forms, transposed convolution, patches, and kernels that are not shared."""
+"""Other forms of convolution: short forms, transposed convolution, patches, and kernels that are not shared."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Pads,
                    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None, transpose_kernel: bool = False,
                    precision: PrecisionLike = None, preferred_element_type: Any = None,
                    use_consistent_padding: bool = False) -> Any:
-    """Convolution with fractional strides: the result is about `strides` times larger than the operand.
+    """Convolution with fractional strides; the result is about `strides` times larger than the operand.
 
     Args:
       lhs, rhs: operand and kernel, number[...]; None for `dimension_numbers` means features last: NHWC, HWIO.
-      strides: how much larger, for each spatial axis.
-      padding: "SAME", "VALID": that of the convolution which this one transposes. (low, high) for each axis: padding
-        of the operand after dilation; with `use_consistent_padding` that of the other convolution, too.
+      strides: factor of enlargement, for each spatial axis.
+      padding: "SAME", "VALID": the padding of the convolution of which this one is the transpose. (low, high) for each
+        axis: padding of the operand after dilation; with `use_consistent_padding`, of the other convolution, too.
       transpose_kernel: flip the kernel and swap its features: the result is the gradient of a convolution with it.
-      Others: as `conv_general_dilated`.
+      Other arguments: as for `conv_general_dilated`.
 
     >>> x, k = np.ones((1, 2, 1), np.float32), np.array([1.0, 2.0], np.float32).reshape(2, 1, 1)
     >>> conv_transpose(x, k, (2,), "VALID").ravel()
@@ -97,13 +97,13 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_s
                                  lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
                                  precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
-    """What a kernel of `filter_shape` looks at, at every position, as features of the result.
+    """The elements that a kernel of `filter_shape` covers at each position, as features of the result.
 
-    They are slices, not a convolution with unit kernels, so they are exact and an infinity stays in its place;
-    `precision` is accepted and changes nothing.
+    They are slices, not a convolution with unit kernels. So they are exact, and an infinity does not spread;
+    `precision` is accepted and has no effect.
 
-    Args: lhs: any[...]; others: as `conv_general_dilated`, `dimension_numbers` for a kernel of `filter_shape`.
-    Returns: array with prod(filter_shape) * features features: those of one input feature are neighbours.
+    Args: lhs: any[...]; others: as for `conv_general_dilated`, with `dimension_numbers` for a kernel of `filter_shape`.
+    Returns: array with prod(filter_shape) * features features; those of one input feature are consecutive.
 
     >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 1, 4)
     >>> conv_general_dilated_patches(x, (2,), (1,), "VALID")
@@ -116,14 +116,14 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_s
     batch, features, *sizes = typeof(x).shape
     spatial = make_window(where, sizes, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation)
     window = spatial.batched(0).batched(0)
-    found = windows_of(x, number_of(aval.dtype, 0), window)       # (1, 1, *filter, batch, features, *positions)
+    patches = windows_of(x, number_of(aval.dtype, 0), window)       # (1, 1, *filter, batch, features, *positions)
     rank = len(sizes)
     order = (0, 1, 2 + rank, 3 + rank, *range(2, 2 + rank), *range(4 + rank, 4 + 2 * rank))
-    found = reshape(transpose(found, order), (batch, features * math.prod(filter_shape), *window.out_shape(
+    patches = reshape(transpose(patches, order), (batch, features * math.prod(filter_shape), *window.out_shape(
         typeof(x).shape)[2:]))
     if preferred_element_type is not None:
-        found = convert_element_type(found, dtypes.canonicalize_dtype(preferred_element_type))
-    return transpose(found, placed(range(rank + 2), numbers.out_spec))
+        patches = convert_element_type(patches, dtypes.canonicalize_dtype(preferred_element_type))
+    return transpose(patches, placed(range(rank + 2), numbers.out_spec))
 
 
 def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Pads,
@@ -131,12 +131,13 @@ def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int]
                                rhs_dilation: Sequence[int] | None = None,
                                dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
                                precision: PrecisionLike = None) -> Any:
-    """Convolution with a kernel of its own at every position of the result (a locally connected layer).
+    """Convolution with a different kernel at every position of the result (a locally connected layer).
 
     Args:
-      lhs: number[...]; rhs: kernels: its spatial axes are those of the result, its input features those of
+      lhs: number[...].
+      rhs: kernels. The spatial axes are those of the result; the input features are those of
         `conv_general_dilated_patches`, prod(filter_shape) * features.
-      filter_shape: spatial sizes of a kernel, in the order of the kernel's axes. Others: as `conv_general_dilated`.
+      filter_shape: spatial sizes of a kernel, in the order of the kernel's axes. Others: as for `conv_general_dilated`.
 
     >>> x = np.arange(4.0, dtype=np.float32).reshape(1, 1, 4)
     >>> kernels = np.array([[[1, 0, 2], [0, 1, 0]]], np.float32)          # [output, patch, position]

@@ -1,4 +1,4 @@
-"""Shapes of convolutions: which axis is which, paddings by name, sizes of results. Pure functions of integers."""
+"""Shapes of convolutions: dimension numbers, named paddings, sizes of results. Pure functions of integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Pads = tuple[tuple[int, int], ...]
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Which axis is which in a convolution.
+    """The roles of the axes in a convolution.
 
     lhs_spec: axes of the operand as (batch, feature, spatial axes ...).
     rhs_spec: axes of the kernel as (output feature, input feature, spatial axes ...).
@@ -36,14 +36,14 @@ _LETTERS = ("NC", "OI", "NC")
 
 def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
                            dimension_numbers: ConvGeneralDilatedDimensionNumbers) -> ConvDimensionNumbers:
-    """The axes that `dimension_numbers` name.
+    """The axes that `dimension_numbers` describes.
 
     Args:
       lhs_shape, rhs_shape: shapes of operand and kernel, of the same rank.
       dimension_numbers: three strings of one letter per axis (N batch, C feature; O, I output and input feature of the
         kernel; any other letters for spatial axes), a ConvDimensionNumbers, or None for ("NCHW...", "OIHW...",
         "NCHW...").
-    Raises: TypeError if the strings do not fit each other or the rank.
+    Raises: TypeError if the strings do not match each other or the rank.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (5, 5, 3, 16), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
@@ -72,7 +72,7 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
 
 
 def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Axes, Axes, Axes]:
-    """The three strings as axes: (batch, feature, spatial axes in the kernel's order) of each.
+    """The three strings as positions of (batch, feature, spatial axes in the kernel's order).
 
     >>> conv_general_permutations(("NWHC", "HWIO", "NHWC"))
     ((0, 3, 2, 1), (3, 2, 0, 1), (0, 3, 1, 2))
@@ -80,12 +80,12 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Axes, A
     where, given = "lax.conv_general_permutations", {"dimension_numbers": str(tuple(dimension_numbers))}
     for spec, letters in zip(dimension_numbers, _LETTERS, strict=True):
         if len(set(spec)) != len(spec) or not set(letters) <= set(spec):
-            raise bad(where, f"{spec!r} must contain {letters[0]!r} and {letters[1]!r}, and no letter twice",
+            raise bad(where, f"{spec!r} must contain {letters[0]!r} and {letters[1]!r}, and no letter may occur twice",
                       given=given, fix="write, for two spatial axes, ('NCHW', 'OIHW', 'NCHW').")
     spatial = [set(spec) - set(letters) for spec, letters in zip(dimension_numbers, _LETTERS, strict=True)]
     if not spatial[0] == spatial[1] == spatial[2]:
         raise bad(where, "the three strings must have the same spatial letters", given=given,
-                  fix="name the spatial axes alike in all of them, as in ('NHWC', 'HWIO', 'NHWC').")
+                  fix="use the same letters in all of them, as in ('NHWC', 'HWIO', 'NHWC').")
     in_order = [c for c in dimension_numbers[1] if c in spatial[1]]
     return tuple(tuple(spec.index(c) for c in (*letters, *in_order))
                  for spec, letters in zip(dimension_numbers, _LETTERS, strict=True))
@@ -97,7 +97,7 @@ def take(values: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
 
 
 def placed(values: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-    """Inverse of `take`: value i goes to position axes[i]."""
+    """The inverse of `take`: value i is placed at position axes[i]."""
     return tuple(v for _, v in sorted(zip(axes, values, strict=True)))
 
 
@@ -105,10 +105,10 @@ def placed(values: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
 
 def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
                     padding: str) -> list[tuple[int, int]]:
-    """(low, high) for each axis from the name of a padding.
+    """(low, high) for each axis from a named padding.
 
-    VALID pads nothing. SAME pads so that the result has ceil(size / stride) positions; of an odd number the larger half
-    is high, with SAME_LOWER it is low.
+    VALID adds no padding. SAME pads so that the result has ceil(size / stride) positions; if the total is odd, the
+    larger half is high, with SAME_LOWER it is low.
 
     >>> padtype_to_pads((7, 8), (2, 3), (1, 1), "SAME")
     [(0, 1), (1, 1)]
@@ -135,7 +135,7 @@ _NAMES = ("VALID", "SAME", "SAME_LOWER")
 
 
 def explicit_pads(padding: Any, caller: str) -> Pads:
-    """(low, high) pairs of integers from what a user passed."""
+    """(low, high) pairs of integers, from a user's argument."""
     try:
         pairs = [tuple(pair) for pair in padding]
     except TypeError:
@@ -150,7 +150,7 @@ def explicit_pads(padding: Any, caller: str) -> Pads:
 # -- sizes --------------------------------------------------------------------------------------------------------
 
 def dilated(size: int, by: int) -> int:
-    """Size with by - 1 holes between neighbours."""
+    """Size of an axis after by - 1 holes are inserted between neighbours."""
     return 1 + by * (size - 1) if size else 0
 
 
@@ -159,13 +159,13 @@ def dilated_shape(shape: Sequence[int], by: Sequence[int]) -> Axes:
 
 
 def positions(size: int, window: int, stride: int) -> int:
-    """How many positions a window has."""
+    """The number of positions of a window."""
     return max((size - window) // stride + 1, 0)
 
 
 def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides: Sequence[int],
                      pads: str | Sequence[tuple[int, int]], batch_group_count: int = 1) -> Axes:
-    """Shape of a convolution of shapes in the order (batch, feature, spatial), (output, input feature, spatial).
+    """Shape of a convolution whose axes are ordered (batch, feature, spatial), (output, input feature, spatial).
 
     >>> conv_shape_tuple((8, 3, 10, 10), (16, 3, 3, 3), (2, 2), "SAME")
     (8, 16, 5, 5)
@@ -178,16 +178,16 @@ def conv_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], strides
                   given={"padding": str(tuple(pads)), "spatial sizes": str(space)}, fix=f"pass {len(space)} pairs.")
     padded = [n + lo + hi for n, (lo, hi) in zip(space, pads, strict=True)]
     if any(n < 0 for n in padded):
-        raise bad("lax.conv_shape_tuple", "negative padding crops more than there is",
+        raise bad("lax.conv_shape_tuple", "negative padding crops more elements than the axis has",
                   given={"padding": str(tuple(pads)), "spatial sizes": str(space)},
-                  fix="crop less: low + high must not be below minus the size.", exc=ValueError)
-    found = [positions(n, k, s) for n, k, s in zip(padded, window, strides, strict=True)]
-    return (lhs_shape[0] // batch_group_count, rhs_shape[0], *found)
+                  fix="crop less: low + high must be at least minus the size.", exc=ValueError)
+    space = [positions(n, k, s) for n, k, s in zip(padded, window, strides, strict=True)]
+    return (lhs_shape[0] // batch_group_count, rhs_shape[0], *space)
 
 
 def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int],
                              padding: str | Sequence[tuple[int, int]], dimension_numbers: Sequence[str]) -> Axes:
-    """Shape of a convolution with axes in the order of three strings.
+    """Shape of a convolution whose axes have the order of three strings.
 
     >>> conv_general_shape_tuple((8, 10, 10, 3), (3, 3, 3, 16), (1, 1), "VALID", ("NHWC", "HWIO", "NHWC"))
     (8, 8, 8, 16)
@@ -197,7 +197,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
 
 
 def conv_transpose_padding(window: int, stride: int, padding: Any) -> tuple[int, int]:
-    """(low, high) of the transposed convolution from the padding of the convolution that it transposes.
+    """(low, high) of the transposed convolution, from the padding of the convolution of which it is the transpose.
 
     Args: window: size of the kernel, with its dilation; padding: "SAME", "VALID" or (low, high).
     """
@@ -215,7 +215,7 @@ def conv_transpose_padding(window: int, stride: int, padding: Any) -> tuple[int,
 
 def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int], window_strides: Sequence[int],
                                padding: str | Sequence[tuple[int, int]], dimension_numbers: Sequence[str]) -> Axes:
-    """Shape of a transposed convolution with axes in the order of three strings.
+    """Shape of a transposed convolution whose axes have the order of three strings.
 
     >>> conv_transpose_shape_tuple((8, 5, 5, 3), (4, 4, 3, 16), (2, 2), "SAME", ("NHWC", "HWIO", "NHWC"))
     (8, 10, 10, 16)
@@ -233,18 +233,18 @@ def conv_transpose_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int
 
 def adjoint_pads(sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], out: Sequence[int], pads: Pads,
                  dilation: Sequence[int], window_dilation: Sequence[int]) -> Pads:
-    """Padding with which the cotangent, dilated by the strides, is convolved with the flipped kernel."""
-    found = []
+    """Padding for the convolution of the cotangent, dilated by the strides, with the flipped kernel."""
+    result = []
     for n, k, m, (low, _) in zip(dilated_shape(sizes, dilation), dilated_shape(window, window_dilation),
                                  dilated_shape(out, strides), pads, strict=True):
         before = k - 1 - low
-        found.append((before, n + k - 1 - m - before))
-    return tuple(found)
+        result.append((before, n + k - 1 - m - before))
+    return tuple(result)
 
 
 def kernel_adjoint_pads(sizes: Sequence[int], window: Sequence[int], strides: Sequence[int], out: Sequence[int],
                         pads: Pads, dilation: Sequence[int], window_dilation: Sequence[int]) -> Pads:
-    """Padding with which the operand is convolved with the cotangent, for the cotangent of the kernel."""
+    """Padding for the convolution of the operand with the cotangent, which gives the cotangent of the kernel."""
     return tuple((low, m - n + k - 1 - low)
                  for n, k, m, (low, _) in zip(dilated_shape(sizes, dilation), dilated_shape(window, window_dilation),
                                               dilated_shape(out, strides), pads, strict=True))
@@ -254,7 +254,7 @@ def kernel_adjoint_pads(sizes: Sequence[int], window: Sequence[int], strides: Se
 
 def check_convolution(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers, feature_groups: int,
                       batch_groups: int) -> None:
-    """Raise unless ranks, features and groups of a convolution go together."""
+    """Raise unless ranks, features and groups of a convolution match."""
     caller = "lax.conv_general_dilated"
     given = {"lhs": lhs.str_short(), "rhs": rhs.str_short(), "dimension_numbers": str(tuple(numbers))}
     if lhs.ndim != rhs.ndim or lhs.ndim < 2:
@@ -262,20 +262,20 @@ def check_convolution(lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimension
                   fix="add the batch axis with x[None], and write kernels with all axes.", exc=ValueError)
     if any(sorted(spec) != list(range(lhs.ndim)) for spec in numbers):
         raise bad(caller, "each of the dimension numbers must name every axis once", given=given,
-                  fix="make them with lax.conv_dimension_numbers.", exc=ValueError)
+                  fix="create them with lax.conv_dimension_numbers.", exc=ValueError)
     if feature_groups < 1 or batch_groups < 1 or (feature_groups > 1 and batch_groups > 1):
-        raise bad(caller, "`feature_group_count` and `batch_group_count` must be positive, and one of them 1",
+        raise bad(caller, "`feature_group_count` and `batch_group_count` must be positive, and one of them must be 1",
                   given={"feature_group_count": str(feature_groups), "batch_group_count": str(batch_groups)},
                   fix="group over features or over the batch.", exc=ValueError)
     batch, features = take(lhs.shape, numbers.lhs_spec[:2])
     outputs, inputs = take(rhs.shape, numbers.rhs_spec[:2])
     if features % feature_groups or features // feature_groups != inputs:
         given = {"lhs": f"{lhs.str_short()}   axis {numbers.lhs_spec[1]} has {features} features",
-                 "rhs": f"{rhs.str_short()}   axis {numbers.rhs_spec[1]} takes {inputs} features",
+                 "rhs": f"{rhs.str_short()}   axis {numbers.rhs_spec[1]} has {inputs} features",
                  "feature_group_count": str(feature_groups)}
-        raise bad(caller, "the kernel does not take the features of the operand", given=given, exc=ValueError,
-                  fix="features of lhs must be feature_group_count times those that rhs takes; or name other axes in "
-                      "dimension_numbers.")
+        raise bad(caller, "the features of the kernel do not match the operand", given=given, exc=ValueError,
+                  fix="features of lhs must be feature_group_count times the input features of rhs; or name other axes "
+                      "in dimension_numbers.")
     for count, name in ((feature_groups, "feature_group_count"), (batch_groups, "batch_group_count")):
         if outputs % count:
             raise bad(caller, f"`{name}` {count} does not divide the {outputs} output features of the kernel",

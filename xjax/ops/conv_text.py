@@ -1,4 +1,4 @@
-"""Convolutions as operations in text: XLA's own, and what all forms of them share."""
+"""Lowering of convolutions to text: XLA's own operation, and functions shared by all lowerings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Convolution(NamedTuple):
     preferred_element_type: Any
 
 
-# Writes a convolution of real operands of one dtype that are not empty.
+# Writes a convolution of non-empty real operands of one dtype.
 Emit = Callable[[Builder, ShapedArray, Value, Value, Convolution], Value]
 
 
 def lower_by(emit: Emit) -> Callable:
-    """The lowering of convolutions of all types, by those that `emit` writes."""
+    """The lowering of convolutions of all types, based on `emit`."""
     def lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, **params: Any) -> Value:
         if not (out.size and lhs.aval.size and rhs.aval.size):
             return b.constant(0, out.strong())
@@ -53,7 +53,7 @@ def convolution_text(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
         window = (f"stride = {list(p.window_strides)}, pad = {pads}, lhs_dilate = {list(p.lhs_dilation)}, "
                   f"rhs_dilate = {list(p.rhs_dilation)}")
     exact = ""
-    if isinstance(p.precision, tuple):      # algorithms are of products of matrices only
+    if isinstance(p.precision, tuple):      # algorithms exist for matrix products only
         exact = f", precision_config = [{', '.join(f'#stablehlo<precision {q.name}>' for q in p.precision)}]"
     return b.op(f"stablehlo.convolution({lhs}, {rhs}) dim_numbers = {labels[0]}x{labels[1]}->{labels[2]}, "
                 f"window = {{{window}}} {{batch_group_count = {p.batch_group_count} : i64, "
@@ -62,12 +62,12 @@ def convolution_text(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
 
 
 def _labels(spec: Sequence[int], kinds: str) -> str:
-    """`[b, 0, 1, f]`: what each axis is."""
+    """`[b, 0, 1, f]`: the role of each axis."""
     return f"[{', '.join(placed([*kinds, *map(str, range(len(spec) - 2))], spec))}]"
 
 
 def _complex(emit: Emit, b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    """Three real convolutions (Gauss): XLA runs complex ones as plain loops on CPU and not at all on GPU."""
+    """Three real convolutions (Gauss): XLA runs complex ones as plain loops on CPU, and not at all on GPU."""
     part = np.dtype(np.float32 if lhs.aval.dtype == np.complex64 else np.float64)
     real_out = ShapedArray(out.shape, part)
 

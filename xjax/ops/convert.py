@@ -1,4 +1,4 @@
-"""Changing how numbers are represented: dtype conversion, reinterpretation of bits, reduced precision."""
+"""Changes of the representation of numbers: dtype conversion, reinterpretation of bits, reduced precision."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _PYTHON_NUMBERS = (bool, int, float, complex)
 # -- convert_element_type -----------------------------------------------------------------------------------------
 
 def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
-    """`operand` with elements of another dtype, as `lax.convert_element_type`, for the use of this library.
+    """`lax.convert_element_type` for internal use.
 
-    A `numpy.dtype` is that of an array, or was checked: one of 64 bits is what it says, whatever the options are. Other
-    spellings are what users write.
+    A `numpy.dtype` is taken from an array, or has been checked: a 64-bit dtype is used as is, whatever the options are.
+    Other spellings of dtypes come from users.
     """
     operand = converted(operand)
-    aval = type_of_numbers(int) if type(operand) is int and new_dtype is not None else typeof(operand)  # of any size
+    aval = type_of_numbers(int) if type(operand) is int and new_dtype is not None else typeof(operand)  # any size
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not isinstance(dtype, np.dtype):
         dtype = dtypes.user_dtype(dtype, "lax.convert_element_type")
@@ -52,13 +52,13 @@ def convert_number(x: Any, dtype: np.dtype) -> np.generic:
     if dtypes.is_int(dtype) and dtypes.is_float(value.dtype):       # NumPy leaves this undefined, XLA saturates
         info = dtypes.iinfo(dtype)
         value = np.asarray(_saturated(float(value), int(info.min), int(info.max)))
-    found = value.astype(dtype)[()]
-    return found if dtypes.is_canonical(dtype) else number_of(dtype, found)
+    scalar = value.astype(dtype)[()]
+    return scalar if dtypes.is_canonical(dtype) else number_of(dtype, scalar)
 
 
 def _no_key(dtype: Any) -> Exception:
-    return bad("lax.convert_element_type", f"a number is no random key: it does not become {dtype}",
-               fix="make a key with random.key(seed), or from its bits with random.wrap_key_data(words).")
+    return bad("lax.convert_element_type", f"a number cannot be converted to a random key of dtype {dtype}",
+               fix="create a key with random.key(seed), or from its bits with random.wrap_key_data(words).")
 
 
 def _saturated(x: float, low: int, high: int) -> int:
@@ -103,13 +103,13 @@ def _convert_batch(axis, args, bdims, **params):
 
 
 def _convert_stage(trace, args, params):
-    """A number is converted while tracing, so that programs read `add a 2.0:f32[]`."""
+    """Convert a number while tracing, so that programs contain `add a 2.0:f32[]`."""
     (x,) = args
     if not isinstance(x, (*_PYTHON_NUMBERS, np.generic)):
         return trace.record(convert_element_type_p, args, params)
     aval = ShapedArray((), params["new_dtype"], params["weak_type"])
     number = convert_number(x, aval.dtype)
-    # A NumPy number is strongly typed: when the program is run again, only a Python number is as weak as `aval`.
+    # A NumPy number is strongly typed. When the program runs again, only a Python number is weakly typed as `aval`.
     python = number.item() if aval.weak_type else number
     return StagingTracer(trace.tag, Literal(python if typeof(python) is aval else number, aval))
 
@@ -124,8 +124,8 @@ convert_element_type_p = Primitive(
 def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
     """The same bits read as another dtype.
 
-    Args: operand: any[...]; to a dtype k times narrower the result has a new last axis of size k (low bits first),
-      to one k times wider the operand's last axis must have size k and disappears.
+    Args: operand: any[...]. To a dtype k times narrower, the result has a new last axis of size k (low bits
+      first). To a dtype k times wider, the operand's last axis must have size k, and is removed.
     Raises: ValueError if the sizes do not fit; TypeError for bool and complex, unless the dtypes are equal.
     """
     dtype = new_dtype if isinstance(new_dtype, np.dtype) else dtypes.user_dtype(new_dtype, "lax.bitcast_convert_type")
@@ -139,7 +139,7 @@ def _bitcast_type(x, *, new_dtype):
         if dtypes.is_bool(dtype) or dtypes.is_complex(dtype):
             raise bad("lax.bitcast_convert_type", "bool and complex numbers have no bits to reinterpret",
                       given={"operand": x.str_short(), "new_dtype": new_dtype.name},
-                      fix="use x.view(dtype), which knows how to take them apart.")
+                      fix="use x.view(dtype), which splits them into parts.")
     old, new = dtypes.itemsize_bits(x.dtype), dtypes.itemsize_bits(new_dtype)
     if old == new:
         return ShapedArray(x.shape, new_dtype)
@@ -147,7 +147,7 @@ def _bitcast_type(x, *, new_dtype):
         return ShapedArray((*x.shape, old // new), new_dtype)
     if new % old == 0 and x.shape and x.shape[-1] == new // old:
         return ShapedArray(x.shape[:-1], new_dtype)
-    raise bad("lax.bitcast_convert_type", f"{old}-bit elements do not fit together to {new}-bit ones",
+    raise bad("lax.bitcast_convert_type", f"{old}-bit elements cannot be combined to {new}-bit elements",
               given={"operand": x.str_short(), "new_dtype": new_dtype.name},
               fix=f"the last axis must have size {new // old}." if new % old == 0 else
               "choose a dtype whose width divides, or is a multiple of, the operand's.", exc=ValueError)
@@ -160,7 +160,7 @@ def _bitcast_lower(b: Builder, out: ShapedArray, x: Value, *, new_dtype) -> Valu
 def _bitcast_batch(axis, args, bdims, *, new_dtype):
     (x,), (bdim,) = args, bdims
     if bdim == typeof(x).ndim - 1 and dtypes.itemsize_bits(typeof(x).dtype) < dtypes.itemsize_bits(new_dtype):
-        # The last axis disappears, so it must not be the batch axis.
+        # The last axis is removed, so it must not be the batch axis.
         x, bdim = move_axis_to_front(x, bdim), 0
     return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), bdim
 
@@ -173,7 +173,7 @@ bitcast_convert_type_p = Primitive(
 # -- reduce_precision ---------------------------------------------------------------------------------------------
 
 def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
-    """Floats rounded to what a format with these many exponent and mantissa bits can hold; the dtype stays."""
+    """Floats rounded to a format with this number of exponent and mantissa bits; the dtype stays."""
     caller = "lax.reduce_precision"
     exponent_bits = static_int(exponent_bits, "exponent_bits", caller)
     mantissa_bits = static_int(mantissa_bits, "mantissa_bits", caller)
@@ -192,6 +192,6 @@ def _reduce_precision_transpose(ct, x, **params):
     return [reduce_precision_p.bind(ct, **params)]
 
 
-# Rounding is treated as linear: derivatives are rounded as values are.
+# Rounding is treated as linear: derivatives are rounded in the same way as values.
 reduce_precision_p = unary("reduce_precision", FLOAT, _reduce_precision_lower, LINEAR,
                            transpose=_reduce_precision_transpose)

@@ -25,11 +25,11 @@ from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.transcendental import exp, log1p
 from xjax.ops.zeros import zeros_of
 
-# Arrays that are combined together; of a derivative the (value, tangent) of one array.
+# Arrays that are combined together; for derivatives, (value, tangent) of one array.
 Pair = tuple[Any, ...]
 
 
-# -- what all of them share ---------------------------------------------------------------------------------------
+# -- common parts -------------------------------------------------------------------------------------------------
 
 def _function(p: Primitive, doc: str) -> Callable:
     def apply(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
@@ -53,7 +53,7 @@ def _type_rule(name: str, kinds: str) -> Callable:
 
 
 def _window_lower(emit: str | Callable, init: Callable[[np.dtype], Any]) -> Callable:
-    """Lowering by a window of the axis' whole length, which XLA turns into a scan (n log n additions at most)."""
+    """Lowering by a window as long as the axis, which XLA turns into a scan (at most n log n additions)."""
     def lower(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value:
         n, ndim = out.shape[axis], out.ndim
         if n < 2 or not out.size:
@@ -85,27 +85,27 @@ def _batch_rule(p: Callable[[], Primitive]) -> Callable:
 def combine_along(combine: Callable[[Pair, Pair], Pair], pair: Pair, axis: int) -> Pair:
     """Running combination of tuples of arrays along an axis, by a tree of depth 2 log n.
 
-    Neighbours are combined, their running combination gives every odd result, and one more combination with the
-    element in between gives every even one.
+    Neighbours are combined, and the running combination of these pairs gives the odd results. Each even result is one
+    more combination, with the element in between.
     """
     n = typeof(pair[0]).shape[axis]
     if n < 2:
         return pair
-    even, odd = _cut(pair, axis, 0, n - 1, 2), _cut(pair, axis, 1, n, 2)
+    even, odd = _part(pair, axis, 0, n - 1, 2), _part(pair, axis, 1, n, 2)
     odd = combine_along(combine, combine(even, odd), axis)
-    before = odd if n % 2 else _cut(odd, axis, 0, n // 2 - 1, 1)
-    even = combine(before, _cut(pair, axis, 2, n, 2))
-    first = _cut(pair, axis, 0, 1, 1)
+    before = odd if n % 2 else _part(odd, axis, 0, n // 2 - 1, 1)
+    even = combine(before, _part(pair, axis, 2, n, 2))
+    first = _part(pair, axis, 0, 1, 1)
     even = tuple(concatenate([x, y], axis) for x, y in zip(first, even, strict=True))
     return tuple(_interleave(x, y, axis, n) for x, y in zip(even, odd, strict=True))
 
 
-def _cut(pair: Pair, axis: int, start: int, stop: int, step: int) -> Pair:
+def _part(pair: Pair, axis: int, start: int, stop: int, step: int) -> Pair:
     return tuple(slice_in_dim(x, start, stop, step, axis) for x in pair)
 
 
 def _interleave(even: Any, odd: Any, axis: int, n: int) -> Any:
-    """The array of size n with these elements at even and odd positions."""
+    """The array of size n with the given elements at even and odd positions."""
     aval, zero = typeof(even), number_of(typeof(even).dtype, 0)
 
     def spread(x: Any, low: int, high: int) -> Any:
@@ -116,7 +116,7 @@ def _interleave(even: Any, odd: Any, axis: int, n: int) -> Any:
 
 
 def _pair_jvp(p: Callable[[], Primitive], combine: Callable[[Pair, Pair], Pair]) -> Callable:
-    """jvp rule of a running reduction from the rule of its operation on two (value, tangent) pairs."""
+    """jvp rule of a running reduction, from the rule of its operation on two (value, tangent) pairs."""
     def rule(primals, tangents, *, axis, reverse):
         (x,), (dx,) = primals, tangents
         if type(dx) is Zero:
@@ -129,7 +129,7 @@ def _pair_jvp(p: Callable[[], Primitive], combine: Callable[[Pair, Pair], Pair])
 
 
 def _by_rule_of(p: Primitive) -> Callable[[Pair, Pair], Pair]:
-    """Combination of pairs by the jvp rule of an elementwise primitive of two operands."""
+    """Combination of pairs by the jvp rule of an element-wise primitive of two operands."""
     def combine(a: Pair, b: Pair) -> Pair:
         return p.jvp((a[0], b[0]), (a[1], b[1]))
     return combine
@@ -166,7 +166,7 @@ cummin = _function(cummin_p, "Running minimum along an axis; NaN from the first 
 # -- cumlogsumexp -------------------------------------------------------------------------------------------------
 
 def _logaddexp_lower(b: Builder, x: Value, y: Value) -> Value:
-    """log(exp(x) + exp(y)) of two scalars. Equal infinities have no difference: their sum is the right result."""
+    """log(exp(x) + exp(y)) of two scalars. Equal infinities have no difference; their sum is the correct result."""
     top, gap = b.binary("stablehlo.maximum", x, y), b.sub(x, y)
     rest = b.unary("stablehlo.negate", b.unary("stablehlo.abs", gap))
     small = b.unary("stablehlo.log_plus_one", b.unary("stablehlo.exponential", rest))
@@ -174,8 +174,8 @@ def _logaddexp_lower(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _logaddexp_pairs(a: Pair, b: Pair) -> Pair:
-    """The value is written by selections, not by max and abs, whose own derivatives at ties would spoil the second
-    derivative."""
+    """The value is computed by selections, not by max and abs, because their derivatives at ties would make the second
+    derivative wrong."""
     (x, dx), (y, dy) = a, b
     first = ge(x, y)
     high, low = select_n(first, y, x), select_n(first, x, y)

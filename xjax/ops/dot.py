@@ -30,7 +30,7 @@ DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[
 # -- precision ----------------------------------------------------------------------------------------------------
 
 class Precision(enum.Enum):
-    """How exact a product of float32 is on hardware with narrower units; it changes nothing on CPU."""
+    """Accuracy of float32 products on hardware with narrower units; no effect on CPU."""
 
     DEFAULT = 0
     HIGH = 1
@@ -44,7 +44,7 @@ class Precision(enum.Enum):
 
 
 class DotAlgorithm(NamedTuple):
-    """The steps of a product: element types of the factors and of the sum, and in how many parts a factor is cut."""
+    """The steps of a product: element types of factors and sum, and the number of parts that a factor is split into."""
 
     lhs_precision_type: Any
     rhs_precision_type: Any
@@ -55,7 +55,7 @@ class DotAlgorithm(NamedTuple):
     allow_imprecise_accumulation: bool = False
 
     def text(self, operands: Sequence[str] = ()) -> str:
-        """The attribute as StableHLO writes it; `operands`: element types of lhs, rhs and result, where it has None."""
+        """The attribute in StableHLO text; `operands`: element types of lhs, rhs and result, in place of None."""
         types = [operands[k] if name is None else name if isinstance(name, str) else element_type(np.dtype(name))
                  for k, name in enumerate(self[:3])]
         return (f"algorithm = <lhs_precision_type = {types[0]}, rhs_precision_type = {types[1]}, accumulation_type = "
@@ -69,10 +69,10 @@ def _algorithm(factor: str | None, total: str | None, operations: int = 1, fast:
 
 
 class DotAlgorithmPreset(enum.Enum):
-    """Algorithms that have a name: FACTOR_FACTOR_SUM, and the number of partial products.
+    """Named algorithms: FACTOR_FACTOR_SUM, and the number of partial products.
 
-    ANY is the type of the operands or of the result; FAST_ACCUM allows sums of lower precision. A CPU has some of them
-    only: a program with another is refused when it is lowered for one.
+    ANY is the type of the operands or of the result; FAST_ACCUM allows sums of lower precision. A CPU supports only
+    some of the algorithms; lowering a program with another one for a CPU raises ValueError.
     """
 
     DEFAULT = None
@@ -112,9 +112,9 @@ PrecisionLike = None | str | Precision | tuple[str, str] | tuple[Precision, Prec
 
 
 def canonical_precision(precision: PrecisionLike) -> Any:
-    """What `precision=` means: None, a pair of `Precision`, a `DotAlgorithm` or a preset.
+    """The meaning of `precision=`: None, a pair of `Precision`, a `DotAlgorithm` or a preset.
 
-    None stands for the option `default_matmul_precision`.
+    None means the option `default_matmul_precision`.
     """
     if precision is None:
         precision = config.default_matmul_precision
@@ -172,14 +172,14 @@ def _check_preset(preset: DotAlgorithmPreset, operands: Sequence[str]) -> None:
 
 def dot_general(lhs: Any, rhs: Any, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike = None,
                 preferred_element_type: Any = None) -> Any:
-    """Sum of products over the contracted axes, for each batch position.
+    """Sum of products over the contracted axes, for each index of the batch axes.
 
     Args:
       lhs, rhs: arrays any[...]; their dtypes may differ.
       dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
-      precision: see `Precision`; None takes the option `default_matmul_precision`.
+      precision: see `Precision`; None means the option `default_matmul_precision`.
       preferred_element_type: dtype of the sum and the result.
-    Returns: array with the batch axes, then the other axes of lhs, then those of rhs.
+    Returns: array with the batch axes, then the other axes of lhs, then the other axes of rhs.
     Raises: TypeError if contracted or batch axes differ in number or size.
     """
     lhs, rhs = match_scalars(lhs, rhs)
@@ -200,10 +200,10 @@ def _dot_type(lhs, rhs, *, dimension_numbers, precision, preferred_element_type)
     contract, batch = dimension_numbers
     for pair, verb, kind in ((contract, "contracts", "contracting dimensions"), (batch, "batches", "batch dimensions")):
         _check_pairs(lhs, rhs, pair, verb, kind, bool(batch[0] or batch[1]))
-    for aval, taken, group in ((lhs, contract[0], batch[0]), (rhs, contract[1], batch[1])):
-        if {*taken} & {*group}:
+    for aval, contracted, group in ((lhs, contract[0], batch[0]), (rhs, contract[1], batch[1])):
+        if {*contracted} & {*group}:
             raise bad("lax.dot_general", "an axis is both contracted and a batch axis",
-                      given={"operand": aval.str_short(), "contracted": str(taken), "batch": str(group)},
+                      given={"operand": aval.str_short(), "contracted": str(contracted), "batch": str(group)},
                       fix="name each axis once.")
     shape = (*(lhs.shape[a] for a in batch[0]), *(lhs.shape[a] for a in free_axes(lhs.ndim, contract[0], batch[0])),
              *(rhs.shape[a] for a in free_axes(rhs.ndim, contract[1], batch[1])))
@@ -215,12 +215,12 @@ def _dot_type(lhs, rhs, *, dimension_numbers, precision, preferred_element_type)
 
 def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], verb: str, kind: str,
                  batched: bool) -> None:
-    """Raise unless the axes go together in number and size."""
+    """Raise unless the axes match in number and size."""
     if len(pair[0]) != len(pair[1]):
         raise bad("lax.dot_general", f"{kind} differ in number",
                   given={"lhs": f"{lhs.str_short()}   {verb} {pair[0]}",
                          "rhs": f"{rhs.str_short()}   {verb} {pair[1]}"},
-                  fix="name as many axes of lhs as of rhs.")
+                  fix="give the same number of axes for lhs and rhs.")
     for a, b in zip(*pair, strict=True):
         n, m = lhs.shape[a], rhs.shape[b]
         if n != m:
@@ -237,13 +237,13 @@ def _check_pairs(lhs: ShapedArray, rhs: ShapedArray, pair: tuple[Axes, Axes], ve
 def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                preferred_element_type) -> Value:
     p = as_matrices(b, out, lhs, rhs, dimension_numbers)
-    how = _precision_text(precision, [element_type(t) for t in (p.lhs.aval.dtype, p.rhs.aval.dtype, p.out.dtype)])
-    return p.result(b, dot_text(b, p.lhs, p.rhs, p.out, p.contract, p.batch, how), out)
+    text = _precision_text(precision, [element_type(t) for t in (p.lhs.aval.dtype, p.rhs.aval.dtype, p.out.dtype)])
+    return p.result(b, dot_text(b, p.lhs, p.rhs, p.out, p.contract, p.batch, text), out)
 
 
 def _dot_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                 preferred_element_type) -> Value | None:
-    """Products of columns in the order that is fast. A product by an algorithm is XLA's own, which has some of them."""
+    """Products of columns, in the fast order of operands. A product by an algorithm is left to XLA, if it has it."""
     if precision is None or type(precision) is tuple:               # no algorithm
         return product_of_columns(b, out, lhs, rhs, dimension_numbers)
     if isinstance(precision, DotAlgorithmPreset) and precision.name not in _ON_CPU:
@@ -263,17 +263,17 @@ def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_
 
 def _pull_back(ct: Any, x: ShapedArray, y: Any, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], x_last: bool,
                rest: dict) -> Any:
-    """Cotangent of the operand of type `x`, where `y` is the other one; `x_last`: x was the right-hand side."""
+    """Cotangent of the operand of type `x`; `y` is the other operand. `x_last`: x was the right-hand side."""
     x_free = free_axes(x.ndim, contract[0], batch[0])
     y_free = free_axes(typeof(y).ndim, contract[1], batch[1])
     n, first, last = len(batch[0]), len(x_free), len(y_free)
     ct_y = range(n, n + last) if x_last else range(n + first, n + first + last)
-    found = dot_general_p.bind(ct, y, dimension_numbers=((tuple(ct_y), y_free), (tuple(range(n)), batch[1])), **rest)
-    # The result has x's batch axes, x's free axes, then the contracted ones in the order they have in y.
+    result = dot_general_p.bind(ct, y, dimension_numbers=((tuple(ct_y), y_free), (tuple(range(n)), batch[1])), **rest)
+    # The result has x's batch axes, x's free axes, then the contracted axes in the order of y.
     by_y = [a for _, a in sorted(zip(contract[1], contract[0], strict=True))]
     order = [*batch[0], *x_free, *by_y]
-    found = transpose(found, sorted(range(len(order)), key=order.__getitem__))
-    return found if found.aval.dtype == x.dtype else convert_element_type(found, x.dtype)
+    result = transpose(result, sorted(range(len(order)), key=order.__getitem__))
+    return result if result.aval.dtype == x.dtype else convert_element_type(result, x.dtype)
 
 
 def _dot_batch(axis, args, bdims, *, dimension_numbers, **params):
@@ -283,7 +283,7 @@ def _dot_batch(axis, args, bdims, *, dimension_numbers, **params):
         x_contract, x_batch = _after(x_bdim, x_contract), _after(x_bdim, x_batch)
     if y_bdim is not None:
         y_contract, y_batch = _after(y_bdim, y_contract), _after(y_bdim, y_batch)
-    if x_bdim is not None and y_bdim is not None:       # one more batch axis, in front
+    if x_bdim is not None and y_bdim is not None:       # one more batch axis, the first
         x_batch, y_batch, position = (x_bdim, *x_batch), (y_bdim, *y_batch), 0
     elif x_bdim is not None:                            # one more free axis of lhs
         position = len(x_batch) + free_axes(typeof(x).ndim, x_contract, x_batch).index(x_bdim)
@@ -321,7 +321,7 @@ def dot(lhs: Any, rhs: Any, *, dimension_numbers: DotDimensionNumbers | None = N
 
 
 def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
-    """Matrix product of the last two axes, for each position of the axes before, which must be equal."""
+    """Matrix product of the last two axes; the other axes are batch axes, which must be equal."""
     x, y = typeof(lhs), typeof(rhs)
     if x.ndim < 2 or x.ndim != y.ndim:
         raise bad("lax.batch_matmul", "takes two arrays with the same number of axes, at least 2",

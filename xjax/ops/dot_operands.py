@@ -1,4 +1,4 @@
-"""The operands of products, made ready: of one dtype, and matrices where they can be."""
+"""Preparation of the operands of products: conversion to one dtype, and reshaping to matrices where possible."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from xjax.ops.text import reshape_text
 Axes = tuple[int, ...]
 
 
-def free_axes(ndim: int, *taken: Axes) -> Axes:
+def free_axes(ndim: int, *groups: Axes) -> Axes:
     """The axes that are in none of the groups."""
-    used = {a for group in taken for a in group}
+    used = {a for group in groups for a in group}
     return tuple(a for a in range(ndim) if a not in used)
 
 
@@ -29,7 +29,7 @@ _KIND_ORDER = "bifc"
 def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Value, Value, np.dtype]:
     """Operands of one dtype, and the dtype of the product before it is converted to `out`.
 
-    XLA sums in the type of the result, which may be a wider one of the operands' kind; between kinds we convert.
+    XLA sums in the type of the result, which may be wider if it is of the operands' kind; other types are converted.
     """
     same = lhs.aval.dtype == rhs.aval.dtype
     common = lhs.aval.dtype if same else promote_by_default(lhs.aval.dtype, rhs.aval.dtype)
@@ -44,7 +44,7 @@ def operand_types(b: Builder, lhs: Value, rhs: Value, out: np.dtype) -> tuple[Va
 
 
 class Product(NamedTuple):
-    """A product of two operands of one dtype, in which neighbouring axes are joined; `out`: what it gives."""
+    """A product of two operands of one dtype, with adjacent axes merged. `out` is the type of its result."""
 
     lhs: Value
     rhs: Value
@@ -52,51 +52,51 @@ class Product(NamedTuple):
     contract: tuple[Axes, Axes]
     batch: tuple[Axes, Axes]
 
-    def result(self, b: Builder, found: Value, out: ShapedArray) -> Value:
-        """The product, once it is written, in the type of the operation."""
-        return b.convert(reshape_text(b, found, out.shape), out.dtype)
+    def result(self, b: Builder, product: Value, out: ShapedArray) -> Value:
+        """The computed product, converted to the shape and dtype of the operation's result."""
+        return b.convert(reshape_text(b, product, out.shape), out.dtype)
 
 
 def as_matrices(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
                 dimension_numbers: tuple[tuple[Axes, Axes], tuple[Axes, Axes]]) -> Product:
-    """The operands with neighbouring contracted axes as one, and neighbouring free axes.
+    """The operands with adjacent contracted axes merged into one, and adjacent free axes too.
 
-    XLA's CPU products are made for matrices: it copies and transposes others, and what it fuses into those copies is
-    computed element by element (a transformer step takes 1.7 times as long).
+    XLA's CPU products need matrices. It copies and transposes other operands, and computes operations that it fuses
+    into those copies element by element (a transformer step takes 1.7 times as long).
     """
     lhs, rhs, dtype = operand_types(b, lhs, rhs, out.dtype)
     contract, batch = in_order(dimension_numbers[0]), dimension_numbers[1]
     operands: list[_Operand] = [(x, [c, s, free_axes(x.aval.ndim, c, s)])
                                 for x, c, s in zip((lhs, rhs), contract, batch, strict=True)]
-    if all(map(_are_neighbours, contract)):
-        operands = [_joined(b, x, axes, 0) for x, axes in operands]
-    (lhs, left), (rhs, right) = [_joined(b, x, axes, 2) if _are_neighbours(axes[2]) else (x, axes)
+    if all(map(_are_adjacent, contract)):
+        operands = [_merged(b, x, axes, 0) for x, axes in operands]
+    (lhs, left), (rhs, right) = [_merged(b, x, axes, 2) if _are_adjacent(axes[2]) else (x, axes)
                                  for x, axes in operands]
     sizes = [x.aval.shape[a] for x, axes in ((lhs, left[1]), (lhs, left[2]), (rhs, right[2])) for a in axes]
     return Product(lhs, rhs, ShapedArray(tuple(sizes), dtype), (left[0], right[0]), (left[1], right[1]))
 
 
 def in_order(contract: tuple[Axes, Axes]) -> tuple[Axes, Axes]:
-    """The contracted axes in the order that those of the left operand have."""
+    """The contracted axes, sorted by the axes of the left operand."""
     if len(contract[0]) < 2:
         return contract
     pairs = sorted(zip(*contract, strict=True))
     return tuple(a for a, _ in pairs), tuple(a for _, a in pairs)
 
 
-# An operand, and its contracted, batch and free axes.
+# An operand, and its (contracted, batch, free) axes.
 _Operand = tuple[Value, list[Axes]]
 
 
-def _are_neighbours(axes: Axes) -> bool:
+def _are_adjacent(axes: Axes) -> bool:
     return len(axes) > 1 and axes == tuple(range(axes[0], axes[0] + len(axes)))
 
 
-def _joined(b: Builder, x: Value, groups: list[Axes], which: int) -> _Operand:
-    """The operand with the neighbouring axes of one group as a single axis."""
-    first, count, shape = groups[which][0], len(groups[which]), x.aval.shape
+def _merged(b: Builder, x: Value, groups: list[Axes], k: int) -> _Operand:
+    """The operand with the adjacent axes of group `k` merged into a single axis."""
+    first, count, shape = groups[k][0], len(groups[k]), x.aval.shape
     size = math.prod(shape[first:first + count])
     flat = reshape_text(b, x, (*shape[:first], size, *shape[first + count:]))
     moved = [tuple(a if a < first else a - count + 1 for a in axes) for axes in groups]
-    moved[which] = (first,)
+    moved[k] = (first,)
     return flat, moved

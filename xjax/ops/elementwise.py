@@ -1,7 +1,6 @@
 """Arithmetic, element-wise: sums, products, quotients, integer powers, rounding.
 
-What depends on a comparison (`max`, `abs`, `rem` ...) stands in `piecewise`, roots and exponentials in
-`transcendental`.
+Operations with comparisons (`max`, `abs`, `rem` ...) are in `piecewise`, roots and exponentials in `transcendental`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ neg = unary_function(neg_p, "Negative, element-wise: ``-x``.")
 
 
 def _additive_jvp(p: Callable[[], Primitive], of_second: Callable) -> Callable:
-    """Derivative of a sum or difference: the same operation on the tangents, or the one tangent that there is."""
+    """Derivative of a sum or difference: the same operation on the tangents, or the only nonzero tangent."""
     def rule(primals, tangents):
         z = p().bind(*primals)
         dx, dy = tangents
@@ -78,7 +77,7 @@ sub = binary_function(sub_p, "Difference, element-wise: ``x - y``.")
 def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
     """Product, element-wise: ``x * y``.
 
-    Args: out_dtype: of the result; both operands, which may then differ in dtype, are converted to it first.
+    Args: out_dtype: dtype of the result; both operands, which may then differ in dtype, are first converted to it.
     """
     if out_dtype is not None:
         return mul_p.bind(x, y, out_dtype=dtypes.user_dtype(out_dtype, "lax.mul"))
@@ -119,7 +118,7 @@ def _div_transpose(ct, x, y):
     return [unbroadcast(div(ct, y), x.aval), None]
 
 
-# The slope by y is -z / y: a power of y would leave the range of its dtype, which float16 does from y = 256 on.
+# The derivative in y is -z / y; with y ** 2 instead, float16 would overflow from y = 256.
 div_p = nary("div", NUMBER, "stablehlo.divide",
              (lambda dx, z, x, y: div(dx, y), lambda dy, z, x, y: mul(neg(dy), div(z, y))),
              transpose=_div_transpose)
@@ -131,7 +130,7 @@ div = binary_function(div_p, "Quotient, element-wise: ``x / y``; integers are tr
 def integer_pow(x: Any, y: int) -> Any:
     """``x ** y`` for a static integer `y`, by repeated multiplication.
 
-    Args: x: number[...]; an integer array takes no negative `y`. The power 0 is 1 everywhere, with derivative 0.
+    Args: x: number[...]; for an integer array `y` must not be negative. The power 0 is 1 everywhere, with derivative 0.
     """
     return integer_pow_p.bind(x, y=static_int(y, "y", "lax.integer_pow"))
 
@@ -196,13 +195,13 @@ def reciprocal(x: Any) -> Any:
 # -- rounding and neighbours --------------------------------------------------------------------------------------
 
 floor_p = unary("floor", FLOAT, "stablehlo.floor", ZERO)
-floor = unary_function(floor_p, "Largest integer that is not above x, as a float. The derivative is zero.")
+floor = unary_function(floor_p, "Largest integer not above x, as a float. The derivative is zero.")
 ceil_p = unary("ceil", FLOAT, "stablehlo.ceil", ZERO)
-ceil = unary_function(ceil_p, "Smallest integer that is not below x, as a float. The derivative is zero.")
+ceil = unary_function(ceil_p, "Smallest integer not below x, as a float. The derivative is zero.")
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes numbers that lie halfway between two integers."""
+    """The rule by which `round` rounds numbers halfway between two integers."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -211,7 +210,7 @@ class RoundingMethod(enum.IntEnum):
 def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     """Nearest integer, as a float. The derivative is zero.
 
-    Args: rounding_method: of 0.5, 1.5, ...: `AWAY_FROM_ZERO` gives 1, 2; `TO_NEAREST_EVEN` (NumPy's way) gives 0, 2.
+    Args: rounding_method: for 0.5, 1.5, ...: `AWAY_FROM_ZERO` gives 1, 2; `TO_NEAREST_EVEN` (as in NumPy) gives 0, 2.
     """
     return round_p.bind(x, rounding_method=RoundingMethod(rounding_method))
 

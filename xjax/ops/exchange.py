@@ -1,4 +1,4 @@
-"""Collectives in which each element of a named axis has something else for every other: all_to_all and its kin."""
+"""Collectives in which each element of a named axis sends different values to each other element: all_to_all ..."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ Groups = Sequence[Sequence[int]] | None
 
 def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *, axis_index_groups: Groups = None,
                tiled: bool = False) -> Any:
-    """Unmap a named axis and map another one: what element i holds at j along `split_axis` goes to element j.
+    """Unmap a named axis and map another one: element i sends its slice j along `split_axis` to element j.
 
     Args:
-      x: array or tree of arrays, whose `split_axis` has the size of the named axis (`tiled`: a multiple of it).
-      concat_axis: where, in the result, the named axis shows as an axis of the array.
-      axis_index_groups: groups of positions that exchange among themselves; not over an axis of vmap.
-      tiled: `split_axis` is cut into as many parts as the named axis is long, which are concatenated along
-        `concat_axis`; without it the one axis disappears and the other is new.
-    Raises: ValueError if the size of `split_axis` does not fit.
+      x: array or tree of arrays, in which `split_axis` has the size of the named axis (`tiled`: a multiple of it).
+      concat_axis: position in the result of the axis that corresponds to the named axis.
+      axis_index_groups: groups of positions that exchange values among themselves; not for an axis of vmap.
+      tiled: `split_axis` is split into as many parts as the size of the named axis; the parts are concatenated along
+        `concat_axis`. Otherwise `split_axis` is removed, and `concat_axis` is a new axis.
+    Raises: ValueError if the size of `split_axis` does not match.
 
     >>> x = jnp.arange(4).reshape(2, 2)
     >>> xjax.vmap(lambda row: all_to_all(row, "i", 0, 0), axis_name="i")(x).tolist()
@@ -65,15 +65,15 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
             concat += split < concat            # `concat_axis` counts without the axis that is split
             leaf = expand_dims(leaf, (concat,))
             split += concat < split
-        found = all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, axis_name=axis_name,
-                                  axis_index_groups=groups, axis_size=size, tiled=bool(tiled))
-        return squeeze(found, (split,)) if not tiled and split != concat else found
+        result = all_to_all_p.bind(leaf, split_axis=split, concat_axis=concat, axis_name=axis_name,
+                                   axis_index_groups=groups, axis_size=size, tiled=bool(tiled))
+        return squeeze(result, (split,)) if not tiled and split != concat else result
 
     return tree_map(exchange, x)
 
 
 def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Groups = None) -> Any:
-    """Swap a named axis with the axis `axis` of the array, or of each array of a tree; they have the same size."""
+    """Swap a named axis with axis `axis` of an array, or of each array of a tree; both must have the same size."""
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -120,9 +120,9 @@ def _all_to_all_batch(axis, args, bdims, *, split_axis, concat_axis, axis_name, 
 
 
 def _exchange_in_turn(axis, x, names, split, concat):
-    """Along one named axis after the other, of which vmap maps one, to axis 0 of `x`.
+    """Exchange along one named axis at a time; vmap maps one of them, to axis 0 of `x`.
 
-    The split axis becomes one axis for each name. The exchange swaps it with the named axis, and they go to `concat`.
+    The split axis is reshaped into one axis per name. Each is swapped with its named axis, then all move to `concat`.
     """
     shape, k = typeof(x).shape, len(names)
     sizes = [axis_size(name) for name in names]
@@ -149,10 +149,10 @@ all_to_all_p = Primitive("all_to_all", type_rule=_all_to_all_type, lower=_all_to
 # -- pbroadcast ---------------------------------------------------------------------------------------------------
 
 def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
-    """What element `source` of a named axis holds, for all of them; `x` is an array or a tree of arrays."""
+    """The value of element `source` of a named axis, for all elements; `x` is an array or a tree of arrays."""
     source, size = static_int(source, "source", "lax.pbroadcast"), axis_size(axis_name)
     if not 0 <= source < size:
-        raise bad("lax.pbroadcast", f"`source` {source} is no position on an axis of size {size}",
+        raise bad("lax.pbroadcast", f"`source` {source} is not a position on an axis of size {size}",
                   fix=f"pass a number from 0 to {size - 1}.", exc=ValueError)
     chosen = eq(axis_index(axis_name), np.int32(source))
 

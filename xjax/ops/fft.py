@@ -1,4 +1,4 @@
-"""The discrete Fourier transform of the last one to three axes: `fft`, of four types."""
+"""The discrete Fourier transform of the last one to three axes: `fft`, with four types of transform."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
 
 
 class FftType(enum.IntEnum):
-    """Which transform: forward or inverse (I), of complex numbers or of real ones (R), half of whose spectrum is kept.
+    """Types of transform: forward or inverse (I), of complex or of real (R) numbers; R keeps half of the spectrum.
 
     >>> FftType["RFFT"]
     <FftType.RFFT: 2>
@@ -36,7 +36,7 @@ class FftType(enum.IntEnum):
 
 
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
-    """Discrete Fourier transform of the last axes; the inverse ones are divided by the number of elements.
+    """Discrete Fourier transform of the last axes; inverse transforms are divided by the number of elements.
 
     Args:
       x: [..., *lengths]; complex64 or complex128 (FFT, IFFT; real arrays are converted), float32 or float64 (RFFT),
@@ -44,7 +44,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
       fft_type: an `FftType` or its name.
       fft_lengths: sizes of the transformed axes in the time domain, 1 to 3 of them.
     Returns: complex[..., *lengths]; RFFT: ``n // 2 + 1`` elements on the last axis; IRFFT: real[..., *lengths].
-    Raises: ValueError for lengths that do not fit, TypeError for dtypes that the type does not accept.
+    Raises: ValueError for lengths that do not match, TypeError for dtypes that the type does not accept.
 
     >>> fft(np.float32([1, 2, 3, 4]), "RFFT", [4])
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
@@ -76,9 +76,9 @@ def _fft_type(x, *, fft_type, fft_lengths):
     halved = (*fft_lengths[:-1], fft_lengths[-1] // 2 + 1)
     before = halved if fft_type is FftType.IRFFT else fft_lengths
     if x.shape[-rank:] != before:
-        raise bad(where, "the lengths do not fit the last axes",
+        raise bad(where, "the lengths do not match the last axes",
                   given={"x": x.str_short(), "fft_lengths": str(fft_lengths), "needs": f"[..., {str(before)[1:-1]}]"},
-                  fix="pass the sizes of the axes; pad or cut the array first for others.", exc=ValueError)
+                  fix="pass the sizes of the axes; for other sizes, pad or slice the array first.", exc=ValueError)
     after = halved if fft_type is FftType.RFFT else fft_lengths
     dtype = {FftType.RFFT: lambda d: complex_dtype(where, d), FftType.IRFFT: part_dtype}.get(fft_type, lambda d: d)
     return ShapedArray((*x.shape[:-rank], *after), dtype(x.dtype))
@@ -105,7 +105,7 @@ def _fft_transpose(ct, x, *, fft_type, fft_lengths):
 
 
 def _weights(n: int) -> np.ndarray:
-    """How often each element of half a spectrum occurs in the whole one of n elements."""
+    """The number of times that each element of half a spectrum occurs in the whole spectrum of n elements."""
     weights = np.full(n // 2 + 1, 2, np.float32)
     weights[0] = 1
     if n % 2 == 0:

@@ -1,7 +1,7 @@
-"""gather and scatter-add, the adjoint pair: read slices at computed positions, and add into them.
+"""gather and scatter-add, each the adjoint of the other: read slices at computed positions, and add to them.
 
-`scatter_primitive` makes the whole family of scatters: `scatter_add` lives here because the transpose of a gather needs
-it, the others in `xjax.ops.scatter`.
+`scatter_primitive` creates all scatters. `scatter_add` is defined here because the transpose of a gather needs it, the
+other scatters in `xjax.ops.scatter`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from xjax.ops.makers import match_scalars
 from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
 from xjax.ops.zeros import instantiate, zeros_of
 
-_NAN = math.nan          # one object: NaN is not equal to itself, so a cache key must find the same one
+_NAN = math.nan          # one object: NaN differs from itself, so a cache key matches by identity
 
 
 # -- gather -------------------------------------------------------------------------------------------------------
@@ -56,10 +56,10 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 
     Args:
       operand: any[...]; start_indices: int[..., k], an index vector along the last axis.
-      dimension_numbers: how axes correspond, see `GatherDimensionNumbers`.
+      dimension_numbers: correspondence of axes, see `GatherDimensionNumbers`.
       slice_sizes: size of a slice along each axis of the operand.
       unique_indices, indices_are_sorted: promises that make the gradient or the gather faster.
-      mode: what an index outside gives, see `GatherScatterMode`; None promises that there is none.
+      mode: treatment of indices outside the operand, see `GatherScatterMode`; None promises that there are none.
       fill_value: for the mode "fill"; None: NaN, the smallest signed or the largest unsigned integer, or True.
     """
     numbers = GatherDimensionNumbers(*map(as_ints, dimension_numbers))
@@ -76,7 +76,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
 
 
 def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
-    """Elements of `x` at positions along one axis; the positions are int[..., 1] and known to be valid."""
+    """Elements of `x` at positions along one axis; the positions are int[..., 1], and must be valid."""
     if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
     others = tuple(d for d in range(typeof(x).ndim) if d != dimension)
@@ -85,18 +85,18 @@ def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
 
 
 def take_all_along(arrays: Sequence[Any], index: Any, dimension: int) -> list[Any]:
-    """From each array, the elements at positions int[...] along one axis, in the shape of these."""
+    """From each array, the elements at positions int[...] along one axis, in the shape of the positions."""
     shape = typeof(index).shape
     vectors = broadcast_in_dim(index, (*shape, 1), range(len(shape)))
     return [take_along(x, vectors, dimension) for x in arrays]
 
 
 def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
-    """What a gather of this dtype gives outside, as a number; None: a value that is unlikely to go unnoticed."""
+    """The fill value of a gather of this dtype, as a number; None means a value that is easy to notice."""
     if fill_value is not None:
         if isinstance(fill_value, Tracer) or np.ndim(fill_value):
             raise bad("gather", "`fill_value` must be a known number", given={"fill_value": fill_value},
-                      fix="read with mode='clip', then choose by numpy.where(inside, x, fill_value).")
+                      fix="read with mode='clip', then select with numpy.where(inside, x, fill_value).")
         known = fill_value if isinstance(fill_value, (int, float, complex, np.generic)) else np.asarray(fill_value)[()]
         return _NAN if isinstance(known, (float, np.floating)) and math.isnan(known) else known
     if dtypes.is_inexact(dtype):
@@ -111,14 +111,14 @@ def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
 
 def _gather_fault(x: ShapedArray, indices: ShapedArray, n: GatherDimensionNumbers, sizes: tuple[int, ...],
                   out_ndim: int) -> str | None:
-    """What is wrong with the dimension numbers, if anything."""
+    """A description of the fault in the dimension numbers, or None."""
     batching, collapsed = n.operand_batching_dims, n.collapsed_slice_dims
     if len(sizes) != x.ndim:
         return f"`slice_sizes` must have {x.ndim} entries, one for each axis of the operand"
     if any(not 0 <= s <= size for s, size in zip(sizes, x.shape, strict=True)):
         return "a slice is larger than the operand"
     if not is_sorted_set(n.offset_dims, out_ndim):
-        return f"`offset_dims` must be increasing axes of the result, which has {out_ndim}"
+        return f"`offset_dims` must be increasing axes of the result, which has {out_ndim} axes"
     if not is_sorted_set(collapsed, x.ndim) or not is_sorted_set(batching, x.ndim) or {*collapsed} & {*batching}:
         return "`collapsed_slice_dims` and `operand_batching_dims` must be increasing, distinct axes of the operand"
     if any(sizes[d] != 1 for d in (*collapsed, *batching)):
@@ -147,11 +147,11 @@ def _gather_type(x, indices, *, dimension_numbers, slice_sizes, unique_indices, 
     ndim = indices.ndim - 1 + len(n.offset_dims)
     fault = _gather_fault(x, indices, n, slice_sizes, ndim)
     if mode is GatherScatterMode.ONE_HOT:
-        fault = "the mode ONE_HOT is not one of gather"
+        fault = "the mode ONE_HOT does not exist for gather"
     if fault:
         raise bad("lax.gather", fault, given={"operand": x.str_short(), "start_indices": indices.str_short(),
                                               "slice_sizes": str(slice_sizes), "dimension_numbers": str(n)},
-                  fix="index with x[i, j], x.at[i].get() or numpy.take_along_axis, which choose the numbers.")
+                  fix="index with x[i, j], x.at[i].get() or numpy.take_along_axis, which choose the dimension numbers.")
     dropped = {*n.collapsed_slice_dims, *n.operand_batching_dims}
     offsets = iter([s for d, s in enumerate(slice_sizes) if d not in dropped])
     outer = iter(indices.shape[:-1])
@@ -170,13 +170,13 @@ def _gather_lower(b: Builder, out: ShapedArray, x: Value, indices: Value, *, dim
     axes = f"{axes}, " if axes else ""
     text = (f"dimension_numbers = #stablehlo.gather<{axes}index_vector_dim = {indices.aval.ndim - 1}>, "
             f"slice_sizes = {i64_array(slice_sizes)}{flag('indices_are_sorted', indices_are_sorted)}")
-    (found,) = b.generic("stablehlo.gather", [x, indices], [out], text)
+    (values,) = b.generic("stablehlo.gather", [x, indices], [out], text)
     if mode is not GatherScatterMode.FILL_OR_DROP or not n.start_index_map:
-        return found
+        return values
     inside = valid_indices(b, indices, x.aval.shape, slice_sizes, n.start_index_map)
     kept = tuple(d for d in range(out.ndim) if d not in n.offset_dims)
     mask = b.broadcast(inside, ShapedArray(out.shape, np.dtype(bool)), kept)
-    return b.select(mask, found, b.constant(fill_value, out))
+    return b.select(mask, values, b.constant(fill_value, out))
 
 
 def _gather_jvp(primals, tangents, **params):
@@ -206,7 +206,7 @@ def _gather_batch(axis, args, bdims, **params):
         x = move_axis_to_front(x, x_bdim)
     if i_bdim is not None:
         indices = move_axis_to_front(indices, i_bdim)
-    if i_bdim is None:                              # the batch axis is one more axis of the slices
+    if i_bdim is None:                              # the batch axis becomes an axis of the slices
         n = GatherDimensionNumbers(
             (0, *shifted(n.offset_dims)), shifted(n.collapsed_slice_dims), shifted(n.start_index_map),
             shifted(n.operand_batching_dims), n.start_indices_batching_dims)
@@ -225,7 +225,7 @@ def _gather_batch(axis, args, bdims, **params):
 
 
 def _empty_gather(x: Any, indices: Any, n: GatherDimensionNumbers, sizes: tuple[int, ...]) -> ShapedArray:
-    """Type of a gather over an empty batch axis."""
+    """Type of a gather with a batch axis of size 0."""
     dropped = {*n.collapsed_slice_dims, *n.operand_batching_dims}
     offsets = iter([s for d, s in enumerate(sizes) if d not in dropped])
     outer = iter(indices.aval.shape[1:-1])
@@ -242,13 +242,13 @@ gather_p = Primitive("gather", type_rule=_gather_type, lower=_gather_lower, jvp=
 
 @functools.cache
 def combiner(operation: Callable, dtype: np.dtype, weak_type: bool = False) -> Jaxpr:
-    """Program of two scalars that a scatter shows as its `update_jaxpr`."""
+    """Program of two scalars, shown as the `update_jaxpr` of a scatter."""
     scalar = ShapedArray((), dtype, weak_type)
     return trace_to_jaxpr(lambda x, y: [operation(x, y)], [scalar, scalar]).jaxpr
 
 
 def scatter_function(p: Primitive, operation: Callable | None, doc: str) -> Callable:
-    """The public function of a scatter that combines old and new by `operation` (None: the new replaces the old)."""
+    """The public function of a scatter that combines old and new value by `operation` (None: replace)."""
     def apply(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
               indices_are_sorted: bool = False, unique_indices: bool = False,
               mode: str | GatherScatterMode | None = None) -> Any:
@@ -267,9 +267,9 @@ def scatter_function(p: Primitive, operation: Callable | None, doc: str) -> Call
     Args:
       operand: any[...]; scatter_indices: int[..., k], an index vector along the last axis.
       updates: array of the operand's dtype, one window for each index vector.
-      dimension_numbers: how axes correspond, see `ScatterDimensionNumbers`.
+      dimension_numbers: correspondence of axes, see `ScatterDimensionNumbers`.
       indices_are_sorted, unique_indices: promises that allow a faster program.
-      mode: what happens to a window that is not inside, see `GatherScatterMode`; None drops it.
+      mode: treatment of windows not inside the operand, see `GatherScatterMode`; None drops them.
     """
     return apply
 
@@ -283,7 +283,7 @@ def window_sizes(x: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumber
 
 def _scatter_fault(x: ShapedArray, indices: ShapedArray, updates: ShapedArray,
                    n: ScatterDimensionNumbers) -> str | None:
-    """What is wrong with the dimension numbers, if anything."""
+    """A description of the fault in the dimension numbers, or None."""
     inserted, batching = n.inserted_window_dims, n.operand_batching_dims
     if updates.ndim != indices.ndim - 1 + len(n.update_window_dims):
         return f"the updates must have {indices.ndim - 1 + len(n.update_window_dims)} axes"
@@ -315,18 +315,18 @@ def _scatter_type(name: str) -> Callable:
                       fix="convert with updates.astype(operand.dtype).")
         fault = _scatter_fault(x, indices, updates, dimension_numbers)
         if mode is GatherScatterMode.ONE_HOT:
-            fault = "the mode ONE_HOT is not one of scatter"
+            fault = "the mode ONE_HOT does not exist for scatter"
         if fault:
             raise bad(caller, fault, given={"operand": x.str_short(), "scatter_indices": indices.str_short(),
                                            "updates": updates.str_short(),
                                            "dimension_numbers": str(dimension_numbers)},
-                      fix="index with x.at[i, j], which chooses the numbers.")
+                      fix="index with x.at[i, j], which chooses the dimension numbers.")
         return x
     return rule
 
 
 def _scatter_lower(emit: str | Callable | None) -> Callable:
-    """Lowering of a scatter: `emit` is the name of the operation on (old, new), None to replace, or a function of
+    """Lowering of a scatter. `emit` is the name of the operation on (old, new), None to replace, or a function of
     (builder, old, new, update_jaxpr)."""
     def lower(b: Builder, out: ShapedArray, x: Value, indices: Value, updates: Value, *, dimension_numbers,
               update_jaxpr, update_consts, indices_are_sorted, unique_indices, mode) -> Value:
@@ -361,7 +361,7 @@ def _scatter_batch(p: Callable[[], Primitive]) -> Callable:
         (x, indices, updates), (x_bdim, i_bdim, u_bdim) = args, bdims
         n: ScatterDimensionNumbers = params.pop("dimension_numbers")
         x, updates = batched_in_front(axis, (x, updates), (x_bdim, u_bdim))
-        if i_bdim is None:                          # the batch axis is one more axis of the windows
+        if i_bdim is None:                          # the batch axis becomes an axis of the windows
             n = ScatterDimensionNumbers(
                 (0, *shifted(n.update_window_dims)), shifted(n.inserted_window_dims),
                 shifted(n.scatter_dims_to_operand_dims), shifted(n.operand_batching_dims),
@@ -378,13 +378,13 @@ def _scatter_batch(p: Callable[[], Primitive]) -> Callable:
 
 def scatter_primitive(name: str, emit: str | Callable | None, jvp: Any, transpose: Any,
                       p: Callable[[], Primitive]) -> Primitive:
-    """A scatter; `p` gives the primitive itself to its own rules."""
+    """Create a scatter; `p` returns the primitive itself, for its own rules."""
     return Primitive(name, type_rule=_scatter_type(name), lower=_scatter_lower(emit), jvp=jvp, transpose=transpose,
                      batch=_scatter_batch(p))
 
 
 def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
-    """Numbers of the gather that reads the windows a scatter writes."""
+    """Dimension numbers of the gather that reads the windows that a scatter writes."""
     return GatherDimensionNumbers(
         as_ints(n.update_window_dims), as_ints(n.inserted_window_dims), as_ints(n.scatter_dims_to_operand_dims),
         as_ints(n.operand_batching_dims), as_ints(n.scatter_indices_batching_dims))
@@ -392,7 +392,7 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 
 def read_windows(x: Any, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers, *, mode: GatherScatterMode,
                  fill_value: Any = None) -> Any:
-    """What `x` holds where a scatter of `updates` writes."""
+    """The values of `x` in the windows that a scatter of `updates` writes."""
     if not typeof(x).size:                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))
     return gather(x, indices, gather_numbers(n), window_sizes(typeof(x), updates, n), mode=mode, fill_value=fill_value)
@@ -420,4 +420,4 @@ def _scatter_add_transpose(ct, x, indices, updates, *, dimension_numbers, mode, 
 
 scatter_add_p = scatter_primitive("scatter-add", "stablehlo.add", linear_scatter_jvp(lambda: scatter_add_p),
                                   _scatter_add_transpose, lambda: scatter_add_p)
-scatter_add = scatter_function(scatter_add_p, add, "`operand` with `updates` added at computed positions.")
+scatter_add = scatter_function(scatter_add_p, add, "Add `updates` to `operand` at computed positions.")

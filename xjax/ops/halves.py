@@ -1,4 +1,4 @@
-"""Formulas computed in single precision where their operands are halves."""
+"""Formulas computed in single precision for half-precision operands."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xjax.ops.convert import convert_element_type
 
 
 def in_single(formula: Callable) -> Callable:
-    """Decorator of a formula of arrays of one dtype: halves and narrower floats become float32 before it, and its
-    results have their dtype again. Each operation of a formula in halves would round, and overflow from 65504 on."""
+    """Decorator of a formula of arrays of one dtype. float16 and narrower floats are converted to float32, and the
+    results are converted back. In half precision, each operation would round, and overflow above 65504."""
     @functools.wraps(formula)
     def apply(*xs: Any, **params: Any) -> Any:
         dtype = typeof(xs[0]).dtype

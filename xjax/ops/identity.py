@@ -27,13 +27,13 @@ def _copy_transpose(ct, x):
 
 
 copy_p = unary("copy", ANY + KEY, _same_value, LINEAR, transpose=_copy_transpose)
-copy = unary_function(copy_p, "The same values in memory of their own.")
+copy = unary_function(copy_p, "The same values in separate memory.")
 
 
 # -- stage ---------------------------------------------------------------------------------------------------------
 
 stage_p = unary("stage", ANY, _same_value, LINEAR, transpose=lambda ct, x: [ct])
-stage = unary_function(stage_p, "The same value, as an array or as a part of the program that is being traced.")
+stage = unary_function(stage_p, "The same value, as an array, or as a value of the program that is being traced.")
 
 
 # -- stop_gradient ------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ stop_gradient_p = unary("stop_gradient", ANY + KEY, _same_value, ZERO)
 
 
 def stop_gradient(x: Any) -> Any:
-    """`x` (an array or a tree of arrays), as a constant: derivatives do not flow through it."""
+    """`x` (an array or a tree of arrays) as a constant: derivatives do not flow through it."""
     return tree.tree_map(stop_gradient_p.bind, x)
 
 
@@ -50,14 +50,14 @@ def stop_gradient(x: Any) -> Any:
 
 computed_again_p = unary("computed_again", ANY, lambda b, out, x: lower_again(b, x), LINEAR,
                          transpose=lambda ct, x: [ct])
-computed_again = unary_function(computed_again_p, "The same value, computed where it is read: in a branch of a `cond`, "
-                                "so that XLA need not keep it in memory for one that seldom runs.")
+computed_again = unary_function(computed_again_p, "The same value, recomputed where it is read, in a branch of a "
+                                "`cond`: then XLA need not keep it in memory for a branch that seldom runs.")
 
 
 # -- optimization_barrier -----------------------------------------------------------------------------------------
 
 def optimization_barrier(operand: Any, /) -> Any:
-    """`operand` (an array or a tree of arrays); the compiler moves no operation from one side to the other."""
+    """`operand` (an array or a tree of arrays), after a barrier across which the compiler moves no operation."""
     leaves, structure = tree.tree_flatten(operand)
     return tree.tree_unflatten(structure, optimization_barrier_p.bind(*leaves) if leaves else ())
 
@@ -71,7 +71,7 @@ def _barrier_lower(b: Builder, outs: list, *xs: Value) -> list[Value]:
 
 
 def _barrier_on_cpu(b: Builder, outs: list, *xs: Value) -> list[Value] | None:
-    """A call: XLA removes its own barriers before it fuses. Where arrays are cut, it keeps them."""
+    """A call, because XLA removes its own barriers before fusion. In programs with sharded arrays it keeps them."""
     return None if b.is_cut or limits("barriers as calls", "cpu") is None else lower_barrier(b, xs)
 
 
@@ -80,8 +80,8 @@ def _barrier_jvp(primals, tangents):
     smooth = [dtypes.is_inexact(y.aval.dtype) for y in outs]
     if all(type(t) is Zero for t in tangents):
         return outs, [Zero(y.aval.tangent()) for y in outs]
-    held = iter(optimization_barrier_p.bind(*[instantiate(t) for t, s in zip(tangents, smooth, strict=True) if s]))
-    return outs, [next(held) if s else t for t, s in zip(tangents, smooth, strict=True)]
+    passed = iter(optimization_barrier_p.bind(*[instantiate(t) for t, s in zip(tangents, smooth, strict=True) if s]))
+    return outs, [next(passed) if s else t for t, s in zip(tangents, smooth, strict=True)]
 
 
 def _barrier_transpose(cts, *args):
@@ -98,9 +98,9 @@ optimization_barrier_p = Primitive(
 
 
 def computed_once(x: Any) -> Any:
-    """`x`, to be compared with what is made of it.
+    """`x`, for a comparison with a value computed from it.
 
-    XLA may compute an operand again in each loop that reads it, and the loops may round otherwise; a number then is not
-    equal to the maximum that it is.
+    XLA may recompute an operand in each loop that reads it, and the loops may round differently. Then a number would
+    not be equal to the maximum, although it is the maximum.
     """
     return optimization_barrier_p.bind(x)[0] if isinstance(x, Tracer) else x

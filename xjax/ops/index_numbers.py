@@ -1,6 +1,6 @@
-"""What gather and scatter share: dimension numbers, modes, and the checks and bounds that follow from them.
+"""Shared by gather and scatter: dimension numbers, modes, and the checks and bounds that follow from them.
 
-Index vectors lie along the last axis of the index array (StableHLO lets that axis be chosen, JAX does not).
+Index vectors are stored along the last axis of the index array (StableHLO allows any axis, JAX does not).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Axes = tuple[int, ...]
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which axis is which in a `gather`.
+    """The roles of axes in a `gather`.
 
-    offset_dims: axes of the result that run within a slice; the others run over the indices.
-    collapsed_slice_dims: axes of the operand with slice size 1 that the result drops.
+    offset_dims: axes of the result within a slice; the other axes run over the indices.
+    collapsed_slice_dims: axes of the operand with slice size 1 that are removed from the result.
     start_index_map: operand axis that component i of an index vector addresses.
-    operand_batching_dims, start_indices_batching_dims: axes over which operand and indices go in step.
+    operand_batching_dims, start_indices_batching_dims: batch axes, which operand and indices have in common.
     """
 
     offset_dims: Axes
@@ -36,12 +36,12 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which axis is which in a `scatter`; the mirror image of `GatherDimensionNumbers`.
+    """The roles of axes in a `scatter`, the counterpart of `GatherDimensionNumbers`.
 
-    update_window_dims: axes of the updates that run within a window; the others run over the indices.
-    inserted_window_dims: axes of the operand with window size 1 that the updates lack.
+    update_window_dims: axes of the updates within a window; the other axes run over the indices.
+    inserted_window_dims: axes of the operand with window size 1 that the updates do not have.
     scatter_dims_to_operand_dims: operand axis that component i of an index vector addresses.
-    operand_batching_dims, scatter_indices_batching_dims: axes over which operand and indices go in step.
+    operand_batching_dims, scatter_indices_batching_dims: batch axes, which operand and indices have in common.
     """
 
     update_window_dims: Sequence[int]
@@ -52,10 +52,11 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens to an index outside the operand.
+    """Treatment of indices outside the operand.
 
-    CLIP moves it to the nearest valid one. FILL_OR_DROP: a gather gives the fill value, a scatter ignores the update.
-    PROMISE_IN_BOUNDS: the caller promises that there is none. ONE_HOT: a gather by a product with one-hot vectors.
+    CLIP clamps an index to the nearest valid one. FILL_OR_DROP: a gather returns the fill value, a scatter ignores the
+    update. PROMISE_IN_BOUNDS: the caller promises that there are none. ONE_HOT: a gather by a product with one-hot
+    vectors.
     """
 
     CLIP = 1
@@ -65,14 +66,14 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """The mode of a name: "clip", "fill", "drop", "promise_in_bounds"; None means "fill"."""
+        """The mode with a name: "clip", "fill", "drop", "promise_in_bounds"; None means "fill"."""
         if isinstance(mode, GatherScatterMode):
             return mode
-        found = _MODES.get(mode) if mode is None or isinstance(mode, str) else None
-        if found is None:
+        result = _MODES.get(mode) if mode is None or isinstance(mode, str) else None
+        if result is None:
             raise bad("GatherScatterMode", f"unknown mode {mode!r}",
                       fix="use 'clip', 'fill' (or 'drop'), 'promise_in_bounds' or None.", exc=ValueError)
-        return found
+        return result
 
 
 _MODES = {None: GatherScatterMode.FILL_OR_DROP, "fill": GatherScatterMode.FILL_OR_DROP,
@@ -85,17 +86,17 @@ def as_ints(axes: Sequence[int]) -> Axes:
 
 
 def shifted(axes: Sequence[int], by: int = 1) -> Axes:
-    """Axes after `by` new axes in front."""
+    """The axes after `by` new leading axes are added."""
     return tuple(a + by for a in axes)
 
 
 def is_sorted_set(axes: Sequence[int], ndim: int) -> bool:
-    """Strictly increasing axes of an array with `ndim` axes."""
+    """Whether these are strictly increasing axes of an array with `ndim` axes."""
     return list(axes) == sorted(set(axes)) and all(0 <= a < ndim for a in axes)
 
 
 def is_set(axes: Sequence[int], ndim: int) -> bool:
-    """Distinct axes of an array with `ndim` axes."""
+    """Whether these are distinct axes of an array with `ndim` axes."""
     return len(set(axes)) == len(axes) and all(0 <= a < ndim for a in axes)
 
 
@@ -111,13 +112,13 @@ def check_index_dtype(caller: str, indices: ShapedArray) -> None:
 # -- lowering -----------------------------------------------------------------------------------------------------
 
 def wide_indices(b: Builder, indices: Value) -> Value:
-    """Indices of at least 32 bits: a narrower type cannot hold the bounds they are compared with."""
+    """Indices of at least 32 bits, since a narrower type may not hold the bounds that they are compared with."""
     narrow = dtypes.itemsize_bits(indices.aval.dtype) < 32
     return b.convert(indices, np.dtype(np.int32)) if narrow else indices
 
 
 def last_starts(b: Builder, indices: Value, sizes: Sequence[int], windows: Sequence[int], axes: Axes) -> Value:
-    """The greatest valid index of each component, in the shape of the indices."""
+    """The largest valid index for each component, in the shape of the indices."""
     top = dtypes.iinfo(indices.aval.dtype).max
     values = np.array([min(max(sizes[a] - windows[a], 0), int(top)) for a in axes], indices.aval.dtype)
     row = b.constant(values, ShapedArray(values.shape, indices.aval.dtype))
@@ -125,14 +126,14 @@ def last_starts(b: Builder, indices: Value, sizes: Sequence[int], windows: Seque
 
 
 def clip_indices(b: Builder, indices: Value, sizes: Sequence[int], windows: Sequence[int], axes: Axes) -> Value:
-    """Indices moved to the nearest for which the window lies inside."""
+    """Indices clamped so that the windows are inside the operand."""
     zero = b.constant(0, indices.aval)
     last = last_starts(b, indices, sizes, windows, axes)
     return b.op(f"stablehlo.clamp {zero}, {indices}, {last} : {indices.type}", indices.aval)
 
 
 def valid_indices(b: Builder, indices: Value, sizes: Sequence[int], windows: Sequence[int], axes: Axes) -> Value:
-    """Whether the window of an index vector lies inside: bool of the indices' shape without its last axis."""
+    """Whether the window of an index vector is inside the operand: bool of the indices' shape without its last axis."""
     lower = b.compare("GE", indices, b.constant(0, indices.aval))
     upper = b.compare("LE", indices, last_starts(b, indices, sizes, windows, axes))
     both = b.binary("stablehlo.and", lower, upper)
@@ -143,10 +144,10 @@ def valid_indices(b: Builder, indices: Value, sizes: Sequence[int], windows: Seq
 
 
 def axes_text(fields: dict[str, Sequence[int]]) -> str:
-    """`offset_dims = [1], collapsed_slice_dims = [0]`: the parser wants empty lists left out."""
+    """`offset_dims = [1], collapsed_slice_dims = [0]`; the parser does not accept empty lists."""
     return ", ".join(f"{name} = {list(axes)}" for name, axes in fields.items() if len(axes))
 
 
 def flag(name: str, value: Any) -> str:
-    """A boolean attribute that is written only where it is true."""
+    """A boolean attribute, written only if it is true."""
     return f", {name} = true" if value else ""

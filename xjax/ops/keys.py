@@ -1,7 +1,7 @@
-"""Random keys and their words: random_wrap and random_unwrap, which are inverse to each other, and keys of one value.
+"""Random keys and their words: random_wrap and its inverse random_unwrap, and keys filled with one value.
 
-All else that is done with keys (indexing, stacking, selection ...) is done by the operations for arrays; see
-`xjax.transforms.physical` for how they are computed.
+Other operations on keys (indexing, stacking, selection ...) are those for arrays; `xjax.transforms.physical` describes
+how they are computed.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def random_unwrap(keys: Any) -> Any:
 
 def _unwrap_type(keys):
     if not is_key(keys):
-        raise bad("random_unwrap", "the argument is no array of random keys", given={"keys": keys.str_short()},
-                  fix="make keys with random.key(seed).")
+        raise bad("random_unwrap", "the argument is not an array of random keys", given={"keys": keys.str_short()},
+                  fix="create keys with random.key(seed).")
     return physical(keys)
 
 
@@ -69,6 +69,6 @@ random_unwrap_p = Primitive("random_unwrap", type_rule=_unwrap_type, lower=_REPL
 # -- keys of one value --------------------------------------------------------------------------------------------
 
 def filled_keys(shape: tuple[int, ...], dtype: KeyType, value: int) -> Any:
-    """Keys each of whose words is `value`: what memory of keys is filled with before it is written."""
+    """Keys in which each word is `value`; used to initialise memory of keys."""
     words = broadcast_in_dim(np.uint32(value), (*shape, dtype.kind.words), ())
     return random_wrap(words, dtype.kind)

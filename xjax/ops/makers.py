@@ -1,7 +1,7 @@
-"""What families of primitives share: dtype checks, broadcasting of scalars, and the rules that follow from them.
+"""Makers of primitives: dtype checks, broadcasting of scalars, and the rules that families of primitives share.
 
-An elementwise primitive takes operands of one dtype whose shapes are equal, or rank 0, or have size 1 where the others
-do not (`mul f32[3] f32[]`): the lowering expands them, so that programs stay short.
+An element-wise primitive accepts operands of one dtype. Their shapes must be equal, except for operands of rank 0 and
+axes of size 1 (`mul f32[3] f32[]`); the lowering expands these, so that programs stay short.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LowerOn = Mapping[str, Callable] | None
 
 
 def broadcast_shape(caller: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Common shape of elementwise operands: rank 0 and size 1 expand, other ranks must agree."""
+    """Common shape of element-wise operands: rank 0 and size 1 expand, other ranks must be equal."""
     ranked = [s for s in shapes if s]
     if not ranked:
         return ()
@@ -41,7 +41,7 @@ def broadcast_shape(caller: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def expand(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-    """Lowered operand expanded to the shape of the result."""
+    """A lowered operand, expanded to the shape of the result."""
     if x.aval.shape == shape:
         return x
     dims = range(len(shape)) if x.aval.shape else ()
@@ -53,10 +53,10 @@ def expand(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
     return b.broadcast(x, ShapedArray(shape, x.aval.dtype), tuple(dims))
 
 
-# -- elementwise --------------------------------------------------------------------------------------------------
+# -- element-wise -------------------------------------------------------------------------------------------------
 
 def elementwise_lower(emit: str | Callable) -> Callable:
-    """Lowering of an elementwise operation: an op name, or `emit(b, out, *expanded operands, **params)`."""
+    """Lowering of an element-wise operation: an operation's name, or `emit(b, out, *expanded operands, **params)`."""
     if isinstance(emit, str):
         def lower_named(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
             xs = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
@@ -69,7 +69,7 @@ def elementwise_lower(emit: str | Callable) -> Callable:
 
 
 def chlo(name: str) -> Callable:
-    """Emitter of an operation of the CHLO dialect, which spells its types in a form of its own."""
+    """Emitter of an operation of the CHLO dialect, whose types have a syntax of their own."""
     def emit(b: Builder, out: ShapedArray, *xs: Value) -> Value:
         return b.op(f"chlo.{name} {', '.join(x.name for x in xs)} : {', '.join(x.type for x in xs)} -> "
                     f"{Value('', out).type}", out)
@@ -77,21 +77,21 @@ def chlo(name: str) -> Callable:
 
 
 def elementwise_batch(p: Callable[[], Primitive]) -> Callable:
-    """Batch rule of an elementwise operation: line the batch axes up in front."""
+    """Batch rule of an element-wise operation: all batch axes are moved to the front."""
     def rule(axis, args, bdims, **params):
         ranks = [typeof(x).ndim - (b is not None) for x, b in zip(args, bdims, strict=True)]
         mapped = {(b, r) for b, r in zip(bdims, ranks, strict=True) if b is not None}
         if len(mapped) == 1 and all(b is not None or r == 0 for b, r in zip(bdims, ranks, strict=True)):
             return p().bind(*args, **params), next(iter(mapped))[0]
         rank = max(ranks)
-        lined = [line_up(x, b, rank) if b is not None or r else x
-                 for x, b, r in zip(args, bdims, ranks, strict=True)]
-        return p().bind(*lined, **params), 0
+        aligned = [line_up(x, b, rank) if b is not None or r else x
+                   for x, b, r in zip(args, bdims, ranks, strict=True)]
+        return p().bind(*aligned, **params), 0
     return rule
 
 
 def line_up(x: Any, bdim: int | None, rank: int) -> Any:
-    """Array with its batch axis (or a new axis of size 1) in front of `rank` further axes."""
+    """The array with its batch axis, or a new axis of size 1, followed by `rank` axes."""
     ndim = typeof(x).ndim
     if bdim is None:
         return expand_dims(x, tuple(range(rank + 1 - ndim)))
@@ -99,7 +99,7 @@ def line_up(x: Any, bdim: int | None, rank: int) -> Any:
 
 
 def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
-    """Adjoint of the implicit expansion: sum `ct` down to the shape of `aval`."""
+    """The adjoint of the implicit expansion: `ct` summed to the shape of `aval`."""
     shape = typeof(ct).shape
     if shape == aval.shape:
         return ct
@@ -115,20 +115,20 @@ def scalar_like(x: Any, value: complex) -> Any:
 
 
 def filled_like(x: Any, value: complex) -> Any:
-    """An array of the shape and dtype of `x`, all of one value; for rank 0 just the number."""
+    """An array with the shape and dtype of `x`, filled with one value; for rank 0, only the number."""
     scalar, shape = scalar_like(x, value), typeof(x).shape
     return broadcast_in_dim(scalar, shape, ()) if shape else scalar
 
 
 def strong_like(x: Any, value: complex) -> Any:
-    """As `filled_like`, but never weakly typed: the derivative rules of JAX that use it give strong types."""
+    """Like `filled_like`, but always strongly typed, for derivative rules that are strongly typed in JAX."""
     aval = typeof(x)
     scalar = number_of(aval.dtype, value)
     return broadcast_in_dim(scalar, aval.shape, ()) if aval.shape else scalar
 
 
 def fill(tangent: Any, out: ShapedArray) -> Any:
-    """Tangent expanded to the shape of the result."""
+    """A tangent, expanded to the shape of the result."""
     aval = typeof(tangent)
     if aval.shape == out.shape:
         return tangent
@@ -137,11 +137,11 @@ def fill(tangent: Any, out: ShapedArray) -> Any:
 
 def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, lower_on: LowerOn = None,
           out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
-    """An elementwise primitive of one operand.
+    """An element-wise primitive of one operand.
 
-    `lower_on`: as of `Primitive`.
-    `jvp(dx, y, x, **params)` gives the tangent from the operand's tangent, the result and the operand; or ZERO, LINEAR.
-    `out_dtype(dtype, **params)` gives the result's dtype; None keeps the operand's.
+    `lower_on`: as in `Primitive`.
+    `jvp(dx, y, x, **params)` computes the tangent from the operand's tangent, the result and the operand; or ZERO,
+    LINEAR. `out_dtype(dtype, **params)` is the result's dtype; None keeps the operand's.
     """
     def type_rule(x, **params):
         check_kinds(name, kinds, x)
@@ -169,10 +169,10 @@ def to_bool(*_: Any, **__: Any) -> np.dtype:
 
 def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, lower_on: LowerOn = None,
          out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
-    """An elementwise primitive of several operands of one dtype, unless a parameter `out_dtype` is given.
+    """An element-wise primitive of several operands of one dtype, unless a parameter `out_dtype` is passed.
 
-    `lower_on`: as of `Primitive`, with rules that are called as `emit` is.
-    `jvps`: for each operand `jvp(dx, y, *operands)`, its share of the tangent (None: the share is zero); or ZERO.
+    `lower_on`: as in `Primitive`, with rules that are called like `emit`.
+    `jvps`: for each operand `jvp(dx, y, *operands)`, its share of the tangent (None: zero); or ZERO.
     """
     def type_rule(*avals, **params):
         check_kinds(name, kinds, *avals)
@@ -199,7 +199,7 @@ def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, lower_on: Lo
 
 
 def comparison(name: str, kinds: str, emit: Callable) -> Primitive:
-    """An elementwise primitive of two operands with a bool result."""
+    """An element-wise primitive of two operands with a bool result."""
     return nary(name, kinds, emit, ZERO, out_dtype=to_bool)
 
 
@@ -208,7 +208,7 @@ def add_transpose(ct: Any, *args: Any) -> list[Any]:
     return [unbroadcast(ct, x.aval) if is_linear(x) else None for x in args]
 
 
-# Sum of cotangents or tangents. A primitive of its own, so that programs show what differentiation added.
+# Sum of cotangents or tangents. A separate primitive, so that programs show the sums that differentiation added.
 accumulate_p = nary("add_any", NUMBER, "stablehlo.add", (lambda dx, y, a, b: dx, lambda dx, y, a, b: dx),
                     transpose=add_transpose)
 
@@ -221,7 +221,7 @@ def accumulate(x: Any, y: Any) -> Any:
 
 
 def bilinear_jvp(p: Callable[[], Primitive]) -> Callable:
-    """jvp rule of an operation of two operands that is linear in each of them."""
+    """jvp rule of an operation that is linear in each of its two operands."""
     def jvp(primals, tangents, **params):
         (x, y), (dx, dy) = primals, tangents
         out = p().bind(x, y, **params)
@@ -240,9 +240,9 @@ SCALARS = (bool, int, float, complex)
 
 
 def match_scalars(*xs: Any) -> list[Any]:
-    """Python numbers become NumPy scalars of the dtype of the first array among the arguments.
+    """Convert Python numbers to NumPy scalars of the dtype of the first array among the arguments.
 
-    One that has this dtype already stays as it is, because it is weakly typed.
+    A number that already has this dtype is left as it is, because it is weakly typed.
     """
     for array in xs:
         if type(array) not in SCALARS:
@@ -252,8 +252,8 @@ def match_scalars(*xs: Any) -> list[Any]:
 
 
 def _must_convert(x: Any, dtype: np.dtype) -> bool:
-    """Whether a Python number is to take a dtype: it never silently goes from float to int, or complex to real."""
-    order = "kbifc"                                     # nothing becomes a key
+    """Whether a Python number is converted to a dtype; float to int, and complex to real, are not done silently."""
+    order = "kbifc"                                     # nothing is converted to a key
     fits = order.index(kind_of(dtype) or "b") >= order.index(_KIND_OF_SCALAR[type(x)])
     return fits and type_of_numbers(type(x)).dtype != dtype
 
@@ -270,7 +270,7 @@ def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 
 
 def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
-    """The public function of a primitive of two operands. A Python number takes the dtype of the array beside it."""
+    """The public function of a primitive of two operands. A Python number takes the dtype of the array operand."""
     def apply(x: Any, y: Any) -> Any:
         if type(x) in SCALARS or type(y) in SCALARS:
             x, y = match_scalars(x, y)
@@ -281,6 +281,6 @@ def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 
 def _named(f: Callable, name: str, doc: str) -> Callable:
     name_function(f, name, "xjax.lax")
-    f.__code__ = f.__code__.replace(co_name=name, co_qualname=name)         # what tracebacks show
+    f.__code__ = f.__code__.replace(co_name=name, co_qualname=name)         # the name in tracebacks
     f.__doc__ = doc
     return f

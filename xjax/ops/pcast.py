@@ -1,4 +1,4 @@
-"""Casts between values that devices share and values that vary, for the types of a checked `shard_map`."""
+"""Casts from values that devices share to values that vary between them, for the types of a checked `shard_map`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from xjax.ops.pvary import pvary_p
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
-    """`x`, or each array of a tree, with a type that varies along mesh axes: nothing is computed.
+    """`x`, or each array of a tree, with a type that varies along mesh axes; nothing is computed.
 
-    In a `shard_map` with `check_vma` operations cast their operands themselves where they must agree; by hand one
-    decides where the cotangent is summed, for that is the transpose of this cast. Elsewhere it returns `x`.
+    In a `shard_map` with `check_vma`, operations cast their operands where necessary. An explicit cast determines where
+    the cotangent is summed, since this sum is the transpose of the cast. Outside such a `shard_map`, `x` is returned.
 
     Args:
-      axis_name: a name or a tuple of names, of axes along which `x` does not vary yet.
+      axis_name: a name or a tuple of names, of axes along which `x` does not vary.
       to: "varying".
 
-    Raises: ValueError if `x` varies along one of the axes already; NotImplementedError for the types "unreduced" and
+    Raises: ValueError if `x` already varies along one of the axes; NotImplementedError for the types "unreduced" and
       "reduced".
     """
     if isinstance(axis_name, (set, frozenset)):
@@ -53,5 +53,5 @@ def pvary(x: Any, axis_name: AxisName) -> Any:
 
 
 def all_gather_invariant(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
-    """`all_gather(x, axis_name, to="invarying")`: the result is equal on all devices, and its type says so."""
+    """`all_gather(x, axis_name, to="invarying")`: the result is equal on all devices, and has such a type."""
     return all_gather(x, axis_name, axis=axis, tiled=tiled, to="invarying")

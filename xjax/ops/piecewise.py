@@ -42,7 +42,7 @@ def _abs_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     size = b.op(f"stablehlo.abs {x} : ({x.type}) -> {tensor_type(out)}", out)
     if not dtypes.is_complex(x.aval.dtype):
         return size
-    # Infinite if one part is, even where XLA has nan because the other part is.
+    # Infinite if one part is infinite, also where XLA returns nan because the other part is nan.
     infinity = b.constant(np.inf, out.strong())
     parts = [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(out)}", out) for name in ("real", "imag")]
     re_is, im_is = (b.compare("EQ", b.unary("stablehlo.abs", part), infinity) for part in parts)
@@ -50,7 +50,7 @@ def _abs_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 
 
 def _abs_jvp(dx, y, x):
-    """The derivative is 1 at 0, but 0 at a complex 0."""
+    """The derivative is 1 at a real 0, and 0 at a complex 0."""
     if not dtypes.is_complex(typeof(x).dtype):
         return select(ge(x, scalar_like(x, 0)), dx, neg(dx))
     direction = div(conj(x), nonzero(convert_element_type(y, typeof(x).dtype)))
@@ -58,7 +58,7 @@ def _abs_jvp(dx, y, x):
 
 
 def nonzero(x):
-    """`x` with 1 in place of 0: a divisor, or an argument of log, that does no harm."""
+    """`x` with 1 in place of 0, for use as a divisor or as an argument of log."""
     return select(eq(x, scalar_like(x, 0)), filled_like(x, 1), x)
 
 
@@ -72,14 +72,14 @@ def _extremum_lower(name: str, first_wins: Callable) -> Callable:
     def lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
         if not dtypes.is_complex(out.dtype):
             return b.binary(f"stablehlo.{name}", x, y)
-        # A comparison with nan is false and picks y, so only a nan in x has to be kept.
+        # A comparison with nan is false and selects y, so only a nan in x has to be kept.
         keeps = b.binary("stablehlo.or", first_wins(b, x, y), b.compare("NE", x, x))
         return b.select(keeps, x, y)
     return lower
 
 
 def _share(x, z, y, of_max: bool):
-    """Share of x in the derivative of the extremum z of x and y: 1 where it is x, 1/2 where both are, else 0."""
+    """Share of x in the derivative of the extremum z of x and y: 1 if only x attains it, 1/2 if both do, else 0."""
     if dtypes.is_complex(typeof(z).dtype):
         is_mine = select(eq(x, z), filled_like(z, 1), filled_like(z, 0))
         return div(is_mine, select(eq(y, z), filled_like(z, 2), filled_like(z, 1)))
@@ -105,7 +105,7 @@ min = binary_function(min_p, "The smaller of x and y, element-wise; nan if eithe
 # -- remainder ----------------------------------------------------------------------------------------------------
 
 def _truncated_quotient(x, z, y):
-    """Of x by y, whose remainder is z; without z a quotient that is rounded to a whole number may be 1 too large."""
+    """The quotient of x by y for the remainder z; without z, rounding could make the quotient 1 too large."""
     return round(div(sub(x, z), y))
 
 

@@ -1,12 +1,12 @@
-"""threefry2x32: the block cipher behind random bits (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011).
+"""threefry2x32: the block cipher for random bits (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011).
 
-Two words of key encrypt two words of counter in 20 rounds. The rounds are written out, so that XLA makes one loop over
-the elements of them all: eight times faster than a loop over rounds.
+Two words of a key encrypt two words of a counter in 20 rounds. The rounds are unrolled, so that XLA fuses them into one
+loop over the elements: eight times as fast as a loop over rounds.
 
-Fused with each other or with a concatenation, such loops never finish compiling on jaxlib 0.12 (see
+If such loops are fused with each other or with a concatenation, compilation on jaxlib 0.12 never finishes (see
 `runtime/xla/compiler_faults.py`). So on CPUs a called program with a cipher, such as a sampler or `random.split`, is a
-function that XLA does not inline. A key is computed once, not again for each number drawn with it. What is drawn is
-written to memory: that costs nothing where it is a result, and one byte per element for a dropout mask.
+function that XLA does not inline. A key is computed once, not again for each number drawn with it. The drawn numbers
+are written to memory. This costs nothing if they are a result, and one byte per element for a dropout mask.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], k1: Value, k2: Value, x1: Va
     def xor(x: Value, y: Value) -> Value:
         return b.binary("stablehlo.xor", x, y)
 
-    # The key schedule is computed once where the key is a scalar.
+    # The key schedule is computed once if the key is a scalar.
     common = broadcast_shape("threefry2x32", k1.aval.shape, k2.aval.shape)
     k1, k2 = expand(b, k1, common), expand(b, k2, common)
     k3 = xor(xor(k1, k2), b.constant(_PARITY, k1.aval))
@@ -72,7 +72,7 @@ def _lower(b: Builder, outs: Sequence[ShapedArray], k1: Value, k2: Value, x1: Va
 
 
 def _rotated(b: Builder, x: Value, distance: int) -> Value:
-    """Bits moved up, those that fall off come in below."""
+    """Bits rotated upwards."""
     up = b.binary("stablehlo.shift_left", x, b.constant(distance, x.aval))
     down = b.binary("stablehlo.shift_right_logical", x, b.constant(32 - distance, x.aval))
     return b.binary("stablehlo.or", up, down)
@@ -81,8 +81,8 @@ def _rotated(b: Builder, x: Value, distance: int) -> Value:
 def _batch(axis, args, bdims):
     ranks = [typeof(x).ndim - (d is not None) for x, d in zip(args, bdims, strict=True)]
     rank = max(ranks)
-    lined = [line_up(x, d, rank) if d is not None or r else x for x, d, r in zip(args, bdims, ranks, strict=True)]
-    return threefry2x32_p.bind(*lined), [0, 0]
+    aligned = [line_up(x, d, rank) if d is not None or r else x for x, d, r in zip(args, bdims, ranks, strict=True)]
+    return threefry2x32_p.bind(*aligned), [0, 0]
 
 
 threefry2x32_p = Primitive("threefry2x32", type_rule=_type_rule, lower=_lower, multiple_results=True, jvp=ZERO,

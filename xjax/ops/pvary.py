@@ -1,4 +1,4 @@
-"""The cast of a value that devices share to one that varies along mesh axes: nothing is computed, the type changes."""
+"""The cast of a value that devices share to a value that varies along mesh axes: only the type changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xjax.core.varying import axes_in_order
 
 
 def vary_to(x: Any, vma: Vma) -> Any:
-    """`x`, cast if need be so that it varies along the axes `vma`."""
+    """`x`, cast if necessary, so that it varies along the axes `vma`."""
     missing = vma - typeof(x).vma if vma else vma
     return pvary_p.bind(x, axes=axes_in_order(missing)) if missing else x
 
@@ -39,7 +39,7 @@ def cast_outputs(closed: ClosedJaxpr, vmas: tuple[Vma, ...]) -> ClosedJaxpr:
 
 @program_cache
 def cast_inputs(closed: ClosedJaxpr, vmas: tuple[Vma, ...]) -> ClosedJaxpr:
-    """The program for inputs of which the first vary along these mesh axes."""
+    """The program with first inputs that vary along these mesh axes."""
     avals = [a.update(vma=vma) for a, vma in zip(closed.in_avals, vmas, strict=False)]
     if all(a is b for a, b in zip(avals, closed.in_avals, strict=False)):
         return closed
@@ -51,7 +51,7 @@ def _vary(vmas, *, axes):
 
 
 def _stage(trace, args, params):
-    """Nothing where the value varies already, as in a program that is traced again for other types."""
+    """Record nothing where the value varies already, as in a program that is traced again for other types."""
     (x,) = args
     missing = axes_in_order(frozenset(params["axes"]) - typeof(x).vma)
     return trace.record(pvary_p, args, {"axes": missing}) if missing else x

@@ -1,6 +1,6 @@
-"""Reductions over axes: extrema, products, logical ones, argmax and argmin. By any function: `xjax.lax.reductions`.
+"""Reductions over axes: extrema, products, logical operations, argmax and argmin. See also `xjax.lax.reductions`.
 
-`reduce_sum` is in `xjax.ops.shape`. NaN is never lost: a float extremum of an array with a NaN is NaN at every size.
+`reduce_sum` is in `xjax.ops.shape`. NaN is kept: a float extremum of an array with a NaN is NaN at every size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xjax.ops.zeros import full_of
 _BOOL = np.dtype(bool)
 
 
-# -- what all reductions share ------------------------------------------------------------------------------------
+# -- common parts -------------------------------------------------------------------------------------------------
 
 def reduction(p: Primitive, doc: str) -> Callable:
     """The public function of a reduction."""
@@ -43,7 +43,7 @@ def reduction(p: Primitive, doc: str) -> Callable:
         return p.bind(operand, axes=axes) if axes or not hasattr(operand, "aval") else operand
 
     name_function(apply, p.name, "xjax.lax")
-    apply.__doc__ = doc + " over `axes`, which disappear; the dtype is kept."
+    apply.__doc__ = doc + " over `axes`, which are removed; the dtype is kept."
     return apply
 
 
@@ -75,7 +75,7 @@ def _batch_rule(p: Callable[[], Primitive]) -> Callable:
 # -- extrema ------------------------------------------------------------------------------------------------------
 
 def extreme_value(dtype: np.dtype, sign: int) -> Any:
-    """The smallest (sign -1) or largest value of a dtype: the extremum of nothing."""
+    """The smallest (sign -1) or largest value of a dtype: the extremum of no elements."""
     if dtypes.is_complex(dtype):
         return complex(sign * math.inf, sign * math.inf)
     if dtypes.is_float(dtype):
@@ -99,7 +99,7 @@ def _extremum_lower(operation: str, sign: int) -> Callable:
 
 
 def _complex_extremum(b: Builder, out: ShapedArray, x: Value, axes: Sequence[int], sign: int) -> Value:
-    """Extremum in lexicographic order (real part, then imaginary); a NaN in either part wins."""
+    """Extremum in lexicographic order (real part, then imaginary); a NaN in either part precedes all numbers."""
     dtype = np.dtype(np.float32 if x.aval.dtype == np.complex64 else np.float64)
     part = ShapedArray(x.aval.shape, dtype)
     parts = [b.op(f"stablehlo.{name} {x} : ({x.type}) -> {tensor_type(part)}", part) for name in ("real", "imag")]
@@ -121,7 +121,7 @@ def _complex_extremum(b: Builder, out: ShapedArray, x: Value, axes: Sequence[int
 
 
 def _extremum_jvp(p: Callable[[], Primitive]) -> Callable:
-    """The tangent is the mean of the tangents of all elements that attain the extremum."""
+    """The tangent is the mean of the tangents of all elements that are equal to the extremum."""
     def rule(primals, tangents, *, axes):
         (x,), (dx,) = primals, tangents
         if type(dx) is Zero:
@@ -144,15 +144,15 @@ def _extremum(name: str, operation: str, sign: int) -> Primitive:
 
 
 reduce_max_p = _extremum("reduce_max", "stablehlo.maximum", 1)
-reduce_max = reduction(reduce_max_p, "Maximum (NaN if there is one; of nothing: the smallest value)")
+reduce_max = reduction(reduce_max_p, "Maximum (NaN if there is one; the smallest value for no elements)")
 reduce_min_p = _extremum("reduce_min", "stablehlo.minimum", -1)
-reduce_min = reduction(reduce_min_p, "Minimum (NaN if there is one; of nothing: the largest value)")
+reduce_min = reduction(reduce_min_p, "Minimum (NaN if there is one; the largest value for no elements)")
 
 
 # -- product ------------------------------------------------------------------------------------------------------
 
 def _prod_jvp(primals, tangents, *, axes):
-    """A tree of products of two: its derivative is exact where elements are zero, unlike product / element."""
+    """By a tree of products of two: exact where elements are zero, unlike product / element."""
     (x,), (dx,) = primals, tangents
     if type(dx) is Zero:
         out = reduce_prod_p.bind(x, axes=axes)
@@ -178,7 +178,7 @@ def _prod_jvp(primals, tangents, *, axes):
 reduce_prod_p = Primitive(
     "reduce_prod", type_rule=_type_rule("reduce_prod", NUMBER), lower=_lower_by("stablehlo.multiply", lambda _: 1),
     jvp=_prod_jvp, transpose=NOT_LINEAR, batch=_batch_rule(lambda: reduce_prod_p))
-reduce_prod = reduction(reduce_prod_p, "Product (of nothing: 1)")
+reduce_prod = reduction(reduce_prod_p, "Product (1 for no elements)")
 
 
 # -- logical reductions -------------------------------------------------------------------------------------------
@@ -214,15 +214,15 @@ def _arg_type(name: str) -> Callable:
                       fix="pass numpy.int32.")
         (axis,) = axes
         if x.shape[axis] == 0:
-            raise bad(f"lax.{name}", f"axis {axis} is empty: there is nothing to find",
+            raise bad(f"lax.{name}", f"axis {axis} is empty, so there is no extremum",
                       given={"operand": x.str_short()}, fix="check the size before.", exc=ValueError)
         return ShapedArray(_reduced(x.shape, axes), index_dtype)
     return rule
 
 
 def _search(b: Builder, out: ShapedArray, x: Value, *, sign: int, axes, index_dtype) -> Value:
-    """The best element and its index in one reduction, written so that the order of the elements does not matter:
-    NaN before everything, then the extremum, then the smaller index."""
+    """The best element and its index in one reduction, independent of the order in which elements are combined: NaN
+    precedes all numbers, then the extremum counts, then the smaller index."""
     (axis,), dtype = axes, x.aval.dtype
     ahead = "GT" if sign > 0 else "LT"
     positions = ShapedArray(x.aval.shape, index_dtype)
@@ -241,9 +241,9 @@ def _search(b: Builder, out: ShapedArray, x: Value, *, sign: int, axes, index_dt
         keep = inner.binary("stablehlo.or", better, tie)
         return [inner.select(keep, v, w), inner.select(keep, i, j)]
 
-    _, found = b.generic("stablehlo.reduce", [x, index, start, zero], [ShapedArray(out.shape, dtype), out],
-                         f"dimensions = {i64_array([axis])}", [b.region([start.aval, zero.aval] * 2, combine)])
-    return found
+    _, best_index = b.generic("stablehlo.reduce", [x, index, start, zero], [ShapedArray(out.shape, dtype), out],
+                              f"dimensions = {i64_array([axis])}", [b.region([start.aval, zero.aval] * 2, combine)])
+    return best_index
 
 
 def _arg_extremum(name: str, sign: int) -> Primitive:
@@ -257,7 +257,7 @@ argmax_p, argmin_p = _arg_extremum("argmax", 1), _arg_extremum("argmin", -1)
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """Index of the maximum along an axis, which disappears: the first of equal ones; a NaN is the maximum.
+    """Index of the maximum along an axis, which is removed: the first of equal elements; a NaN is the maximum.
 
     Args: operand: bool, integer or float[...]; index_dtype: integer type of the result.
     """
@@ -265,7 +265,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
 
 
 def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
-    """Index of the minimum along an axis, which disappears: the first of equal ones; a NaN is the minimum."""
+    """Index of the minimum along an axis, which is removed: the first of equal elements; a NaN is the minimum."""
     return _arg(argmin_p, operand, axis, index_dtype)
 
 

@@ -1,4 +1,4 @@
-"""Random bits as XLA makes them: rng_bit_generator, from a key, and rng_uniform, from a state of the device's own."""
+"""XLA's random bits: rng_bit_generator, from a key, and rng_uniform, from a state of the device."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xjax.ops.slice import dynamic_update_index_in_dim, index_in_dim
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """How `rng_bit_generator` makes its bits."""
+    """The algorithm of `rng_bit_generator`."""
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
@@ -36,14 +36,14 @@ _KEY_TYPES = (ShapedArray((4,), np.uint32), ShapedArray((2,), np.uint64))
 
 def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = np.uint32,
                       algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: Any = None) -> tuple:
-    """Random bits, fast, and the state from which to go on.
+    """Random bits, fast, and the next state.
 
-    The numbers depend on the device and on XLA's version. Under `vmap` all are drawn at once, from the first key.
+    The numbers depend on the device and on XLA's version. Under `vmap` all are drawn together, from the first key.
 
     Args:
       key: the state, uint32[4] or uint64[2]; dtype: uint8, uint16, uint32 or uint64.
-      algorithm: RNG_DEFAULT is what the device does best.
-      out_sharding: None; XLA decides how the bits are cut over devices.
+      algorithm: RNG_DEFAULT is the device's preferred algorithm.
+      out_sharding: must be None; XLA decides how the bits are sharded.
     Returns: (new state, bits).
 
     >>> rng_bit_generator(np.zeros(4, np.uint32), (3,))[1].shape
@@ -95,9 +95,9 @@ rng_bit_generator_p = Primitive("rng_bit_generator", type_rule=_bits_type, lower
 # -- rng_uniform --------------------------------------------------------------------------------------------------
 
 def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
-    """Numbers evenly distributed in [a, b), other ones at each call; `random.uniform` is what can be repeated.
+    """Numbers uniformly distributed in [a, b), different at each call; `random.uniform` is reproducible.
 
-    Args: a, b: 0-d, of one real dtype; shape: of the result.
+    Args: a, b: 0-d, of one real dtype; shape: shape of the result.
     """
     shape = tuple([static_int(n, "shape", "lax.rng_uniform") for n in shape])
     return rng_uniform_p.bind(a, b, shape=shape)
@@ -121,4 +121,4 @@ def _uniform_lower(b: Builder, out: ShapedArray, low: Value, high: Value, *, sha
 
 rng_uniform_p = Primitive(
     "rng_uniform", type_rule=_uniform_type, lower=_uniform_lower, jvp=Missing("it has no derivative in JAX either"),
-    transpose=NOT_LINEAR, batch=Missing("its numbers come from a state that all share", fix="ask for a larger shape."))
+    transpose=NOT_LINEAR, batch=Missing("its numbers come from a shared state", fix="draw a larger shape."))

@@ -1,6 +1,6 @@
 """Scatters that replace, subtract, take the extremum or apply a function at computed positions.
 
-`scatter_add`, the adjoint of gather, and what all scatters share are in `xjax.ops.gather`, `scatter_mul` is in
+`scatter_add`, the adjoint of gather, and the common parts of all scatters are in `xjax.ops.gather`; `scatter_mul` is in
 `xjax.ops.scatter_product`.
 """
 
@@ -35,10 +35,10 @@ PROMISED = GatherScatterMode.PROMISE_IN_BOUNDS
 # -- scatter (set) ------------------------------------------------------------------------------------------------
 
 def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
-    """Where two updates hit one element, the tangent must be that of the update which won.
+    """If several updates hit one element, its tangent must be that of the update that was written.
 
-    With the promise of unique indices that is the scatter of the tangents. Else every window gets a number, the numbers
-    are scattered like the updates, and reading them back tells who won.
+    With the promise of unique indices this is the scatter of the tangents. Otherwise every window gets a number; the
+    numbers are scattered like the updates, and reading them back shows which update was written.
     """
     if update_jaxpr is not None:
         raise bad("lax.scatter_apply", "has no derivative",
@@ -70,7 +70,7 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
 
 
 def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumbers) -> Any:
-    """uint32 array like the updates: 1, 2, ... for each window."""
+    """uint32 array in the shape of the updates: 1, 2, ... for each window."""
     outer = indices.shape[:-1]
     shape = tuple(1 if d in n.update_window_dims else size for d, size in enumerate(updates.shape))
     numbered = reshape(iota(np.uint32, int(np.prod(outer, dtype=np.int64))), shape)
@@ -78,7 +78,7 @@ def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionN
 
 
 def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jaxpr, update_consts, **flags):
-    """Reached with the promise of unique indices only, so that every update is the winner."""
+    """Used only with the promise of unique indices, so every update is written."""
     ct_x = ct_updates = None
     if is_linear(x):
         ct_x = scatter(ct, indices, zeros_of(typeof(updates)), dimension_numbers, **flags)
@@ -89,7 +89,7 @@ def _scatter_transpose(ct, x, indices, updates, *, dimension_numbers, update_jax
 
 
 def _emit_update(b: Builder, old: Value, new: Value, update_jaxpr: Jaxpr | None) -> Value:
-    """New value of an element: the update, or what the function of `scatter_apply` makes of the old value."""
+    """New value of an element: the update, or the result of `scatter_apply`'s function for the old value."""
     if update_jaxpr is None:
         return new
     env = dict(zip(update_jaxpr.invars, (old, new), strict=True))
@@ -100,28 +100,28 @@ def _emit_update(b: Builder, old: Value, new: Value, update_jaxpr: Jaxpr | None)
     for eqn in update_jaxpr.eqns:
         outs = [v.aval for v in eqn.outvars]
         many = eqn.primitive.multiple_results
-        found = eqn.primitive.lower(b, outs if many else outs[0], *map(value, eqn.invars), **eqn.params)
-        env.update(zip(eqn.outvars, found if many else [found], strict=True))
+        results = eqn.primitive.lower(b, outs if many else outs[0], *map(value, eqn.invars), **eqn.params)
+        env.update(zip(eqn.outvars, results if many else [results], strict=True))
     return value(update_jaxpr.outvars[0])
 
 
 scatter_p = scatter_primitive("scatter", _emit_update, _scatter_jvp, _scatter_transpose, lambda: scatter_p)
 scatter = scatter_function(
-    scatter_p, None, """`operand` with `updates` written at computed positions.
+    scatter_p, None, """Write `updates` to `operand` at computed positions.
 
-    If two updates hit one element, either may win, unless `unique_indices` promises that none do.""")
+    If several updates hit one element, any of them may be written; `unique_indices` promises that none do.""")
 
 
 def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
                   dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
                   indices_are_sorted: bool = False, unique_indices: bool = False,
                   mode: str | GatherScatterMode | None = None) -> Any:
-    """`operand` with `func` applied, once for each index vector, to the elements at computed positions.
+    """Apply `func` to the elements of `operand` at computed positions, once for each index vector.
 
     Args:
-      func: scalar -> scalar of the same dtype, made of elementwise operations.
-      update_shape: shape of the updates that a `scatter_add` at these positions would take.
-      Others: as `scatter_add`.
+      func: scalar -> scalar of the same dtype, composed of element-wise operations.
+      update_shape: shape of the updates of a `scatter_add` at these positions.
+      Others: as for `scatter_add`.
     """
     aval = typeof(operand)
     scalar = ShapedArray((), aval.dtype)
@@ -149,13 +149,13 @@ def _scatter_sub_transpose(ct, x, indices, updates, *, dimension_numbers, mode, 
 
 scatter_sub_p = scatter_primitive("scatter-sub", "stablehlo.subtract", linear_scatter_jvp(lambda: scatter_sub_p),
                                   _scatter_sub_transpose, lambda: scatter_sub_p)
-scatter_sub = scatter_function(scatter_sub_p, sub, "`operand` with `updates` subtracted at computed positions.")
+scatter_sub = scatter_function(scatter_sub_p, sub, "Subtract `updates` from `operand` at computed positions.")
 
 
 # -- scatter-min and scatter-max ----------------------------------------------------------------------------------
 
 def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
-    """The tangent of an extremum is shared equally by all who attain it: the old value and the winning updates."""
+    """The tangent of an extremum is shared equally by all values equal to it: the old value and the updates."""
     def rule(primals, tangents, *, dimension_numbers, update_jaxpr, update_consts, **flags):
         x, indices, updates = primals
         n = dimension_numbers
@@ -175,9 +175,9 @@ def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
         kept = convert_element_type(eq(x, out), dtype)
         winners = scatter_add(zeros_of(out.aval), indices, won, n, **flags)
         touched = scatter_add(zeros_of(out.aval), indices, full_of(typeof(updates), 1), n, **flags)
-        # An element that no update touched keeps its tangent whole, also where it is NaN.
-        alone = eq(touched, zeros_of(out.aval))
-        kept = select_n(alone, kept, full_of(out.aval, 1))
+        # An element without updates keeps its whole tangent, also if the element is NaN.
+        untouched = eq(touched, zeros_of(out.aval))
+        kept = select_n(untouched, kept, full_of(out.aval, 1))
         share = div(one, max(add(winners, kept), one))
         total = add(mul(dx, kept), scatter_add(zeros_of(out.aval), indices, mul(du, won), n, **flags))
         return out, mul(total, share)
@@ -186,10 +186,10 @@ def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
 
 def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, attains: Callable,
                         n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Any:
-    """The tangent where no element is hit twice: only the windows are looked at, so a step of a loop costs these.
+    """The tangent if no element is hit twice: only the windows are read, so a step of a loop costs only these.
 
-    The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier: jaxlib 0.12 compiles
-    gradients wrongly where they do (seen on CPUs, in second derivatives of a scatter of columns).
+    The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier, because with one jaxlib
+    0.12 compiles gradients wrongly (seen on CPUs, in second derivatives of a scatter of columns).
     """
     old, dtype = read_windows(x, indices, typeof(updates), n, mode=flags["mode"], fill_value=0), typeof(x).dtype
     kept, won = (convert_element_type(c, dtype) for c in (attains(old, updates), attains(updates, old)))

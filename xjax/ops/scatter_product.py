@@ -1,4 +1,4 @@
-"""`scatter_mul`: products at computed positions, with the derivative where several updates hit one element."""
+"""`scatter_mul`: products at computed positions, with the derivative for several updates of one element."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def _scatter_mul_transpose(ct, x, indices, updates, *, dimension_numbers, **para
 
 
 def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any, n: ScatterDimensionNumbers,
-                    mode: GatherScatterMode) -> Any:
-    """Tangent of the product of the updates that hit each element of `x`; 0 where there is none.
+                     mode: GatherScatterMode) -> Any:
+    """Tangent of the product of the updates that hit each element of `x`; 0 for elements without updates.
 
-    The updates are sorted by the element that they hit, and multiplied in a tree, where a new product begins at each
-    element. No update is divided by, so the derivatives of every order are right where updates are 0.
+    The updates are sorted by the element that they hit, and multiplied in a tree, in which a new product starts at each
+    element. There is no division by updates, so derivatives of every order are right where updates are 0.
     """
     size = math.prod(x.shape)
     if not size or not typeof(updates).size:
@@ -63,7 +63,7 @@ def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any,
     count = typeof(where).size
     where, order = sort((where, iota(_POSITION, count)))
     product, tangent = (take_along(reshape(v, (count,)), _as_vectors(order), 0) for v in (updates, d_updates))
-    dropped = eq(where, zeros_of(typeof(where)))            # their factors must not meet: 0 times inf would be NaN
+    dropped = eq(where, zeros_of(typeof(where)))            # not multiplied with each other: 0 times inf is NaN
     product = select_n(dropped, product, full_of(typeof(product), 1))
     tangent = select_n(dropped, tangent, zeros_of(typeof(tangent)))
     differs = ne(slice_in_dim(where, 0, count - 1), slice_in_dim(where, 1, count))
@@ -79,7 +79,7 @@ def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any,
 
 def _positions_hit(x: ShapedArray, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers,
                    mode: GatherScatterMode) -> Any:
-    """For each element of the updates, in order, 1 + the position in `x` that it hits; 0: it is dropped."""
+    """For each element of the updates, in order: 1 + the position in `x` that it hits, or 0 if it is dropped."""
     size = math.prod(x.shape)
     numbered = reshape(add(iota(_POSITION, size), full_of(ShapedArray((size,), _POSITION), 1)), x.shape)
     return reshape(read_windows(numbered, indices, updates, n, mode=mode, fill_value=0), (math.prod(updates.shape),))
@@ -92,16 +92,16 @@ def _as_vectors(positions: Any) -> Any:
 def _products_of_runs(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
     """(Whether a run starts within, product of the last run, its tangent) of two adjacent pieces.
 
-    Where a run starts, the factors before are replaced by 1 before they are multiplied: 0 times an infinite product of
-    another run would be NaN.
+    Where a run starts, the factors before it are replaced by 1 before the multiplication: 0 times an infinite product
+    of another run would be NaN.
     """
     (starts, x, dx), (other_starts, y, dy) = one, other
-    goes_on = eq(other_starts, zeros_of(typeof(other_starts)))
-    x = select_n(goes_on, full_of(typeof(x), 1), x)
-    dx = select_n(goes_on, zeros_of(typeof(dx)), dx)
+    continues = eq(other_starts, zeros_of(typeof(other_starts)))
+    x = select_n(continues, full_of(typeof(x), 1), x)
+    dx = select_n(continues, zeros_of(typeof(dx)), dx)
     return bitwise_or(starts, other_starts), mul(x, y), add(mul(dx, y), mul(x, dy))
 
 
 scatter_mul_p = scatter_primitive("scatter-mul", "stablehlo.multiply", _scatter_mul_jvp, _scatter_mul_transpose,
                                   lambda: scatter_mul_p)
-scatter_mul = scatter_function(scatter_mul_p, mul, "`operand` multiplied by `updates` at computed positions.")
+scatter_mul = scatter_function(scatter_mul_p, mul, "Multiply `operand` by `updates` at computed positions.")

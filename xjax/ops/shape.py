@@ -1,6 +1,6 @@
-"""The algebra of axes: broadcast_in_dim and reduce_sum (adjoint to each other), reshape, transpose, squeeze.
+"""The algebra of axes: broadcast_in_dim and its adjoint reduce_sum, reshape, transpose, squeeze.
 
-These come before all other operations, because every elementwise rule uses them to line up shapes.
+These operations come before all others, because the rules of element-wise operations use them to match shapes.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from xjax.ops.text import reduce_text, reshape_text, transpose_text
 def _shape(shape: Any, caller: str) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)) and not hasattr(shape, "__iter__"):
         shape = (shape,)
-    found = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
-    if found and min(found) < 0:
-        raise bad(caller, "shapes must have sizes >= 0", given={"shape": str(found)}, fix="pass sizes >= 0.",
+    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
+    if sizes and min(sizes) < 0:
+        raise bad(caller, "shapes must have sizes >= 0", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
-    return found
+    return sizes
 
 
 def after_batch(bdim: int, axes: Sequence[int]) -> tuple[int, ...]:
-    """Axes of an unbatched array as axes of the array that has a batch axis at `bdim`."""
+    """Axes of an unbatched array as axes of the array with a batch axis at `bdim`."""
     return tuple(a + (a >= bdim) for a in axes)
 
 
 # -- broadcast_in_dim ---------------------------------------------------------------------------------------------
 
 def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
-    """Array of `shape` whose axis `broadcast_dimensions[i]` repeats axis i of `operand`.
+    """Array of `shape` in which axis `broadcast_dimensions[i]` repeats axis i of `operand`.
 
     Args:
       operand: any[...]; an axis of size 1 expands.
@@ -92,7 +92,7 @@ def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
 
 
 def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
-    """`array` with axes of size 1 inserted, so that they stand at `dimensions` of the result."""
+    """`array` with axes of size 1 inserted, at the positions `dimensions` of the result."""
     check_sequence("lax.expand_dims", "dimensions", dimensions)
     aval = typeof(array)
     rank = aval.ndim + len(dimensions)
@@ -109,11 +109,11 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 # -- reduce_sum ---------------------------------------------------------------------------------------------------
 
 def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
-    """Sum over `axes`, which disappear. Dtype is kept; the sum of nothing is 0."""
+    """Sum over `axes`, which are removed. The dtype is kept; the sum of no elements is 0."""
     aval = typeof(operand)
     axes = canonical_axes(axes, aval.ndim, "lax.reduce_sum", "axes")
     if not config.allow_f16_reductions and dtypes.accumulator_dtype(aval.dtype) != aval.dtype:
-        raise bad("lax.reduce_sum", "sums in half precision are off", {"operand": aval.str_short(),
+        raise bad("lax.reduce_sum", "sums in half precision are disabled", {"operand": aval.str_short(),
                   "allow_f16_reductions": False}, "convert to float32 first: x.astype('float32').", exc=ValueError)
     return reduce_sum_p.bind(operand, axes=axes) if axes else operand
 
@@ -146,7 +146,7 @@ reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce
 # -- reshape ------------------------------------------------------------------------------------------------------
 
 def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
-    """`operand` in another shape of the same size, in row-major order; first transposed to `dimensions`, if given."""
+    """`operand` in another shape of the same size, in row-major order; transposed first if `dimensions` is given."""
     new_sizes = _shape(new_sizes, "lax.reshape")
     if dimensions is not None:
         operand = transpose(operand, dimensions)
@@ -189,7 +189,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
 
 def _squeeze_type(x, *, dimensions):
     if any(x.shape[d] != 1 for d in dimensions):
-        raise bad("lax.squeeze", "cannot drop an axis whose size is not 1",
+        raise bad("lax.squeeze", "cannot remove an axis whose size is not 1",
                   given={"operand": x.str_short(), "dimensions": str(dimensions)},
                   fix="name axes of size 1 only, or index them: x[0].", exc=ValueError)
     return ShapedArray(tuple(n for i, n in enumerate(x.shape) if i not in dimensions), x.dtype, x.weak_type)
@@ -216,7 +216,7 @@ squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
 # -- transpose ----------------------------------------------------------------------------------------------------
 
 def transpose(operand: Any, permutation: Sequence[int]) -> Any:
-    """Axes of `operand` in a new order: result axis i is operand axis `permutation[i]`."""
+    """`operand` with its axes in a new order: result axis i is operand axis `permutation[i]`."""
     permutation = tuple(permutation)
     if permutation == tuple(range(typeof(operand).ndim)) and hasattr(operand, "aval"):
         return operand
@@ -255,7 +255,7 @@ transpose_p = Primitive("transpose", type_rule=_transpose_type, lower=_transpose
 # -- moving one axis ----------------------------------------------------------------------------------------------
 
 def move_axis(x: Any, source: int, destination: int) -> Any:
-    """`x` with one axis moved, the others in order."""
+    """`x` with one axis moved; the order of the others is kept."""
     order = [i for i in range(typeof(x).ndim) if i != source]
     order.insert(destination, source)
     return transpose(x, order)

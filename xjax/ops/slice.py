@@ -1,4 +1,4 @@
-"""Blocks of arrays: slice and pad (adjoint to each other), dynamic_slice and dynamic_update_slice (adjoint too)."""
+"""Blocks of arrays: slice and its adjoint pad, dynamic_slice and its adjoint dynamic_update_slice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _ints(values: Sequence[Any], name: str, caller: str) -> tuple[int, ...]:
 
 def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
           strides: Sequence[int] | None = None) -> Any:
-    """The block of `operand` from `start_indices` up to, and without, `limit_indices`, in steps of `strides`."""
+    """The block of `operand` from `start_indices` to `limit_indices` (excluded), in steps of `strides`."""
     caller = "lax.slice"
     return slice_p.bind(operand, start_indices=_ints(start_indices, "start_indices", caller),
                         limit_indices=_ints(limit_indices, "limit_indices", caller),
@@ -49,7 +49,7 @@ def _slice_type(x, *, start_indices, limit_indices, strides):
             and all(0 <= lo <= hi <= n for lo, hi, n in zip(start_indices, limit_indices, x.shape, strict=True))
             and all(s > 0 for s in steps))
     if not fits:
-        raise bad("lax.slice", "the block does not lie inside the operand",
+        raise bad("lax.slice", "the block is not inside the operand",
                   given={"operand": x.str_short(), "start_indices": str(start_indices),
                          "limit_indices": str(limit_indices), "strides": str(strides)},
                   fix="give 0 <= start <= limit <= size and stride > 0 for each axis, or index with x[lo:hi].")
@@ -100,7 +100,7 @@ def _from_end(position: int, size: int) -> int:
 
 
 def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """The slice of size 1 at `index` along an axis, which is dropped unless `keepdims`."""
+    """The slice of size 1 at `index` along an axis; the axis is removed unless `keepdims`."""
     caller = "lax.index_in_dim"
     axis = canonical_axis(axis, typeof(operand).ndim, caller)
     size, index = typeof(operand).shape[axis], static_int(index, "index", caller)
@@ -120,9 +120,9 @@ def modulo(positions: Any, size: int) -> Any:
 
 
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
-    """The slices of `src` at the positions `idxs[k][i]` of the axes `axes[k]`, for each i.
+    """For each i, the slice of `src` at the positions `idxs[k][i]` along the axes `axes[k]`.
 
-    Args: src: any[...]; idxs: arrays int[n], one for each of `axes`. Positions are taken modulo the size of the axis.
+    Args: src: any[...]; idxs: arrays int[n], one for each of `axes`. Positions are modulo the size of the axis.
     Returns: any[n, *other axes of src].
 
     >>> xjax.lax.index_take(np.arange(6).reshape(2, 3), (np.array([0, 1]), np.array([-1, 0])), (0, 1))
@@ -130,12 +130,12 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     """
     where, shape = "lax.index_take", typeof(src).shape
     axes = canonical_axes(axes, len(shape), where)
-    given = [typeof(i) for i in idxs]
-    if len(given) != len(axes) or not axes or len({a.shape for a in given}) > 1 or given[0].ndim != 1 or not all(
-            dtypes.is_int(a.dtype) for a in given):
+    avals = [typeof(i) for i in idxs]
+    if len(avals) != len(axes) or not axes or len({a.shape for a in avals}) > 1 or avals[0].ndim != 1 or not all(
+            dtypes.is_int(a.dtype) for a in avals):
         raise bad(where, "needs one integer vector for each axis, all of one length",
-                  given={"axes": str(axes), "idxs": ", ".join(a.str_short() for a in given)},
-                  fix="pass idxs=(i, j, ...) of type int32[n] and as many axes.")
+                  given={"axes": str(axes), "idxs": ", ".join(a.str_short() for a in avals)},
+                  fix="pass idxs=(i, j, ...) of type int32[n] and the same number of axes.")
     columns = [modulo(convert_element_type(i, dtypes.canonicalize_dtype(np.int64)), shape[a])
                for i, a in zip(idxs, axes, strict=True)]
     sizes = tuple(1 if d in axes else n for d, n in enumerate(shape))
@@ -150,8 +150,8 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
     Args:
       operand: any[...]; padding_value: scalar of its dtype.
-      padding_config: (low, high, interior) for each axis. Negative low and high crop, after `interior` elements were
-        put between neighbours.
+      padding_config: (low, high, interior) for each axis. `interior` elements are inserted between neighbours first;
+        then negative low and high crop.
     """
     operand, padding_value = match_scalars(operand, padding_value)
     config = tuple(_ints(triple, "padding_config", "lax.pad") for triple in padding_config)
@@ -166,12 +166,12 @@ def _pad_type(x, value, *, padding_config):
     fits = len(padding_config) == x.ndim and all(len(t) == 3 and t[2] >= 0 for t in padding_config)
     if not fits:
         raise bad("lax.pad", "`padding_config` must have (low, high, interior >= 0) for each axis", given=given,
-                  fix="pass one triple for each axis; (0, 0, 0) leaves an axis alone.", exc=ValueError)
+                  fix="pass one triple for each axis; (0, 0, 0) leaves an axis unchanged.", exc=ValueError)
     shape = tuple(n + lo + hi + max(n - 1, 0) * inner
                   for n, (lo, hi, inner) in zip(x.shape, padding_config, strict=True))
     if any(n < 0 for n in shape):
         raise bad("lax.pad", f"cropping leaves a negative size: {shape}", given=given,
-                  fix="crop less: low + high must not be below minus the size.", exc=ValueError)
+                  fix="crop less: low + high must be at least minus the size.", exc=ValueError)
     return ShapedArray(shape, x.dtype, x.weak_type and value.weak_type)
 
 
@@ -197,13 +197,13 @@ def _pad_batch(axis, args, bdims, *, padding_config):
     if v_bdim is None:
         config = (*padding_config[:x_bdim], (0, 0, 0), *padding_config[x_bdim:])
         return pad_p.bind(x, value, padding_config=config), x_bdim
-    # Each row has its own padding value: pad with zeros, then put the values where the padding is.
+    # Each row has its own padding value: pad with zeros, then select the value in the padding.
     x, value = batched_in_front(axis, args, bdims)
     config = ((0, 0, 0), *padding_config)
     aval = typeof(x)
     padded = pad_p.bind(x, number_of(aval.dtype, 0), padding_config=config)
-    ours = full_of(ShapedArray(aval.shape, np.dtype(bool)), True)
-    inside = pad_p.bind(ours, np.bool_(False), padding_config=config)
+    elements = full_of(ShapedArray(aval.shape, np.dtype(bool)), True)
+    inside = pad_p.bind(elements, np.bool_(False), padding_config=config)
     return select_n(inside, broadcast_in_dim(value, padded.aval.shape, (0,)), padded), 0
 
 
@@ -214,7 +214,7 @@ pad_p = Primitive("pad", type_rule=_pad_type, lower=_pad_lower, jvp=jointly_line
 # -- starts of dynamic slices -------------------------------------------------------------------------------------
 
 def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool], caller: str) -> list[Any]:
-    """One scalar start for each axis, all of one integer type; negative ones count from the end where allowed."""
+    """One scalar start for each axis, all of one integer dtype; negative starts count from the end where allowed."""
     if hasattr(indices, "ndim"):
         if indices.ndim != 1 or indices.shape[0] != len(shape):
             raise bad(caller, f"`start_indices` must have one entry for each of the {len(shape)} axes",
@@ -227,23 +227,23 @@ def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequenc
                   fix="pass 0 for the axes that are kept whole.")
     dtype = _start_dtype(indices, caller)
     if dtypes.iinfo(dtype).max < max(shape, default=0) and not dtypes.is_unsigned(dtype) and any(allowed):
-        dtype = np.dtype(np.int32)                  # counting from the end needs a type that holds the sizes
+        dtype = np.dtype(np.int32)                  # a start from the end needs a dtype that holds the sizes
         indices = [i if type(i) is int else convert_element_type(i, dtype) for i in indices]
     return [_start(i, n, neg, dtype, caller) for i, n, neg in zip(indices, shape, allowed, strict=True)]
 
 
 def _start_dtype(indices: Sequence[Any], caller: str) -> np.dtype:
-    """The integer type of the starts: that of the arrays among them, which must agree."""
-    found = {typeof(i).dtype for i in indices if type(i) is not int}
-    if len(found) > 1 or any(typeof(i).ndim for i in indices) or not all(map(dtypes.is_int, found)):
+    """The integer dtype of the starts: that of the arrays among them, which must have one dtype."""
+    kinds = {typeof(i).dtype for i in indices if type(i) is not int}
+    if len(kinds) > 1 or any(typeof(i).ndim for i in indices) or not all(map(dtypes.is_int, kinds)):
         raise bad(caller, "the starts must be scalar integers of one dtype",
                   given={f"start {k}": typeof(i).str_short() for k, i in enumerate(indices)},
                   fix="convert them with x.astype('int32').")
-    return found.pop() if found else dtypes.canonicalize_dtype(int)
+    return kinds.pop() if kinds else dtypes.canonicalize_dtype(int)
 
 
 def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, caller: str) -> Any:
-    """A start of the dtype, not counted from the end any more."""
+    """A start of this dtype, counted from the beginning."""
     if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
         index = int(index)
         if index < 0 and not allow_negative:
@@ -268,7 +268,7 @@ def _check_starts(caller: str, x: ShapedArray, starts: Sequence[ShapedArray]) ->
 
 
 def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
-    """Starts of at least 32 bits: XLA clamps them to bounds that a narrow type cannot hold."""
+    """Starts of at least 32 bits, since XLA clamps them to bounds that a narrow type may not hold."""
     return [b.convert(s, np.dtype(np.int32)) if dtypes.itemsize_bits(s.aval.dtype) < 32 else s for s in starts]
 
 
@@ -276,12 +276,12 @@ def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
 
 def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
                   allow_negative_indices: bool | Sequence[bool] = True) -> Any:
-    """The block of `slice_sizes` at `start_indices`, which may be traced.
+    """The block of shape `slice_sizes` at `start_indices`, which may be traced.
 
     Args:
       operand: any[...]; start_indices: scalars or int[ndim], one start for each axis.
-      allow_negative_indices: a negative start counts from the end (or False: is moved to 0).
-    Returns: any[slice_sizes]. A block that would stick out is moved inside.
+      allow_negative_indices: a negative start counts from the end; if False, it is clamped to 0.
+    Returns: any[slice_sizes]. Starts are clamped so that the block is inside the operand.
     """
     starts = _starts(start_indices, typeof(operand).shape, allow_negative_indices, "lax.dynamic_slice")
     return dynamic_slice_p.bind(operand, *starts, slice_sizes=_ints(slice_sizes, "slice_sizes", "lax.dynamic_slice"))
@@ -292,7 +292,7 @@ def _dynamic_slice_type(x, *starts, slice_sizes):
     if len(slice_sizes) != x.ndim or any(not 0 <= s <= n for s, n in zip(slice_sizes, x.shape, strict=True)):
         raise bad("lax.dynamic_slice", "the slice is larger than the operand",
                   given={"operand": x.str_short(), "slice_sizes": str(slice_sizes)},
-                  fix="give a size from 0 to the operand's for each axis.")
+                  fix="pass a size from 0 to the operand's size for each axis.")
     return x.update(shape=slice_sizes)
 
 
@@ -308,7 +308,7 @@ def _dynamic_slice_transpose(ct, x, *starts, slice_sizes):
 
 def _dynamic_slice_batch(axis, args, bdims, *, slice_sizes):
     (x, *starts), (x_bdim, *i_bdims) = args, bdims
-    if all(b is None for b in i_bdims):             # one block for all rows: no gather needed
+    if all(b is None for b in i_bdims):             # one block for all rows needs no gather
         zero = number_of(typeof(starts[0]).dtype, 0) if starts else np.int32(0)
         starts.insert(x_bdim, zero)
         sizes = (*slice_sizes[:x_bdim], axis.size, *slice_sizes[x_bdim:])
@@ -333,13 +333,13 @@ dynamic_slice_p = Primitive("dynamic_slice", type_rule=_dynamic_slice_type, lowe
 
 
 def _in_dim(shape: tuple[int, ...], axis: int, start: Any) -> list[Any]:
-    """Starts that are 0 but along one axis."""
+    """Starts that are 0 except along one axis."""
     return [start if d == axis else 0 for d in range(len(shape))]
 
 
 def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
                          allow_negative_indices: bool = True) -> Any:
-    """`dynamic_slice` along one axis; the others are kept whole."""
+    """`dynamic_slice` along one axis; the other axes are kept whole."""
     shape = typeof(operand).shape
     axis = canonical_axis(axis, len(shape), "lax.dynamic_slice_in_dim")
     sizes = (*shape[:axis], static_int(slice_size, "slice_size", "lax.dynamic_slice_in_dim"), *shape[axis + 1:])
@@ -349,7 +349,7 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
 
 def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
                          allow_negative_indices: bool = True) -> Any:
-    """The slice of size 1 at `index`, which may be traced; the axis is dropped unless `keepdims`."""
+    """The slice of size 1 at `index`, which may be traced; the axis is removed unless `keepdims`."""
     axis = canonical_axis(axis, typeof(operand).ndim, "lax.dynamic_index_in_dim")
     part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
     return part if keepdims else squeeze(part, (axis,))
@@ -361,8 +361,8 @@ def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
                          allow_negative_indices: bool | Sequence[bool] = True) -> Any:
     """`operand` with the block at `start_indices` replaced by `update`.
 
-    Args: operand: any[...]; update: the same dtype and number of axes, not larger; start_indices: as `dynamic_slice`.
-    Returns: an array like `operand`. A block that would stick out is moved inside.
+    Args: operand: any[...]; update: the same dtype and number of axes, not larger; start_indices: see `dynamic_slice`.
+    Returns: an array like `operand`. Starts are clamped so that the block is inside the operand.
     """
     operand, update = match_scalars(operand, update)
     starts = _starts(start_indices, typeof(operand).shape, allow_negative_indices, "lax.dynamic_update_slice")
@@ -375,7 +375,7 @@ def _dynamic_update_slice_type(x, update, *starts):
     if update.ndim != x.ndim or any(m > n for m, n in zip(update.shape, x.shape, strict=True)):
         raise bad("lax.dynamic_update_slice", "the update does not fit into the operand",
                   given={"operand": x.str_short(), "update": update.str_short()},
-                  fix="give an update with as many axes and no larger size; add axes with update[None].")
+                  fix="pass an update with the same number of axes, not larger; add axes with update[None].")
     return x.strong()
 
 
@@ -407,7 +407,7 @@ def _dynamic_update_slice_batch(axis, args, bdims):
     x, update, *starts = args
     x_bdim, u_bdim, *i_bdims = bdims
     ndim = len(starts)
-    if all(b is None for b in i_bdims):             # one block for all rows: no scatter needed
+    if all(b is None for b in i_bdims):             # one block for all rows needs no scatter
         x, update = batched_in_front(axis, (x, update), (x_bdim, u_bdim))
         zero = number_of(typeof(starts[0]).dtype, 0) if starts else np.int32(0)
         return dynamic_update_slice_p.bind(x, update, zero, *starts), 0
@@ -425,7 +425,7 @@ dynamic_update_slice_p = Primitive(
 
 def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
                                 allow_negative_indices: bool = True) -> Any:
-    """`dynamic_update_slice` along one axis; the update starts at 0 along the others."""
+    """`dynamic_update_slice` along one axis; along the other axes the update starts at 0."""
     shape = typeof(operand).shape
     axis = canonical_axis(axis, len(shape), "lax.dynamic_update_slice_in_dim")
     allowed = [d == axis and allow_negative_indices for d in range(len(shape))]
@@ -434,7 +434,7 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
 
 def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
                                 allow_negative_indices: bool = True) -> Any:
-    """`operand` with the slice at `index` along an axis replaced; `update` may lack that axis."""
+    """`operand` with the slice at `index` along an axis replaced; `update` may omit that axis."""
     aval = typeof(operand)
     axis = canonical_axis(axis, aval.ndim, "lax.dynamic_update_index_in_dim")
     operand, update = match_scalars(operand, update)

@@ -27,14 +27,14 @@ _BOOL = np.dtype(bool)
 # -- sort ---------------------------------------------------------------------------------------------------------
 
 def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """Elements in ascending order along an axis; NaN comes last, -0 and 0 are equal.
+    """Elements in ascending order along an axis; NaN is last, -0 and 0 are equal.
 
-    They keep their order among several arrays; one array of floats may have its -0 before its 0.
+    For several arrays, -0 and 0 keep their order; in a single array of floats, -0 may be moved before 0.
 
     Args:
-      operand: an array, or a sequence of arrays of one shape, which are permuted alike.
+      operand: an array, or a sequence of arrays of one shape, which get the same permutation.
       dimension: the axis to sort along. is_stable: equal elements keep their order.
-      num_keys: how many of the arrays, from the first, decide the order (complex: real part, then imaginary).
+      num_keys: number of leading arrays that are compared (complex: real part, then imaginary).
     Returns: an array, or a tuple of arrays.
     """
     where, several = "lax.sort", isinstance(operand, (tuple, list))
@@ -46,12 +46,12 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
         raise bad(where, f"`num_keys` {num_keys} does not fit {len(operands)} operands",
                   fix=f"pass a number from 1 to {len(operands)}.", exc=ValueError)
     dimension = canonical_axis(dimension, typeof(operands[0]).ndim, where, "dimension")
-    found = sort_p.bind(*operands, dimension=dimension, is_stable=bool(is_stable), num_keys=num_keys)
-    return tuple(found) if several else found[0]
+    outs = sort_p.bind(*operands, dimension=dimension, is_stable=bool(is_stable), num_keys=num_keys)
+    return tuple(outs) if several else outs[0]
 
 
 def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
-    """`keys` in ascending order along an axis, and `values` permuted alike."""
+    """`keys` in ascending order along an axis, and `values` in the same permutation."""
     return sort((keys, values), dimension, is_stable)
 
 
@@ -65,7 +65,7 @@ def _sort_type(*avals, dimension, is_stable, num_keys):
 
 
 def _ordered(b: Builder, x: Value) -> list[Value]:
-    """Scalars whose total order is the order of a key: the parts of a complex number, one zero, one NaN."""
+    """Scalars whose total order is the order of a key: the parts of a complex number, with one zero and one NaN."""
     dtype = x.aval.dtype
     if dtypes.is_complex(dtype):
         part = ShapedArray((), np.dtype(np.float32 if dtype == np.complex64 else np.float64))
@@ -73,7 +73,7 @@ def _ordered(b: Builder, x: Value) -> list[Value]:
                 for name in ("real", "imag")]
     if dtypes.is_float(dtype):
         zero, nan = b.constant(0, x.aval), b.constant(math.nan, x.aval)
-        # XLA sorts by radix on GPUs only if it finds this very comparison, with both tests on the element itself.
+        # XLA uses radix sort on GPUs only for exactly this comparison, with both tests on the element itself.
         one_zero = b.select(b.compare("EQ", x, zero), zero, x)
         return [b.select(b.compare("NE", x, x), nan, one_zero)]
     return [x]
@@ -92,7 +92,7 @@ def _before(b: Builder, xs: Sequence[Value], ys: Sequence[Value]) -> Value:
 
 
 def _equal_keys(b: Builder, x: Value, y: Value) -> Value:
-    """Equality in the total order, in which a NaN equals itself."""
+    """Equality in the total order, in which NaN equals NaN."""
     same = b.compare("EQ", x, y)
     if not dtypes.is_float(x.aval.dtype):
         return same
@@ -112,12 +112,12 @@ def _sort_lower(b: Builder, outs: Sequence[ShapedArray], *xs: Value, dimension, 
 
 
 def _sort_jvp(primals, tangents, *, dimension, **params):
-    """Sort the positions along, then take the tangents from there."""
+    """Sort the positions too, then read the tangents at them."""
     if all(type(t) is Zero for t in tangents):
         outs = sort_p.bind(*primals, dimension=dimension, **params)
         return outs, [Zero(o.aval.tangent()) for o in outs]
     shape = typeof(primals[0]).shape
-    # int32, as XLA's radix sort on GPUs carries it
+    # int32 where possible, since XLA's radix sort on GPUs supports it as a second operand.
     positions = broadcasted_iota(np.int32 if shape[dimension] < 2**31 else np.uint32, shape, dimension)
     *outs, order = sort_p.bind(*primals, positions, dimension=dimension, **params)
     moved = iter(take_all_along([t for t in tangents if type(t) is not Zero], order, dimension))
@@ -142,7 +142,7 @@ sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, lower_on={"c
 def top_k(operand: Any, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
     """The k largest elements along an axis in descending order, and their positions as int32: a list, as in JAX.
 
-    NaN is the largest. Of equal elements the first comes first; with is_stable=False that is not promised.
+    NaN is the largest. Equal elements keep their order; with is_stable=False this is not guaranteed.
     """
     caller = "lax.top_k"
     axis = canonical_axis(axis, typeof(operand).ndim, caller)
@@ -154,8 +154,8 @@ def _top_k_type(x, *, k, axis, is_stable=True):
     if not 0 <= k <= x.shape[axis]:
         raise bad("lax.top_k", f"`k` {k} is not in the range of axis {axis}, which has size {x.shape[axis]}",
                   given={"operand": x.str_short()}, fix=f"pass k from 0 to {x.shape[axis]}.", exc=ValueError)
-    found = x.update(shape=(*x.shape[:axis], k, *x.shape[axis + 1:]))
-    return found, found.update(dtype=np.dtype(np.int32))
+    values = x.update(shape=(*x.shape[:axis], k, *x.shape[axis + 1:]))
+    return values, values.update(dtype=np.dtype(np.int32))
 
 
 def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, is_stable=True) -> list[Value]:
@@ -165,14 +165,14 @@ def _top_k_lower(b: Builder, outs: Sequence[ShapedArray], x: Value, *, k, axis, 
     if dtypes.is_bool(dtype):
         x = b.convert(x, np.dtype(np.uint8))
     if dtypes.is_float(dtype):
-        # XLA compares in the total order, which puts a NaN with a sign bit (0 / 0 on x86) below everything.
+        # XLA compares in the total order, in which a NaN with a sign bit (0 / 0 on x86) is the smallest value.
         x = b.select(b.compare("NE", x, x), b.constant(math.nan, x.aval.strong()), x)
     swap = list(range(x.aval.ndim))
     swap[axis], swap[last] = last, axis
     x = transpose_text(b, x, swap)
-    found = [ShapedArray((*x.aval.shape[:-1], k), d) for d in (x.aval.dtype, np.dtype(np.int32))]
+    types = [ShapedArray((*x.aval.shape[:-1], k), d) for d in (x.aval.dtype, np.dtype(np.int32))]
     values, indices = b.ops(f"chlo.top_k({x}, k = {k}) : {x.type} -> "
-                            f"({tensor_type(found[0])}, {tensor_type(found[1])})", found)
+                            f"({tensor_type(types[0])}, {tensor_type(types[1])})", types)
     return [b.convert(transpose_text(b, values, swap), dtype), transpose_text(b, indices, swap)]
 
 

@@ -1,4 +1,4 @@
-"""Special functions, element-wise, of real floats: erf and its relatives, the gamma family."""
+"""Special functions of real floats, element-wise: error functions and the gamma family."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ erf_p = unary("erf", FLOAT, chlo("erf"),
 erf = unary_function(erf_p, "Error function, element-wise.")
 erfc_p = unary("erfc", FLOAT, chlo("erfc"),
                lambda dx, y, x: mul(scalar_like(x, -_ERF_SLOPE), mul(dx, _gaussian(x))))
-erfc = unary_function(erfc_p, "``1 - erf(x)``, element-wise, exact for large x.")
+erfc = unary_function(erfc_p, "``1 - erf(x)``, element-wise, accurate for large x.")
 erf_inv_p = unary("erf_inv", FLOAT, chlo("erf_inv"),
                   lambda dx, y, x: mul(scalar_like(x, 1 / _ERF_SLOPE), mul(dx, exp(square(y)))))
-erf_inv = unary_function(erf_inv_p, "Inverse of erf, element-wise: infinite at -1 and 1, nan beyond.")
+erf_inv = unary_function(erf_inv_p, "Inverse of erf, element-wise: infinite at -1 and 1, nan outside [-1, 1].")
 
 
 # -- gamma family -------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ _LGAMMA_AT_2 = (        # lgamma(2 + z) / z, for z in [-1/2, 1]
 _LGAMMA_3_TO_8 = (      # lgamma(x) / (x - 2), for x = 5.5 + 2.5 t, t in [-1, 1]
     1.13080399, 0.343063683, -0.0670613993, 0.0184300022, -0.00586551127, 0.00202914138, -0.000749795042,
     0.000284435968, -9.30961653e-05, 3.66438818e-05, -3.04846591e-05, 1.26152957e-05)
-# The same of double precision, with 28, 22 and 26 terms, and Stirling's series to the power 19.
+# The same for double precision, with 28, 22 and 26 terms, and Stirling's series up to power 19.
 _LGAMMA_OF_DOUBLES = (
   (
     -0.5772156649015329, 0.8224670334241132, -0.4006856343865406, 0.2705808084277935, -0.2073855510262953,
@@ -78,13 +78,13 @@ _LGAMMA_OF_DOUBLES = (
     4.111520619687998e-08, -1.476369535630533e-08, 6.338318140381804e-09, -5.414910006817192e-09,
     2.361075317403474e-09, 5.721655837867926e-10, -2.542219041991882e-10, -4.4484675889204886e-10,
     1.9525665620713214e-10))
-_STIRLING = (           # of powers 1, 3, 5 ... of 1 / x
+_STIRLING = (           # coefficients of powers 1, 3, 5 ... of 1 / x
     1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400, 43867 / 244188,
     -174611 / 125400)
 
 
 def _lgamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    x = b.convert(x, dtypes.accumulator_dtype(out.dtype))        # halves are computed in single precision
+    x = b.convert(x, dtypes.accumulator_dtype(out.dtype))        # half-precision types in single precision
     size = b.unary("stablehlo.abs", x)
     log_size = b.unary("stablehlo.log", size)
     at_size = _lgamma_from_half(b, size, log_size)
@@ -101,13 +101,13 @@ def _lgamma_terms(x: Value) -> tuple[Sequence[float], ...]:
 
 
 def _lgamma_from_half(b: Builder, x: Value, log_x: Value) -> Value:
-    """Of x >= 1/2."""
+    """lgamma(x) for x >= 1/2."""
     at_1, at_2, from_3, stirling = _lgamma_terms(x)
     from_1, from_2 = b.sub(x, 1), b.sub(x, 2)
     near_1 = b.mul(from_1, _horner(b, from_1, at_1))
     near_2 = b.mul(from_2, _horner(b, from_2, at_2))
     to_8 = b.mul(from_2, _horner(b, b.mul(b.sub(x, 5.5), 1 / 2.5), from_3))
-    # Stirling's formula, written so that no large terms cancel.
+    # Stirling's formula, in a form in which no large terms cancel.
     inverse = b.div(b.constant(1, x.aval), x)
     rest = b.mul(inverse, _horner(b, b.mul(inverse, inverse), stirling))
     far = b.add(b.mul(b.sub(x, 0.5), b.sub(log_x, 1)), b.add(rest, 0.5 * math.log(2 * math.pi) - 0.5))
@@ -118,18 +118,18 @@ def _lgamma_from_half(b: Builder, x: Value, log_x: Value) -> Value:
 
 
 def _lgamma_of_minus(b: Builder, x: Value, log_x: Value, lgamma_x: Value) -> Value:
-    """``lgamma(-x) = log(pi / (x abs(sin(pi x)))) - lgamma(x)`` of x > 0: infinite for whole numbers."""
+    """``lgamma(-x) = log(pi / (x abs(sin(pi x)))) - lgamma(x)`` for x > 0; infinite for integers."""
     below = b.unary("stablehlo.floor", x)
     fraction = b.sub(x, below)
-    turn = b.binary("stablehlo.minimum", fraction, b.sub(b.constant(1, x.aval), fraction))
-    log_sine = b.unary("stablehlo.log", b.unary("stablehlo.sine", b.mul(turn, math.pi)))
+    distance = b.binary("stablehlo.minimum", fraction, b.sub(b.constant(1, x.aval), fraction))
+    log_sine = b.unary("stablehlo.log", b.unary("stablehlo.sine", b.mul(distance, math.pi)))
     y = b.sub(b.sub(b.sub(b.constant(math.log(math.pi), x.aval), log_sine), log_x), lgamma_x)
-    # Large numbers are whole; the fraction of an infinite one is NaN.
+    # Large numbers are integers; the fractional part of infinity is NaN.
     return b.select(b.compare("EQ", x, below), b.constant(math.inf, x.aval), y)
 
 
 def _horner(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """The polynomial with these coefficients, the constant one first."""
+    """The polynomial with these coefficients, the constant term first."""
     y = b.constant(coefficients[-1], x.aval)
     for c in reversed(coefficients[:-1]):
         y = b.add(b.mul(y, x), c)
@@ -145,8 +145,9 @@ def _trigamma(x: Any) -> Any:
     return polygamma(scalar_like(x, 1), x)
 
 
-# digamma(1.5 + z) / (1.5 + z - root) for z in [-1/2, 1/2], and x**2 (log(x) - 1 / (2 x) - digamma(x)) as a polynomial
-# in 1 / x**2 for x >= 2, interpolated at Chebyshev points: errors of digamma are at most 2**-25 and 2**-54 of it.
+# 1 to 2: digamma(1.5 + z) / (1.5 + z - root) for z in [-1/2, 1/2]. From 2: x**2 (log(x) - 1 / (2 x) - digamma(x)) as a
+# polynomial in 1 / x**2, for x >= 2. Both are interpolated at Chebyshev points; the relative errors of digamma are at
+# most 2**-25 and 2**-54.
 _DIGAMMA_ROOT = (1.4616321449683622, 9.549995429965697e-17)
 _DIGAMMA_1_TO_2 = (
     0.9510558962329134, -0.42362743473901193, 0.24053845299247192, -0.14840223752060958, 0.09511622179338902,
@@ -168,14 +169,14 @@ _DIGAMMA_OF_DOUBLES = (
 
 
 def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """By ``digamma(x) = digamma(x + 1) - 1 / x`` below 1, and by reflection below 0."""
-    x = b.convert(x, dtypes.accumulator_dtype(out.dtype))           # halves are computed in single precision
+    """By ``digamma(x) = digamma(x + 1) - 1 / x`` for 0 < x < 1, and by reflection for x < 0."""
+    x = b.convert(x, dtypes.accumulator_dtype(out.dtype))           # half-precision types in single precision
     single = x.aval.dtype.itemsize == 4
     from_1, from_2 = (_DIGAMMA_1_TO_2, _DIGAMMA_FROM_2) if single else _DIGAMMA_OF_DOUBLES
     zero, one, size = b.constant(0, x.aval), b.constant(1, x.aval), b.unary("stablehlo.abs", x)
     small, inverse = b.compare("LT", size, one), b.div(one, x)
-    # Of 1 + abs(x) below 1, and of abs(x) from there to 2. What the rounded root lost comes in by itself: XLA makes one
-    # sum of the constants of x - root - lost.
+    # `near` is digamma of 1 + abs(x) if abs(x) < 1, and of abs(x) if 1 <= abs(x) < 2. The rounding error of the root is
+    # subtracted separately, because XLA would merge the constants of x - root - lost.
     root, lost = _DIGAMMA_ROOT
     roots = [float(x.aval.dtype.type(c)) for c in (root, root - 1)]
     losses = [root - roots[0] + lost, root - 1 - roots[1] + lost]
@@ -189,9 +190,9 @@ def _digamma_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     bends = b.add(b.mul(square, _horner(b, square, from_2)), b.mul(b.unary("stablehlo.abs", inverse), 0.5))
     to_2 = b.compare("LT", size, b.constant(2, x.aval))
     main, minor = b.select(to_2, near, b.unary("stablehlo.log", size)), b.select(to_2, zero, bends)
-    # digamma(x) = digamma(1 + abs(x)) - pi cot(pi x) of x < 0; the large terms, which may cancel, come first.
-    turn = b.mul(b.sub(x, b.unary("stablehlo.round_nearest_even", x)), math.pi)
-    cotangent = b.div(b.unary("stablehlo.cosine", turn), b.unary("stablehlo.sine", turn))
+    # digamma(x) = digamma(1 + abs(x)) - pi cot(pi x) for x < 0. The large terms, which may cancel, are added first.
+    angle = b.mul(b.sub(x, b.unary("stablehlo.round_nearest_even", x)), math.pi)
+    cotangent = b.div(b.unary("stablehlo.cosine", angle), b.unary("stablehlo.sine", angle))
     step = b.add(minor, b.select(small, zero, inverse))
     reflected = b.sub(b.sub(main, b.mul(cotangent, math.pi)), step)
     whole = b.compare("EQ", x, b.unary("stablehlo.floor", x))
@@ -206,7 +207,7 @@ digamma = unary_function(
 
 
 def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplementedError) -> Callable:
-    """Derivative rule of an argument in which a function cannot be differentiated."""
+    """Derivative rule for an argument with respect to which a function has no derivative."""
     def rule(*_: Any) -> Any:
         raise bad(f"lax.{function}", f"there is no derivative with respect to `{argument}`",
                   fix=f"pass `{argument}` as a constant, or through lax.stop_gradient.", exc=exc)
@@ -214,21 +215,22 @@ def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplem
 
 
 def _factorial(b: Builder, out: ShapedArray, m: Value) -> Value:
-    """Of whole m >= 1: a product as long as that is exact; XLA's exp(lgamma(m + 1)) is off by several units."""
-    m = b.convert(m, dtypes.accumulator_dtype(out.dtype))           # of halves in single precision
+    """The factorial of integers m >= 1: a product while that is exact, since XLA's exp(lgamma(m + 1)) is off by several
+    ulp."""
+    m = b.convert(m, dtypes.accumulator_dtype(out.dtype))           # half-precision types in single precision
     last = 22 if m.aval.dtype.itemsize > 4 else 13
     product = one = b.constant(1, m.aval)
     for k in range(2, last + 1):
         factor = b.constant(k, m.aval)
         product = b.mul(product, b.select(b.compare("LT", m, factor), one, factor))
-    beyond = b.unary("stablehlo.exponential", _lgamma_lower(b, m.aval, b.add(m, 1)))
-    return b.convert(b.select(b.compare("GT", m, b.constant(last, m.aval)), beyond, product), out.dtype)
+    large = b.unary("stablehlo.exponential", _lgamma_lower(b, m.aval, b.add(m, 1)))
+    return b.convert(b.select(b.compare("GT", m, b.constant(last, m.aval)), large, product), out.dtype)
 
 
 def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
-    """XLA's, but where it is nan or has no right digit: far out, at 0, and below 0 except at the poles.
+    """XLA's polygamma, except where it is nan or has no correct digit: for large x, at 0, and between the poles.
 
-    Orders 1, 2 ... are there ``(-1)**(m + 1) m! zeta(m + 1, x)``, whose sign at 0 is that of the first term.
+    There, orders 1, 2 ... are ``(-1)**(m + 1) m! zeta(m + 1, x)``, whose sign at 0 is that of the first term.
     """
     zero, even = b.constant(0.0, out), b.compare("EQ", m, _twice_half(b, m))
     positive = b.compare("GE", m, b.constant(1, out))
@@ -239,15 +241,15 @@ def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
     order, factor = b.add(m, 1), _factorial(b, out, m)
     factor = b.select(even, b.unary("stablehlo.negate", factor), factor)
     whole = b.binary("stablehlo.and", positive, b.compare("EQ", m, b.unary("stablehlo.floor", m)))
-    beside = b.select(b.compare("EQ", m, zero), _digamma_lower(b, out, x), b.constant(math.nan, out))
+    other = b.select(b.compare("EQ", m, zero), _digamma_lower(b, out, x), b.constant(math.nan, out))
 
     def f(b: Builder, x: Value) -> Value:
-        return b.select(whole, b.mul(factor, chlo("zeta")(b, out, order, x)), beside)
+        return b.select(whole, b.mul(factor, chlo("zeta")(b, out, order, x)), other)
 
     def at_ends(b: Builder, y: Value) -> Value:
         power, log_factor = b.binary("stablehlo.power", x, b.unary("stablehlo.negate", m)), chlo("lgamma")(b, out, m)
         far_y = b.mul(b.unary("stablehlo.exponential", log_factor), power)
-        vanished = b.compare("EQ", power, zero)                             # beside it the factorial may overflow
+        vanished = b.compare("EQ", power, zero)                             # else 0 times an infinite factorial: nan
         far_y = b.select(vanished, power, far_y)
         y = b.select(far, b.select(even, b.unary("stablehlo.negate", far_y), far_y), y)
         y = b.select(at_zero, b.div(b.constant(-1.0, out), x), y)
@@ -256,11 +258,11 @@ def _polygamma_lower(b: Builder, out: ShapedArray, m: Value, x: Value) -> Value:
     return _if_any(b, f(b, x), [far, at_zero, below], at_ends)
 
 
-ZETA_ONE_TERM = 2000    # For larger x and q > 0 the first term of zeta is the sum, or both round to 0.
+ZETA_ONE_TERM = 2000    # for larger x and q > 0 the sum equals its first term, or both round to 0
 
 
 def _zeta_lower(b: Builder, out: ShapedArray, x: Value, q: Value) -> Value:
-    """XLA's, but where it is nan or has no right digit: far out, at q = 0, below q = 0, and up to x = 1."""
+    """XLA's zeta, except where it is nan or has no correct digit: for large q, at q = 0, for q < 0, and for x <= 1."""
     zero, one = b.constant(0.0, out), b.constant(1.0, out)
     odd = b.compare("NE", x, _twice_half(b, x))
     above, whole = b.compare("GT", x, one), b.compare("EQ", x, b.unary("stablehlo.floor", x))
@@ -286,7 +288,7 @@ def _zeta_lower(b: Builder, out: ShapedArray, x: Value, q: Value) -> Value:
 
 
 def _if_any(b: Builder, y: Value, masks: Sequence[Value], at_ends: Callable[[Builder, Value], Value]) -> Value:
-    """``at_ends(b, y)``, which is only computed if there are elements that need it: those of the masks."""
+    """``at_ends(b, y)`` if any mask has an element, else y; `at_ends` is only computed if it is needed."""
     some, axes = _or(b, *masks), range(len(y.aval.shape))
     some = reduce_text(b, some, "stablehlo.or", 0, axes) if axes else some
     return b.case(b.convert(some, np.dtype(np.int32)), [lambda inner: [y], lambda inner: [at_ends(inner, y)]],
@@ -302,26 +304,26 @@ def _eps(aval: ShapedArray) -> float:
 
 
 def _twice_half(b: Builder, x: Value) -> Value:
-    """``2 floor(x / 2)``: x itself if that is even."""
+    """``2 floor(x / 2)``: equal to x if x is even."""
     return b.mul(b.unary("stablehlo.floor", b.mul(x, 0.5)), 2)
 
 
 def _between_poles(b: Builder, x: Value) -> Value:
-    """Whether x < 0 and not a whole number."""
+    """Whether x < 0 and not an integer."""
     is_fraction = b.compare("NE", x, b.unary("stablehlo.floor", x))
     return b.binary("stablehlo.and", b.compare("LT", x, b.constant(0.0, x.aval)), is_fraction)
 
 
-def _by_reflection(b: Builder, q: Value, which: Value, odd: Value, f: Callable[[Builder, Value], Value]) -> Value:
-    """f(q), the sum of ``1 / (k + q) ** s`` over k >= 0 up to a factor; XLA's takes some ten terms below 0.
+def _by_reflection(b: Builder, q: Value, mask: Value, odd: Value, f: Callable[[Builder, Value], Value]) -> Value:
+    """f(q), the sum of ``1 / (k + q) ** s`` over k >= 0 up to a factor; XLA's f uses only about ten terms for q < 0.
 
-    It is the sum over all whole k, which only depends on the distance r of q to the next whole number, less that over
-    k < 0.  Args: which: the elements to compute; odd: where s is odd; f: computes f.
+    It is the sum over all integers k, which only depends on the distance r of q to the nearest integer, minus the sum
+    over k < 0.  Args: mask: the elements to compute; odd: where s is odd; f: computes f.
     """
     def signed(y: Value) -> Value:
         return b.select(odd, b.unary("stablehlo.negate", y), y)
     one = b.constant(1, q.aval)
-    q = b.select(which, q, b.constant(-0.5, q.aval))
+    q = b.select(mask, q, b.constant(-0.5, q.aval))
     r = b.sub(q, b.unary("stablehlo.round_nearest_even", q))
     size = b.unary("stablehlo.abs", r)
     everywhere = b.add(f(b, size), signed(f(b, b.sub(one, size))))
@@ -332,7 +334,7 @@ def _by_reflection(b: Builder, q: Value, which: Value, odd: Value, f: Callable[[
 polygamma_p = nary("polygamma", FLOAT, _polygamma_lower,
                    (no_derivative("polygamma", "m"),
                     lambda dx, y, m, x: mul(dx, polygamma(add(m, scalar_like(m, 1)), x))))
-polygamma = binary_function(polygamma_p, "Derivative of order m of digamma at x, element-wise; m: whole numbers >= 0.")
+polygamma = binary_function(polygamma_p, "Derivative of order m of digamma at x, element-wise; m: integers >= 0.")
 zeta_p = nary("zeta", FLOAT, _zeta_lower,
               (no_derivative("zeta", "x"),
                lambda dq, y, x, q: mul(dq, mul(neg(x), zeta(add(x, scalar_like(x, 1)), q)))))

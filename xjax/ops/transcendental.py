@@ -54,7 +54,7 @@ def _is_half(x: Any) -> bool:
 
 
 def _widened(b: Builder, x: Value) -> Value:
-    """A float of at least single precision, in which halves are computed."""
+    """`x` in at least single precision, in which half-precision types are computed."""
     return b.convert(x, dtypes.accumulator_dtype(x.aval.dtype))
 
 
@@ -74,12 +74,12 @@ def _exp2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 
 
 def _exp2_of_parts(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """``exp(f log 2)``, f the fractional part of x; the whole part is added to the exponent. Computed directly,
-    rounding x log 2 costs 60 ulp at x = 100. In two steps, since results may be denormal."""
+    """``exp(f log 2)`` for the fractional part f of x; the integer part is added to the exponent. Computed directly,
+    rounding x·log 2 costs 60 ulp at x = 100. The exponent is added in two steps, since results may be denormal."""
     digits, bias, ints = (52, 1023, np.int64) if out.dtype == np.float64 else (23, 127, np.int32)
     aval = out.strong()
     whole_aval = ShapedArray(out.shape, np.dtype(ints))
-    low, high = (b.constant(sign * 1.5 * bias, aval) for sign in (-1, 1))          # beyond is 0, and infinity
+    low, high = (b.constant(sign * 1.5 * bias, aval) for sign in (-1, 1))          # the result is 0 below, inf above
     x = b.op(f"stablehlo.clamp {low}, {x}, {high} : {tensor_type(aval)}", aval)
     nearest = b.unary("stablehlo.round_nearest_even", x)
     value = b.unary("stablehlo.exponential", b.binary(
@@ -102,7 +102,7 @@ log = unary_function(log_p, "Natural logarithm, element-wise: -inf at 0, nan bel
 
 
 def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """log x times 1 / log 2, by parts where x is complex: a complex factor would make nan of an infinite part."""
+    """log x times 1 / log 2, by parts for complex x, since a complex factor would turn an infinite part into nan."""
     logs = b.unary("stablehlo.log", x)
     if not dtypes.is_complex(out.dtype):
         return b.mul(logs, b.constant(1 / np.log(2), out.strong()))
@@ -113,23 +113,23 @@ def _log2_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
     return _complex(b, out, re, im)
 
 
-# Not by x log 2, which may be denormal.
+# Not 1 / (x log 2): the product may be denormal.
 log2_p = unary("log2", INEXACT, _log2_lower, lambda dx, y, x: mul(dx, div(scalar_like(x, 1 / math.log(2)), x)))
 log2 = unary_function(log2_p, "Logarithm to base 2, element-wise: -inf at 0, nan below.")
 
 expm1_p = unary("expm1", INEXACT, "stablehlo.exponential_minus_one", lambda dx, y, x: mul(dx, exp(x)))
-expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, exact for small x.")
+expm1 = unary_function(expm1_p, "``exp(x) - 1``, element-wise, accurate for small x.")
 
 
 def _log1p_on_cpu(b: Builder, out: ShapedArray, x: Value) -> Value | None:
-    """XLA's loses 7 bits of doubles near -0.4: the logarithm of 1 + x, and what that sum has lost."""
+    """The logarithm of 1 + x, corrected for the rounding of that sum; XLA's log1p loses 7 bits of doubles near -0.4."""
     if out.dtype != np.float64 or limits("log1p of doubles", "cpu") is None:
         return None
     one = b.constant(1, out.strong())
-    # The bound, which is right for all numbers, keeps XLA from replacing total - 1 by x.
+    # The bound holds for all numbers; it keeps XLA from simplifying total - 1 to x.
     total = b.binary("stablehlo.maximum", b.add(x, one), b.constant(-1, out.strong()))
     logarithm, rest = b.unary("stablehlo.log", total), b.div(b.sub(x, b.sub(total, one)), total)
-    # An infinite logarithm has no rest; where x is lost in the sum, x itself keeps the sign of its zero.
+    # An infinite logarithm has no correction. Where 1 + x rounds to 1 the result is x, which keeps the sign of zero.
     ends = b.compare("EQ", b.unary("stablehlo.abs", logarithm), b.constant(np.inf, out.strong()))
     y = b.select(ends, logarithm, b.add(logarithm, rest))
     return b.select(b.compare("EQ", total, one), x, y)
@@ -137,7 +137,7 @@ def _log1p_on_cpu(b: Builder, out: ShapedArray, x: Value) -> Value | None:
 
 log1p_p = unary("log1p", INEXACT, "stablehlo.log_plus_one", lambda dx, y, x: div(dx, add(x, _one(x))),
                 lower_on={"cpu": _log1p_on_cpu})
-log1p = unary_function(log1p_p, "``log(1 + x)``, element-wise, exact for small x.")
+log1p = unary_function(log1p_p, "``log(1 + x)``, element-wise, accurate for small x.")
 
 
 def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
@@ -147,8 +147,8 @@ def _logistic_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
 
 
 def _logistic_jvp(dx, y, x):
-    """From y, without a second exponential, which would cost half as much time again: 1 - y has no digits where y is
-    close to 1. Halves have them in single precision."""
+    """Computed from y, without a second exponential, which would take half as much time again. 1 - y has no correct
+    digits where y is close to 1, so half-precision types use single precision."""
     return mul(dx, logistic_slope(x) if _is_half(x) else mul(y, sub(_one(y), y)))
 
 
@@ -157,9 +157,9 @@ logistic = unary_function(logistic_p, "Sigmoid, element-wise: ``1 / (1 + exp(-x)
 
 
 def _logistic_slope_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """y (1 - y) of y = logistic(x), with all digits: where y is close to 1, 1 - y is the product of y and exp(-x).
+    """y (1 - y) for y = logistic(x), to full precision: where y is close to 1, 1 - y is the product of y and exp(-x).
 
-    For float16 1 - y in single precision has enough: its last digit is that of the smallest number of float16.
+    For float16, 1 - y in single precision is accurate enough: its last bit, 2**-24, is the smallest float16.
     """
     x = _widened(b, x)
     one = b.constant(1, x.aval.strong())
@@ -187,14 +187,14 @@ rsqrt = unary_function(rsqrt_p, "``1 / sqrt(x)``, element-wise.")
 
 @in_single
 def _cbrt_slope(x, y):
-    """``y / (3 x)``, which has the error of y once; of ``1 / y ** 2`` it is doubled. It is infinite at 0."""
+    """``y / (3 x)``, which has the relative error of y; ``1 / (3 y ** 2)`` would have twice that. Infinite at 0."""
     at_zero = eq(x, scalar_like(x, 0))
     return select(at_zero, filled_like(x, np.inf), div(mul(y, scalar_like(x, 1 / 3)), nonzero(x)))
 
 
 def _cbrt_on_cpu(b: Builder, out: ShapedArray, x: Value) -> Value | None:
-    """XLA's is nonsense for numbers below the normal ones, of either sign: those count as zeros."""
-    # Halves are computed in single precision: normal there.
+    """XLA's cbrt is wrong for subnormal numbers, of either sign; these are treated as zeros."""
+    # float16 is computed in single precision, where its numbers are normal.
     if out.dtype == np.float16 or limits("cube roots of normal numbers", "cpu") is None:
         return None
     smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
@@ -246,22 +246,22 @@ def _pow_jvp(primals, tangents):
 
 
 def _slope_of_base(x, y, z):
-    """y x ** (y - 1), where z is x ** y."""
+    """y x ** (y - 1), where z = x ** y."""
     if _is_complex(x):
         return mul(y, pow(x, sub(y, strong_like(y, 1))))
-    y = convert_element_type(y, typeof(y).dtype)                # strong, as JAX's slope is
+    y = convert_element_type(y, typeof(y).dtype)                # strongly typed, as in JAX
     if z.dtype.itemsize < 4:
         return in_single(lambda x, y: mul(y, pow_less_one(x, y, pow(x, y))))(x, y)
     return mul(y, pow_less_one(x, y, z))
 
 
 def pow_less_one(x, y, z):
-    """``x ** (y - 1)``, where z is ``x ** y``, for real floats."""
+    """``x ** (y - 1)``, where z = ``x ** y``, for real floats."""
     return pow_less_one_p.bind(x, y, z)
 
 
 def _pow_less_one_lower(b: Builder, out: ShapedArray, x: Value, y: Value, z: Value) -> Value:
-    """z / x where z has all its digits: y - 1 is rounded, which costs log x times as many units."""
+    """z / x where z is a normal number; else the power, whose error is log x times as large, as y - 1 is rounded."""
     aval, info = out.strong(), dtypes.finfo(out.dtype)
     size = b.unary("stablehlo.abs", z)
     is_normal = b.binary("stablehlo.and", b.compare("GE", size, b.constant(float(info.smallest_normal), aval)),
@@ -275,19 +275,19 @@ def _pow_less_one_by_base(dx, w, x, y, z):
 
 
 pow_less_one_p = nary("pow_less_one", FLOAT, _pow_less_one_lower,
-                      # z has no share of its own: it is a function of x and y.
+                      # z has no share of its own, because it is a function of x and y.
                       (_pow_less_one_by_base, lambda dy, w, x, y, z: mul(dy, mul(log(nonzero(x)), w)), None))
 
 
 def _slope_of_exponent(x, y, z):
-    """log x times z = x ** y, but 0 where x is 0."""
-    if z.dtype.itemsize < 4:                                    # z may be below the normal halves, and have lost digits
+    """log x times z = x ** y, and 0 where x is 0."""
+    if z.dtype.itemsize < 4:                                    # z may be subnormal, with fewer digits
         return in_single(lambda x, y: mul(log(nonzero(x)), pow(x, y)))(x, y)
     return mul(log(nonzero(x)), z)
 
 
 def _slope_at_integers(x, y, z):
-    """d(x ** y)/dx = y x ** (y - 1), but 0 for y = 0, even where x is 0; z is x ** y."""
+    """d(x ** y)/dx = y x ** (y - 1), and 0 for y = 0, even where x is 0; z = x ** y."""
     y, shape = convert_element_type(y, typeof(x).dtype), typeof(z).shape
     if not typeof(y).shape and shape:
         y = broadcast_in_dim(y, shape, ())
@@ -303,7 +303,7 @@ pow_p = Primitive("pow", type_rule=_pow_type, lower=elementwise_lower(_pow_lower
 # -- trigonometric ------------------------------------------------------------------------------------------------
 
 def _sine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
-    """sin(x + iy) = sin x cosh y + i cos x sinh y; XLA's own complex sine loses small imaginary parts."""
+    """sin(x + iy) = sin x cosh y + i cos x sinh y; XLA's complex sine loses small imaginary parts."""
     if not dtypes.is_complex(out.dtype):
         return b.unary("stablehlo.sine", z)
     x, sinh_y, cosh_y = _sinh_and_cosh(b, z)
@@ -324,7 +324,7 @@ def _cosine_lower(b: Builder, out: ShapedArray, z: Value) -> Value:
 
 
 def _sinh_and_cosh(b: Builder, z: Value) -> tuple[Value, Value, Value]:
-    """x, sinh y and cosh y of z = x + iy; sinh by expm1, which is exact for small y."""
+    """x, sinh y and cosh y of z = x + iy; sinh is computed by expm1, which is accurate for small y."""
     part = ShapedArray(z.aval.shape, dtypes.finfo(z.aval.dtype).dtype)
     x, y = (b.op(f"stablehlo.{name} {z} : ({z.type}) -> {tensor_type(part)}", part) for name in ("real", "imag"))
     up = b.unary("stablehlo.exponential_minus_one", y)
@@ -336,7 +336,7 @@ def _sinh_and_cosh(b: Builder, z: Value) -> tuple[Value, Value, Value]:
 
 
 def _zero_if_zero(b: Builder, x: Value, product: Value) -> Value:
-    """`product`, but 0 where x is 0: 0 times an infinite cosh or sinh is 0 here, not nan."""
+    """`product`, and 0 where x is 0: here 0 times an infinite cosh or sinh is 0, not nan."""
     zero = b.constant(0, x.aval)
     return b.select(b.compare("EQ", x, zero), zero, product)
 
@@ -353,7 +353,7 @@ tan_p = unary("tan", INEXACT, "stablehlo.tan", lambda dx, y, x: mul(dx, add(_one
 tan = unary_function(tan_p, "Tangent, element-wise.")
 
 def _asin_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """CHLO halves x, which the smallest normal numbers do not outlive; small numbers are their own inverse sines."""
+    """CHLO halves x, so the smallest normal numbers become denormal; for small x, asin(x) = x is used."""
     y = chlo("asin")(b, out, x)
     if dtypes.is_complex(out.dtype):
         return y
@@ -374,7 +374,7 @@ def _radius2(x, y):
 
 
 def _atan2_slope(x, y):
-    """The slope by x: ``y / (x ** 2 + y ** 2)``."""
+    """The derivative in x: ``y / (x ** 2 + y ** 2)``."""
     return div(y, _radius2(x, y)) if _is_complex(x) else over_radius2(y, x)
 
 
@@ -383,7 +383,7 @@ def _atan2_slope_by_y(x, y):
 
 
 def _atan2_on_cpu(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value | None:
-    """XLA's of doubles loses the sign of an ordinate below the normal numbers, which counts as zero."""
+    """XLA's atan2 of doubles loses the sign of a subnormal ordinate, which is treated as zero."""
     if out.dtype != np.float64 or limits("atan2 of doubles", "cpu") is None:
         return None
     smallest = b.constant(float(dtypes.finfo(out.dtype).smallest_normal), out.strong())
@@ -399,7 +399,7 @@ atan2 = binary_function(atan2_p, "Angle of the point with ordinate x and absciss
 
 
 def _over_radius2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
-    """x and y are multiplied by a power of 2 where their squares would overflow or vanish."""
+    """x and y are first multiplied by a power of 2 where their squares would overflow or underflow."""
     x, y = _widened(b, x), _widened(b, y)
     aval, exponent = x.aval.strong(), dtypes.finfo(x.aval.dtype).maxexp // 2
     size = b.binary("stablehlo.maximum", b.unary("stablehlo.abs", x), b.unary("stablehlo.abs", y))
@@ -412,7 +412,7 @@ def _over_radius2_lower(b: Builder, out: ShapedArray, x: Value, y: Value) -> Val
 
 
 def _over_radius2_by_x(dx, z, x, y):
-    """``(y ** 2 - x ** 2) / (x ** 2 + y ** 2) ** 2``, which is exact near its zeros."""
+    """``(y ** 2 - x ** 2) / (x ** 2 + y ** 2) ** 2``, in a form that is accurate near its zeros."""
     of_y = over_radius2(y, x)
     return mul(dx, mul(sub(of_y, z), add(of_y, z)))
 
@@ -426,13 +426,13 @@ over_radius2 = binary_function(over_radius2_p, "``x / (x ** 2 + y ** 2)``, eleme
 # -- hyperbolic ---------------------------------------------------------------------------------------------------
 
 def _half_exponential(b: Builder, size: Value) -> Value:
-    """``exp(size) / 2``, which is finite where `exp` is not yet."""
+    """``exp(size) / 2``, which is still finite for some sizes at which `exp` overflows."""
     root = b.unary("stablehlo.exponential", b.mul(size, 0.5))
     return b.mul(b.mul(root, 0.5), root)
 
 
 def _sinh_lower(b: Builder, out: ShapedArray, x: Value) -> Value:
-    """By exponentials, or by its series where x is small: CHLO adds log(1/2) to x, which is rounded."""
+    """By exponentials, or by the Taylor series for small x. CHLO adds log(1/2) to x, and that sum is rounded."""
     if dtypes.is_complex(out.dtype):
         return chlo("sinh")(b, out, x)
     x = _widened(b, x)
@@ -463,7 +463,7 @@ cosh = unary_function(cosh_p, "Hyperbolic cosine, element-wise.")
 
 
 def _tanh_jvp(dx, y, x):
-    """From y, as `_logistic_jvp`."""
+    """Computed from y, as in `_logistic_jvp`."""
     return times_tanh_slope_p.bind(dx, x) if _is_half(x) else mul(dx, one_minus_square(y))
 
 
@@ -473,7 +473,8 @@ def _times_tanh_slope_lower(b: Builder, out: ShapedArray, dx: Value, x: Value) -
     return b.convert(b.mul(_widened(b, dx), b.mul(b.add(one, y), b.sub(one, y))), out.dtype)
 
 
-# dx (1 - tanh(x) ** 2) of halves, in single precision. One operation, that eager gradients take no launch more.
+# dx (1 - tanh(x) ** 2) for half-precision types, in single precision. One operation, so eager gradients need no
+# further launch.
 times_tanh_slope_p = nary(
     "times_tanh_slope", FLOAT, _times_tanh_slope_lower,
     (lambda d, y, dx, x: times_tanh_slope_p.bind(d, x),
@@ -485,7 +486,7 @@ tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")
 
 
 def _asinh_slope(x: Any) -> Any:
-    """``rsqrt(x ** 2 + 1)`` without overflow: x is divided by a power of 2, 1 unless x is large."""
+    """``rsqrt(x ** 2 + 1)`` without overflow: x is divided by a power of 2, which is 1 unless x is large."""
     if dtypes.is_complex(typeof(x).dtype):
         return _asinh_slope_of_complex(x)
     inverse = _inverse_scale(abs(x))
@@ -494,7 +495,7 @@ def _asinh_slope(x: Any) -> Any:
 
 
 def _inverse_scale(size: Any) -> Any:
-    """1 / s, a constant for derivatives: s >= 1 is finite, and ``(size / s) ** 2`` is for every finite size."""
+    """1 / s, a constant for derivatives: s >= 1 is finite, and so is ``(size / s) ** 2`` for every finite size."""
     exponent = dtypes.finfo(typeof(size).dtype).maxexp // 2
     scale = clamp(_one(size), mul(size, scalar_like(size, 2.0 ** (2 - exponent))),
                   scalar_like(size, 2.0 ** (exponent + 2)))
@@ -502,7 +503,7 @@ def _inverse_scale(size: Any) -> Any:
 
 
 def _asinh_slope_of_complex(z: Any) -> Any:
-    """The square of z + 1 by parts: signs of zeros last along the branch cuts, and nothing cancels near i and -i."""
+    """``rsqrt(z ** 2 + 1)``, by parts: keeps signs of zeros at discontinuities, and does not cancel near i and -i."""
     x, y = real(z), imag(z)
     size = max(abs(x), abs(y))
     inverse = _inverse_scale(size)

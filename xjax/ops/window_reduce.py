@@ -1,6 +1,6 @@
-"""Sum, maximum and minimum over a moving window. By any other function: `xjax.lax.reductions`.
+"""Sum, maximum and minimum over a moving window. Other functions are reduced by `xjax.lax.reductions`.
 
-NaN is never lost: a float extremum of a window with a NaN is NaN at every size.
+NaN is kept: a float extremum of a window with a NaN is NaN at every size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _type_rule(name: str, kinds: str) -> Callable:
 
 
 def _lower_by(operation: str, init: Callable[[np.dtype], Any], of_many: Callable = reduced_windows) -> Callable:
-    """Windows of few elements are written element by element, others by `of_many`."""
+    """Windows with few elements are lowered element by element, others by `of_many`."""
     def lower(b: Builder, out: ShapedArray, x: Value, **params: Any) -> Value:
         window, start = Window(**params), b.constant(init(out.dtype), ShapedArray((), out.dtype))
         if not out.size:
@@ -54,7 +54,7 @@ def _lower_by(operation: str, init: Callable[[np.dtype], Any], of_many: Callable
 # -- sum ----------------------------------------------------------------------------------------------------------
 
 def _sum_transpose(ct, x, **params):
-    """Each element gets the sum of the cotangents of the windows that it was in."""
+    """Each element gets the sum of the cotangents of the windows that contained it."""
     w = Window(**params)
     pads = adjoint_pads(x.aval.shape, w.window_dimensions, w.window_strides, typeof(ct).shape, w.padding,
                         w.base_dilation, w.window_dilation)
@@ -74,7 +74,7 @@ reduce_window_sum_p = Primitive(
 # -- maximum and minimum ------------------------------------------------------------------------------------------
 
 def _extremum(name: str, operation: str, sign: int, select_prim: Primitive) -> Primitive:
-    """Maximum (sign 1) or minimum (-1). Unlike that of `reduce_max`, the derivative belongs to the first of equals."""
+    """Maximum (sign 1) or minimum (-1). Unlike in `reduce_max`, the first of equal elements gets the derivative."""
     def jvp(primals, tangents, **params):
         (x,), (dx,) = primals, tangents
         out = p.bind(x, **params)

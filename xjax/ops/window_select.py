@@ -1,8 +1,8 @@
-"""What the extremum of a window chose: `select_and_gather_add` and `select_and_scatter_add`, adjoint to each other.
+"""Selection by the extremum of windows: `select_and_gather_add` and `select_and_scatter_add`, adjoint to each other.
 
-The gather takes from each window the element of one array where another has its extremum; the scatter adds a value for
-each window to the place of its extremum. Of equal elements the first counts, and a NaN before all others, so the
-derivative of a maximum that is NaN belongs to the NaN.
+The gather reads from each window the element of one array at the position where another array has its extremum. The
+scatter adds a value for each window at the position of the extremum. Of equal elements the first is selected, and a NaN
+precedes all numbers, so the derivative of a maximum that is NaN belongs to the NaN.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from xjax.ops.slice import pad, slice
 from xjax.ops.text import reshape_text, slice_text
 from xjax.ops.window import Window, check_window, emit_elements, emit_pad, start_of, window_batch, window_of
 
-# -- choosing -----------------------------------------------------------------------------------------------------
+# -- selection ----------------------------------------------------------------------------------------------------
 
 def _chosen(b: Builder, select_prim: Primitive, operand: Value, start: Value, window: Window) -> Value:
-    """Which element of the window was chosen, at each position: found once, not for each element that asks."""
+    """The number of the selected element of the window at each position; computed once for all elements."""
     def number(b: Builder, operand: Value, start: Value) -> Value:
         best, *others = emit_elements(b, operand, start, window)
         index = ShapedArray(best.aval.shape, np.dtype(np.uint8 if len(others) < 256 else np.uint32))
@@ -57,27 +57,27 @@ def _gather_lower(b: Builder, out: ShapedArray, tangents: Value, operand: Value,
         return b.constant(0, out.strong())
     start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
     best, *elements = emit_elements(b, operand, start, window)
-    found, *others = emit_elements(b, tangents, zero, window)
+    picked, *others = emit_elements(b, tangents, zero, window)
     for element, other in zip(elements, others, strict=True):
         better = comes_before(b, element, best, select_prim is ge_p)
-        best, found = b.select(better, element, best), b.select(better, other, found)
-    return found
+        best, picked = b.select(better, element, best), b.select(better, other, picked)
+    return picked
 
 
 def _gather_transpose(ct, tangents, operand, *, select_prim, window_dimensions, window_strides, padding, base_dilation,
                       window_dilation):
-    """Where the operand is dilated, the holes take part as the extremum of nothing, and are cut out again."""
+    """If the operand is dilated, the holes are filled with the extremum of no elements, and removed at the end."""
     shape, dilation = tangents.aval.shape, {}
-    if any(d != 1 for d in window_dilation):        # a parameter that JAX does not have, nor this derivative
+    if any(d != 1 for d in window_dilation):        # JAX's programs do not have it: only if needed
         dilation = {"window_dilation": window_dilation}
     if any(d != 1 for d in base_dilation):
         fill = number_of(typeof(operand).dtype, extreme_value(typeof(operand).dtype, -1 if select_prim is ge_p else 1))
         operand = pad(operand, fill, [(0, 0, d - 1) for d in base_dilation])
-    found = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, window_dimensions=window_dimensions,
-                                          window_strides=window_strides, padding=padding, **dilation)
-    if found.aval.shape != shape:
-        found = slice(found, (0,) * len(shape), found.aval.shape, base_dilation)
-    return [found, None]
+    result = select_and_scatter_add_p.bind(ct, operand, select_prim=select_prim, window_dimensions=window_dimensions,
+                                           window_strides=window_strides, padding=padding, **dilation)
+    if result.aval.shape != shape:
+        result = slice(result, (0,) * len(shape), result.aval.shape, base_dilation)
+    return [result, None]
 
 
 select_and_gather_add_p = Primitive(
@@ -106,7 +106,7 @@ def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, 
     if not source.aval.size:
         return b.constant(0, out)
     start, zero = start_of(b, select_prim, out.dtype), b.constant(0, ShapedArray((), out.dtype))
-    dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation knows no dilation
+    dilated = any(d != 1 for d in window.window_dilation)       # XLA's own operation has no dilation
     if not window.has_at_most("elements", b.module.platform) and not dilated:
         emit = _scatter_by_windows
     elif window.window_strides == window.window_dimensions and not dilated and not any(map(any, window.padding)):
@@ -118,13 +118,13 @@ def _scatter_lower(b: Builder, out: ShapedArray, source: Value, operand: Value, 
 
 def _scatter_into_tiles(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
                         select_prim: Primitive, window: Window) -> Value:
-    """Windows side by side: every element asks whether it was the one that its window chose."""
+    """For windows that do not overlap: each element is compared with the element that its window selected."""
     size, counts = window.window_dimensions, source.aval.shape
     chosen = _chosen(b, select_prim, operand, start, window)
     tiled = tuple(n for pair in zip(counts, size, strict=True) for n in pair)       # position, element, position, ...
     position, element = range(0, len(tiled), 2), range(1, len(tiled), 2)
     wide = chosen.aval.update(shape=tiled)
-    own, step = b.constant(0, wide), 1              # numbers, since to read them from a constant takes longer
+    own, step = b.constant(0, wide), 1              # computed, since a constant would be slower to read
     for axis in reversed(element):
         along = b.op(f"stablehlo.iota dim = {axis} : {tensor_type(wide)}", wide)
         own = b.add(own, b.mul(along, step))
@@ -133,13 +133,13 @@ def _scatter_into_tiles(b: Builder, out: ShapedArray, source: Value, operand: Va
     values = b.broadcast(source, source.aval.strong().update(shape=tiled), position)
     tiles = b.select(won, values, b.constant(0, values.aval))
     tiles = reshape_text(b, tiles, tuple(n * k for n, k in zip(counts, size, strict=True)))
-    rest = [n - m for n, m in zip(out.shape, tiles.aval.shape, strict=True)]         # behind the last whole window
+    rest = [n - m for n, m in zip(out.shape, tiles.aval.shape, strict=True)]         # after the last whole window
     return emit_pad(b, tiles, zero, [0] * out.ndim, rest, [0] * out.ndim)
 
 
 def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
                          select_prim: Primitive, window: Window) -> Value:
-    """The sum over the window's elements of what each was chosen for, put where it came from."""
+    """The sum over the window's elements: the values of windows that selected the element, at its position."""
     chosen = _chosen(b, select_prim, operand, start, window)
     none, total = b.constant(0, source.aval.strong()), None
     for k, at in enumerate(window.offsets()):
@@ -154,7 +154,7 @@ def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: V
 
 def _scatter_by_windows(b: Builder, out: ShapedArray, source: Value, operand: Value, start: Value, zero: Value,
                         select_prim: Primitive, window: Window) -> Value:
-    """XLA's `select_and_scatter`. On CPU it crashes on padding, so the operand is padded before."""
+    """XLA's `select_and_scatter`. On CPU it crashes for padding, so the operand is padded first."""
     low, high = ([pair[i] for pair in window.padding] for i in range(2))
     none = [0] * out.ndim
     padded = emit_pad(b, operand, start, low, high, none)
@@ -168,9 +168,9 @@ def _scatter_by_windows(b: Builder, out: ShapedArray, source: Value, operand: Va
     text = (f"window_dimensions = {i64_array(window.window_dimensions)}, "
             f"window_strides = {i64_array(window.window_strides)}")
     regions = [b.region([zero.aval] * 2, keep), b.region([zero.aval] * 2, combine)]
-    found = b.generic("stablehlo.select_and_scatter", [padded, source, zero],
-                      [ShapedArray(padded.aval.shape, out.dtype)], text, regions)[0]
-    return slice_text(b, found, low, [lo + n for lo, n in zip(low, out.shape, strict=True)])
+    scattered = b.generic("stablehlo.select_and_scatter", [padded, source, zero],
+                          [ShapedArray(padded.aval.shape, out.dtype)], text, regions)[0]
+    return slice_text(b, scattered, low, [lo + n for lo, n in zip(low, out.shape, strict=True)])
 
 
 def _scatter_transpose(ct, source, operand, *, select_prim, **params):

@@ -1,4 +1,4 @@
-"""Arrays of one value: `full`, `zeros_like`, and making a symbolic Zero real."""
+"""Arrays filled with one value: `full_of`, `zeros_of`, and instantiation of a symbolic Zero."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xjax.ops.shape import broadcast_in_dim
 
 
 def full_of(aval: ShapedArray, value: Any) -> Any:
-    """Array of type `aval` with every element `value`."""
+    """Array of type `aval` filled with `value`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
     if is_key(aval):

@@ -1,5 +1,5 @@
-"""Forms of operations for CPUs, where XLA's own are slow or lose NaN: rules of `Primitive(lower_on={"cpu": ...})`.
+"""Lowerings for CPUs, for operations that XLA runs slowly or with loss of NaN: `Primitive(lower_on={"cpu": ...})`.
 
-Each stands beside the general rule, in the declaration of its operation in `xjax.ops`. From which size on a form is
-taken, and why, says the table of `xjax.core.forms`; a rule returns None where XLA's own operation is better.
+Each rule is declared next to the general rule, with its operation in `xjax.ops`. The table in `xjax.core.forms` states
+the minimum size for each form, and the reason; a rule returns None where XLA's own operation is better.
 """

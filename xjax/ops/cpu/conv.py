@@ -1,11 +1,10 @@
-"""Convolutions on a CPU: four kinds that XLA runs slowly are written in other operations, others with features last.
+"""Convolutions on a CPU: four kinds that XLA runs slowly use other operations; the rest have the feature axis last.
 
-- Depthwise, each feature with kernels of its own: one product for each element of the kernel, fused in one loop
-  (30 to 50 times faster).
-- Of few input features, such as images, with small kernels: the same (2 to 30 times).
-- The gradient of a kernel of one element (1 x 1): a matrix product for each image (6 to 19 times); of a larger kernel
-  with many features and large images: a product for each image and element of the kernel (2 to 4 times).
-- The gradient of a depthwise kernel: a loop over rows of images, with one accumulator for each element (7 times).
+- Depthwise convolutions: one product for each element of the kernel, fused in one loop (30 to 50 times as fast).
+- Convolutions of few input features, such as images, with small kernels: the same (2 to 30 times).
+- The gradient of a kernel with one element (1 x 1): a matrix product for each image (6 to 19 times). For a larger
+  kernel with many features and large images: a product for each image and kernel element (2 to 4 times).
+- The gradient of a depthwise kernel: a loop over rows of images, with one accumulator per kernel element (7 times).
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ _I32 = ShapedArray((), np.dtype(np.int32))
 
 
 def convolution_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    """The convolution in other operations where XLA's own is slow; else that, with features last."""
-    found = _in_other_operations(b, out, lhs, rhs, p)
-    return _features_last(b, out, lhs, rhs, p) if found is None else found
+    """The convolution in other operations where XLA's own is slow; else XLA's own, with features last."""
+    result = _in_other_operations(b, out, lhs, rhs, p)
+    return _features_last(b, out, lhs, rhs, p) if result is None else result
 
 
 def _features_last(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    """XLA's own, with axes in the only order for which its CPU backend has fast code.
+    """XLA's own convolution, with the only order of axes for which its CPU backend has fast code.
 
-    XLA finds that order by itself outside of loops and branches alone.
+    XLA chooses that order by itself, but not inside loops and branches.
     """
     if limits("convolutions with features last", "cpu") is None:
         return convolution_text(b, out, lhs, rhs, p)
@@ -48,21 +47,21 @@ def _features_last(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Conv
     order = (out_spec[0], *out_spec[2:], out_spec[1])
     images = (0, n - 1, *range(1, n - 1))
     last = ConvDimensionNumbers(images, (n - 1, n - 2, *range(n - 2)), images)
-    found = convolution_text(b, ShapedArray(take(out.shape, order), out.dtype), lhs, rhs,
-                             p._replace(dimension_numbers=last))
-    return transpose_text(b, found, placed(range(n), order))
+    result = convolution_text(b, ShapedArray(take(out.shape, order), out.dtype), lhs, rhs,
+                              p._replace(dimension_numbers=last))
+    return transpose_text(b, result, placed(range(n), order))
 
 
 def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     """The convolution in other operations, or None if XLA's own is as fast."""
     if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
         return None
-    # A loop over images would gather them all where XLA cuts the batch over devices.
+    # If XLA shards the batch over devices, a loop over images would gather all of them.
     loops = () if b.is_cut else (_kernel_gradient, _depthwise_kernel_gradient)
     for emit in (_depthwise, _of_few_features, *loops):
-        found = emit(b, out, lhs, rhs, p)
-        if found is not None:
-            return found
+        result = emit(b, out, lhs, rhs, p)
+        if result is not None:
+            return result
     return None
 
 
@@ -71,8 +70,8 @@ def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p
 def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space = p.feature_group_count, take(rhs.aval.shape, rhs_spec[2:])
-    found = limits("depthwise convolutions by taps", "cpu")
-    if found is None or groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > found["taps"]:
+    bounds = limits("depthwise convolutions by taps", "cpu")
+    if bounds is None or groups == 1 or groups != lhs.aval.shape[lhs_spec[1]] or math.prod(space) > bounds["taps"]:
         return None
 
     def sums(b: Builder, lhs: Value, rhs: Value) -> Value:
@@ -85,7 +84,8 @@ def _depthwise(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
 
 
 def _elements(b: Builder, lhs: Value, space: Axes, p: Convolution) -> Iterator[tuple[Axes, Value]]:
-    """For each element of the kernel, where it is in it, and what of `lhs` it meets."""
+    """For each element of the kernel: its position in the kernel, and the elements of `lhs` that it is multiplied with.
+    """
     spec = p.dimension_numbers.lhs_spec
     window = Window(*(placed((one, one, *values), spec) for one, values in (
         (1, space), (1, p.window_strides), ((0, 0), p.padding), (1, p.lhs_dilation), (1, p.rhs_dilation))))
@@ -96,7 +96,7 @@ def _elements(b: Builder, lhs: Value, space: Axes, p: Convolution) -> Iterator[t
 
 
 def _weights(b: Builder, out: ShapedArray, rhs: Value, feature: int, at: Axes, p: Convolution) -> Value:
-    """One element of the kernel, of each output feature: everywhere in the result."""
+    """One element of the kernel for each output feature, repeated to the shape of the result."""
     spec = p.dimension_numbers.rhs_spec
     outputs = rhs.aval.shape[spec[0]]
     weights = slice_text(b, rhs, placed((0, feature, *at), spec),
@@ -109,7 +109,7 @@ def _sum(b: Builder, xs: Sequence[Value]) -> Value:
 
 
 def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
-    """`x` with each element along an axis repeated, so that it has `shape`."""
+    """`x` with each element repeated along an axis, so that it has `shape`."""
     if x.aval.shape == shape:
         return x
     size = x.aval.shape[axis]
@@ -118,33 +118,33 @@ def _repeated(b: Builder, x: Value, shape: Axes, axis: int) -> Value:
     return reshape_text(b, b.broadcast(x, wide, kept), shape)
 
 
-# -- of few features ----------------------------------------------------------------------------------------------
+# -- few features -------------------------------------------------------------------------------------------------
 
 def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     outputs, features, *space = take(rhs.aval.shape, rhs_spec)
     terms = features * math.prod(space)
     is_product = math.prod((*space, *p.window_strides)) == 1
-    found = limits("convolutions by terms", "cpu")
-    if (found is None or max(p.feature_group_count, p.batch_group_count) > 1 or is_product
-            or not 0 < features <= found["features"] or terms > found["terms"]
-            or terms * outputs > found["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
+    bounds = limits("convolutions by terms", "cpu")
+    if (bounds is None or max(p.feature_group_count, p.batch_group_count) > 1 or is_product
+            or not 0 < features <= bounds["features"] or terms > bounds["terms"]
+            or terms * outputs > bounds["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
         return None
-    places = placed((out_spec[0], *out_spec[2:]), _without(lhs_spec, 1))        # of the axes of a single feature
+    axes = placed((out_spec[0], *out_spec[2:]), _without(lhs_spec, 1))        # of the axes of one feature
 
     def sums(b: Builder, lhs: Value, rhs: Value) -> Value:
         shares = []
         for at, element in _elements(b, lhs, tuple(space), p):
             for i in range(features):
                 x = _feature(b, element, lhs_spec[1], i)
-                shares.append(b.mul(b.broadcast(x, out, places),
+                shares.append(b.mul(b.broadcast(x, out, axes),
                                        _weights(b, out, rhs, i, at, p)))
         return _sum(b, shares)
     return lower_apart(b, sums, [lhs, rhs])
 
 
 def _feature(b: Builder, x: Value, axis: int, i: int) -> Value:
-    """`x` at one position of an axis, which disappears."""
+    """`x` at one position of an axis, without that axis."""
     starts, limits = [0] * x.aval.ndim, list(x.aval.shape)
     starts[axis], limits[axis] = i, i + 1
     part = slice_text(b, x, starts, limits)
@@ -152,25 +152,25 @@ def _feature(b: Builder, x: Value, axis: int, i: int) -> Value:
 
 
 # -- gradients of kernels -----------------------------------------------------------------------------------------
-# In these convolutions the images are what is summed over, the "features"; the cotangent is the large "kernel".
+# In these convolutions the images are summed over (the "features"), and the cotangent is the large "kernel".
 
 def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     rows, columns, *space = take(out.shape, out_spec)
     window = take(rhs.aval.shape, rhs_spec[2:])
     taps = list(np.ndindex(*space))
-    found = limits("gradients of kernels by products", "cpu")
-    # Small products gain nothing from being written alone; several take long to compile.
-    if (found is None or not 0 < len(taps) <= found["products"]
-            or (len(taps) > 1 and (rows * columns < found["results"] or math.prod(window) < found["positions"]))
-            or rows * columns * math.prod(window) < found["multiplications"]
+    bounds = limits("gradients of kernels by products", "cpu")
+    # A loop gains nothing for small products, and several products take long to compile.
+    if (bounds is None or not 0 < len(taps) <= bounds["products"]
+            or (len(taps) > 1 and (rows * columns < bounds["results"] or math.prod(window) < bounds["positions"]))
+            or rows * columns * math.prod(window) < bounds["multiplications"]
             or max(p.feature_group_count, p.batch_group_count) > 1
             or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
         return None
     x_axes, y_axes = _without(lhs_spec, 1), _without(rhs_spec, 1)
     product = ShapedArray((rows, columns), out.dtype)
 
-    def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
+    def step(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
         image = _at(inner, x, {lhs_spec[1]: i})
         y, y_space = _as_matrix(inner, _at(inner, y, {rhs_spec[1]: i}), y_axes)
         new = []
@@ -179,7 +179,7 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
             new.append(inner.add(total, dot_text(inner, x, y, product, ((x_space,), (y_space,)))))
         return new
 
-    sums = _loop(b, rhs.aval.shape[rhs_spec[1]], turn, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])
+    sums = _loop(b, rhs.aval.shape[rhs_spec[1]], step, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])
     total = _stacked(b, sums, (*space, rows, columns))
     axes = (total.aval.ndim - 2, total.aval.ndim - 1, *range(len(space)))
     return transpose_text(b, total, placed(axes, out_spec))
@@ -188,18 +188,18 @@ def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     groups, space, window = p.batch_group_count, take(out.shape, out_spec[2:]), take(rhs.aval.shape, rhs_spec[2:])
-    last, found = lhs.aval.ndim - 1, limits("depthwise convolutions by taps", "cpu")
-    if (found is None or groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]]
-            or not window or math.prod(space) > found["taps"] or not lhs_spec[0] == rhs_spec[0] == last
+    last, bounds = lhs.aval.ndim - 1, limits("depthwise convolutions by taps", "cpu")
+    if (bounds is None or groups == 1 or not groups == lhs.aval.shape[lhs_spec[0]] == out.shape[out_spec[1]]
+            or not window or math.prod(space) > bounds["taps"] or not lhs_spec[0] == rhs_spec[0] == last
             or not all(list(spec[2:]) == sorted(spec[2:]) for spec in (lhs_spec, rhs_spec))):
         return None
     if len(window) == 1:
         return _with_rows(b, out, lhs, rhs, p)
     padded, taps = _padded(b, lhs, p), list(np.ndindex(*space))
     rest = ShapedArray((*window[1:], groups), out.dtype)
-    x_axes = (lhs.aval.ndim - 3, *range(lhs.aval.ndim - 3))         # of a row: features last, the other spatial axes
+    x_axes = (lhs.aval.ndim - 3, *range(lhs.aval.ndim - 3))         # (features, other spatial axes) of a row
 
-    def turn(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
+    def step(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
         per_image = inner.constant(window[0], _I32)
         image, row = inner.div(i, per_image), inner.binary("stablehlo.remainder", i, per_image)
         y = _at(inner, y, {rhs_spec[1]: image, rhs_spec[2]: row})
@@ -214,7 +214,7 @@ def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Va
         return new
 
     count = rhs.aval.shape[rhs_spec[1]] * window[0]
-    sums = _loop(b, count, turn, [b.constant(0, rest)] * len(taps), [padded, rhs])
+    sums = _loop(b, count, step, [b.constant(0, rest)] * len(taps), [padded, rhs])
     stacked = _stacked(b, sums, (*space, *rest.shape))
     zero, axes = b.constant(0, ShapedArray((), out.dtype)), list(range(len(space), stacked.aval.ndim - 1))
     total = ShapedArray((*space, groups), out.dtype)
@@ -225,7 +225,7 @@ def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Va
 
 
 def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    """The gradient of a depthwise kernel over one axis, as that over two: whole images are rows."""
+    """The gradient of a depthwise kernel over one axis, as a gradient over two axes: whole images are rows."""
     def widened(shape: Axes, spec: Axes) -> Axes:
         return (*shape[:spec[2]], 1, *shape[spec[2]:])
 
@@ -235,8 +235,8 @@ def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
                       lhs_dilation=(1, *p.lhs_dilation), rhs_dilation=(1, *p.rhs_dilation),
                       dimension_numbers=ConvDimensionNumbers(*specs))
     lhs, rhs = (reshape_text(b, x, widened(x.aval.shape, spec)) for x, spec in ((lhs, lhs_spec), (rhs, rhs_spec)))
-    found = _depthwise_kernel_gradient(b, out.update(shape=widened(out.shape, out_spec)), lhs, rhs, wide)
-    return reshape_text(b, found, out.shape)
+    result = _depthwise_kernel_gradient(b, out.update(shape=widened(out.shape, out_spec)), lhs, rhs, wide)
+    return reshape_text(b, result, out.shape)
 
 
 # -- pieces -------------------------------------------------------------------------------------------------------
@@ -249,13 +249,13 @@ def _padded(b: Builder, lhs: Value, p: Convolution) -> Value:
 
 
 def _without(spec: Axes, dropped: int) -> Axes:
-    """A spec of an array from which one of its axes was taken."""
+    """The spec of an array from which one of its axes was removed."""
     gone = spec[dropped]
     return tuple(a - (a > gone) for a in spec if a != gone)
 
 
 def _at(b: Builder, x: Value, at: dict[int, Value]) -> Value:
-    """`x` at computed positions of some axes, which disappear."""
+    """`x` at computed positions of some axes, without these axes."""
     sizes = [1 if a in at else n for a, n in enumerate(x.aval.shape)]
     starts = [at.get(a) or b.constant(0, _I32) for a in range(x.aval.ndim)]
     part = dynamic_slice_text(b, x, starts, sizes)
@@ -263,7 +263,7 @@ def _at(b: Builder, x: Value, at: dict[int, Value]) -> Value:
 
 
 def _part(b: Builder, x: Value, axes: Axes, tap: Sequence[int], window: Axes, p: Convolution) -> Value:
-    """What one of the results looks at: `axes` are (features, spatial ...) of `x`."""
+    """The elements of `x` that one kernel element is multiplied with; `axes` are (features, spatial ...) of `x`."""
     features = x.aval.shape[axes[0]]
     starts = [k * s for k, s in zip(tap, p.window_strides, strict=True)]
     limits = [lo + (n - 1) * d + 1 for lo, n, d in zip(starts, window, p.rhs_dilation, strict=True)]
@@ -272,7 +272,7 @@ def _part(b: Builder, x: Value, axes: Axes, tap: Sequence[int], window: Axes, p:
 
 
 def _as_matrix(b: Builder, x: Value, axes: Axes) -> tuple[Value, int]:
-    """Spatial axes as one; second result: which axis that is. `axes`: (features, spatial ...), these neighbours."""
+    """(`x` with its spatial axes merged, position of the merged axis). `axes`: (features, adjacent spatial ...)."""
     features = x.aval.shape[axes[0]]
     first = axes[0] == 0
     shape = (features, x.aval.size // features)
@@ -280,16 +280,16 @@ def _as_matrix(b: Builder, x: Value, axes: Axes) -> tuple[Value, int]:
 
 
 def _stacked(b: Builder, xs: Sequence[Value], shape: Axes) -> Value:
-    """Arrays behind each other, in a shape of their size together."""
+    """Arrays stacked one after another, reshaped to `shape`."""
     rows = [reshape_text(b, x, (1, *x.aval.shape)) for x in xs]
     out = ShapedArray((len(rows), *xs[0].aval.shape), xs[0].aval.dtype)
     return reshape_text(b, concatenate_text(b, rows, out, 0), shape)
 
 
-def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequence[Value],
-          given: Sequence[Value]) -> list[Value]:
-    """``for i in range(count): sums = turn(builder, i, sums, *given)``."""
-    operands = [b.constant(0, _I32), *starts, *given]
+def _loop(b: Builder, count: int, step: Callable[..., list[Value]], starts: Sequence[Value],
+          inputs: Sequence[Value]) -> list[Value]:
+    """``for i in range(count): sums = step(builder, i, sums, *inputs)``."""
+    operands = [b.constant(0, _I32), *starts, *inputs]
     avals = [v.aval for v in operands]
 
     def cond(inner: Builder, i: Value, *rest: Value) -> list[Value]:
@@ -298,7 +298,7 @@ def _loop(b: Builder, count: int, turn: Callable[..., list[Value]], starts: Sequ
     def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         sums, others = rest[:len(starts)], rest[len(starts):]
         after = inner.add(i, 1)
-        return [after, *turn(inner, i, sums, *others), *others]
+        return [after, *step(inner, i, sums, *others), *others]
 
     return b.generic("stablehlo.while", operands, avals, regions=[b.region(avals, cond), b.region(avals, body)])[
         1:1 + len(starts)]

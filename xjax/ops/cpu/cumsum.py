@@ -1,7 +1,7 @@
-"""cumsum on a CPU by loops: along an axis with rows behind it row by row, along the last axis in 16 streams.
+"""cumsum on a CPU by loops: along an axis that is not the last, row by row; along the last axis, in 16 streams.
 
-XLA's own form is a tree of windows: n log n additions and several passes over memory. A loop makes one pass. Its error
-would grow with the length, so it adds up pieces, each on top of the total of the pieces before.
+XLA's own form is a tree of windows: n log n additions and several passes over memory. A loop makes one pass. The error
+of a simple loop would grow with the length, so sums are computed in pieces, and the total of earlier pieces is added.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from xjax.core.types import ShapedArray
 from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.window import emit_pad
 
-_STREAMS = 16               # additions that do not wait for one another
-_PIECE = 2000               # additions one after another; streams of 8,192 bytes would share lines of the cache
+_STREAMS = 16               # independent additions
+_PIECE = 2000               # dependent additions; streams of 8,192 bytes would share cache lines
 _I32 = np.dtype(np.int32)
 
 
 def has_loop(x: ShapedArray, axis: int) -> bool:
-    """Whether a running sum of this type is made by a loop."""
+    """Whether a running sum of this type is computed by a loop."""
     rest = math.prod(x.shape[axis + 1:])
-    found = limits("cumsum by loops", "cpu")
-    return found is not None and x.size >= found["elements"] and x.shape[axis] >= 16 and (rest == 1 or rest >= 8)
+    bounds = limits("cumsum by loops", "cpu")
+    return bounds is not None and x.size >= bounds["elements"] and x.shape[axis] >= 16 and (rest == 1 or rest >= 8)
 
 
 def running_sum(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Value | None:
-    """The rule of cumsum."""
+    """Lowering rule of cumsum."""
     if not has_loop(out, axis):
         return None
     shape = x.aval.shape
@@ -39,7 +39,7 @@ def running_sum(b: Builder, out: ShapedArray, x: Value, *, axis, reverse) -> Val
     return reshape_text(b, _row_by_row(b, reshape_text(b, x, (before, n, rest)), reverse), shape)
 
 
-# -- along an axis with rows behind it ----------------------------------------------------------------------------
+# -- along an axis that is not the last ----------------------------------------------------------------------------
 
 def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
     """Running sums of [m, n, k] along the middle axis."""
@@ -55,8 +55,8 @@ def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
         at = b.sub(b.constant(n - 1, i.aval), i) if reverse else i
         zero = b.constant(0, i.aval)
         piece = b.add(piece, dynamic_slice_text(b, x, (zero, at, zero), row.shape))
-        found = piece if length == n else b.add(total, piece)
-        return [_after(b, i, 1), stop, x, piece, total, dynamic_update_slice_text(b, sums, found, (zero, at, zero))]
+        result = piece if length == n else b.add(total, piece)
+        return [_after(b, i, 1), stop, x, piece, total, dynamic_update_slice_text(b, sums, result, (zero, at, zero))]
 
     def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
         return [b.compare("LT", i, b.constant(n, i.aval))]
@@ -74,12 +74,12 @@ def _row_by_row(b: Builder, x: Value, reverse: bool) -> Value:
 def _along_rows(b: Builder, x: Value, reverse: bool) -> Value:
     """Running sums of [m, n] along the last axis.
 
-    The streams are 16 rows, a piece of each at a time; or, where rows are few, 16 parts of a piece of one row.
+    The streams are pieces of 16 rows at a time or, if rows are few, 16 parts of a piece of one row.
     """
     m, n = x.aval.shape
     rows = _STREAMS if m >= _STREAMS else 1
     length = min(n, _PIECE if rows > 1 else _PIECE * _STREAMS)
-    last = n % length           # the piece that is left over stands at the end, and begins the sum in reverse
+    last = n % length           # remainder at the end of the axis; in reverse, it is summed first
 
     def group(b: Builder, row: Value, x: Value, sums: Value) -> list[Value]:
         first = b.binary("stablehlo.minimum", row, b.constant(m - rows, row.aval))
@@ -109,31 +109,31 @@ def _along_rows(b: Builder, x: Value, reverse: bool) -> Value:
 
 def _piece(b: Builder, x: Value, sums: Value, total: Value, at: tuple[Value, Value], length: int,
            reverse: bool) -> tuple[Value, Value]:
-    """`sums` with those of one piece of some rows, on top of their `total` [rows, 1]; and the total after it."""
+    """(`sums` with the sums of one piece of some rows, added to their `total` [rows, 1]; the total after the piece)."""
     rows, _ = total.aval.shape
     piece = dynamic_slice_text(b, x, at, (rows, length))
     if rows > 1:
-        found, ends = _in_streams(b, piece, reverse)
-        found = b.add(found, b.broadcast(total, found.aval, (0, 1)))
-        return dynamic_update_slice_text(b, sums, found, at), b.add(total, ends)
-    missing = -length % _STREAMS                # zeros at the end, or in front of a sum in reverse
+        result, ends = _in_streams(b, piece, reverse)
+        result = b.add(result, b.broadcast(total, result.aval, (0, 1)))
+        return dynamic_update_slice_text(b, sums, result, at), b.add(total, ends)
+    missing = -length % _STREAMS                # zeros at the end, or, in reverse, at the start
     low, high = (missing, 0) if reverse else (0, missing)
     zero = b.constant(0, ShapedArray((), x.aval.dtype))
     padded = emit_pad(b, piece, zero, [0, low], [0, high], [0, 0])
-    found, ends = _in_streams(b, reshape_text(b, padded, (_STREAMS, padded.aval.size // _STREAMS)), reverse)
+    result, ends = _in_streams(b, reshape_text(b, padded, (_STREAMS, padded.aval.size // _STREAMS)), reverse)
     before: list[Value] = [total] * _STREAMS
     for s in range(_STREAMS)[::-1 if reverse else 1]:
         before[s] = total
         total = b.add(total, slice_text(b, ends, [s, 0], [s + 1, 1]))
     starts = concatenate_text(b, before, ends.aval, 0)
-    found = b.add(found, b.broadcast(starts, found.aval, (0, 1)))
-    found = reshape_text(b, found, padded.aval.shape)
-    found = slice_text(b, found, [0, low], [1, low + length])
-    return dynamic_update_slice_text(b, sums, found, at), total
+    result = b.add(result, b.broadcast(starts, result.aval, (0, 1)))
+    result = reshape_text(b, result, padded.aval.shape)
+    result = slice_text(b, result, [0, low], [1, low + length])
+    return dynamic_update_slice_text(b, sums, result, at), total
 
 
 def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
-    """Running sums of [streams, n] along the last axis, and what each stream adds up to: [streams, 1]."""
+    """(running sums of [streams, n] along the last axis, the total of each stream [streams, 1])."""
     streams, n = x.aval.shape
 
     def not_done(b: Builder, i: Value, *_: Value) -> list[Value]:
@@ -141,9 +141,9 @@ def _in_streams(b: Builder, x: Value, reverse: bool) -> tuple[Value, Value]:
 
     def add_one(b: Builder, i: Value, total: Value, x: Value) -> list[Value]:
         at = b.sub(b.constant(n - 1, i.aval), i) if reverse else i
-        place = (b.constant(0, i.aval), at)
-        total = b.add(total, dynamic_slice_text(b, x, place, (streams, 1)))
-        return [_after(b, i, 1), total, dynamic_update_slice_text(b, x, total, place)]
+        position = (b.constant(0, i.aval), at)
+        total = b.add(total, dynamic_slice_text(b, x, position, (streams, 1)))
+        return [_after(b, i, 1), total, dynamic_update_slice_text(b, x, total, position)]
 
     nothing = b.constant(0, ShapedArray((streams, 1), x.aval.dtype))
     _, total, sums = b.while_loop([b.constant(0, ShapedArray((), _I32)), nothing, x], not_done, add_one)

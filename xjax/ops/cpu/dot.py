@@ -1,9 +1,9 @@
-"""Products ``x.T @ y`` of two tall matrices on a CPU, one much narrower than the other: a layer's gradient by weights.
+"""Products ``x.T @ y`` of two tall matrices on a CPU, one much narrower than the other: the gradient of weights.
 
-XLA joins a product with the transpose of its result: ``(y.T @ x).T`` becomes ``x.T @ y``. But with the narrow operand
-first it is up to ten times as fast: for x [n, 512] and y [n, 10] that order takes 0.1 to 0.2 of the time of the other,
-for x [n, 64] 0.4 to 0.6. A barrier keeps it. Where the narrow operand is wider than 64, or more than half as wide as
-the other, now one order is faster and now the other; in float64 both take the same time.
+XLA merges a product with the transpose of its result: ``(y.T @ x).T`` becomes ``x.T @ y``. But with the narrow operand
+first the product is up to ten times as fast: for x [n, 512] and y [n, 10] it takes 0.1 to 0.2 times as long, for
+x [n, 64] 0.4 to 0.6 times. A barrier keeps the order. If the narrow operand is wider than 64, or more than half as wide
+as the other, neither order is always faster; in float64 both take the same time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _COLUMNS = (0,), (0,)           # contracted axes
 
 def product_of_columns(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
                        dimension_numbers: tuple[tuple[Axes, Axes], tuple[Axes, Axes]]) -> Value | None:
-    """The product over the first axes, if it is one and has no batch axes."""
+    """The product, if it contracts the first axes and has no batch axes; else None."""
     (first, second), (batch, _) = dimension_numbers
-    if batch or 0 not in first or 0 not in second or b.is_cut:          # most products, quickly
+    if batch or 0 not in first or 0 not in second or b.is_cut:          # a fast test that rejects most products
         return None
     first, second = in_order((first, second))
     if not first == second == tuple(range(len(first))) or limits("narrow products first", "cpu") is None:
@@ -42,16 +42,16 @@ def _of_columns(b: Builder, out: ShapedArray, x: Value, y: Value) -> Value:
 
 
 def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
-    found = limits("narrow products first", "cpu")
-    if found is None or x.shape[0] < found["rows"]:
+    bounds = limits("narrow products first", "cpu")
+    if bounds is None or x.shape[0] < bounds["rows"]:
         return False
     if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32:
         return False
     narrow, wide = sorted(out.shape)
-    return 2 <= narrow <= found["narrow"] and wide >= 2 * narrow
+    return 2 <= narrow <= bounds["narrow"] and wide >= 2 * narrow
 
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:
-    """The product behind XLA's own barrier, which is gone when XLA fuses: its transpose joins what reads it."""
+    """The product followed by XLA's own barrier, which XLA removes before fusion; so the transpose can be fused."""
     product = dot_text(b, x, y, out, _COLUMNS)
     return b.op(f"stablehlo.optimization_barrier {product} : {product.type}", product.aval)

@@ -1,4 +1,4 @@
-"""Reductions over large windows on a CPU, where XLA's lose NaN, and the holes of a dilated array."""
+"""Reductions over large windows on a CPU, where XLA's lose NaN, or lose the holes of a dilated array."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BOOL = np.dtype(bool)
 
 def window_on_cpu(b: Builder, outs: Sequence[ShapedArray], xs: Sequence[Value], starts: Sequence[Value],
                   window: Window, combine: Callable[..., Sequence[Value]]) -> list[Value]:
-    """As `emit_window`. XLA loses holes (runtime/xla/compiler_faults.py), so they are made before.
+    """Like `emit_window`, but holes are inserted first, since XLA loses them (runtime/xla/compiler_faults.py).
 
-    A barrier keeps XLA from making a dilation of them again.
+    A barrier keeps XLA from merging them into a dilation again.
     """
     if any(d > 1 for d in window.base_dilation) and limits("windows over padded holes", "cpu") is not None:
         none, holes = (0,) * len(window.base_dilation), [d - 1 for d in window.base_dilation]
@@ -37,7 +37,7 @@ def sums_on_cpu(b: Builder, out: ShapedArray, x: Value, operation: str, start: V
 
 
 def extrema_on_cpu(b: Builder, out: ShapedArray, x: Value, operation: str, start: Value, window: Window) -> Value:
-    """Extrema of windows: of floats together with "is there a NaN" in one pass, as in `xjax.ops.cpu.extrema`."""
+    """Extrema of windows; for floats together with NaN flags in one pass, as in `xjax.ops.cpu.extrema`."""
     if not dtypes.is_float(out.dtype) or limits("windows that keep NaN", "cpu") is None:
         return reduced_windows(b, out, x, operation, start, window, window_on_cpu)
     false = b.constant(False, ShapedArray((), _BOOL))
@@ -52,9 +52,9 @@ def extrema_on_cpu(b: Builder, out: ShapedArray, x: Value, operation: str, start
 
 def gather_by_reduction(b: Builder, out: ShapedArray, tangents: Value, operand: Value, *, select_prim,
                         **params) -> Value | None:
-    """The rule of select_and_gather_add: of larger windows by one reduction.
+    """Lowering rule of select_and_gather_add, for larger windows: one reduction.
 
-    It reduces (operand, tangent, whether it is an element), so that padding never wins, nor does the start.
+    It reduces (operand, tangent, whether it is an element), so that neither padding nor the start value is selected.
     """
     window = window_of(params)
     if not out.size or window.has_at_most("elements", "cpu") or limits("windows of pairs by reduction", "cpu") is None:
@@ -63,12 +63,12 @@ def gather_by_reduction(b: Builder, out: ShapedArray, tangents: Value, operand: 
     flags = ShapedArray(operand.aval.shape, _BOOL)
     true, false = b.constant(True, flags), b.constant(False, ShapedArray((), _BOOL))
 
-    def combine(inner: Builder, best: Value, found: Value, real: Value, element: Value, other: Value,
+    def combine(inner: Builder, best: Value, picked: Value, real: Value, element: Value, other: Value,
                 is_real: Value) -> list[Value]:
         first = inner.binary("stablehlo.and", is_real, inner.unary("stablehlo.not", real))
         better = inner.binary("stablehlo.and", is_real, comes_before(inner, element, best, select_prim is ge_p))
         better = inner.binary("stablehlo.or", first, better)
-        return [inner.select(better, element, best), inner.select(better, other, found),
+        return [inner.select(better, element, best), inner.select(better, other, picked),
                 inner.binary("stablehlo.or", real, is_real)]
 
     outs = [out.strong(), out.strong(), out.strong().update(dtype=_BOOL)]

@@ -1,1 +1,1 @@
-"""Forms of operations for GPUs: the rules of `Primitive(lower_on={"gpu": ...})`; see `xjax.ops.cpu`."""
+"""Lowerings of operations for GPUs: the rules of `Primitive(lower_on={"gpu": ...})`; see `xjax.ops.cpu`."""

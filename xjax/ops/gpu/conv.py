@@ -1,7 +1,8 @@
-"""Convolutions on a GPU: those of integers by exact ones of doubles, since its library (cuDNN) has none of integers.
+"""Convolutions on a GPU. Its library (cuDNN) has none for integers, so exact convolutions of doubles are used.
 
-Doubles hold all integers up to 2**53. Operands are cut in pieces of so few bits that no sum of products is larger. The
-convolution of pieces i and j counts 2**(bits (i + j)) times, modulo 2**64: so overflow wraps as it does in integers.
+A double represents all integers up to 2**53. Operands are split into pieces of so few bits that sums of products stay
+below. The convolution of pieces i and j is multiplied by 2**(bits (i + j)), modulo 2**64; so overflow wraps as in
+integers.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
 from xjax.ops.conv_text import Convolution, convolution_text
 
-_EXACT = 53                             # bits of an integer that a double holds
+_EXACT = 53                             # bits of an integer that a double represents exactly
 _WIDE = np.dtype(np.int64)
 
 
 def convolution_on_gpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    """XLA's own convolution of floats, and by these that of integers."""
+    """XLA's own convolution for floats; integers are converted to them."""
     if not dtypes.is_int(out.dtype) or limits("convolutions of integers by floats", "gpu") is None:
         return convolution_text(b, out, lhs, rhs, p)
     return _of_integers(b, out, lhs, rhs, p)
 
 
 def _of_integers(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value:
-    # At most so many products are added for an element of the result.
+    # Maximum number of products that are added for an element of the result.
     taps = math.prod(rhs.aval.shape) // rhs.aval.shape[p.dimension_numbers.rhs_spec[0]]
     bits = (_EXACT - max(taps - 1, 1).bit_length()) // 2
     doubles, wide = ShapedArray(out.shape, np.dtype(np.float64)), ShapedArray(out.shape, _WIDE)
@@ -47,7 +48,7 @@ def _of_integers(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convol
 
 
 def _pieces(b: Builder, x: Value, bits: int, dtype: np.dtype) -> list[Value]:
-    """Doubles p with x = sum of p[k] 2**(bits k), modulo what `dtype` holds; x itself if it has no more bits."""
+    """Doubles p with x = sum of p[k] 2**(bits k), modulo the range of `dtype`; x itself if it has no more bits."""
     double, width = np.dtype(np.float64), dtypes.itemsize_bits(dtype)
     if dtypes.itemsize_bits(x.aval.dtype) <= bits:
         return [b.convert(x, double)]
