@@ -90,7 +90,7 @@ ERRORS = {
     "sizes": (lambda: lax.associative_scan(lambda a, b: a, {"a": X, "b": X[:3]}), ValueError,
               ["differ in size along axis 0", "elems['a']  f32[7]", "elems['b']  f32[3]"]),
     "structure": (lambda: lax.associative_scan(lambda a, b: (a, b), X), TypeError,
-                  ["another structure", "expected a leaf, got a tuple of 2"]),
+                  ["a structure that differs", "expected a leaf, got a tuple of 2"]),
     "dtype": (lambda: lax.associative_scan(lambda a, b: {"s": a["s"] > b["s"]}, {"s": X}), TypeError,
               ["result['s']  bool[3], given f32[3]"]),
     "shape": (lambda: lax.associative_scan(lambda a, b: (a + b)[:1], X), TypeError, ["result  f32[1], given f32[3]"]),

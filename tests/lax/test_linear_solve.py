@@ -142,11 +142,11 @@ ERRORS = {
     "no function": (lambda: lax.custom_linear_solve(None, ONES, keep), TypeError, ["`matvec` must be a function"]),
     "text": (lambda: lax.custom_linear_solve(lambda x: x, {"k": "a"}, keep), TypeError, ["b['k'] is not an array"]),
     "structure of matvec": (lambda: lax.custom_linear_solve(lambda x: (x, x), ONES, keep), TypeError,
-                            ["`matvec` returns another structure", "expected a leaf, got a tuple of 2"]),
+                            ["`matvec` returns a structure that differs", "expected a leaf, got a tuple of 2"]),
     "shape of matvec": (lambda: lax.custom_linear_solve(lambda x: {"u": x["u"][:1]}, {"u": ONES}, keep), TypeError,
-                        ["`matvec` returns other types", "result['u']  f32[1], expected f32[2]"]),
+                        ["`matvec` returns types that differ", "result['u']  f32[1], expected f32[2]"]),
     "integers": (lambda: lax.custom_linear_solve(lambda x: x, 1, lambda matvec, b: b / 2), TypeError,
-                 ["`solve` returns other types", "f32[], expected i32[]", "start from floats"]),
+                 ["`solve` returns types that differ", "f32[], expected i32[]", "start from floats"]),
     "no aux": (lambda: lax.custom_linear_solve(lambda x: x, ONES, keep, has_aux=True), TypeError,
                ["`solve` must return a pair (x, aux)", "f32[2]"]),
     "no transpose": (lambda: xjax.grad(lambda b: lax.custom_linear_solve(lambda x: x, b, keep))(1.0), TypeError,
@@ -158,9 +158,9 @@ ERRORS = {
     "an inverse": (lambda: lax.custom_linear_solve(lambda x: 2.0 / x, ONES, keep, keep), TypeError,
                    ["`matvec` is not linear"]),
     "vecmat": (lambda: lax.custom_linear_solve(lambda x: x, ONES, keep, lambda vecmat, b: vecmat((b, b))), TypeError,
-               ["`vecmat` is called with another structure"]),
+               ["`vecmat` is called with a structure that differs"]),
     "matrix": (lambda: xjax.linear_transpose(lambda a: lax.custom_linear_solve(lambda x: a * x, 1.0, keep, keep), 2.0)(
-        1.0), TypeError, ["not linear in what `matvec` closes over"]),
+        1.0), TypeError, ["not linear in values that `matvec` closes over"]),
 }
 
 

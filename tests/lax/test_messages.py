@@ -117,8 +117,8 @@ an array.
   fix: pass arrays, numbers, or trees of them; keep other values in a closure."""),
     "while, reverse mode": (lambda: xjax.grad(lambda x: lax.while_loop(lambda s: s < 3.0, lambda s: s * 2, x))(1.0),
                             """while_loop: reverse-mode differentiation (grad, vjp, jacrev) of a loop whose number of \
-turns is not known while tracing.
-  fix: use lax.scan, or lax.fori_loop with Python ints as bounds; or forward mode (jvp, jacfwd)."""),
+iterations is not known while tracing.
+  fix: use lax.scan, or lax.fori_loop with Python ints as bounds; or use forward mode (jvp, jacfwd)."""),
 }
 
 

@@ -65,12 +65,12 @@ def test_prints_what_jax_prints(cases):
 
 
 @pytest.mark.parametrize("call, error, match", [
-    (lambda p: p("x {}"), IndexError, "place for value 0, but 0 were given"),
+    (lambda p: p("x {}"), IndexError, "field for value 0, but 0 were given"),
     (lambda p: p("{} {1}", 1, 2), ValueError, "mixes {} with numbered fields"),
-    (lambda p: p("{0} {1}", 1), IndexError, "place for value 1, but 1 were given"),
-    (lambda p: p("{y}", x=1), KeyError, "place for 'y', which was not given"),
-    (lambda p: p("{x:{width}}", x=1), KeyError, "place for 'width'"),
-    (lambda p: p("x", 3), ValueError, "no place for some values"),
+    (lambda p: p("{0} {1}", 1), IndexError, "field for value 1, but 1 were given"),
+    (lambda p: p("{y}", x=1), KeyError, "field for 'y', which was not given"),
+    (lambda p: p("{x:{width}}", x=1), KeyError, "field for 'width'"),
+    (lambda p: p("x", 3), ValueError, "no field for some values"),
     (lambda p: p("3.0", x=1), ValueError, "an f-string has been formatted already"),
     (lambda p: p("x {", 3), ValueError, "brace|'{'|'}'|expected"),
     (lambda p: p(3), TypeError, "the format must be a string"),

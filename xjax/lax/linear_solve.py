@@ -155,7 +155,7 @@ def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Cal
         leaves, x_tree = flatten(x)
         if x_tree != tree:
             raise bad(_WHERE, "`vecmat` is called with a structure that differs from that of `b`",
-                      x_tree=tree_mismatch("x", tree, x_tree), fix="pass a tree like `b`.")
+                      given=tree_mismatch("x", tree, x_tree), fix="pass a tree like `b`.")
         return tree_unflatten(tree, program(*consts, *_cast(leaves, program.in_avals[len(consts):])))
 
     return TracedFunction(program, consts, tree), vecmat

@@ -35,7 +35,7 @@ _BLOCK = 128
 def has_blocks(x: ShapedArray, k: int) -> bool:
     """Whether the last axis of an array of this type is searched by blocks; XLA sorts other dtypes."""
     n, least = x.shape[-1] if x.ndim else 0, limits("top_k by blocks", "cpu")
-    return least is not None and x.dtype == np.float32 and n >= bounds["row"] and 0 < 4 * k * _BLOCK <= n and x.size > 0
+    return least is not None and x.dtype == np.float32 and n >= least["row"] and 0 < 4 * k * _BLOCK <= n and x.size > 0
 
 
 def top_k_by_blocks(top_k: Callable[[Any, int], list[Any]]) -> Callable:
