@@ -23,7 +23,7 @@ _WHERE = "associative_scan"
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """``y[0] = x[0]; y[i] = fn(y[i - 1], x[i])`` along an axis, computed in parallel.
 
-    Neighbours are combined in pairs, the half as many results are scanned in the same way, and the elements between
+    Neighbours are combined in pairs, these half as many results are scanned in the same way, and the elements between
     them are filled in. That is about 2 n applications in 2 log2(n) calls of `fn`, each on many elements at once.
 
     Args:
@@ -89,7 +89,7 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
 # -- checks -------------------------------------------------------------------------------------------------------
 
 def _axis_and_size(tree: Any, avals: Sequence[ShapedArray], axis: Any) -> tuple[int, int]:
-    """The axis counted from the front, and the one size that all arrays have along it."""
+    """(the axis, counted from the front; the size of all arrays along it)."""
     if not avals:
         raise bad(_WHERE, "`elems` holds no array", fix="pass an array, or a tree of arrays.", exc=ValueError)
     axis = canonical_axis(axis, avals[0].ndim, _WHERE)

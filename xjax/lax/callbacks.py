@@ -191,16 +191,16 @@ def _io_effects(*, ordered: bool, **params: Any) -> Effects:
     return frozenset(("io", "ordered") if ordered else ("io",))
 
 
-_NOT_LINEAR = Missing("a function of Python has no transpose")
+_NOT_LINEAR = Missing("a Python function has no transpose")
 
 pure_callback_p = Primitive(
     "pure_callback", type_rule=_type, lower=_lower_pure, evaluate=_evaluate("pure_callback"), batch=_batch_pure,
-    jvp=Missing("a function of Python has no derivative that xjax could know", exc=ValueError,
+    jvp=Missing("a Python function has no known derivative", exc=ValueError,
                 fix="wrap the function that calls it in custom_jvp or custom_vjp, and define the rule."),
     transpose=_NOT_LINEAR, multiple_results=True, cacheable=False)
 
 io_callback_p = Primitive(
     "io_callback", type_rule=_type, lower=_lower_io, evaluate=_evaluate("io_callback"), batch=_batch_io,
-    jvp=Missing("a function of Python has no derivative that xjax could know", exc=ValueError,
+    jvp=Missing("a Python function has no known derivative", exc=ValueError,
                 fix="pass lax.stop_gradient(x) to it, or define a rule with custom_jvp or custom_vjp."),
     transpose=_NOT_LINEAR, effects=_io_effects, multiple_results=True, cacheable=False)

@@ -80,14 +80,14 @@ def _attribute(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         return f"{dense(array)} : {tensor_type(ShapedArray(array.shape, array.dtype))}"
-    raise bad("composite", "an attribute of this type cannot be written down", given={"attribute": repr(value)},
+    raise bad("composite", "an attribute of this type cannot be written as MLIR text", given={"attribute": repr(value)},
               fix="pass numbers, strings, NumPy arrays, or tuples, lists and dicts of them.")
 
 
 # -- rules --------------------------------------------------------------------------------------------------------
 
 def _lower(b: Builder, outs, *args: Value, attributes, jaxpr, name, version) -> list[Value]:
-    if b.axes is not None or jaxpr.jaxpr.effects:       # neither a region of a mesh nor a token enters a function
+    if b.axes is not None or jaxpr.jaxpr.effects:       # a function cannot contain mesh regions or tokens
         return lower_closed(b, jaxpr, args)
     symbol = f"@{symbol_name(name)}_{b.module.number()}"
     inner = b.nested()

@@ -143,7 +143,7 @@ def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs
 
 
 def fixpoint(start: Sequence[bool], step: Callable[[Flags], Sequence[bool]]) -> Flags:
-    """The smallest flags that include `start` and are not extended by `step`, which maps flags over one round."""
+    """The smallest flags that include `start` and that `step`, the flags after one round, does not extend."""
     flags = tuple(start)
     while True:
         after = tuple(a or b for a, b in zip(flags, step(flags), strict=True))

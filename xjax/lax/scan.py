@@ -61,7 +61,7 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
 
 def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | None, reverse: bool = False,
               unroll: int | bool = 1) -> tuple[Any, Any]:
-    """`scan`, also for other public loops that are implemented as a scan."""
+    """The implementation of `scan`, and of other public loops that are scans."""
     caller = words.caller
     check_callable(caller, "f", f)
     init_leaves, init_tree, init_avals = flat_arrays(caller, "init", init)

@@ -293,7 +293,7 @@ def _batch(axis, args, bdims, *, cond_jaxpr, cond_nconsts, body_jaxpr, body_ncon
     mapped = fixpoint([b is not None for b in carry_dims], lambda m: [b is not None for b in body(m, at)[1]])
     differs = test(mapped, at, False)[1][0] is not None
     if differs:
-        refuse_io("while_loop", (cond_jaxpr, body_jaxpr), "a loop whose number of iterations differs in a vmap",
+        refuse_io("while_loop", (cond_jaxpr, body_jaxpr), "a loop whose number of iterations differs under vmap",
                   "use lax.map in place of vmap.")
         mapped, at = (True,) * len(carry), 0
     carry = [place_axis(x, b, at, axis.size) if m else x for x, b, m in zip(carry, carry_dims, mapped, strict=True)]

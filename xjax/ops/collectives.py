@@ -60,7 +60,7 @@ def _size(name: AxisName) -> int:
 
 
 class MeshAxes:
-    """The mesh that lowered code runs under; it determines the devices that a collective communicates between.
+    """The mesh that lowered code runs under; it determines which devices communicate in a collective.
 
     Attributes:
       manual: the axes along which the code is that of one device; along other axes the compiler shards it.
@@ -148,7 +148,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
 
 
 def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
-    """Sums over the named axes. Axes with tracked variance use an operation whose type rule removes that variance."""
+    """Sums over the named axes. Along axes that types track, the result does not vary, which has its own operation."""
     if not arrays:
         return ()
     typed, others = _split_typed("psum", names, groups)
@@ -158,7 +158,7 @@ def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
 
 
 def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
-    """(names of axes along which types track variance, names of the other axes)."""
+    """(names of the axes that types track, names of the other axes)."""
     in_scope = typed_axes()
     typed = tuple(a for a in names if a in in_scope)
     if typed and groups is not None:
@@ -217,7 +217,7 @@ def _vary_reduced(vmas, *, axes, **params):
 
 
 def vary_exchanged(vmas, *, axis_name, **params):
-    """Variance of operations whose result differs between devices along the axes."""
+    """Varying axes of operations whose result differs between devices along `axis_name`."""
     vma = vmas[0] | _vary_along(names_of(axis_name))
     return [vma], vma
 
@@ -298,7 +298,7 @@ def _sum_batch(axis, args, bdims, *, axes):
     return psum_invariant_p.bind(*args, axes=axes), bdims[0]
 
 
-# The sum along axes whose variance is tracked: all devices share the total, and so its cotangent.
+# The sum along axes that types track: all devices share the total, and so its cotangent.
 psum_invariant_p = Primitive("psum_invariant", type_rule=lambda x, *, axes: x.strong(), lower=_sum_lower, jvp=LINEAR,
                              transpose=_sum_transpose, batch=_sum_batch, vary=_sum_vary, axis_param="axes")
 

@@ -147,7 +147,7 @@ def _bitcast_type(x, *, new_dtype):
         return ShapedArray((*x.shape, old // new), new_dtype)
     if new % old == 0 and x.shape and x.shape[-1] == new // old:
         return ShapedArray(x.shape[:-1], new_dtype)
-    raise bad("lax.bitcast_convert_type", f"{old}-bit elements cannot be combined to {new}-bit elements",
+    raise bad("lax.bitcast_convert_type", f"{old}-bit elements cannot be combined into {new}-bit elements",
               given={"operand": x.str_short(), "new_dtype": new_dtype.name},
               fix=f"the last axis must have size {new // old}." if new % old == 0 else
               "choose a dtype whose width divides, or is a multiple of, the operand's.", exc=ValueError)

@@ -243,7 +243,7 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
 
 def _dot_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                 preferred_element_type) -> Value | None:
-    """Products of columns, in the fast order of operands. A product by an algorithm is left to XLA, if it has it."""
+    """Products of columns, in the fast order. Products with an algorithm are left to XLA, which has only some."""
     if precision is None or type(precision) is tuple:               # no algorithm
         return product_of_columns(b, out, lhs, rhs, dimension_numbers)
     if isinstance(precision, DotAlgorithmPreset) and precision.name not in _ON_CPU:

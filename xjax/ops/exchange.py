@@ -1,4 +1,4 @@
-"""Collectives in which each element of a named axis sends different values to each other element: all_to_all ..."""
+"""Collectives in which each element of a named axis sends different values to each other element: `all_to_all`."""
 
 from __future__ import annotations
 

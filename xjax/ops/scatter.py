@@ -188,8 +188,8 @@ def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, at
                         n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Any:
     """The tangent if no element is hit twice: only the windows are read, so a step of a loop costs only these.
 
-    The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier, because with one jaxlib
-    0.12 compiles gradients wrongly (seen on CPUs, in second derivatives of a scatter of columns).
+    The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier: if they do, jaxlib 0.12
+    compiles gradients wrongly (seen on CPUs, in second derivatives of a scatter of columns).
     """
     old, dtype = read_windows(x, indices, typeof(updates), n, mode=flags["mode"], fill_value=0), typeof(x).dtype
     kept, won = (convert_element_type(c, dtype) for c in (attains(old, updates), attains(updates, old)))

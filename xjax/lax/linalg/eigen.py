@@ -135,7 +135,7 @@ def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenve
       x: float or complex[..., n, n].
       enable_eigvec_derivs: differentiate eigenvectors, normalized so that their norm is 1 and their largest element is
         real. The derivative is right only for matrices with distinct eigenvalues.
-      implementation: None: cuSOLVER on GPUs if it is capable, else LAPACK.
+      implementation: None: cuSOLVER on GPUs if it supports the call, else LAPACK.
       use_magma: an older form of `implementation`: True is MAGMA, False LAPACK.
     Returns: [w, left vectors, right vectors], complex, without the vectors that are not requested; column i belongs to
       w[i]. NaN where the library does not converge.

@@ -1,4 +1,4 @@
-"""LU decomposition with row exchanges, and the permutation that the exchanges amount to."""
+"""LU decomposition with row exchanges, and the corresponding permutation of rows."""
 
 from __future__ import annotations
 

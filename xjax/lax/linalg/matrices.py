@@ -46,7 +46,7 @@ def check_matrix(name: str, x: ShapedArray, square: bool = False) -> None:
                   fix="the last two axes must have equal sizes.", exc=ValueError)
 
 
-_NO_LIBRARY = Missing("there is no library of matrices for this platform", fix="run it on a CPU or a GPU of NVIDIA.")
+_NO_LIBRARY = Missing("there is no library of matrices for this platform", fix="run it on a CPU or an NVIDIA GPU.")
 
 
 def matrix_primitive(name: str, *, type_rule: Callable, lower: Callable | Missing = _NO_LIBRARY,

@@ -129,7 +129,8 @@ def _update_lower(b: Builder, out: ShapedArray, r: Value, w: Value) -> Value:
 
 
 def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]):
-    """As for the Cholesky factor: dR = phi(R^-T dA R^-1) R, phi: upper triangle with half the diagonal."""
+    """As for the Cholesky factor: dR = phi(R^-T dA R^-1) R, where phi keeps half the diagonal and
+    the upper triangle."""
     (r, w), (dr, dw) = primals, map(instantiate, tangents)
     updated = cholesky_update_p.bind(r, w)
     half = add(product(swapped(r), dr), product(as_column(w), as_row(dw)))
