@@ -31,11 +31,11 @@ WITHOUT = {
     ("custom_lin", "batch"): "forward mode of custom_vjp",
     **{(name, "jvp"): "no rule in JAX either" for name in (
         "geqrf", "hessenberg", "householder_product", "ormqr", "schur", "tridiagonal")},
-    ("io_callback", "jvp"): "a function of Python",
+    ("io_callback", "jvp"): "a Python function",
     ("nextafter", "jvp"): "no useful derivative",
     ("pmax", "jvp"): "no rule in JAX either",
     ("pmin", "jvp"): "no rule in JAX either",
-    ("pure_callback", "jvp"): "a function of Python",
+    ("pure_callback", "jvp"): "a Python function",
     ("random_unwrap", "lower"): "does not occur in programs of words, which are what is lowered",
     ("random_wrap", "lower"): "does not occur in programs of words, which are what is lowered",
     ("rng_uniform", "batch"): "no rule in JAX either",

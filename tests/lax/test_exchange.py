@@ -75,7 +75,7 @@ def test_printed_as_in_jax():
 def test_misuse():
     with pytest.raises(ValueError, match="(?s)all_to_all.*does not fit.*fix: use tiled"):
         xjax.vmap(lambda x: lax.all_to_all(x, "i", 1, 0), axis_name="i")(X)
-    with pytest.raises(ValueError, match="(?s)pbroadcast.*no position.*fix:"):
+    with pytest.raises(ValueError, match="(?s)pbroadcast.*not a position.*fix:"):
         xjax.vmap(lambda x: lax.pbroadcast(x, "i", N), axis_name="i")(X)
     with pytest.raises(NameError, match="fix:"):
         lax.all_to_all(X, "nobody", 0, 0)

@@ -269,7 +269,7 @@ def shaped(*shape, dtype=np.float32):
 
 ERRORS = SimpleNamespace(
     features=(lambda: lax.conv(shaped(1, 3, 5), shaped(4, 2, 2), (1,), "SAME"), ValueError,
-              ("f32[1,3,5]   axis 1 has 3 features", "f32[4,2,2]   axis 1 takes 2 features")),
+              ("f32[1,3,5]   axis 1 has 3 features", "f32[4,2,2]   axis 1 has 2 features")),
     dtypes=(lambda: lax.conv(shaped(1, 3, 5), shaped(4, 3, 2, dtype=np.int32), (1,), "SAME"), TypeError,
             ("f32[1,3,5]", "i32[4,3,2]")),
     ranks=(lambda: lax.conv(shaped(1, 3, 5), shaped(4, 3, 2, 2), (1,), "SAME"), TypeError, ("(1, 3, 5)",)),
@@ -283,7 +283,7 @@ ERRORS = SimpleNamespace(
     batch=(lambda: lax.conv_general_dilated(shaped(3, 4, 5), shaped(4, 4, 2), (1,), "SAME", batch_group_count=2),
            ValueError, ("batch_group_count", "3")),
     both=(lambda: lax.conv_general_dilated(shaped(4, 4, 5), shaped(4, 2, 2), (1,), "SAME", None, None, None, 2, 2),
-          ValueError, ("one of them 1",)),
+          ValueError, ("one of them must be 1",)),
     crop=(lambda: lax.conv(shaped(1, 3, 5), shaped(4, 3, 2), (1,), ((-4, -3),)), ValueError, ("negative padding",)),
     letters=(lambda: lax.conv_general_dilated(X, K, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWX")),
              TypeError, ("'NHWX'", "'C'")),

@@ -23,8 +23,8 @@ _WHERE = "associative_scan"
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """``y[0] = x[0]; y[i] = fn(y[i - 1], x[i])`` along an axis, computed in parallel.
 
-    Neighbours are combined in pairs, these half as many results are scanned in the same way, and the elements between
-    them are filled in. That is about 2 n applications in 2 log2(n) calls of `fn`, each on many elements at once.
+    Neighbours are combined in pairs, the n / 2 results are scanned in the same way, and the elements between them are
+    filled in. That is about 2 n applications in 2 log2(n) calls of `fn`, each on many elements at once.
 
     Args:
       fn: `fn(a, b)` on trees like `elems`. It must be associative, ``fn(a, fn(b, c)) == fn(fn(a, b), c)`` (not

@@ -244,7 +244,7 @@ def _debug_primitive(name: str, caller: str, effects: Callable[..., Effects],
         name, type_rule=lambda *avals, **params: (), lower=lower, batch=batch,
         evaluate=lambda *args, **params: call_now(caller, host(**params), args, ()),
         jvp=lambda primals, tangents, **params: (p.bind(*primals, **params), []),
-        transpose=lambda cts, *args, **params: [None] * len(args),      # tangents have no effects
+        transpose=lambda cts, *args, **params: [None] * len(args),      # no output in the transposed program
         effects=effects, multiple_results=True, vary=vary_apart, cacheable=False)
     return p
 

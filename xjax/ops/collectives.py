@@ -148,7 +148,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
 
 
 def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
-    """Sums over the named axes. Along axes that types track, the result does not vary, which has its own operation."""
+    """Sums over the named axes; axes that types track have their own operation, whose result does not vary."""
     if not arrays:
         return ()
     typed, others = _split_typed("psum", names, groups)
