@@ -49,7 +49,7 @@ class WithoutProducts(NamedTuple):
 
 @program_cache
 def without_products(body: ClosedJaxpr, num_consts: int, num_sums: int, num_carry: int) -> WithoutProducts:
-    """Remove from a body, whose carries start with `num_sums` sums, the sums whose products are larger than their operands."""
+    """A body without the sums, among the first `num_sums` carries, whose products are larger than their operands."""
     body = inlined(body)
     j, n = body.jaxpr, num_consts + num_carry
     sums, xs, ys = j.invars[num_consts:num_consts + num_sums], j.invars[n:], list(j.outvars[num_carry:])
