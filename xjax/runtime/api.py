@@ -1,4 +1,4 @@
-"""Functions of the top level that move trees of arrays between the host and devices, and a few on the process."""
+"""Top-level functions that move trees of arrays between the host and devices, and a few for the whole process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xjax.transforms import trace_cache
 
 
 def device_get(x: Any) -> Any:
-    """A tree with every `Array` replaced by its value as a (read-only) NumPy array; other leaves, and keys, stay.
+    """A tree with each `Array` replaced by its value as a (read-only) NumPy array, except keys; other leaves stay.
 
     Raises: TracerArrayConversionError for a traced value.
 
@@ -52,7 +52,7 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 class _FoldingTrace(Trace):
-    """Computes operations on known values; its parent interprets those on traced ones."""
+    """Computes operations on concrete values; its parent trace interprets operations on traced values."""
 
     __slots__ = ()
 
@@ -64,9 +64,9 @@ class _FoldingTrace(Trace):
 
 @contextlib.contextmanager
 def ensure_compile_time_eval() -> Iterator[None]:
-    """`with ensure_compile_time_eval():` operations on known values compute at once, inside traced functions too.
+    """A block in which operations on concrete values are computed immediately, also inside traced functions.
 
-    Operations on traced values are traced as usual. It decorates functions too.
+    Operations on traced values are traced as usual. It can also be used as a decorator.
 
     >>> @xjax.jit
     ... def f(x):
@@ -81,9 +81,9 @@ def ensure_compile_time_eval() -> Iterator[None]:
 
 
 def clear_caches() -> None:
-    """Forget all programs and executables, of operations and of jitted functions; free pages go to the system.
+    """Delete all cached programs and executables, of operations and of jitted functions; free pages go to the system.
 
-    `memory_report` shows what there is to forget.
+    `memory_report` shows their number and size.
     """
     cache.clear()
     trace_cache.clear()
@@ -93,9 +93,9 @@ def clear_caches() -> None:
 
 @contextlib.contextmanager
 def named_scope(name: str) -> Iterator[None]:
-    """`with named_scope("encoder"):` marks a part of a program for the reader; also a decorator.
+    """`with named_scope("encoder"):` marks a part of a program for human readers; also a decorator.
 
-    Raises: TypeError if `name` is no string.
+    Raises: TypeError unless `name` is a string.
     """
     if not isinstance(name, str):
         raise bad("named_scope", "the name must be a string", given={"name": repr(name)},
@@ -104,5 +104,5 @@ def named_scope(name: str) -> Iterator[None]:
 
 
 def named_call(fun: Callable, *, name: str | None = None) -> Callable:
-    """`fun`, its operations marked by `named_scope`."""
+    """`fun` with its operations marked by `named_scope`."""
     return named_scope(name or getattr(fun, "__name__", "fun"))(fun)

@@ -1,4 +1,4 @@
-"""Where pickles of arrays that were written before `xjax.runtime` had rooms look for how to read them."""
+"""Old module name that pickles of arrays refer to: the functions that rebuild them."""
 
 from xjax.runtime.arrays.array import _rebuild, _rebuild_keys
 

@@ -1,11 +1,11 @@
-"""Eager execution: the root trace runs each operation at once, as a compiled program of its own.
+"""Eager execution: the root trace runs each operation immediately, as a compiled program of its own.
 
-The path of `x + y`: (primitive, types and places of arguments, parameters) -> executable in one dictionary, launch.
-Everything else (arrays over several devices, or on different ones, operations that hold programs) goes through
-`run_program` on a program of one equation.
+The path of `x + y`: one dictionary gives the executable for (primitive, types and placements of arguments, parameters),
+which is launched. All other cases (arrays over several devices, or on different ones, operations that hold programs)
+run as a program of one equation, by `_run_program`.
 
 Uncommitted arrays are computed with on the default device of the thread, or on its mesh of `set_mesh`. As long as
-nobody chose one, they are not part of the keys; see `_ReadyHere`.
+neither was ever chosen, they are not part of the keys; see `_ReadyHere`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xjax.runtime.programs.lowering import lower_primitive, lower_program
 
 
 class EvalTrace(Trace):
-    """The root of all traces: computes."""
+    """The root of all traces: executes each operation."""
 
     __slots__ = ("_executables", "_programs", "_watch", "ready")
 
@@ -42,18 +42,19 @@ class EvalTrace(Trace):
         self._executables: Cache[Executable] = Cache("eager operations")
         self._programs: Cache[ClosedJaxpr] = Cache()
         self._watch: Callable | None = None
-        # By operation, types and places of arguments, and parameters: what a launch may take without another look.
+        # Executables that can be launched without further checks, by operation, types and placements of arguments,
+        # and parameters.
         self.ready: Any = self._executables.young
 
     def watch_with(self, watch: Callable[[Callable, Primitive, tuple, dict], Any]) -> None:
-        """From now on each operation is done by ``watch(run, p, args, params)``, which calls ``run(p, args, params)``.
+        """From now on, run each operation by ``watch(run, p, args, params)``, which calls ``run(p, args, params)``.
 
-        Nothing is `ready` any more, so that operations that nobody watches pay nothing for the question.
+        This empties `ready`, so unwatched operations never check for a watcher.
         """
         self._watch, self.ready = watch, {}
 
     def choose_by_context(self) -> None:
-        """From now on an executable is `ready` only for the default device or the mesh for which it was compiled."""
+        """From now on, an executable is `ready` only for the default device or the mesh for which it was compiled."""
         if self._watch is None:
             self.ready = _ReadyHere(self._executables)
 
@@ -87,7 +88,7 @@ class EvalTrace(Trace):
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
 
     def _run(self, p: Primitive, args: tuple, params: dict) -> Any:
-        """Compute one operation in general; arguments that are no arrays yet become some where the first array is."""
+        """Compute one operation, in the general case; other arguments become arrays on the first array's device."""
         if p.evaluate is not None:
             return p.evaluate(*args, **params)
         home = _home(args)
@@ -105,10 +106,10 @@ class EvalTrace(Trace):
         return out if p.multiple_results else out[0]
 
     def _run_program(self, p: Primitive, args: Sequence[Any], params: dict, key: tuple | None = None) -> Any:
-        """A program of one equation, compiled for where its arguments lie.
+        """Run a program of one equation, compiled for the placements of its arguments.
 
         Args:
-          key: by which `process` finds the executable from now on, if a launch takes these arguments as they are.
+          key: the executable is stored under this key for `process`, if it takes these arguments without moving them.
         """
         avals = tuple(x.aval for x in args)
         cache = self._programs if p.cacheable else _memo_of(params)
@@ -124,7 +125,7 @@ class EvalTrace(Trace):
 
 
 class _ReadyHere:
-    """`EvalTrace.ready` where default devices or meshes are chosen, which are part of the keys then."""
+    """`EvalTrace.ready` once a default device or mesh was chosen: both are then part of the keys."""
 
     __slots__ = ("_executables",)
 
@@ -144,7 +145,7 @@ def _compile(p: Primitive, avals: Sequence[ShapedArray], params: dict, place: Pl
     """Compile one operation for arrays on one device."""
     platform = sharding_of(place).devices[0].platform
     closed = _one_equation(p, avals, params)
-    if any(map(is_key, (*avals, *closed.out_avals))):       # on a device it is not this operation, but one on words
+    if any(map(is_key, (*avals, *closed.out_avals))):       # on a device, an operation on keys is one on their words
         module, outs = lower_program(closed, p.name, platform=platform), closed.out_avals
     else:
         module, outs = lower_primitive(p, avals, params, platform)
@@ -159,14 +160,14 @@ def _one_equation(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> C
 
 
 def _memo_of(params: dict) -> dict:
-    """Cache of a program among the parameters: what is compiled for a program dies with it."""
+    """Cache on a program among the parameters: its executables are freed with it."""
     programs = [item for value in params.values() for item in (value if isinstance(value, tuple) else (value,))
                 if isinstance(item, ClosedJaxpr)]
     return newest(programs).memo if programs else {}
 
 
 def _home(args: Sequence[Any]) -> Place:
-    """Where what is no array yet goes: to the place of the first array, if that is on one device."""
+    """Placement of arguments that are not arrays yet: that of the first array, if that is on one device."""
     for x in args:
         if type(x) is Array:
             return x._place if type(x._place) in ON_ONE_DEVICE else default_place()
@@ -177,15 +178,15 @@ eval_trace = EvalTrace()
 set_root_trace(eval_trace)
 config.on_first_use("default_device", eval_trace.choose_by_context)
 config.on_first_use("context_mesh", eval_trace.choose_by_context)
-# An array is its own value, so nothing is launched; the rule is given here, since operations do not know arrays.
+# An array is its own value, so nothing is launched. The rule is given here, since operations do not import arrays.
 stage_p.evaluate = to_array
 
 
 def launched(p: Primitive, fallback: Callable) -> Callable:
-    """A function of one array: the launch of `p` at once, where it has been launched for this type before.
+    """A function of one array that launches `p` directly if the executable for the array's type is cached.
 
-    Else it is `fallback(x)`, which must bind `p`. This saves three Python calls, a quarter of the time of a small
-    operation.
+    Otherwise it returns `fallback(x)`, which must bind `p`. The shortcut saves three Python calls, a quarter of the
+    time of a small operation.
     """
     def launch(x: Any, /) -> Any:
         if type(x) is Array and at_root():

@@ -12,13 +12,13 @@ from xjax.transforms.autodiff import vjp
 
 def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = False,
                 jitted: bool = True) -> tuple[Callable, Callable]:
-    """(`fwd`, `bwd`): `fwd(*args) -> (value, residuals)`, `bwd(residuals, ct)` -> cotangents of the arguments chosen.
+    """(`fwd`, `bwd`): `fwd(*args) -> (value, residuals)`, `bwd(residuals, ct)` -> cotangents of the chosen arguments.
 
-    As `vjp`, but `bwd` is one function for all points: where the passes do not end up in one compiled function, each is
-    compiled once.
+    Like `vjp`, but `bwd` is one function for all points: each pass is compiled once, where the two do not become part
+    of one compiled function.
 
     Args:
-      argnums: which positional arguments to differentiate; an int gives one tree of cotangents, a sequence a tuple.
+      argnums: positions of the arguments to differentiate; an int gives one tree of cotangents, a sequence a tuple.
       has_aux: `fun` returns (value, aux); `fwd` then returns (value, residuals, aux).
       jitted: whether the two functions are compiled.
 
@@ -36,7 +36,7 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
         return vjp(lambda *xs: fun(*merge_args(xs, rest, nums, len(args)), **kwargs), *chosen, has_aux=has_aux)
 
     def bwd(residuals: Callable, ct: Any) -> Any:
-        found = residuals(ct)
-        return tuple(found) if isinstance(argnums, (tuple, list)) else found[0]
+        cotangents = residuals(ct)
+        return tuple(cotangents) if isinstance(argnums, (tuple, list)) else cotangents[0]
 
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

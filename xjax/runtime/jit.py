@@ -1,9 +1,9 @@
 """`jit`: trace a function once for each type of its arguments, compile it with XLA, run the compiled program.
 
-`Jitted.__call__` reads arguments that are written as plain arrays and numbers, and launches what it finds for their
-types. `Jitted._call` is the call in general: it takes static arguments out, flattens the others and looks up their
-types. At the root it finds a `Launcher`, or compiles one; inside another transform it finds a program, which becomes
-one operation (`jit_p`).
+`Jitted.__call__` handles calls whose arguments are plain arrays and numbers: it launches the executable cached for
+their types. `Jitted._call` handles all calls: it separates static arguments, flattens the others and looks up their
+types. In eager execution it looks up a `Launcher`, or compiles one. Inside another transform it looks up a program,
+which becomes one operation (`jit_p`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device
 
-_NEVER_STATIC = frozenset((list, dict, np.ndarray))         # no need to ask whether they are hashable
+_NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so no need to check
 
 
 class Jitted(PickledByName):
@@ -66,14 +66,14 @@ class Jitted(PickledByName):
         self._has_static = static.given
         if static.signature is not None:
             self.__signature__ = static.signature
-        self.numbers_as_arrays = False      # with `disable_jit` too; set by `library_jit`
-        self._device = device               # where to run; None: where the arguments lie
+        self.numbers_as_arrays = False      # under `disable_jit`; set by `library_jit`
+        self._device = device               # where to run; None: on the devices of the arguments
         self._shardings, self._options = shardings, options
         self._name = function_name(fun)
-        # By tree, types and static values: the programs, and with the places of the arguments what launches them.
+        # Programs by tree, types and static values; launchers by these and the placements of the arguments.
         self._programs: Cache[Program] = _programs_of(fun) if shardings is None else Cache()
         self._by_types: Cache[Launcher] = Cache(f"jit `{self._name}`")
-        # By what `__call__` and `add_operands` read: launchers of calls that need nothing but a launch.
+        # Launchers of calls that need only a launch, by the keys that `__call__` and `add_operands` build.
         self._fast: Cache[Launcher] = Cache()
         self._hot = self._fast.young
 
@@ -87,7 +87,7 @@ class Jitted(PickledByName):
         if not at_root():
             return self._call_traced(args, kwargs)
         key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
-        for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 per cent
+        for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 % of a call
             if type(x) is Array:
                 key += x.aval, x._place
                 bufs.append(x._buf)
@@ -107,7 +107,7 @@ class Jitted(PickledByName):
             return self._call(args, kwargs, key)
         if has_host_values and launcher.host_call is None:
             return launcher.launch_with_host_values(bufs, args)
-        try:                                # both ways of launching, written out: calling methods costs 3 to 5 per cent
+        try:                                # both ways to launch, inlined: method calls cost 3 to 5 %
             if has_host_values:
                 bufs = launcher.host_call(*bufs)
             else:
@@ -119,10 +119,10 @@ class Jitted(PickledByName):
         return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
 
     def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> Any:
-        """The call at the root, in general.
+        """An eager call, in the general case.
 
         Args:
-          written: the key of all its arguments by which `__call__` is to find the launcher of the next such call.
+          written: the key of the call in `__call__`, under which the launcher is cached for the next such call.
         """
         trace_key = context.trace_key or config.trace_key()
         if trace_key.disable_jit:
@@ -152,10 +152,10 @@ class Jitted(PickledByName):
         return launch(operands, leaves)
 
     def _remember_as_written(self, key: Sequence[Any], launcher: Launcher, args: tuple, kwargs: dict) -> None:
-        """Have `__call__` find the launcher, unless it took one of these dynamic arguments for a static one."""
+        """Cache the launcher for `__call__`, unless a dynamic argument may be part of the key as a static value."""
         if self._has_static and not all([type(x) in (Array, np.ndarray) for x in (*args, *kwargs.values())]):
             return
-        names = [*kwargs]                   # in the order of the call; leaves are in that of the sorted names
+        names = [*kwargs]                   # in the order of the call; leaves are ordered by name
         order = [*range(len(args)), *[len(args) + names.index(name) for name in sorted(names)]]
         self._fast[tuple(key)] = launcher.reordered(order)
 
@@ -168,9 +168,9 @@ class Jitted(PickledByName):
 
     def _call_on_device(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
         if placing_mesh() is not None:
-            raise bad(f"jit `{self._name}`", "has a device of its own, and set_mesh says to run on a mesh",
+            raise bad(f"jit `{self._name}`", "has its own device, but a mesh is set by set_mesh",
                       {"device": repr(self._device), "mesh": repr(placing_mesh())},
-                      "leave device= and backend= out, or call it outside of `with xjax.set_mesh(mesh):`.",
+                      "drop device= and backend=, or call it outside `with xjax.set_mesh(mesh):`.",
                       exc=ValueError)
         with default_device(self._device):
             arrays = [put(self._argument(x, leaves, tree), on(self._device)) for x in leaves]
@@ -194,7 +194,7 @@ class Jitted(PickledByName):
     def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
-        watching = is_watching()            # then arguments are kept: they may be needed to compute again
+        watching = is_watching()            # no donation then: the call may be repeated to find a NaN
         donated = [False] * len(leaves) if watching else self._static.donated_leaves(tree)
         donated = [False] * len(consts) + donated
 
@@ -215,15 +215,15 @@ class Jitted(PickledByName):
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
     def _call_traced(self, args: tuple, kwargs: dict) -> Any:
-        """The call inside a transform: an operation, or the operations of the program."""
+        """The call inside a transform: one operation, or the inlined operations of the program."""
         if config.disable_jit:
             return self._call_python(args, kwargs)
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         if self._options:
-            raise bad(f"jit `{self._name}`", "compiler_options are of a whole program, and this is a part of one",
+            raise bad(f"jit `{self._name}`", "compiler_options apply to a whole program, but this call is part of one",
                       given={"compiler_options": dict(self._options)},
-                      fix="give them to the outermost jit: jit(grad(f), compiler_options=...).", exc=ValueError)
+                      fix="pass them to the outermost jit: jit(grad(f), compiler_options=...).", exc=ValueError)
         if self._shardings is not None:
             leaves = self._shardings.constrain_arguments(leaves, tree)
         avals = argument_types(f"jit `{self._name}`", self._fun, leaves, tree, self._static.nums)
@@ -265,10 +265,10 @@ class Jitted(PickledByName):
         outs = () if self._shardings is None else self._shardings.of_results(flat.out_tree)
         return Program(program, list(consts), flat.out_tree, outs)
 
-    # -- looking inside -------------------------------------------------------------------------------------------
+    # -- inspection ----------------------------------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
-        """The program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
+        """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
         if self._shardings is not None:
@@ -293,7 +293,7 @@ class Jitted(PickledByName):
         return self._trace(avals, tree, static), tree, avals, leaves
 
     def clear_cache(self) -> None:
-        """Forget programs and executables of this function."""
+        """Delete the cached programs and executables of this function."""
         for cache in (self._fast, self._by_types, self._programs):
             cache.clear()
 
@@ -302,10 +302,10 @@ _programs_by_function: weakref.WeakKeyDictionary[Callable, Cache[Program]] = wea
 
 
 def _programs_of(fun: Callable) -> Cache[Program]:
-    """Programs are shared by all `jit`s of one function, and die with it."""
+    """Programs of a function, shared by all its `jit`s and freed with it."""
     try:
         return _programs_by_function.get(fun) or _programs_by_function.setdefault(fun, Cache())
-    except TypeError:                       # not hashable, or takes no weak references
+    except TypeError:                       # not hashable, or without support for weak references
         return Cache()
 
 
@@ -315,11 +315,11 @@ def _describe_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, static
 
 
 class Inline(enum.Enum):
-    """What a call of a jitted function inside of another one is.
+    """How the call of a jitted function inside another one is represented.
 
-    JAX_EARLY: its operations, in the outer program; nothing is left of the call.
-    JAX_LATE, AUTO: a call in the program. For XLA it is written in place if it occurs once; XLA inlines the others.
-    XLA_EARLY, XLA_LATE: hints to XLA's inliner, which are refused.
+    JAX_EARLY: by its operations in the outer program, without the call.
+    JAX_LATE, AUTO: by a call in the program. For XLA, a call that occurs once is inlined; XLA inlines the others.
+    XLA_EARLY, XLA_LATE: hints to XLA's inliner, which are not supported and raise NotImplementedError.
     """
 
     JAX_EARLY, JAX_LATE = "jax_early", "jax_late"
@@ -328,12 +328,12 @@ class Inline(enum.Enum):
 
 
 def _inlined(caller: str, inline: bool | Inline) -> bool:
-    """Whether the operations of a call are written instead of it."""
+    """Whether a call is replaced by its operations."""
     if inline in (Inline.XLA_EARLY, Inline.XLA_LATE):
-        raise bad(caller, "hints to XLA's inliner are not passed on", {"inline": str(inline)},
+        raise bad(caller, "hints to XLA's inliner are not supported", {"inline": str(inline)},
                   "use Inline.AUTO, or Inline.JAX_EARLY.", exc=NotImplementedError)
     if not isinstance(inline, (bool, Inline)):
-        raise bad(caller, "`inline` is neither a bool nor an Inline", {"inline": repr(inline)},
+        raise bad(caller, "`inline` must be a bool or an Inline", {"inline": repr(inline)},
                   "pass True, False or a member of xjax.Inline.", exc=ValueError)
     return inline is Inline.JAX_EARLY
 
@@ -343,27 +343,29 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
         device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
         compiler_options: Mapping[str, Any] | None = None) -> Any:
-    """Compiled version of a function; also a decorator, with or without arguments.
+    """Compile a function; also a decorator, with or without arguments.
 
     The function is traced once for each combination of argument structure, shapes, dtypes and static values.
 
     Args:
-      static_argnums, static_argnames: arguments used as Python values; they must be hashable, and each new value
-        traces the function again. Naming them one way implies the other.
-      donate_argnums, donate_argnames: arguments whose memory the results may take over; they are deleted by the call.
-      inline: what a call inside another jit is: see `Inline`. True is `JAX_LATE`, False is `AUTO`.
-      keep_unused: accepted as JAX does; arguments that the program does not use are kept always.
-      device, backend: where to run, a device or the name of a platform; arguments elsewhere are copied. JAX would
-        rather have arguments choose: put them there with `device_put`.
-      in_shardings, out_shardings: how arguments and results are sharded: a `NamedSharding`, or a
-        `PartitionSpec` over the mesh of `with mesh:`, or a tree of them that is a prefix of the positional arguments
-        without the static ones (of the result). None: taken from the arguments; chosen by XLA. Uncommitted
+      static_argnums, static_argnames: arguments used as Python values. They must be hashable, and each new value
+        traces the function again. Giving positions implies the names, and the reverse.
+      donate_argnums, donate_argnames: arguments whose memory may be reused for results; the call deletes them.
+      inline: how a call inside another jit is represented; see `Inline`. True is `JAX_LATE`, False is `AUTO`.
+      keep_unused: accepted as in JAX; arguments that the program does not use are always kept.
+      device, backend: where to run, as a device or the name of a platform; arguments on other devices are copied. JAX
+        deprecates both: place the arguments with `device_put` instead.
+      in_shardings, out_shardings: how arguments and results are sharded: a `NamedSharding`, a `PartitionSpec` over
+        the mesh of `with mesh:`, or a tree of them. The tree is a prefix of the positional arguments without the
+        static ones, or of the result. None: taken from the arguments, or chosen by XLA for results. Uncommitted
         arguments are moved.
-      compiler_options: XLA flags of this program alone, `{"xla_cpu_enable_fast_math": False}`; for the outermost jit.
+      compiler_options: XLA flags of this program, such as `{"xla_cpu_enable_fast_math": False}`; only for the
+        outermost jit.
 
-    Raises: TypeError if an argument is no array (and not static) or a static argument is not hashable; ValueError if
-      shardings do not match the arguments or cannot split them evenly, or if arguments were put in place otherwise than
-      `in_shardings` say, or on different devices.
+    Raises:
+      TypeError: if an argument is neither an array nor static, or a static argument is not hashable.
+      ValueError: if shardings do not match the arguments or cannot split them evenly, or if committed arguments are on
+        different devices or not sharded as in `in_shardings`.
 
     >>> f = xjax.jit(lambda x: x * 2)
     >>> float(f(3.0))
@@ -400,7 +402,7 @@ def _as_array(x: Any) -> Any:
 
 
 def library_jit(fun: Callable | None = None, **options: Any) -> Any:
-    """`jit` for functions of the library, which rely on it: with `disable_jit` too, numbers come to them as arrays."""
+    """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays."""
     if fun is None:
         return functools.partial(library_jit, **options)
     jitted = jit(fun, **options)

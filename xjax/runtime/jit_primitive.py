@@ -1,6 +1,6 @@
 """`jit_p`: a call of a traced program.
 
-Derivatives and batching of a jitted function are again calls of programs, made once and remembered on the program.
+Derivatives and batched forms of a jitted function are again calls of programs, made once and cached on the program.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _evaluate(*args, name, jaxpr):
 
 class _Jit(Primitive):
     def bind(self, *args: Any, name: str, jaxpr: ClosedJaxpr) -> Any:
-        """The call; constants of the program, which the programs that `make_jaxpr` shows have, are arguments of it."""
+        """The call; constants of the program (those from `make_jaxpr` have some) become its first arguments."""
         if jaxpr.consts:
             jaxpr, consts = hoist_consts(jaxpr)
             args = (*consts, *args)

@@ -1,9 +1,9 @@
-"""`one_launch`: a function of the library that, called on arrays at the root, runs as one compiled program.
+"""`one_launch`: runs an eager call of a library function as one compiled program.
 
-A function made of several operations would pay a launch (about 8 us, small arrays) for each of them. Decorated, it is
-traced once for each combination of argument types and static values, and costs one. Every transformation still sees
-the function's own operations, as does a call that does not qualify: arguments that are no plain arrays of one device, a
-function that asks for values, `disable_jit`.
+A function made of several operations would pay for a launch of each (about 8 us, small arrays). A decorated function is
+traced once for each combination of argument types and static values, and a call is one launch. Transformations still
+trace the function's own operations. A call that does not qualify runs them one by one: arguments that are not plain
+arrays on one device, a function that reads the values of its arguments, `disable_jit`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
 from xjax.runtime.watch import is_watching
 
-_PLAIN = object()           # in place of a launcher: a call that cannot be one program, and is made plainly each time
+_PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
 
 
 def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
-    """Decorator: at the root, `fun` is one launch.
+    """Decorator: an eager call of `fun` is one launch.
 
     Args:
-      arrays: how many of the leading arguments are operands: numbers among them do not select a program. `Array`s are
-        operands wherever they stand; all else is static, and makes the call a plain one if it is not hashable.
+      arrays: number of leading arguments that are operands: numbers among them do not select a program. An `Array` is
+        an operand at any position. All other arguments are static; if one is not hashable, `fun` is called as it is.
     """
     if fun is None:
         return functools.partial(one_launch, arrays=arrays)
@@ -46,7 +46,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     def launch(*args: Any, **kwargs: Any) -> Any:
         if not at_root():
             return fun(*args, **kwargs)
-        if len(args) == 1 and not kwargs and type(args[0]) is Array:        # the most common call, the shortest way
+        if len(args) == 1 and not kwargs and type(args[0]) is Array:        # shortcut for the most common call
             x, = args
             launcher = launchers.young.get((context.trace_key, x.aval, x._place))
             if launcher is not None and launcher is not _PLAIN:
@@ -86,9 +86,9 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
 
 
 def _place_of_number(x: Any, args: Sequence[Any]) -> Place | None:
-    """Where a number goes: to where the first argument is, if that is an array on one device.
+    """Placement of a number: that of the first argument, if that is an array on one device.
 
-    None if it is no number, or may lose its value: a larger integer may not fit the dtype that it meets.
+    None for another value, and for an integer that may not fit the dtype of the arrays it is combined with.
     """
     kind = type(x)
     if kind is float or kind is bool or kind is complex or (kind is int and 0 <= x < 128):
@@ -117,14 +117,14 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
 
     try:
         closed = trace_to_jaxpr(of_arrays, [x.aval for x in arrays], name)
-    except (JAXTypeError, JAXIndexError):               # it asks for values
+    except (JAXTypeError, JAXIndexError):               # `fun` reads the values of its arguments
         return _PLAIN
     program, consts = hoist_consts(closed)
     jaxpr = program.jaxpr
-    if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # a program would copy its argument
+    if not jaxpr.eqns or any(v in jaxpr.invars for v in jaxpr.outvars):     # the executable would copy its argument
         return _PLAIN
     module = lower_program(program, name, platform=sharding_of(place).devices[0].platform)
-    if module.callbacks:                                # a launch of these is more than `execute`
+    if module.callbacks:                                # their launch needs more than `execute`
         return _PLAIN
     executable = load(module, place, program.in_avals, program.out_avals, is_eager=True, name=name)
     return Launcher(executable, [to_array(c, place) for c in consts], tree, like=arrays)

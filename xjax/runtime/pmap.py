@@ -1,9 +1,9 @@
 """`pmap`: map a function over devices, one element of the leading axis on each; built on `shard_map` over a 1-D mesh.
 
-Arguments are checked before anything is traced, so that mistakes are reported in the user's terms.
+Arguments are checked before tracing, so that errors refer to the user's arguments.
 
-With several processes the program is one over the devices of all of them. Each process passes the rows of its own
-devices and gets theirs: the arrays that it sees are over its part of the mesh, on the buffers of the program.
+With several processes, one program runs on the devices of all processes. Each process passes the rows of its own
+devices and gets their rows of the results: arrays over its part of the mesh, which share the buffers of the program.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from xjax.transforms.vmap import mapped_size
 
 
 class _Traced:
-    """A mapped body for one type of arguments."""
+    """A traced body for one type of arguments."""
 
     __slots__ = ("program", "consts", "mesh", "in_specs", "out_specs", "out_tree")
 
@@ -71,7 +71,7 @@ class Pmapped:
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
         self._static, self._devices, self._backend, self._axis_size = static, devices, backend, axis_size
         self._caller = f"pmap of `{function_name(fun)}`"
-        # By tree, types and static values: mapped bodies, and what launches them.
+        # By tree, types and static values: traced bodies, and launchers.
         self._programs: Cache[_Traced] = Cache()
         self._by_types: Cache[Launcher] = Cache(self._caller)
 
@@ -84,15 +84,15 @@ class Pmapped:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
-        plain = {*map(type, leaves)} == {Array}             # as in a training loop, where a microsecond counts
+        plain = {*map(type, leaves)} == {Array}             # a shortcut for training loops, where a microsecond counts
         avals = tuple([x.aval for x in leaves] if plain else argument_types(self._caller, self._fun, leaves, tree))
         key = (tree, avals, static, config.trace_key(), context.axes)
         if not at_root():
             traced = self._trace(key, args, kwargs, leaves)
             if traced.mesh.is_multi_process:
                 raise bad(self._caller, "a pmap over several processes cannot be transformed or be part of a program: "
-                          "other processes have the other rows", given={"processes": _processes(traced.mesh)},
-                          fix="apply grad, jit and others to the function inside of pmap, and call the pmap by itself.",
+                          "its other rows are on other processes", given={"processes": _processes(traced.mesh)},
+                          fix="apply grad, jit and others to the function inside of pmap, and call the pmap itself in eager execution.",
                           exc=NotImplementedError)
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
                                   traced.in_specs, traced.out_specs)
@@ -172,7 +172,7 @@ class Pmapped:
             in_axes = tuple(d for i, d in enumerate(in_axes) if i not in self._static.nums)
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise bad(self._caller, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
-                      given={"in_axes": repr(in_axes)}, fix="give one entry for each positional argument.",
+                      given={"in_axes": repr(in_axes)}, fix="pass one entry for each positional argument.",
                       exc=ValueError)
         axes = flatten_axes(f"{self._caller}: in_axes", tree, (in_axes, 0))
         out = []
@@ -182,8 +182,8 @@ class Pmapped:
                 if not -aval.ndim <= d < aval.ndim:
                     raise bad(self._caller, f"cannot map axis {d} of an array with {aval.ndim} axes",
                               given={"array": aval.str_short()},
-                              fix="give every argument a leading axis with one row for each device, or None in in_axes "
-                                  "to hand it whole to each.", exc=ValueError)
+                              fix="pass arguments with one row for each device along the mapped axis, or use None in "
+                                  "in_axes to pass the whole argument to each device.", exc=ValueError)
                 d %= aval.ndim
             out.append(d)
         return out
@@ -199,21 +199,21 @@ class Pmapped:
         return d % rank
 
     def _spanning_mesh(self) -> Mesh | None:
-        """The mesh, if its devices are of several processes."""
+        """The mesh if its devices belong to several processes, else None."""
         devices = self._devices or backends.devices(backend=self._backend)
         mesh = Mesh(np.array(devices, dtype=object), (self._name,))
         return mesh if mesh.is_multi_process else None
 
     def _check_rows(self, mesh: Mesh, size: int, given: bool) -> None:
-        """Raise if a process does not pass a row for each of its devices."""
+        """Raise unless this process passes a row for each of its devices."""
         rows = len(local_mesh(self._caller, mesh).devices_flat)
         wanted = mesh.size if given else rows
         if size != wanted or self._axis_size not in (None, mesh.size):
             raise bad(self._caller, f"{size} rows for {wanted} devices",
                       given={"devices of this process": rows, "of all processes": mesh.size,
                              "axis_size": "not given" if self._axis_size is None else self._axis_size},
-                      fix=f"pass the {rows} rows of this process's devices; axis_size= is that of all, {mesh.size}. "
-                          "devices=xjax.local_devices() maps over this process alone.", exc=ValueError)
+                      fix=f"pass the {rows} rows of this process's devices; axis_size= counts all, {mesh.size}. "
+                          "devices=xjax.local_devices() maps over this process only.", exc=ValueError)
 
     @property
     def _name(self) -> Any:
@@ -223,7 +223,7 @@ class Pmapped:
         devices = list(self._devices or backends.local_devices(backend=self._backend))
         if self._devices is not None and size != len(devices):
             raise bad(self._caller, f"{size} rows for {len(devices)} chosen devices",
-                      fix="give one row for each device in `devices`.", exc=ValueError)
+                      fix="pass one row for each device in `devices`.", exc=ValueError)
         if size > len(devices):
             raise bad(self._caller, f"more rows than devices: the mapped axis has size {size}, but there "
                       f"{'is 1 device' if len(devices) == 1 else f'are {len(devices)} devices'}",
@@ -234,20 +234,20 @@ class Pmapped:
 
 
 def _of_this_process(whole: Executable, mesh: Mesh, in_specs: tuple, out_specs: tuple) -> Executable:
-    """A program over several processes as this one calls it: on arrays over its own part of the mesh."""
+    """A program over several processes in the form for this process: on arrays over its own part of the mesh."""
     local = local_mesh("pmap", mesh)
     out_avals = [a.update(shape=local_shape(a.shape, s, mesh, local))
                  for a, s in zip(whole.out_avals, out_specs, strict=True)]
     ins, outs = ([NamedSharding(local, s) for s in specs] for specs in (in_specs, out_specs))
     own = Executable(whole.loaded, out_avals, ins, outs, whole.weight, whole.listeners, whole.donated,
                      whole.shared_calls)
-    if local.size == 1:                 # XLA does not copy a buffer that it counts among those of several devices
+    if local.size == 1:                 # XLA refuses to copy a buffer that spans several devices
         own.handlers = [_only_part(a, s) for a, s in zip(whole.out_avals, whole.out_shardings, strict=True)]
     return own
 
 
 def _only_part(whole: ShapedArray, sharding: Any) -> Any:
-    """Makes this process's only part of a result a buffer of its own."""
+    """The handler that makes this process's only part of a result a buffer on one device."""
     stored = on_device_type(whole)
     handler = xla.result_handler(stored, sharding.xla(stored.ndim))
     return handler.wrap(lambda buf: xla.shards(buf)[0])
@@ -268,7 +268,7 @@ def _one_row(aval: ShapedArray, d: int | None) -> ShapedArray:
 
 
 def _place(x: Any, sharding: NamedSharding) -> Array:
-    """A value cut over the devices; one on the host without a detour over one of them."""
+    """A value sharded over the devices; a host value is transferred directly to each of them."""
     return from_numpy(x, sharding) if type(x) is np.ndarray else put(to_array(x), sharding)
 
 
@@ -276,17 +276,17 @@ def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: An
          static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None,
          backend: str | None = None, axis_size: int | None = None,
          donate_argnums: int | Sequence[int] = ()) -> Callable:
-    """Function that runs `fun` on several devices at once, each on one element along the mapped axis.
+    """Return a function that runs `fun` on several devices in parallel, on one element of the mapped axis each.
 
     Args:
       axis_name: name of the mapped axis for collectives such as ``lax.psum(x, axis_name)``.
-      in_axes: mapped axis of each positional argument; None hands the argument whole to every device.
-      out_axes: where the axis goes in the results; None for a result that is equal on all devices.
-      static_broadcasted_argnums: hashable Python arguments; each new value traces and compiles again.
-      devices: the devices to use, in order; by default the first ones of the backend. With several processes, all of
-        them: each process passes one row for each of its own devices, and gets those rows of the result.
-      axis_size: the number of rows, of all processes; needed only if no argument is mapped.
-      donate_argnums: arguments whose memory the results may take over.
+      in_axes: mapped axis of each positional argument; None passes the whole argument to every device.
+      out_axes: position of the mapped axis in the results; None for a result that is equal on all devices.
+      static_broadcasted_argnums: positions of static arguments; each new value is traced and compiled again.
+      devices: the devices to use, in order; by default the first devices of the backend. With several processes, the
+        devices of all: each process passes one row for each of its own devices, and gets these rows of the result.
+      axis_size: the number of rows in all processes; needed only if no argument is mapped.
+      donate_argnums: positions of arguments whose memory may be reused for results.
 
     Raises: ValueError if mapped axes differ in size, or there are fewer devices than rows.
 

@@ -1,6 +1,6 @@
-"""Arrays that span processes: moved to other shardings, put together from local ones, and taken apart.
+"""Arrays that span processes: moved to other shardings, built from local arrays, and split into local arrays.
 
-No process can read the whole of such an array, so moving one is a program that all processes launch.
+No process can read the whole of such an array, so it is moved by a program that all processes launch.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ backend.on_clear(_executables.clear)
 
 
 def reshard(x: Array, sharding: Sharding) -> Array:
-    """An array that spans processes, with another sharding over the same processes; all of them call this.
+    """An array that spans processes, with another sharding over the same processes; all of them must call this.
 
-    Raises: ValueError if the devices are of other processes, or none is of this one.
+    Raises: ValueError if the devices are of other processes, or none is of this process.
     """
     owners = {d.process_index for d in x.sharding.devices}
     if not x.sharding.addressable_list or owners != {d.process_index for d in sharding.devices}:
-        raise bad("device_put", "an array that spans processes is not moved to devices of other ones, or of some only",
+        raise bad("device_put", "an array that spans processes can only be moved to devices of the same processes",
                   {"array": x.aval.str_short(), "its devices": x.sharding.devices, "new devices": sharding.devices},
                   "let all processes read it with xjax.experimental.multihost_utils.process_allgather(x, tiled=True).",
                   exc=ValueError)
     source, target = _named(x), sharding
     if not (isinstance(target, NamedSharding) and target.mesh == source.mesh):
-        target = NamedSharding(source.mesh, PartitionSpec())        # whole on each device, which takes its part
+        target = NamedSharding(source.mesh, PartitionSpec())        # whole on each device; `put` takes the parts
     return put(_moving(x.aval, source, target)([Array(x._buf, x.aval, source)])[0], sharding)
 
 
@@ -52,22 +52,22 @@ def _named(x: Array) -> NamedSharding:
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         return sharding
-    found = named_on(finest_mesh(sharding.devices), sharding, on_device_type(x.aval).ndim)
-    if found is None:
+    named = named_on(finest_mesh(sharding.devices), sharding, on_device_type(x.aval).ndim)
+    if named is None:
         raise bad("device_put", "the devices of the array are in an order that no mesh describes",
                   {"sharding": repr(sharding)}, "give the program that made it out_shardings=.", exc=ValueError)
-    return found
+    return named
 
 
 def _moving(aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Executable:
-    """The program that changes nothing but the sharding."""
+    """The program that changes only the sharding."""
     key = aval, source, target
-    found = _executables.get(key)
-    if found is None:
+    executable = _executables.get(key)
+    if executable is None:
         x = Var(aval)
         program = ClosedJaxpr(Jaxpr((), [x], [], [x]))
-        found = _executables[key] = compile_sharded(program, "device_put", source.mesh, [source], [target])
-    return found
+        executable = _executables[key] = compile_sharded(program, "device_put", source.mesh, [source], [target])
+    return executable
 
 
 def check(x: Any, sharding: Sharding) -> None:
@@ -75,8 +75,8 @@ def check(x: Any, sharding: Sharding) -> None:
     if not sharding.addressable_list:
         raise bad("device_put", "the device is of another process", {"devices": sharding.devices},
                   "use devices of xjax.local_devices(), or a sharding with some of them.", exc=ValueError)
-    of_array = type(x) is Array
-    if sharding.is_fully_addressable or of_array and (is_key(x.aval) or not x.sharding.is_fully_addressable):
+    is_array = type(x) is Array
+    if sharding.is_fully_addressable or is_array and (is_key(x.aval) or not x.sharding.is_fully_addressable):
         return
     value = np.asarray(x)
     digest = f"{value.dtype}{list(value.shape)} {zlib.crc32(np.ascontiguousarray(value).tobytes()):08x}"
@@ -95,24 +95,24 @@ move_between_processes_with(BetweenProcesses(reshard, check))
 # -- local and global ---------------------------------------------------------------------------------------------
 
 def local_mesh(caller: str, mesh: Mesh) -> Mesh:
-    """The part of a mesh that is of this process.
+    """The part of a mesh that belongs to this process.
 
-    Raises: ValueError if this process's devices are no block of the mesh, or there are none.
+    Raises: ValueError if this process has no devices in the mesh, or they do not form a block.
     """
     mine = np.vectorize(lambda d: d.process_index == d.client.process_index(), otypes=[bool])(mesh.devices)
-    where = np.argwhere(mine)
-    if len(where):
-        first, last = where.min(0), where.max(0) + 1
+    positions = np.argwhere(mine)
+    if len(positions):
+        first, last = positions.min(0), positions.max(0) + 1
         block = tuple(slice(a, b) for a, b in zip(first, last, strict=True))
         if mine[block].all():
             return Mesh(mesh.devices[block], mesh.axis_names)
-    raise bad(caller, "the devices of this process are no block of the mesh" if len(where) else
-              "no device of the mesh is of this process", {"mesh": repr(mesh)},
+    raise bad(caller, "the devices of this process do not form a block of the mesh" if len(positions) else
+              "no device of the mesh belongs to this process", {"mesh": repr(mesh)},
               "order the devices of the mesh by process, or use xjax.make_array_from_callback.", exc=ValueError)
 
 
 def global_shape(shape: Sequence[int], spec: PartitionSpec, whole: Mesh, local: Mesh) -> tuple[int, ...]:
-    """The shape of an array over the mesh `whole` of which this process has an array of this shape."""
+    """The shape of a global array over the mesh `whole`, from the shape of this process's part over `local`."""
     return tuple(n * _factor(spec, i, whole, local) for i, n in enumerate(shape))
 
 
@@ -126,7 +126,7 @@ def _factor(spec: PartitionSpec, dimension: int, whole: Mesh, local: Mesh) -> in
 
 
 def from_local(caller: str, x: Array, mesh: Mesh, spec: PartitionSpec) -> Array:
-    """The array over `mesh` of which each process has its own `x`, with a sharding over its part of the mesh."""
+    """The global array over `mesh` that each process's own `x` is a part of."""
     local = local_mesh(caller, mesh)
     shape = global_shape(x.shape, spec, mesh, local)
     return _rewrapped(put(x, NamedSharding(local, spec)), shape, NamedSharding(mesh, spec))
@@ -140,7 +140,7 @@ def to_local(caller: str, x: Array, mesh: Mesh, spec: PartitionSpec) -> Array:
 
 
 def _rewrapped(x: Array, shape: tuple[int, ...], sharding: NamedSharding) -> Array:
-    """The same parts on the same devices as those of an array of another shape."""
+    """An array of another shape made of the same parts on the same devices."""
     aval = x.aval.update(shape=shape)
     stored = on_device_type(aval)
     pieces = x._pieces()

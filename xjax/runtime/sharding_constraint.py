@@ -1,4 +1,4 @@
-"""`with_sharding_constraint`: say in the middle of a program how a value is to be split over the devices of a mesh."""
+"""`with_sharding_constraint`: states in a program how a value is to be sharded over the devices of a mesh."""
 
 from __future__ import annotations
 
@@ -23,51 +23,53 @@ _WHERE = "lax.with_sharding_constraint"
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """`x`, which the compiler must split over devices as `shardings` say; outside of a program it is moved there.
+    """`x`, sharded by the compiler as `shardings` state; in eager execution it is moved.
 
-    Inside a program the parts need not be equal.
+    Inside a program the shards need not be of equal size.
 
     Args:
       x: tree of arrays.
       shardings: a `NamedSharding`, or a `PartitionSpec` over the current mesh (`set_mesh`, `use_abstract_mesh`, `with
-        mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf as it is; `PartitionSpec.UNCONSTRAINED` a
-        dimension. The devices of an abstract mesh are those of an argument of the program, or of the current mesh.
+        mesh:`), or a tree of them that is a prefix of `x`. None leaves a leaf unconstrained, and
+        `PartitionSpec.UNCONSTRAINED` a dimension. The devices of an abstract mesh are those of an argument of the
+        program, or of the current mesh.
 
-    Raises: ValueError if a PartitionSpec names an axis over which a `shard_map` around here is manual; outside of a
-      program also if a dimension cannot be split evenly, or `x` was put on other devices; RuntimeError for a
-      PartitionSpec without a mesh.
+    Raises:
+      ValueError: if a PartitionSpec names a manual axis of an enclosing `shard_map`. In eager execution also if a
+        dimension cannot be split evenly, or `x` is committed to other devices.
+      RuntimeError: for a PartitionSpec without a mesh.
     """
     return constrain_tree(_WHERE, x, shardings)
 
 
 def constrain_tree(caller: str, x: Any, shardings: Any, even: bool = False) -> Any:
-    """`with_sharding_constraint` of a function that is called otherwise; see `constrain`."""
+    """`with_sharding_constraint` for other public functions, `caller`; see `constrain`."""
     leaves, tree = flatten(x)
     wanted = flatten_axes(caller, tree, shardings)
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
 def reshard(xs: Any, out_shardings: Any) -> Any:
-    """`xs` sharded as `out_shardings` say: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
+    """`xs` sharded as `out_shardings` state: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
 
-    Raises: as `with_sharding_constraint`; ValueError for None, which says nothing.
+    Raises: as `with_sharding_constraint`; ValueError for None, which is not a sharding.
     """
     leaves, tree = flatten(xs)
     if None in flatten_axes("reshard: out_shardings", tree, out_shardings):
-        raise bad("reshard", "None is no sharding", {"out_shardings": repr(out_shardings)},
+        raise bad("reshard", "None is not a sharding", {"out_shardings": repr(out_shardings)},
                   'pass a NamedSharding or a PartitionSpec for each array, such as P("x").', exc=ValueError)
     return constrain_tree("reshard", xs, out_shardings)
 
 
 def as_sharding(caller: str, given: Any) -> Sharding | None:
-    """What a user wrote as a sharding: a `PartitionSpec` is over the current mesh; None is left as it is.
+    """The sharding that a user gives; a `PartitionSpec` is over the current mesh, None stays None.
 
-    Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for what is no sharding.
+    Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for other types.
     """
     if given is None or isinstance(given, Sharding):
         return given
     if not isinstance(given, PartitionSpec):
-        raise bad(caller, "this is no sharding", {"sharding": repr(given)},
+        raise bad(caller, "this is not a sharding", {"sharding": repr(given)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     mesh = current_mesh()
     if mesh is None:
@@ -78,28 +80,28 @@ def as_sharding(caller: str, given: Any) -> Sharding | None:
 
 
 def constrain(caller: str, x: Any, given: Any, even: bool = False) -> Any:
-    """One array, constrained to be placed as `given` says (None: as the compiler likes).
+    """One array, constrained to the sharding `given`; None leaves the sharding to the compiler.
 
     Args:
-      even: refuse a sharding that cannot split the array evenly, as for what enters or leaves a program, where the
-        caller takes care of the memory it names.
+      even: whether to refuse a sharding that cannot split the array evenly: for arguments and results of a program. The
+        caller then handles the memory of the sharding.
     """
     sharding = as_sharding(caller, given)
     if sharding is None:
         return x
     if sharding.other_memory and not even:
-        raise bad(caller, "a constraint says how a value is split, not in which memory it is",
+        raise bad(caller, "a constraint sets the sharding of a value, not its memory",
                   {"sharding": repr(sharding)}, "put the array there with xjax.device_put(x, sharding).",
                   exc=NotImplementedError)
     if isinstance(sharding, SingleDeviceSharding):
         sharding = NamedSharding(mesh_of_one(sharding.devices[0]), PartitionSpec())
     if not isinstance(sharding, NamedSharding):
-        raise bad(caller, "this is no sharding that a program can hold", {"sharding": repr(sharding)},
+        raise bad(caller, "a program cannot represent this type of sharding", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=TypeError)
     aval, mesh, spec = typeof(x), sharding.mesh, sharding.spec
     manual = manual_axes_of(mesh).union(mesh.manual_axes)
     if not manual.isdisjoint(spec.all_axes()):
-        raise bad(caller, "the spec names a manual axis: along it each device has a part of its own already",
+        raise bad(caller, "the spec names a manual axis, along which each device already has its own shard",
                   {"spec": repr(spec), "mesh": repr(mesh), "manual axes": ", ".join(sorted(map(str, manual)))},
                   "leave the axis out, or constrain the value outside of the shard_map.", exc=ValueError)
     if even:
@@ -107,12 +109,12 @@ def constrain(caller: str, x: Any, given: Any, even: bool = False) -> Any:
     else:
         sharding.hlo(aval.ndim)         # raises if the spec has too many entries
     if mesh.axis_names and manual.issuperset(mesh.axis_names):
-        return x                        # a device's own part, which no axis is left to split over
+        return x                        # a device's own shard; there is no other axis to split it over
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
 
 
 def mesh_of_one(device: Any) -> Mesh:
-    """The mesh without axes that a program on one device names: its results have a `SingleDeviceSharding`."""
+    """The mesh without axes of a program on one device: its results have a `SingleDeviceSharding`."""
     return Mesh(device, ())
 
 
@@ -121,9 +123,9 @@ def _type(x, *, mesh, spec):
 
 
 def _check_inside(caller: str, axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) -> None:
-    """Raise if a constraint in a manual region is not along the other axes of the region's mesh."""
+    """Raise unless a constraint in a manual region is along the other axes of the region's mesh."""
     if axes.names != mesh.axis_names or axes.manual.intersection(spec.all_axes()):
-        raise bad(caller, "inside pmap and shard_map each device has a part of its own along the manual axes",
+        raise bad(caller, "inside pmap and shard_map each device has its own shard along the manual axes",
                   given={"spec": repr(spec), "mesh": repr(mesh), "axes around it": ", ".join(map(repr, axes.names)),
                          "manual ones": ", ".join(map(repr, axes.manual))},
                   fix="constrain along the other axes of the same mesh, or outside of the function.", exc=ValueError)
@@ -131,13 +133,13 @@ def _check_inside(caller: str, axes: MeshAxes, mesh: Mesh, spec: PartitionSpec) 
 
 def lower_constraint(b: Builder, out: ShapedArray, x: Value, *, mesh: Mesh, spec: PartitionSpec,
                      caller: str = _WHERE) -> Value:
-    """The text of a constraint, which holds nothing on one device."""
+    """The text of a constraint; nothing on one device."""
     if not mesh.axis_names:
         return x
     if b.axes is not None:
         _check_inside(caller, b.axes, mesh, spec)
-    cuts = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
-    return b.op(f"sdy.sharding_constraint {x} {cuts} : {x.type}", out)
+    sharding = NamedSharding(mesh, spec).sdy_text(out.ndim, b.module.mesh(mesh)).removeprefix("#sdy.sharding")
+    return b.op(f"sdy.sharding_constraint {x} {sharding} : {x.type}", out)
 
 
 def _evaluate(x, *, mesh, spec):
@@ -150,7 +152,7 @@ def _evaluate(x, *, mesh, spec):
 
 
 def fixed(spec: PartitionSpec) -> PartitionSpec:
-    """A spec whose unconstrained dimensions are whole."""
+    """The spec with unconstrained dimensions replaced by unsharded ones."""
     return PartitionSpec(*[None if part is UNCONSTRAINED else part for part in spec])
 
 
@@ -168,7 +170,7 @@ def _batch(axis, args, bdims, *, mesh, spec):
 
 
 def with_new_axis(spec: PartitionSpec, ndim: int, axis: int, mesh_axes: tuple = ()) -> PartitionSpec:
-    """The spec of an array of rank `ndim` that has a new axis over `mesh_axes`; without, the compiler chooses."""
+    """The spec of an array of rank `ndim` with a new axis over `mesh_axes`; without them the compiler chooses."""
     parts = [*spec, *[None] * (ndim - 1 - len(spec))]
     return PartitionSpec(*parts[:axis], mesh_axes or UNCONSTRAINED, *parts[axis:])
 
@@ -177,9 +179,9 @@ def refuse_mesh_axes(caller: str, mesh_axes: Sequence[Any], specs: Iterable[Part
     """Raise if a spec names a mesh axis over which `vmap(spmd_axis_name=)` shards the mapped axis."""
     for spec in specs:
         if not set(mesh_axes).isdisjoint(spec.all_axes()):
-            raise bad(caller, "the spec names the mesh axis of spmd_axis_name, which the mapped axis is sharded over",
+            raise bad(caller, "the spec names the mesh axis of spmd_axis_name, over which the mapped axis is sharded",
                       {"spec": repr(spec), "spmd_axis_name": ", ".join(map(str, mesh_axes))},
-                      "use another mesh axis in the one or the other.", exc=ValueError)
+                      "use different mesh axes for the two.", exc=ValueError)
 
 
 sharding_constraint_p = Primitive("sharding_constraint", type_rule=_type, lower=lower_constraint, jvp=LINEAR,

@@ -1,4 +1,4 @@
-"""What happens between a Python function and its executable: traced, lowered and compiled programs; `make_jaxpr`."""
+"""The stages between a Python function and its executable: traced, lowered and compiled programs; `make_jaxpr`."""
 
 from __future__ import annotations
 
@@ -38,10 +38,12 @@ class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist: argument of `eval_shape`, `make_jaxpr` and `jit(f).lower`.
 
     Args:
-      sharding: where the array is to be: a sharding, or a PartitionSpec over the current mesh. `jit(f).lower` compiles
-        for it.
-    Raises: ValueError for another `sharding`, or one of more axes than the array has; TypeError for a PartitionSpec
-      without a mesh.
+      sharding: the placement of the array: a sharding, or a PartitionSpec over the current mesh. `jit(f).lower`
+        compiles for it.
+
+    Raises:
+      ValueError: for another `sharding`, or one with more axes than the array has.
+      TypeError: for a PartitionSpec without a mesh.
 
     >>> xjax.ShapeDtypeStruct((2, 3), "float32")
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
@@ -56,13 +58,13 @@ class ShapeDtypeStruct:
 
     @classmethod
     def of(cls, aval: ShapedArray, sharding: Sharding | None = None) -> ShapeDtypeStruct:
-        found = cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
-        found._type = aval.plain                # an array of 64 bits has them whether they are on or not
-        return found
+        struct = cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+        struct._type = aval.plain                # a 64-bit dtype stays, even with x64 mode off
+        return struct
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
-        """The type of an array, a number, or anything with `shape` and `dtype`, and where it lies."""
+        """The type and sharding of an array, a number, or an object with `shape` and `dtype`."""
         return cls.of(abstract(x), getattr(x, "sharding", None))
 
     def update(self, **changed: Any) -> ShapeDtypeStruct:
@@ -96,19 +98,19 @@ def _checked_sharding(sharding: Any, aval: ShapedArray) -> Sharding | None:
         return None
     caller = "ShapeDtypeStruct"
     if not isinstance(sharding, Sharding | PartitionSpec):
-        raise bad(caller, "this is no sharding", {"sharding": repr(sharding)},
+        raise bad(caller, "this is not a sharding", {"sharding": repr(sharding)},
                   "pass a NamedSharding or a PartitionSpec.", exc=ValueError)
     if isinstance(sharding, PartitionSpec):
         if current_mesh() is None:
             raise bad(caller, "a PartitionSpec needs a mesh", {"sharding": repr(sharding)},
                       "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.")
         sharding = NamedSharding(current_mesh(), sharding)
-    sharding.hlo(aval.ndim)                 # which raises if the spec has too many entries
+    sharding.hlo(aval.ndim)                 # raises an error if the spec has too many entries
     return sharding
 
 
 def abstract(x: Any) -> ShapedArray:
-    """Aval of an array, a number, or anything with `shape` and `dtype`."""
+    """Aval of an array, a number, or an object with `shape` and `dtype`."""
     if type(x) is ShapedArray:
         return x
     if isinstance(x, ShapeDtypeStruct):
@@ -122,22 +124,22 @@ def abstract(x: Any) -> ShapedArray:
 
 
 def place_of(x: Any) -> Place:
-    """The place of an argument, or the one that a sharding asks for; others go to the default device."""
+    """The placement of an array, or the sharding of a `ShapeDtypeStruct`; the default device for other arguments."""
     if type(x) is Array:
         return x._place
-    found = x if isinstance(x, Sharding) else getattr(x, "sharding", None)
-    return found if isinstance(found, Sharding) else default_place()
+    sharding = x if isinstance(x, Sharding) else getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, Sharding) else default_place()
 
 
 class Program:
-    """A function traced for one type of arguments: program, captured constants, structure of its result."""
+    """A function traced for one type of arguments: its program, captured constants and structure of the result."""
 
     __slots__ = ("program", "consts", "out_tree", "out_shardings", "cacheable")
 
     def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: Any,
                  out_shardings: tuple[Sharding | None, ...] = ()):
         self.program, self.consts, self.out_tree = program, consts, out_tree
-        self.out_shardings = out_shardings          # that it constrains its results to; (): nothing was said
+        self.out_shardings = out_shardings          # constraints on the results; (): none
         # A program that captured tracers belongs to the transform that runs now.
         self.cacheable = not any(isinstance(c, Tracer) for c in consts)
 
@@ -150,7 +152,7 @@ class Program:
 
 
 class ArgInfo(NamedTuple):
-    """What a stage knows of one argument."""
+    """Shape, dtype and donation of one argument."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -166,15 +168,15 @@ class Argument(NamedTuple):
 
 
 class _Stage:
-    """What all stages know: the types of arguments and result, and their structure."""
+    """Common to all stages: the types of arguments and result, and their structure."""
 
-    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = ()):
-        self._found, self._arguments, self.in_tree, self.fun_name = found, tuple(arguments), in_tree, name
+    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = ()):
+        self._traced, self._arguments, self.in_tree, self.fun_name = traced, tuple(arguments), in_tree, name
         self._options = options
 
     @property
     def out_tree(self) -> Any:
-        return self._found.out_tree
+        return self._traced.out_tree
 
     @property
     def in_avals(self) -> tuple[tuple, dict]:
@@ -189,22 +191,22 @@ class _Stage:
 
     @property
     def out_info(self) -> Any:
-        """Shapes and dtypes of the result, with the shardings that it was given."""
-        return self._found.out_info()
+        """Shapes and dtypes of the result, with the shardings to which it is constrained."""
+        return self._traced.out_info()
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
-        """Positions, among the leaves of the arguments, of those that are donated."""
+        """Positions of the donated arguments, among the leaves of all arguments."""
         return tuple(i for i, x in enumerate(self._arguments) if x.donated)
 
     def _places(self) -> list[Place]:
-        """Places of the arguments of the program: captured arrays, then those of the function."""
-        places = [*[to_array(c)._place for c in self._found.consts], *[x.place for x in self._arguments]]
+        """Placements of the arguments of the program: of the captured arrays, then of the function's arguments."""
+        places = [*[to_array(c)._place for c in self._traced.consts], *[x.place for x in self._arguments]]
         shardings = [sharding_of(p) for p in places]
         return [on_devices(f"jit `{self.fun_name}`", p, shardings) for p in places]
 
     def _donated_operands(self) -> tuple[bool, ...]:
-        return (False,) * len(self._found.consts) + tuple(x.donated for x in self._arguments)
+        return (False,) * len(self._traced.consts) + tuple(x.donated for x in self._arguments)
 
 
 class Traced(_Stage):
@@ -213,17 +215,17 @@ class Traced(_Stage):
     @property
     def jaxpr(self) -> ClosedJaxpr:
         """The program; captured arrays are its first arguments."""
-        return self._found.program
+        return self._traced.program
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
-        """The program for devices: those of the arguments, or of the mesh that is the current one now.
+        """Lower the program for devices: those of the arguments, or those of the current mesh.
 
         Args:
-          lowering_platforms: ("cpu",) or ("cuda",): write the text for devices of this platform, which need not be
-            there; it can be read, and compiled where the devices are of this platform.
+          lowering_platforms: ("cpu",) or ("cuda",): write the text for this platform. No such device need exist to
+            read the text; compiling it needs one.
         """
         platform = None if lowering_platforms is None else _one_platform(self.fun_name, lowering_platforms)
-        program, places, arguments = self._found.program, self._places(), self._arguments
+        program, places, arguments = self._traced.program, self._places(), self._arguments
         if any(x.donated for x in arguments):
             donation.warn_of_useless(f"jit `{self.fun_name}`", program, self._donated_operands(),
                                      lambda: donation.names_by_position(self.in_tree))
@@ -232,47 +234,47 @@ class Traced(_Stage):
         if isinstance(home, Mesh):
             shardings = shardings_over(home, program, places)[consts:]
             arguments = [x._replace(place=s) for x, s in zip(arguments, shardings, strict=True)]
-        return Lowered(self._found, arguments, self.in_tree, self.fun_name, self._options, platform)
+        return Lowered(self._traced, arguments, self.in_tree, self.fun_name, self._options, platform)
 
 
 def _one_platform(name: str, platforms: Sequence[str]) -> str:
-    """The runtime's name of the one platform that a text is asked for."""
-    found = [platforms] if isinstance(platforms, str) else list(platforms)
-    if len(found) != 1:
+    """The internal name of the one platform in `lowering_platforms`."""
+    names = [platforms] if isinstance(platforms, str) else list(platforms)
+    if len(names) != 1:
         raise bad(f"lower of `{name}`", "a program is written for one platform", {"lowering_platforms": platforms},
                   "lower it once for each of them.", exc=NotImplementedError)
-    return backend.platform_named("lowering_platforms", found[0])
+    return backend.platform_named("lowering_platforms", names[0])
 
 
 class Lowered(_Stage):
     """A program as StableHLO text: `jit(f).lower(*args)`."""
 
-    def __init__(self, found: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = (),
+    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = (),
                  platform: str | None = None):
-        super().__init__(found, arguments, in_tree, name, options)
-        self._platform = platform                       # None: that of the devices of the arguments
+        super().__init__(traced, arguments, in_tree, name, options)
+        self._platform = platform                       # None: the platform of the arguments' devices
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The program, whose first arguments are the captured arrays.
+        """The text of the program; captured arrays are its first arguments.
 
         Args:
-          dialect: "stablehlo", which None means too, or "hlo".
-          debug_info: accepted as in JAX; the text names no lines of Python.
+          dialect: "stablehlo" or None for StableHLO, "hlo" for HLO.
+          debug_info: accepted as in JAX; the text contains no lines of Python.
         """
         text = self._module()[0].text
         return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).as_hlo_text()
 
     def _module(self) -> tuple[ModuleText, Any]:
-        return program_module(self._found.program, self.fun_name, self._places(), self._donated_operands(),
-                              self._found.out_shardings, len(self._found.consts), self._platform)
+        return program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
+                              self._traced.out_shardings, len(self._traced.consts), self._platform)
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The program as an object of jaxlib: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
+        """The program as a jaxlib object: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
         text = self.as_text()
         return xla.parse_module(text) if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text)
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of flops and bytes accessed, of the program as it was written."""
+        """XLA's estimate of flops and bytes accessed, before optimisation."""
         module, device = self._module()
         return xla.unoptimised_cost(device.client, module.text)
 
@@ -281,7 +283,7 @@ class Lowered(_Stage):
         return dialect != "hlo"
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
-        """The executable; `compiler_options` are XLA flags, beside those of the `jit`."""
+        """Compile; `compiler_options` are XLA flags, in addition to those of the `jit`."""
         caller = f"compile of `{self.fun_name}`"
         if self._platform is not None and self._platform != (devices := self._module()[1].platform):
             raise bad(caller, "the program was lowered for another platform than that of its devices",
@@ -289,19 +291,19 @@ class Lowered(_Stage):
                       "lower it again without lowering_platforms, or on a machine that has such devices.",
                       exc=ValueError)
         more = as_options(caller, compiler_options)
-        return Compiled(self._found, self._arguments, self.in_tree, self.fun_name,
+        return Compiled(self._traced, self._arguments, self.in_tree, self.fun_name,
                         tuple(sorted({**dict(self._options), **dict(more)}.items())))
 
 
 class Compiled(_Stage):
-    """An executable for one type of arguments; calling it never traces."""
+    """An executable for one set of argument types; calling it never traces."""
 
     def __init__(self, *args: Any):
         super().__init__(*args)
         self._executable = program_executable(
-            self._found.program, self.fun_name, self._places(), self._donated_operands(), self._options,
-            self._found.out_shardings, len(self._found.consts), f"jit `{self.fun_name}`")
-        self._launcher = Launcher(self._executable, [to_array(c) for c in self._found.consts], self.out_tree)
+            self._traced.program, self.fun_name, self._places(), self._donated_operands(), self._options,
+            self._traced.out_shardings, len(self._traced.consts), f"jit `{self.fun_name}`")
+        self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, tree = flatten((args, kwargs))
@@ -319,22 +321,22 @@ class Compiled(_Stage):
         return self._launcher(arrays)
 
     def _check_places(self, caller: str, arrays: Sequence[Array]) -> None:
-        """Raise ValueError for an argument that was put elsewhere than where the program was compiled for."""
+        """Raise ValueError for an argument whose placement is not that for which the program was compiled."""
         places = self._launcher.argument_places()
         if all([x._place is p for x, p in zip(arrays, places, strict=True)]):
             return
-        read = inputs_read(self._found.program)[len(self._found.consts):]
+        read = inputs_read(self._traced.program)[len(self._traced.consts):]
         for i, (x, sharding) in enumerate(zip(arrays, map(sharding_of, places), strict=True)):
-            given = x.sharding.with_memory_kind(None)           # from another memory it is copied
+            given = x.sharding.with_memory_kind(None)           # an argument in another memory is copied
             if x.committed and read[i] and not given.is_equivalent_to(sharding, x.aval.ndim):
                 name = f"argument {leaf_of_arguments(self.in_tree, i)}"
-                raise bad(caller, "an argument was put in another place than the program was compiled for",
+                raise bad(caller, "an argument has another sharding than the program was compiled for",
                           given={name: x.aval.str_short(), "its sharding": x.sharding, "compiled for": sharding},
                           fix="move it with xjax.device_put(x, compiled.input_shardings...), or compile again for it.",
                           exc=ValueError)
 
     def runtime_executable(self) -> Any:
-        """The loaded program, an object of jaxlib."""
+        """The jaxlib object of the executable."""
         return self._executable.loaded
 
     def as_text(self) -> str:
@@ -346,12 +348,12 @@ class Compiled(_Stage):
         return self._executable.cost_analysis()
 
     def memory_analysis(self) -> MemoryStats:
-        """Bytes of arguments, outputs, temporaries and code: `temp_size_in_bytes` and so on."""
+        """Bytes of arguments, outputs, temporaries and code: fields such as `temp_size_in_bytes`."""
         return self._executable.memory_analysis()
 
     @property
     def input_shardings(self) -> Any:
-        """Where the program wants its arguments, as (args, kwargs)."""
+        """Shardings of the arguments, as (args, kwargs)."""
         return tree_unflatten(self.in_tree, self._launcher.argument_shardings())
 
     @property
@@ -373,23 +375,23 @@ def _trace(fun: Callable, static_argnums: Any, args: tuple, kwargs: dict,
 
 
 def _named_axes(axis_env: Any) -> list[Axis]:
-    """The axes of `make_jaxpr(axis_env=)`. Raises: ValueError if it is no sequence of pairs, TypeError for sizes."""
+    """The axes of `make_jaxpr(axis_env=)`. Raises: ValueError unless it is a sequence of pairs, TypeError for sizes."""
     try:
         pairs = [(name, size) for name, size in axis_env or ()]
     except (TypeError, ValueError):
-        raise bad("make_jaxpr", "axis_env is no sequence of pairs of a name and a size",
+        raise bad("make_jaxpr", "axis_env must be a sequence of (name, size) pairs",
                   {"axis_env": repr(axis_env)}, 'write axis_env=[("i", 4)].', exc=ValueError) from None
     return [Axis(name, static_int(size, "axis_env", "make_jaxpr"), None) for name, size in pairs]
 
 
 def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Any = None,
                return_shape: bool = False) -> Callable:
-    """Function that returns the program `fun` stages for its arguments (arrays or `ShapeDtypeStruct`s).
+    """Return a function that returns the program of `fun` for its arguments (arrays or `ShapeDtypeStruct`s).
 
     Args:
-      static_argnums: arguments that are passed as they are.
+      static_argnums: positions of static arguments.
       axis_env: pairs (name, size) of mapped axes that `fun` may name in collectives: ``[("i", 4)]``.
-      return_shape: whether to return the types of the result too, in its structure.
+      return_shape: whether to also return a `ShapeDtypeStruct` for each array, in the structure of the result.
 
     >>> print(xjax.make_jaxpr(lambda x: x * 2)(1.0))
     { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
@@ -413,7 +415,7 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     >>> xjax.eval_shape(lambda x: x @ x.T, xjax.ShapeDtypeStruct((2, 3), "float32"))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
 
-    A `ShapeDtypeStruct` that `fun` returns is part of the result, as are the `out_shardings` of a jitted function.
+    A `ShapeDtypeStruct` returned by `fun` is part of the result. So are the `out_shardings` of a jitted function.
     """
     if hasattr(fun, "eval_shape"):
         return fun.eval_shape(*args, **kwargs)

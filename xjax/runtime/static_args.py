@@ -13,26 +13,26 @@ from xjax.core.tree import flatten, tree_unflatten
 
 
 def _positions(caller: str, option: str, x: Any) -> tuple[int, ...]:
-    """The positions that an option names: an int, or several."""
+    """The positions in an option's value: an int, or several."""
     return () if x is None else as_argnums(x, caller, option, f"pass names as {option.replace('nums', 'names')}.")
 
 
 def _names(caller: str, option: str, x: Any) -> tuple[str, ...]:
-    """The names that an option holds: a string, or several."""
-    found = () if x is None else (x,) if isinstance(x, str) or not isinstance(x, Iterable) else tuple(x)
-    if not all(isinstance(name, str) for name in found):
+    """The names in an option's value: a string, or several."""
+    names = () if x is None else (x,) if isinstance(x, str) or not isinstance(x, Iterable) else tuple(x)
+    if not all(isinstance(name, str) for name in names):
         raise bad(caller, f"{option} must be a string or a sequence of strings", given={option: repr(x)},
                   fix=f"pass positions as {option.replace('names', 'nums')}.")
-    return found
+    return names
 
 
 class _Form:
-    """How the calls of one form, by their number of positional arguments and the names of the others, are taken apart.
+    """How to split the values of a call, for calls with a given number of positional arguments and given keywords.
 
     Attributes:
-      args, static: tuple of the values of a call -> tuple of its dynamic positional ones, of its static ones.
-      names: of its dynamic arguments by keyword.
-      which: of each static argument the position, or the name.
+      args, static: functions from the tuple of all values to the tuple of dynamic positional values, of static values.
+      names: keywords of the dynamic arguments.
+      which: position or name of each static argument.
     """
 
     __slots__ = ("args", "names", "static", "which")
@@ -47,7 +47,7 @@ class _Form:
 
 
 def _selector(places: list[int]) -> Callable[[tuple], tuple]:
-    """tuple -> tuple of its items at some places."""
+    """A function from a tuple to the tuple of its items at some positions."""
     if len(places) > 1:
         return operator.itemgetter(*places)
     start = places[0] if places else 0
@@ -55,7 +55,7 @@ def _selector(places: list[int]) -> Callable[[tuple], tuple]:
 
 
 class StaticArguments:
-    """Takes static arguments out of a call, as a hashable key, and puts them back for tracing."""
+    """Separates the static arguments of a call, as a hashable key, and inserts them again for tracing."""
 
     __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_caller", "_forms")
 
@@ -112,12 +112,12 @@ class StaticArguments:
                       given={"value": f"{type(value).__name__} {value!r:.60}"},
                       fix="pass a hashable value (a tuple instead of a list), or drop it from static_argnums.",
                       exc=ValueError) from None
-        # The types belong to the key: 1, 1.0 and True are equal and hash alike.
+        # The types are part of the key: 1, 1.0 and True are equal and hash alike.
         key = len(args), form.which, values, (*map(type, values),)
         return form.args(call), {name: kwargs[name] for name in form.names} if form.names else {}, key
 
     def put_back(self, fun: Callable, key: tuple | None) -> Callable:
-        """`fun` as a function of the dynamic arguments alone."""
+        """`fun` as a function of the dynamic arguments only."""
         if key is None:
             return fun
         count, which, values, _ = key

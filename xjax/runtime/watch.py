@@ -1,7 +1,8 @@
-"""What the options debug_nans, debug_infs, no_execution and no_tracing do: look at every result, refuse to run.
+"""The options debug_nans and debug_infs, which check every result, and no_execution and no_tracing, which raise.
 
-Operations are watched from the first use of one of these options on (`config.on_first_use`), compiled functions by the
-kind of launch that `jit` makes, since the options are part of its key. No cost while these options are off.
+Operations are watched after the first use of one of these options (`config.on_first_use`). Compiled functions are
+watched by the kind of launcher that `jit` makes, since the options are part of its key. No cost while these options are
+off.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from xjax.runtime.programs.launch import Watch
 
 
 def is_watching() -> bool:
-    """Whether results are looked at in this thread."""
+    """Whether results are checked in this thread."""
     return config.debug_nans or config.debug_infs or config.no_execution
 
 
 def refuse_execution(caller: str) -> None:
-    """Raise RuntimeError if nothing may run."""
+    """Raise RuntimeError under the option no_execution."""
     if config.no_execution:
         raise bad(caller, "would run, but the option jax_no_execution is set",
                   fix="trace without running (jax.eval_shape, jax.make_jaxpr, f.lower), or leave the block of "
@@ -40,16 +41,16 @@ def refuse_execution(caller: str) -> None:
 
 
 def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
-    """Raise RuntimeError if no compiled function may be traced."""
+    """Raise RuntimeError under the option no_tracing."""
     if config.no_tracing:
         raise bad(caller, "would be traced, but the option jax_no_tracing is set",
                   given={"arguments": ", ".join(a.str_short() for a in avals)},
-                  fix="call it with these types before the block, or see with jax.explain_cache_misses() what changed.",
+                  fix="call it with these types before the block, or find the change with jax.explain_cache_misses().",
                   exc=RuntimeError)
 
 
 def bad_number(outs: Sequence[Any]) -> str:
-    """'a NaN', 'an infinity' or '', as the options ask for it and an array among `outs` holds one."""
+    """'a NaN', 'an infinity' or '': the first bad number in arrays among `outs` that the options look for."""
     for x in outs:
         if type(x) is Array and dtypes.is_inexact(x.dtype):
             value = xla.to_numpy(x._buf)        # not x.numpy(), which a transfer guard may refuse
@@ -61,19 +62,19 @@ def bad_number(outs: Sequence[Any]) -> str:
 
 
 def watch_call(caller: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
-    """For a compiled function: results that hold a bad number are computed again, operation by operation.
+    """For a compiled function: if its results contain a bad number, run it again, operation by operation.
 
-    `again(args)` runs the Python function; it raises FloatingPointError at the operation and the user's line.
+    `again(args)` runs the Python function; it raises FloatingPointError at the operation, with the user's line.
     """
     def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
         refuse_execution(caller)
         outs = launch(args)
-        if found := bad_number(outs):
+        if kind := bad_number(outs):
             with disable_jit():
                 again(args)
-            raise bad(caller, f"the compiled function made {found}, its operations one by one do not",
+            raise bad(caller, f"the compiled function made {kind}, but its operations one by one do not",
                       fix="look for sums of large numbers that XLA reorders; jax.config.update("
-                          "'jax_disable_most_optimizations', True) keeps closer to the order as written.",
+                          "'jax_disable_most_optimizations', True) stays closer to the written order.",
                       exc=FloatingPointError)
         return outs
 
@@ -81,12 +82,12 @@ def watch_call(caller: str, again: Callable[[Sequence[Array]], Any]) -> Watch:
 
 
 def watch_devices(caller: str) -> Watch:
-    """For a program over several devices, which is not computed again."""
+    """For a program over several devices, which is not run again."""
     def watch(launch: Callable, args: Sequence[Array]) -> list[Array]:
         refuse_execution(caller)
         outs = launch(args)
-        if found := bad_number(outs):
-            raise bad(caller, f"made {found}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
+        if kind := bad_number(outs):
+            raise bad(caller, f"made {kind}", {f"argument {i}": _holding(x) for i, x in enumerate(args)},
                       "run it under jax.vmap(f, axis_name=...) in place of pmap to find the operation.",
                       FloatingPointError)
         return outs
@@ -95,22 +96,22 @@ def watch_devices(caller: str) -> Watch:
 
 
 def _watched_operation(run: Callable, p: Primitive, args: tuple, params: dict) -> Any:
-    """`run(p, args, params)`, with a look at its result."""
+    """`run(p, args, params)`, with a check of its result."""
     if not is_watching():
         return run(p, args, params)
     refuse_execution(p.name)
     out = run(p, args, params)
     outs = out if p.multiple_results else [out]
-    if found := bad_number(outs):
+    if kind := bad_number(outs):
         args = [to_array(x) for x in args]
         if (program := _called(p, params)) is not None:
             _find(run, program, args)
-        raise _made(p, found, args, location_text(context.source or user_location()) or "unknown")
+        raise _made(p, kind, args, location_text(context.source or user_location()) or "unknown")
     return out
 
 
 def _called(p: Primitive, params: dict) -> ClosedJaxpr | None:
-    """The program that an operation calls, if it is a call."""
+    """The program that an operation calls, or None."""
     program = None if p.calls is None else params[p.calls.param]
     return program if isinstance(program, ClosedJaxpr) else None
 
@@ -123,25 +124,25 @@ def _find(run: Callable, closed: ClosedJaxpr, args: Sequence[Any]) -> None:
         ins = [to_array(v.val) if type(v) is Literal else env[v] for v in eqn.invars]
         out = run(eqn.primitive, tuple(ins), eqn.params)
         outs = out if eqn.primitive.multiple_results else [out]
-        if found := bad_number(outs):
+        if kind := bad_number(outs):
             if (program := _called(eqn.primitive, eqn.params)) is not None:
                 _find(run, program, ins)
-            raise _made(eqn.primitive, found, ins, location_text(eqn.source) or "unknown")
+            raise _made(eqn.primitive, kind, ins, location_text(eqn.source) or "unknown")
         env.update(zip(eqn.outvars, outs, strict=True))
 
 
-def _made(p: Primitive, found: str, args: Sequence[Array], line: str) -> Exception:
+def _made(p: Primitive, kind: str, args: Sequence[Array], line: str) -> Exception:
     given = {f"argument {i}": _holding(x) for i, x in enumerate(args)}
     fix = ("keep the arguments inside the domain of this operation; guard them with numpy.where before it, not its "
            "result after it.")
     if not p.cacheable:                             # it holds a program, such as the body of a loop
         fix = "run it under jax.disable_jit() to find the operation inside."
-    return bad(p.name, f"made {found}", given={**given, "line": line}, fix=fix, exc=FloatingPointError)
+    return bad(p.name, f"made {kind}", given={**given, "line": line}, fix=fix, exc=FloatingPointError)
 
 
 def _holding(x: Array) -> str:
-    found = bad_number([x])
-    return x.aval.str_short() + (f", holds {found} already" if found else "")
+    kind = bad_number([x])
+    return x.aval.str_short() + (f", already contains {kind}" if kind else "")
 
 
 for _name in ("debug_nans", "debug_infs", "no_execution"):

@@ -1,1 +1,1 @@
-"""`Array`: its class, how values get to devices and back, donation, exchange with other libraries."""
+"""`Array`: its class, transfers between the host and devices, donation, exchange with other libraries."""

@@ -1,7 +1,7 @@
-"""`Array`: a value on a device, and the ways in (`device_put`) and out (`numpy`, `device_get`).
+"""`Array`: a value on a device, with transfers from the host (`from_numpy`, `put`) and to it (`numpy`).
 
-An `Array` holds jaxlib's buffer, its aval and its place (`runtime.placement`), and nothing else; methods and operators
-are attached by `xjax.numpy.methods`. The raw buffer never leaves the runtime.
+An `Array` holds jaxlib's buffer, its aval and its placement (`runtime.placement`), and nothing else. Methods and
+operators are attached by `xjax.numpy.methods`. The raw buffer never leaves the runtime.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 class Array(array_type.Array):
     """An immutable n-dimensional array on one device, or sharded over several.
 
-    Made by `xjax.numpy.array`, `device_put` and by every operation; reads like a NumPy array:
+    Made by `xjax.numpy.array`, `device_put` and every operation; it can be read like a NumPy array:
 
     >>> x = xjax.numpy.array([1., 2., 3.])
     >>> x.shape, x.dtype, float(x.sum())
@@ -49,7 +49,7 @@ class Array(array_type.Array):
     def __init__(self, buf: xla.Buffer, aval: ShapedArray, place: Place):
         self._buf, self.aval, self._place = buf, aval, place
 
-    # -- to the host ----------------------------------------------------------------------------------------------
+    # -- reading values-------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
         """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""
@@ -62,15 +62,15 @@ class Array(array_type.Array):
         if self.aval.dtype == dtypes.float0:
             return np.zeros(self.aval.shape, dtypes.float0)
         if is_key(self.aval):
-            raise bad("random keys", "keys are no numbers, and do not become a NumPy array or a Python number",
-                      given={"keys": self.aval.str_short()}, fix="take their bits with random.key_data(keys).")
+            raise bad("random keys", "keys are not numbers, and cannot become a NumPy array or a Python number",
+                      given={"keys": self.aval.str_short()}, fix="read their bits with random.key_data(keys).")
         try:
             return xla.to_numpy(buf)
         except xla.XlaRuntimeError as error:
             host_errors.raise_original(error)
 
     def _live_buffer(self) -> xla.Buffer:
-        """The buffer.  Raises: RuntimeError if the array was deleted; jaxlib crashes at some questions about these."""
+        """The buffer.  Raises: RuntimeError if the array was deleted; some jaxlib methods crash on deleted buffers."""
         buf = self._buf
         if buf.is_deleted() or (xla.with_shared_parts and xla.is_deleted(buf)):
             raise deleted(self)
@@ -83,24 +83,24 @@ class Array(array_type.Array):
         return value.copy() if copy else value
 
     def __buffer__(self, flags: int, /) -> memoryview:
-        """The value for `memoryview(x)`, read-only; Python 3.12 and later ask for it."""
+        """The value for `memoryview(x)`, read-only; Python 3.12 and later call this."""
         if is_key(self.aval):
-            raise bad("memoryview()", "random keys are no numbers", {"keys": self.aval.str_short()},
-                      "take their bits with random.key_data(keys).")
+            raise bad("memoryview()", "random keys are not numbers", {"keys": self.aval.str_short()},
+                      "read their bits with random.key_data(keys).")
         if self.aval.dtype not in WITH_BUFFERS:
             raise BufferError(f"the buffer protocol has no format for {self.aval.str_short()}")
         if self.is_deleted():
             raise BufferError(str(deleted(self)))
-        # NumPy drops an error here and asks `__array__`: that one, not this, raises a failed function's exception.
+        # NumPy ignores an error here and calls `__array__`, which then raises a failed function's exception.
         xla.wait_for(self._live_buffer())
         return memoryview(self.numpy())
 
     @property
     def __jax_array__(self) -> Any:
-        """An error for the real JAX, which must not take the value silently: the result would leave xjax.
+        """Raises an error for the real JAX, which must not use the value silently: the result would leave xjax.
 
-        A property, since JAX refuses an object that has the method with a message of its own; and no TypeError, which
-        JAX would replace.
+        A property, since JAX refuses an object that has the method with its own message. The error is not a TypeError,
+        which JAX would replace.
         """
         raise refuse_real_jax("an xjax array was passed", self.aval.str_short(),
                               "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax; for the "
@@ -108,14 +108,14 @@ class Array(array_type.Array):
 
     def _scalar(self, kind: type) -> Any:
         if self.aval.size != 1:
-            raise bad(f"{kind.__name__}()", "only an array of one element becomes a Python number",
+            raise bad(f"{kind.__name__}()", "only an array of one element can become a Python number",
                       given={"array": self.aval.str_short()}, fix="index one element, or use x.tolist().")
         return kind(self.numpy().reshape(())[()])
 
     def __bool__(self) -> bool:
         if not self.aval.size:
             raise bad("bool()", "an empty array is neither true nor false", given={"array": self.aval.str_short()},
-                      fix="use x.size > 0 to ask whether it has elements.", exc=ValueError)
+                      fix="use x.size > 0 to check whether it has elements.", exc=ValueError)
         if self.aval.size != 1:
             raise bad("bool()", "the truth value of an array with more than one element is ambiguous",
                       given={"array": self.aval.str_short()}, exc=ValueError,
@@ -133,7 +133,7 @@ class Array(array_type.Array):
 
     def __index__(self) -> int:
         if self.aval.shape or not dtypes.is_int(self.aval.dtype):
-            raise bad("index", "only a 0-d integer array is an index", given={"array": self.aval.str_short()},
+            raise bad("index", "only a 0-d integer array can be an index", given={"array": self.aval.str_short()},
                       fix="convert with int(x).")
         return int(self.numpy()[()])
 
@@ -156,14 +156,14 @@ class Array(array_type.Array):
     def __format__(self, spec: str) -> str:
         if self.aval.shape and spec:
             raise bad("format()", f"{spec!r} formats one number, not an array", given={"array": self.aval.str_short()},
-                      fix="index one element, or leave the format out and use numpy.set_printoptions(precision=...).")
+                      fix="index one element, or drop the format and use numpy.set_printoptions(precision=...).")
         scalar = not self.aval.shape and not is_key(self.aval) and self._is_readable
         return format(self.numpy()[()], spec) if scalar else format(str(self), spec)
 
     def __getattr__(self, name: str) -> Any:
         raise no_attribute("'Array' object", self, name, attribute_elsewhere(name))
 
-    __hash__ = None         # as lists: `collections.abc.Hashable` and dataclasses look for None
+    __hash__ = None         # as in lists; `collections.abc.Hashable` and dataclasses check for None
 
     def tobytes(self, order: str = "C") -> bytes:
         return self.numpy().tobytes(order)
@@ -172,7 +172,7 @@ class Array(array_type.Array):
         if self.is_deleted():
             return f"Array({self.aval.str_short()}, deleted)"
         if not self._is_readable:
-            return (f"Array({self.aval.str_short()}, on devices of other processes too; "
+            return (f"Array({self.aval.str_short()}, partly on devices of other processes; "
                     f"x.addressable_shards are the parts of this process)")
         if is_key(self.aval):
             return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{words_of(self)}"
@@ -187,7 +187,7 @@ class Array(array_type.Array):
 
     @property
     def _is_readable(self) -> bool:
-        """Whether this process has the whole value."""
+        """Whether this process can read the whole value."""
         return self.sharding.is_fully_addressable or self.sharding.is_fully_replicated
 
     def __reduce__(self):
@@ -212,7 +212,7 @@ class Array(array_type.Array):
     def _device_for_dlpack(self) -> Any:
         devices = self.sharding.devices
         if len(devices) > 1:
-            raise bad("DLPack", "an array on several devices cannot be passed on without a copy",
+            raise bad("DLPack", "an array on several devices cannot be passed to another library without a copy",
                       given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
                       fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
         return devices[0]
@@ -229,31 +229,31 @@ class Array(array_type.Array):
         return self._live_buffer().is_ready()
 
     def on_device_size_in_bytes(self) -> int:
-        """The memory that the array takes on all its devices, padding included."""
+        """The memory of the array on all its devices, including padding."""
         return self._live_buffer().on_device_size_in_bytes()
 
     def unsafe_buffer_pointer(self) -> int:
-        """The address of the array's memory on its device; it is valid as long as the array lives."""
+        """The address of the array's memory on its device, valid until the array is deleted or freed."""
         buf = self._live_buffer()
         if len(self.sharding.devices) > 1:
-            raise bad("Array.unsafe_buffer_pointer", "an array on several devices has an address on each",
+            raise bad("Array.unsafe_buffer_pointer", "an array on several devices has several addresses",
                       given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
                       fix="take a part: x.addressable_data(0).unsafe_buffer_pointer().", exc=ValueError)
         return buf.unsafe_buffer_pointer()
 
     def copy_to_host_async(self) -> None:
-        """Start the copy to the host; on a CPU there is nothing to copy."""
+        """Start the copy to the host; on a CPU it does nothing."""
         xla.copy_to_host_async(self._live_buffer())
 
     def delete(self) -> None:
-        """Give the memory back now; later uses raise."""
+        """Free the memory now; later uses raise an error."""
         if len(self.sharding.devices) > 1:
             donation.delete(self._buf)
         else:
             self._buf.delete()
 
     def is_deleted(self) -> bool:
-        """Whether the memory of the array, or of a part of it, was given back or taken over by a result."""
+        """Whether the memory of the array, or of a part of it, was freed or reused for a result."""
         return xla.is_deleted(self._buf)
 
     def devices(self) -> set:
@@ -262,13 +262,13 @@ class Array(array_type.Array):
 
     @property
     def device(self) -> Any:
-        """The device, or the sharding where there are several."""
+        """The device; the sharding if there are several."""
         devices = self.sharding.devices
         return devices[0] if len(devices) == 1 else self.sharding
 
     @property
     def sharding(self) -> Sharding:
-        """Which device holds which part."""
+        """How the array is split over devices: which device holds which part."""
         return sharding_of(self._place)
 
     @property
@@ -278,7 +278,7 @@ class Array(array_type.Array):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether this process can reach every part."""
+        """Whether this process can read every part."""
         return self.sharding.is_fully_addressable
 
     @property
@@ -288,17 +288,17 @@ class Array(array_type.Array):
 
     @property
     def global_shards(self) -> list[Shard]:
-        """The parts, one for each device, in the order of the sharding's devices; no `data` of other processes."""
+        """The parts, one for each device, in the order of the sharding's devices; `data` is None in other processes."""
         pieces = dict(zip(self.sharding.addressable_list, self._pieces(), strict=True))
         aval = self._part_type()
         copies: Counter = Counter()
         out = []
         for device, index in self.sharding.devices_indices_map(self.shape).items():
-            where = tuple((part.start, part.stop) for part in index)
+            span = tuple((part.start, part.stop) for part in index)
             place = self._place_of_part(device)
             data = Array(pieces[device], aval, place) if device in pieces else None
-            out.append(Shard(device, index, copies[where], data))
-            copies[where] += 1
+            out.append(Shard(device, index, copies[span], data))
+            copies[span] += 1
         return out
 
     @property
@@ -307,10 +307,10 @@ class Array(array_type.Array):
         return [shard for shard in self.global_shards if shard.data is not None]
 
     def addressable_data(self, index: int) -> Array:
-        """The part on one device of this process, by its place among `addressable_shards`."""
+        """The part on one device of this process, by its index in `addressable_shards`."""
         pieces, devices = self._pieces(), self.sharding.addressable_list
         if not -len(pieces) <= index < len(pieces):
-            raise bad("Array.addressable_data", f"there is no part {index}", {"parts": len(pieces)},
+            raise bad("Array.addressable_data", f"part {index} does not exist", {"parts": len(pieces)},
                       f"use an index from 0 to {len(pieces) - 1}.", exc=IndexError)
         return Array(pieces[index], self._part_type(), self._place_of_part(devices[index]))
 
@@ -328,8 +328,14 @@ class Array(array_type.Array):
 
 
 class Shard:
-    """One device's part of an array: `device`, `index` (slices into the whole), `data`, and `replica_id`, the number of
-    this copy among those of the same part."""
+    """One device's part of an array.
+
+    Attributes:
+      device: the device of the part.
+      index: its slices of the whole array.
+      replica_id: number of this copy among the copies of the same part.
+      data: the part as an `Array`; None on a device of another process.
+    """
 
     __slots__ = ("device", "index", "replica_id", "data")
 
@@ -354,9 +360,9 @@ def words_of(keys: Array) -> Array:
 
 
 def retyped(x: Array, aval: ShapedArray) -> Array:
-    """The same memory under another type of the same bits: keys as words, or words as keys."""
+    """The same memory with another type of the same bits: keys as words, or words as keys."""
     place = x._place
-    if type(place) is NamedSharding and len(place.spec) > aval.ndim:            # a key is on one device as a whole
+    if type(place) is NamedSharding and len(place.spec) > aval.ndim:            # a key is never split over devices
         place = NamedSharding(place.mesh, PartitionSpec(*place.spec[:aval.ndim]))
         x = put(x, place)
     return Array(x._buf, aval, place)
@@ -370,7 +376,7 @@ def deleted(x: Array) -> Exception:
 
 def from_numpy(value: np.ndarray, place: Place | None = None, weak_type: bool = False, *,
                keep_dtype: bool = False) -> Array:
-    """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled, or their dtype is to be kept.
+    """Copy a NumPy array to a device; 64-bit values become 32-bit unless x64 is enabled or `keep_dtype` is set.
 
     Raises: OverflowError if an integer does not fit.
     """
@@ -402,12 +408,12 @@ def upload(value: np.ndarray, place: Place | None, weak_type: bool = False, keep
 
 
 def on_device_type(aval: ShapedArray) -> ShapedArray:
-    """Type of the buffer that stands for an array: XLA has neither float0 (bools stand for it) nor keys (words do)."""
+    """Type of the buffer of an array: XLA has neither float0, stored as bools, nor keys, stored as words."""
     return ShapedArray(aval.shape, np.dtype(np.bool_)) if aval.dtype == dtypes.float0 else physical(aval)
 
 
 def put(x: Array, place: Place) -> Array:
-    """The same value in another place: the array itself if it is there, its memory if the place is equivalent."""
+    """The same value with another placement; if that is equivalent, the memory is shared."""
     if x._place is place or x._place == place:
         return x
     if same_placement(x.sharding, sharding_of(place), x.ndim):

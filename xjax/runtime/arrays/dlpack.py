@@ -1,4 +1,4 @@
-"""Arrays of other libraries (torch, NumPy, JAX) without a copy, by the DLPack protocol."""
+"""Arrays of other libraries (torch, NumPy, JAX) without a copy, through the DLPack protocol."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from xjax.runtime.devices import backend
 from xjax.runtime.placement.places import on
 from xjax.runtime.xla import XlaRuntimeError
 
-_HOST, _CUDA = 1, 2     # DLPack's names of CPU memory and of the memory of an NVIDIA GPU
-_ALIGNMENT = 64         # bytes: memory at other addresses XLA copies
+_HOST, _CUDA = 1, 2     # DLPack's device types of CPU memory and of NVIDIA GPU memory
+_ALIGNMENT = 64         # bytes; XLA copies memory at other addresses
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library in the memory of the host or of an NVIDIA GPU, through DLPack.
+    """An array of another library in host memory or on an NVIDIA GPU, through DLPack.
 
-    One that has a ``__cuda_array_interface__`` alone, such as Numba's, is copied on its GPU.
+    An array that only has ``__cuda_array_interface__``, such as Numba's, is copied on its GPU.
 
-    Memory is shared where it can be (a contiguous array of a dtype that xjax keeps, on the host at a 64-byte boundary,
-    for the device that it is on), so `x` must not be changed afterwards unless it was copied. Detach a torch
-    tensor that requires a gradient. What the GPU still computes for `x` is waited for there, not here.
+    Memory is shared if the array is contiguous, has a dtype that xjax keeps, is on the target device, and on the host
+    starts at a 64-byte boundary. So `x` must not be modified afterwards unless it was copied. Detach a torch
+    tensor that requires a gradient. The GPU waits for pending computations of `x`; this function does not.
 
     The result is committed to its device.
 
     Args:
-      device: of the result; None: the default device, for an array on a GPU that GPU.
-      copy: True: always copied, False: never.
-    Raises: TypeError if `x` has no ``__dlpack__`` or is on a device of another kind; ValueError if copy=False cannot be
-      kept; BufferError if `x` is on several devices, or on a GPU and not contiguous.
+      device: of the result; None: the GPU of an array on a GPU, else the default device.
+      copy: True: always copied, False: never; None: if necessary.
+
+    Raises:
+      TypeError: if `x` has no ``__dlpack__`` or is on a device of another kind.
+      ValueError: if copy=False is impossible.
+      BufferError: if `x` is on several devices, or on a GPU and not contiguous.
 
     >>> from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
@@ -47,13 +50,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     caller = "from_dlpack"
     if has_cuda_interface_only(x):
         if copy is False:
-            raise bad(caller, "copy=False, but memory known by __cuda_array_interface__ alone is copied",
+            raise bad(caller, "copy=False, but an array with only __cuda_array_interface__ must be copied",
                       given={"type": type(x).__name__}, fix="pass copy=None, or wrap it with cupy.asarray(x), which "
-                      "speaks DLPack.", exc=ValueError)
-        found = from_cuda_interface(caller, x)
-        return found if device is None else put(found, on(device))
+                      "supports DLPack.", exc=ValueError)
+        copied = from_cuda_interface(caller, x)
+        return copied if device is None else put(copied, on(device))
     if isinstance(x, Tracer) or not hasattr(x, "__dlpack__"):
-        raise bad(caller, f"a value of type {type(x).__name__} does not speak DLPack", given={"value": repr(x)[:80]},
+        raise bad(caller, f"a value of type {type(x).__name__} does not support DLPack", given={"value": repr(x)[:80]},
                   fix="convert it with xjax.numpy.asarray(x).")
     kind, index = x.__dlpack_device__()
     if isinstance(x, Array) and device is None and not copy:
@@ -68,13 +71,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                   given={"type": type(x).__name__}, fix="copy it to the host first (tensor.cpu()).")
     sharding = on(backend.default_device() if device is None else device)
     if copy is False and isinstance(x, Array) and x.sharding.device_set != sharding.device_set:
-        raise bad(caller, "copy=False, but the array has to be copied to another device",
+        raise bad(caller, "copy=False, but the array must be copied to another device",
                   given={"from": str(x.sharding), "to": str(sharding)}, fix="pass copy=None.", exc=ValueError)
     value = _on_host(x)
     shareable = (value.flags.c_contiguous and dtypes.canonicalize_dtype(value.dtype) == value.dtype
                  and sharding.devices[0].platform == "cpu")
     if copy is False and not (shareable and value.ctypes.data % _ALIGNMENT == 0):
-        raise bad(caller, "copy=False, but the value has to be copied to be an array of the device",
+        raise bad(caller, "copy=False, but the device cannot use the memory of the value without a copy",
                   given={"dtype": value.dtype, "strides": value.strides}, fix="pass copy=None.", exc=ValueError)
     if copy or not shareable:
         return from_numpy(value, sharding)
@@ -85,14 +88,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 def has_cuda_interface_only(x: Any) -> bool:
-    """Whether `x`, such as an array of Numba, describes memory of a GPU and does not speak DLPack."""
+    """Whether `x`, such as an array of Numba, describes memory of a GPU and does not support DLPack."""
     return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
 
 
 def from_cuda_interface(caller: str, x: Any) -> Array:
-    """A copy, on its GPU, of an array known by its ``__cuda_array_interface__``: nobody would keep its memory alive.
+    """A copy, on its GPU, of an array with ``__cuda_array_interface__``, which does not keep its memory alive.
 
-    Raises: BufferError for one with gaps or a mask; TypeError for a dtype that is not there.
+    Raises: BufferError for an array with gaps or a mask; TypeError for an unsupported dtype.
     """
     interface = dict(x.__cuda_array_interface__)
     shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
@@ -101,7 +104,7 @@ def from_cuda_interface(caller: str, x: Any) -> Array:
                   given={"type": type(x).__name__, "shape": shape, "strides": interface.get("strides")},
                   fix="copy it to a contiguous array first.", exc=BufferError)
     if not dtypes.is_supported(dtype):
-        raise bad(caller, f"there are no arrays of dtype {dtype}", given={"type": type(x).__name__},
+        raise bad(caller, f"dtype {dtype} is not supported", given={"type": type(x).__name__},
                   fix="convert it to a bool, integer, float or complex dtype.")
     client, pointer = backend.client("gpu"), int(interface["data"][0])
     ordinal = xla.cuda_ordinal(pointer) if pointer else 0
@@ -116,7 +119,7 @@ def from_cuda_interface(caller: str, x: Any) -> Array:
 
 
 def _is_in_order(shape: tuple[int, ...], itemsize: int, strides: tuple[int, ...] | None) -> bool:
-    """Whether elements lie row by row without gaps; strides of axes with one element do not matter."""
+    """Whether the elements are contiguous in row-major order; strides of axes with one element do not matter."""
     expected = itemsize
     for n, stride in zip(shape[::-1], () if strides is None else tuple(strides)[::-1], strict=strides is not None):
         if n > 1 and stride != expected:
@@ -126,18 +129,18 @@ def _is_in_order(shape: tuple[int, ...], itemsize: int, strides: tuple[int, ...]
 
 
 def is_on_gpu(x: Any) -> bool:
-    """Whether `x`, of another library, says that it is on an NVIDIA GPU."""
+    """Whether `x`, of another library, reports that it is on an NVIDIA GPU."""
     if has_cuda_interface_only(x):
         return True
     ask = getattr(x, "__dlpack_device__", None)
     try:
         return ask is not None and int(ask()[0]) == _CUDA
     except (BufferError, RuntimeError, TypeError, ValueError):
-        return False                                # on several devices, or in no memory at all
+        return False                                # on several devices, or without memory
 
 
 def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
-    """The same memory on a GPU as an array; one of a dtype that xjax does not keep is converted, if it may be."""
+    """The same memory on a GPU as an array; a dtype that xjax does not keep is converted if `may_convert`."""
     device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
     stream = device.get_stream_for_external_ready_events()
     try:
@@ -150,15 +153,15 @@ def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
                   given={"type": type(x).__name__, "shape": tuple(x.shape)},
                   fix="make it contiguous first: tensor.contiguous().", exc=BufferError)
     aval = ShapedArray(tuple(x.shape), np.dtype(buffer.aval.dtype))
-    found = Array(buffer, aval, on(device))
+    shared = Array(buffer, aval, on(device))
     kept = dtypes.canonicalize_dtype(aval.dtype)
     if kept == aval.dtype:
-        return found
+        return shared
     if not may_convert:
-        raise bad(caller, "copy=False, but the value has to be converted to a dtype that xjax keeps",
-                  given={"dtype": aval.dtype}, fix="pass copy=None, or switch on jax_enable_x64.", exc=ValueError)
+        raise bad(caller, "copy=False, but its dtype must be converted to one that xjax keeps",
+                  given={"dtype": aval.dtype}, fix="pass copy=None, or enable jax_enable_x64.", exc=ValueError)
     with enable_x64(True):
-        return convert_element_type(found, kept)
+        return convert_element_type(shared, kept)
 
 
 def _on_host(x: Any) -> np.ndarray:
@@ -169,5 +172,5 @@ def _on_host(x: Any) -> np.ndarray:
         return x.numpy()
     try:
         return np.from_dlpack(x)
-    except (BufferError, RuntimeError):             # a dtype that NumPy does not know: bfloat16, the 8-bit floats
+    except (BufferError, RuntimeError):             # a dtype that NumPy does not have: bfloat16, the 8-bit floats
         return xla.to_numpy(xla.from_dlpack(x.__dlpack__(), backend.local_devices(backend="cpu")[0]))

@@ -1,8 +1,8 @@
-"""Which buffers a launch may take: none that was deleted, and none that is donated and passed a second time; and the
-warning of donated arguments that no result can replace.
+"""Checks of the buffers of a launch, and the warning about donated arguments that no result can reuse.
 
-On one device XLA refuses such a launch. On several devices it ends the process (jaxlib launches on the devices although
-the arguments were refused), so `checked` refuses it before.
+A launch must not take a deleted buffer, nor a donated buffer that is passed a second time. On one device XLA refuses
+such a launch. On several devices it ends the process (jaxlib launches on the devices although the arguments were
+refused), so `checked` raises first.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from xjax.core.jaxpr import ClosedJaxpr, Var
 from xjax.core.tree import leaf_paths, tree_structure, tree_unflatten
 from xjax.runtime import xla
 
-_own_state = xla.Buffer.is_deleted       # of the first part alone, if there are several
+_own_state = xla.Buffer.is_deleted       # only of the first part, if there are several
 
-# What XLA says of a launch on one device, and `checked` for it.
+# Messages of XLA for a launch on one device, which `checked` raises too.
 _DELETED, _TWICE = "Buffer has been deleted or donated", "Attempt to donate the same buffer twice"
 
-# Held from the check of a launch until XLA has the buffers: no other thread may donate or delete one of them meanwhile.
-# Re-entrant, since Python's collector and signal handlers run code of their own at any point.
+# Held from the check of a launch until XLA has the buffers: meanwhile no other thread may donate or delete one of them.
+# Re-entrant, since Python's collector and signal handlers can run code at any point.
 _launching = threading.RLock()
 
 
 def checked(execute: Callable[..., Any], donated: Sequence[bool], calls_host: bool = False) -> Callable[..., Any]:
-    """`execute` of a program over several devices, for buffers that it may take.
+    """`execute` of a program over several devices, with checks of its buffers.
 
     Args:
-      donated: for each argument, whether its memory may be taken for a result; () if none is.
-      calls_host: the launch waits for functions on the host, which may launch programs themselves, so it keeps no other
-        thread from launching.
+      donated: for each argument, whether its memory may be reused for a result; () if none is.
+      calls_host: whether the launch waits for functions on the host. These may launch programs themselves, so other
+        threads are not locked out.
 
-    Raises: XlaRuntimeError, before anything is launched, if a buffer is deleted, or donated and passed twice.
+    Raises: XlaRuntimeError, before the launch, if a buffer is deleted, or donated and passed twice.
     """
     positions = [i for i, flag in enumerate(donated) if flag]
     alone: AbstractContextManager = nullcontext() if calls_host else _launching
@@ -57,7 +57,7 @@ def checked(execute: Callable[..., Any], donated: Sequence[bool], calls_host: bo
 
 
 def delete(buf: xla.Buffer) -> None:
-    """Give back the memory of a buffer over several devices, after a launch that is about to take it."""
+    """Free the memory of a buffer over several devices, but not while another thread launches."""
     with _launching:
         buf.delete()
 
@@ -85,12 +85,12 @@ def _check_parts(bufs: Sequence[xla.Buffer], positions: Sequence[int]) -> None:
 def readable(text: str) -> Exception | None:
     """The error to raise for the text of a launch's error, if that is about donation.
 
-    A deleted array is one that the function captured: `launch_error` looks for it among the arguments first.
+    The deleted array is a captured one: `launch_error` has checked the arguments.
     """
     if any(part in text for part in ("Attempt to donate", "previously donated in the same call")):
-        return bad("donation", "an array is donated, and the same call takes it a second time",
-                   fix="pass x.copy() as one of the two arguments (an array that the function captures is one too), or "
-                       "do not donate it.", exc=xla.XlaRuntimeError)
+        return bad("donation", "an array is donated and passed a second time in the same call",
+                   fix="pass x.copy() as one of the two arguments (a captured array counts as an argument), or do not "
+                       "donate it.", exc=xla.XlaRuntimeError)
     if any(part in text for part in (_DELETED, "Expected args to execute_sharded_on_local_devices to have")):
         return bad("Array", "an array that a compiled function captured has been deleted",
                    fix="pass it as an argument instead of capturing it, and do not use an array after it was donated "
@@ -98,15 +98,15 @@ def readable(text: str) -> Exception | None:
     return None
 
 
-# -- donated in vain ----------------------------------------------------------------------------------------------
+# -- useless donations ---------------------------------------------------------------------------------------------
 
 def warn_of_useless(caller: str, program: ClosedJaxpr, donated: Sequence[bool], names: Callable[[], list[str]]) -> None:
-    """Warn of donated arguments whose memory no result can take.
+    """Warn of donated arguments whose memory no result can reuse.
 
-    A result takes the memory of one argument, of its own type, or else with as many elements. Arguments that the
-    program does not read are left out, as in JAX.
+    A result reuses the memory of one argument of its own type, or else of one with as many elements. Arguments that the
+    program does not read are ignored, as in JAX.
 
-    Args: donated: a flag for each input of the program; names: of its last inputs.
+    Args: donated: a flag for each input of the program; names: the names of its last inputs.
     """
     read = {v for vs in (*(e.invars for e in program.jaxpr.eqns), program.jaxpr.outvars) for v in vs if type(v) is Var}
     given = [i for i, (v, flag) in enumerate(zip(program.jaxpr.invars, donated, strict=True)) if flag and v in read]
@@ -117,17 +117,17 @@ def warn_of_useless(caller: str, program: ClosedJaxpr, donated: Sequence[bool], 
         sizes[aval.size] += n
     useless = [i for i in useless if not _take(sizes, program.in_avals[i].size)]
     if useless:
-        found = names()
-        first = len(donated) - len(found)
-        warn(str(bad(caller, "donated arguments whose memory no result can take",
-                     given={found[i - first]: program.in_avals[i].str_short() for i in useless},
+        argument_names = names()
+        first = len(donated) - len(argument_names)
+        warn(str(bad(caller, "no result can reuse the memory of donated arguments",
+                     given={argument_names[i - first]: program.in_avals[i].str_short() for i in useless},
                      fix="donate arguments that have a result of the same shape and dtype.")))
 
 
 def _take(free: Counter, key: Any) -> bool:
-    found = free[key] > 0
-    free[key] -= found
-    return found
+    available = free[key] > 0
+    free[key] -= available
+    return available
 
 
 def names_by_position(tree: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Arrays of one value that are made where they are wanted, and where that is for `zeros_like` and its relatives."""
+"""Arrays filled with one value, made on their target devices, and the sharding for `zeros_like` and its relatives."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from xjax.runtime.placement.sharding import Sharding
 
 
 def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | None:
-    """The sharding of an array that is made like `x`; None: where new arrays go.
+    """The sharding of a new array made like `x`; None: the default.
 
-    It is that of `x`, if `x` was put there on purpose, is not weakly typed, and has the same shape or is whole on each
-    device. Inside of programs placement is the compiler's.
+    It is the sharding of `x` if `x` is committed, is not weakly typed, and has the same shape or is replicated. Inside
+    a program the compiler chooses.
     """
     if weak_type or not at_root():
         return None
@@ -37,9 +37,9 @@ def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | 
 
 
 def filled_at(caller: str, number: Any, aval: ShapedArray, device: Any) -> Array:
-    """An array whose elements are all `number`, a number of the dtype of `aval`, on a device or with a sharding.
+    """An array filled with `number`, which has the dtype of `aval`, on a device or with a sharding.
 
-    Each device fills its own part: the whole need not fit on one.
+    Each device fills its own part: the whole array need not fit on one device.
     """
     sharding = as_sharding(caller, device)
     if len(sharding.devices) == 1:

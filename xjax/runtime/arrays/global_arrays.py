@@ -1,4 +1,4 @@
-"""Arrays put together from parts: each process gives what lies on its own devices."""
+"""Arrays assembled from parts: each process provides the parts on its own devices."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
 
 def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any],
                              dtype: Any = None) -> Array:
-    """An array of which each part is asked for: `data_callback(index)` gives `whole[index]`.
+    """An array assembled from calls of a function for its parts: `data_callback(index)` returns `whole[index]`.
 
     Args:
       shape: of the whole array.
-      data_callback: called with a tuple of slices, once for each different part on this process's devices; returns a
-        NumPy array, an `Array` or a number of that shape.
-      dtype: of the whole; by default that of the first part.
+      data_callback: called with a tuple of slices, once for each distinct part on this process's devices; returns a
+        NumPy array, an `Array` or a number with the shape of the part.
+      dtype: of the whole array; by default that of the first part.
 
-    Raises: ValueError if a part is not of the shape that was asked for.
+    Raises: ValueError if a part has the wrong shape.
 
     >>> from xjax.sharding import SingleDeviceSharding
     >>> xjax.make_array_from_callback((3,), SingleDeviceSharding(xjax.devices()[0]), lambda i: np.arange(3.0)[i])
@@ -48,31 +48,31 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_call
 
 def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *,
                                          dtype: Any = None) -> Array:
-    """An array made of parts that are on the devices of `sharding` already, one on each of this process, in any order.
+    """An array made of existing parts, one on each of this process's devices of `sharding`, in any order.
 
-    The parts are not copied: deleting them deletes the whole.
+    The parts are not copied: deleting them deletes the whole array.
 
     Args:
-      dtype: of the whole; needed only where this process has no part.
+      dtype: of the whole array; needed only if this process has no part.
 
-    Raises: ValueError if a device has no part or several, or a part is of another shape or dtype or on another device.
+    Raises: ValueError if a device has no part or several, or a part has another shape or dtype or is on another device.
     """
-    where, shape = "make_array_from_single_device_arrays", tuple(shape)
+    caller, shape = "make_array_from_single_device_arrays", tuple(shape)
     devices = sharding.addressable_list
     part_of = {x.sharding.devices[0]: x for x in arrays if len(x.sharding.devices) == 1}
     if len(arrays) != len(devices) or part_of.keys() != set(devices):
         given = {"arrays": len(arrays), "on": device_names(sorted(part_of, key=lambda d: d.id)) if part_of else "none"}
         if devices:
             given["needed on"] = device_names(devices)
-        raise bad(where, "each device of the sharding in this process needs one array", given,
+        raise bad(caller, "each device of the sharding in this process needs one array", given,
                   "put each part on its device: see sharding.addressable_devices_indices_map(shape).", exc=ValueError)
     if not devices:
-        return _join(where, shape, sharding, [], dtype)
+        return _join(caller, shape, sharding, [], dtype)
     parts = [part_of[d] for d in devices]
-    dtype, want = parts[0].dtype if dtype is None else dtypes.user_dtype(dtype, where), sharding.shard_shape(shape)
+    dtype, want = parts[0].dtype if dtype is None else dtypes.user_dtype(dtype, caller), sharding.shard_shape(shape)
     for x in parts:
         if x.shape != want or x.dtype != dtype:
-            raise bad(where, "a part has the wrong shape or dtype",
+            raise bad(caller, "a part has the wrong shape or dtype",
                       {"part": x.aval.str_short(), "needed": ShapedArray(want, dtype).str_short(), "whole": shape},
                       "each device takes whole[index] of sharding.devices_indices_map(shape).", exc=ValueError)
     if len(sharding.devices) == 1:
@@ -87,11 +87,11 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
     """The array of which this process has `local_data`: in a single process, that array with `sharding`.
 
     Args:
-      local_data: tree of arrays: the rows (along the first axis) of this process, or all rows, the same everywhere.
-      global_shape: shape of the whole; by default the first axis is as often as long as there are processes, where the
-        sharding cuts it.
+      local_data: tree of arrays: the rows (along the first axis) of this process, or all rows, equal in all processes.
+      global_shape: shape of the whole array. By default, the size of the first axis is multiplied by the number of
+        processes if the sharding splits that axis.
 
-    Raises: ValueError if the parts of this process's devices do not lie within its data.
+    Raises: ValueError if `local_data` does not contain the parts of this process's devices.
     """
     return tree_map(lambda x: _from_local(sharding, np.asarray(x), global_shape), local_data)
 
@@ -99,9 +99,9 @@ def make_array_from_process_local_data(sharding: Sharding, local_data: Any, glob
 def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[int] | None) -> Array:
     caller = "make_array_from_process_local_data"
     if global_shape is None:
-        cut = local.ndim and sharding.shard_shape((local.shape[0] * sharding.num_devices, *local.shape[1:]))[0] \
+        is_sharded = local.ndim and sharding.shard_shape((local.shape[0] * sharding.num_devices, *local.shape[1:]))[0] \
             != local.shape[0] * sharding.num_devices
-        global_shape = (local.shape[0] * process_count(), *local.shape[1:]) if cut else local.shape
+        global_shape = (local.shape[0] * process_count(), *local.shape[1:]) if is_sharded else local.shape
     shape = tuple(global_shape)
     indices = list(sharding.addressable_devices_indices_map(shape).values())
     first = 0
@@ -111,15 +111,15 @@ def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[in
              if local.ndim else local for i in indices]
     for part in parts:
         if part.shape != sharding.shard_shape(shape):
-            raise bad(caller, "this process's data does not hold the parts of its devices",
+            raise bad(caller, "the data of this process do not contain the parts of its devices",
                       {"data": local.shape, "global_shape": shape, "part of a device": sharding.shard_shape(shape)},
-                      "give all rows of this process's devices, in their order.", exc=ValueError)
+                      "pass all rows of this process's devices, in their order.", exc=ValueError)
     return _join(caller, shape, sharding, parts, None)
 
 
 def _join(caller: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray], dtype: Any) -> Array:
     if not parts and dtype is None:
-        raise bad(caller, "no device of this process has a part, so the dtype is unknown", fix="give dtype=.",
+        raise bad(caller, "no device of this process has a part, so the dtype is unknown", fix="pass dtype=.",
                   exc=ValueError)
     dtype = dtypes.canonicalize_dtype(parts[0].dtype if dtype is None else dtype)
     want = tuple(sharding.shard_shape(shape))

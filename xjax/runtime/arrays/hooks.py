@@ -1,4 +1,4 @@
-"""What other modules attach to the moves of values: a guard of transfers, and moves between processes."""
+"""Hooks of other modules in transfers of values: a transfer guard, and moves between processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TO_DEVICE, TO_HOST, BETWEEN = "host-to-device", "device-to-host", "device-to-dev
 
 
 class Guard(Protocol):
-    """Looks at each value before it moves between Python and devices; may raise."""
+    """Checks each value before it moves between Python and devices; may raise."""
 
     def check(self, direction: str, x: Any) -> None: ...
 
@@ -26,19 +26,19 @@ guard: Guard | None = None
 
 
 def guard_with(watcher: Guard) -> None:
-    """From now on `watcher` sees every move."""
+    """From now on, `watcher` checks each transfer."""
     global guard
     guard = watcher
 
 
 def check_move(direction: str, x: Any) -> None:
-    """To be called before a move that is made elsewhere."""
+    """Must be called before a transfer outside this module's users' functions."""
     if guard is not None:
         guard.check(direction, x)
 
 
 class BetweenProcesses(NamedTuple):
-    """What acts on values that span processes; see `xjax.runtime.reshard`.
+    """Functions for values that span processes; see `xjax.runtime.reshard`.
 
     Attributes:
       reshard: (array, sharding) -> the same array with that sharding.
@@ -53,6 +53,6 @@ between_processes: Any = None
 
 
 def move_between_processes_with(functions: BetweenProcesses) -> None:
-    """From now on these functions move what spans processes: they launch programs, which this module cannot."""
+    """From now on, these functions move values that span processes: they launch programs, which this module cannot."""
     global between_processes
     between_processes = functions

@@ -1,8 +1,8 @@
 """Host values passed directly to an executable: numbers, NumPy scalars, and small NumPy arrays.
 
-They are not made arrays for one launch: jaxlib puts them on the device within the call, in a third of the time. A
-number that comes again is made an array once. `OPERANDS` says how each type is taken; values of other types, and those
-for which the function in it returns None, become arrays first.
+They are not made arrays for one launch: jaxlib transfers them within the call, in a third of the time. Only a number
+that occurs again is made an array. `OPERANDS` contains the reader of each type. Values of other types, and values for
+which the reader returns None, become arrays first.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.places import default_place_of
 
-# Reads a value for a launch: (value, key, operands) -> whether it stays a value of the host. It adds to `operands` what
-# the launch takes, a buffer or a value that nobody writes to, and to `key`, which begins with the trace key, since that
-# says where host values go, what selects a program. None: the value must become an array first, and both are of no use.
+# Reads a value for a launch: (value, key, operands) -> whether it stays a host value. It appends the launch's operand
+# to `operands`: a buffer, or a value that is never written to. It appends the properties that select a program to
+# `key`, whose first element, the trace key, determines the device of host values. None: the value must become an array
+# first, and `key` and `operands` are invalid.
 Reader = Callable[[Any, list[Any], list[Any]], bool | None]
 
-# jaxlib changes no value of these dtypes, whatever JAX has set.
+# jaxlib passes values of these dtypes unchanged, whatever the options of JAX are.
 _TAKEN = frozenset(map(np.dtype, (
     np.bool_, np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.complex64,
     ml_dtypes.bfloat16)))
-# Those that become one of these without x64.
+# The dtypes that are narrowed to one of these without x64.
 _NARROWER = {np.dtype(wide): np.dtype(narrow) for wide, narrow in (
     (np.int64, np.int32), (np.uint64, np.uint32), (np.float64, np.float32), (np.complex128, np.complex64))}
-_MOST_BYTES = 1 << 16                   # of larger arrays the copy costs more than the way it takes
+_MOST_BYTES = 1 << 16                   # for larger arrays the copy costs more than it saves
 
 
 def _add_array(x: np.ndarray, key: list[Any], operands: list[Any]) -> bool | None:
-    """A copy, since the launch may read the memory as long as the program runs."""
+    """Add a copy, since the program may read the memory until it ends."""
     dtype = x.dtype
     if x.nbytes > _MOST_BYTES:
         return None
@@ -54,7 +55,7 @@ def _add_number(x: bool | int | float | complex, key: list[Any], operands: list[
 
 
 def _narrowed(x: Any) -> Any:
-    """A 64-bit NumPy value narrowed to 32 bits; None if the value would change."""
+    """A 64-bit NumPy value narrowed to 32 bits; None with x64, or if an integer would change."""
     dtype = _NARROWER.get(x.dtype)
     if dtype is None or config.enable_x64:
         return None
@@ -63,7 +64,7 @@ def _narrowed(x: Any) -> Any:
 
 
 def operands() -> dict[type, Reader]:
-    """How each type is taken, as long as no guard looks at moves."""
+    """The reader of each type, while no guard checks transfers."""
     return {np.ndarray: _add_array, **dict.fromkeys(NUMBERS, _add_number),
             **dict.fromkeys([dtype.type for dtype in (*_TAKEN, *_NARROWER)], _add_scalar)}
 
@@ -72,19 +73,19 @@ OPERANDS = operands()
 
 
 def take_none() -> None:
-    """From now on every value becomes an array first, where a guard sees it move."""
+    """From now on, each value becomes an array first, so that a guard can check its transfer."""
     OPERANDS.clear()
 
 
 def add_operands(values: Sequence[Any], key: list[Any], operands: list[Any]) -> bool | None:
-    """Add what a launch takes for arrays and values of the host; whether any is not on a device yet.
+    """Add the operands of a launch for arrays and host values; returns whether any is a host value.
 
-    `key` gets the types and places of the values. None if there is a value that must become an array first; key and
-    operands are of no use then.
+    `key` gets the types and placements of the values. None if a value must become an array first; `key` and `operands`
+    are then invalid.
     """
     if len(values) > _MANY and type(values[0]) is Array:
         before = len(key)
-        try:                            # faster than the loop, if they are arrays all: by half from Python 3.12 on
+        try:                            # if all are arrays, faster than the loop: by half since Python 3.12
             key += [x.aval for x in values]
             key += [x._place for x in values]
             operands += [x._buf for x in values]

@@ -1,4 +1,4 @@
-"""What takes memory: arrays and compiled programs; both are named in the error of a device that has none left."""
+"""Memory use of arrays and compiled programs; the out-of-memory error of a device reports both."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from xjax.runtime.xla import XlaRuntimeError
 
 
 def live_arrays(platform: str | None = None) -> list[Array]:
-    """The arrays that something in this process holds and that were not deleted, on one platform or on all.
+    """The arrays in this process that are referenced and not deleted, on one platform or on all.
 
-    It asks Python's garbage collector for all objects, which takes a while: for the hunt after leaks.
+    It scans all objects of Python's garbage collector, which is slow: use it to look for leaks.
     """
-    found = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
-    return [x for x in found if platform is None or x.sharding.devices[0].platform == backend.client(platform).platform]
+    alive = [x for x in gc.get_objects() if type(x) is Array and not x.is_deleted()]
+    return [x for x in alive if platform is None or x.sharding.devices[0].platform == backend.client(platform).platform]
 
 
 class MemoryReport(NamedTuple):
-    """What this process holds; printed, a table.
+    """Arrays and programs that this process holds; printed, a table.
 
     Attributes:
-      arrays: (how many, bytes on the devices) of the arrays that are alive.
-      programs: of whom -> (how many compiled programs, bytes by estimate).
-      limit: bytes that the programs may take together; -1: no bound.
+      arrays: (number, bytes on the devices) of the arrays that are alive.
+      programs: name of the owner -> (number of compiled programs, estimated bytes).
+      limit: maximum of the total bytes of programs; -1: no limit.
     """
 
     arrays: tuple[int, int]
@@ -47,7 +47,7 @@ class MemoryReport(NamedTuple):
 
 
 def memory_report() -> MemoryReport:
-    """What arrays and compiled programs take in memory; `clear_caches` frees the programs.
+    """Memory use of arrays and compiled programs; `clear_caches` frees the programs.
 
     >>> report = xjax.memory_report()
     >>> report.programs.get("eager operations", (0, 0))[0] >= 0
@@ -57,49 +57,49 @@ def memory_report() -> MemoryReport:
     return MemoryReport((len(arrays), sum(x.nbytes for x in arrays)), cache.held(), config.compiled_memory_limit)
 
 
-# -- no memory left -----------------------------------------------------------------------------------------------
+# -- out of memory ------------------------------------------------------------------------------------------------
 
-_SHOWN = 4                              # types of arrays, those that take most
+_SHOWN = 4                              # number of array types listed, largest first
 
 
 def explained(error: XlaRuntimeError) -> XlaRuntimeError:
-    """The error to raise for one of XLA's: if it says that memory is used up, one that also says what holds it."""
+    """The error to raise for one of XLA's: for an out-of-memory error, a new one that adds what uses the memory."""
     text = str(error)
     if not text.startswith("RESOURCE_EXHAUSTED: Out of memory"):
         return error
     wanted = re.search(r"(\d+) ?bytes", text)
     given = {"wanted": size_text(int(wanted[1]))} if wanted else {}
-    found = bad("", text.splitlines()[0], {**given, **_holders()},
+    explanation = bad("", text.splitlines()[0], {**given, **_holders()},
                 "delete arrays that are not needed, donate arguments to results (jit(donate_argnums=...)), compute "
-                "parts one after the other (lax.map(batch_size=...)), or keep fewer values for derivatives "
+                "parts one after another (lax.map(batch_size=...)), or keep fewer values for derivatives "
                 "(xjax.checkpoint).",
                 XlaRuntimeError)
-    return found.with_traceback(error.__traceback__)
+    return explanation.with_traceback(error.__traceback__)
 
 
 host_errors.explain_with(explained)
 
 
 def _holders() -> dict[str, str]:
-    """Names and texts: what arrays, programs and devices hold."""
+    """Memory use of arrays, programs and devices, as names and texts."""
     arrays = [x for x in live_arrays() if not x.sharding.other_memory and not _failed(x)]
     count, size = Counter(x.aval.str_short() for x in arrays), Counter()
     for x in arrays:
         size[x.aval.str_short()] += x.nbytes
     largest = [f"{count[kind]} of {kind}: {size_text(n)}" for kind, n in size.most_common(_SHOWN) if n]
     programs = sum(n for _, n in cache.held().values())
-    found = {"arrays": f"{len(arrays)}, {size_text(sum(size.values()))}", "largest": "; ".join(largest) or "none",
+    lines = {"arrays": f"{len(arrays)}, {size_text(sum(size.values()))}", "largest": "; ".join(largest) or "none",
              "compiled programs": size_text(programs)}
     for device in backend.local_devices():
         stats = device.memory_stats() or {}
         if "bytes_in_use" in stats and "bytes_limit" in stats:
-            found[f"{device.platform} device {device.id}"] = (
+            lines[f"{device.platform} device {device.id}"] = (
                 f"{size_text(stats['bytes_in_use'])} of {size_text(stats['bytes_limit'])} in use")
-    return found
+    return lines
 
 
 def _failed(x: Array) -> bool:
-    """Whether the computation of an array has ended with an error: such an array, as one too large, has no memory."""
+    """Whether the computation of an array failed: such an array (one that is too large, for instance) has no memory."""
     try:
         if x.is_ready():
             x._buf.block_until_ready()
@@ -109,7 +109,7 @@ def _failed(x: Array) -> bool:
 
 
 def size_text(size: float) -> str:
-    """A number of bytes for people: ``12 bytes``, ``3.5 MiB``."""
+    """A number of bytes in readable form: ``12 bytes``, ``3.5 MiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
             break

@@ -1,4 +1,4 @@
-"""Values of users become arrays, and arrays move where users want them: `to_array`, `device_put`, `device_get`."""
+"""Conversion of values to arrays, and transfers of arrays: `to_array`, `device_put`, `device_get`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
 
 
 def to_array(x: Any, place: Place | None = None) -> Array:
-    """Any array-like value that is not a tracer as an `Array` (itself, if it is one).
+    """An array-like value that is not a tracer as an `Array`; an `Array` is returned unchanged.
 
-    Raises: TypeError for what is no array; the escaped-tracer error for a tracer.
+    Raises: TypeError for a value that is not array-like; the escaped-tracer error for a tracer.
     """
     kind = type(x)
     if kind is Array:
@@ -58,10 +58,10 @@ def _from_foreign(x: Any, place: Place | None) -> Array:
 
 
 def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
-    """Many small arrays of one type in the memory of this host as one with a new leading axis, by NumPy.
+    """Stack many small arrays of one type in host memory along a new leading axis, by NumPy.
 
-    None where a program is faster: for few or large arrays, if a value is not computed yet or is on another device, or
-    if a transformation traces. A program of hundreds of arguments takes 1 us for each of them.
+    None if a program is faster: for few or large arrays, if a value is not computed yet or is on another device, or
+    inside a transformation. A program of hundreds of arguments takes 1 us per argument.
     """
     if len(arrays) < 8 or not at_root() or {*map(type, arrays)} != {Array}:
         return None
@@ -95,7 +95,7 @@ def _device_put(x: Any, device: Any) -> Any:
 
 
 def as_sharding(caller: str, device: Any) -> Sharding:
-    """What a user calls a device: a device, or a sharding.  Raises: TypeError for anything else."""
+    """A user's `device=` as a sharding: a device or a sharding.  Raises: TypeError for another type."""
     if not isinstance(device, (Sharding, xla.Device)):
         raise bad(caller, f"needs a device or a sharding, not a {type(device).__name__}",
                   {"device": repr(device)}, 'pass one of xjax.devices(), such as xjax.devices("cpu")[0].')
@@ -103,7 +103,7 @@ def as_sharding(caller: str, device: Any) -> Sharding:
 
 
 def device_get(x: Array) -> np.ndarray:
-    """The value of one array, asked for by name; see `xjax.device_get` for trees."""
+    """The value of one array, by an explicit transfer; see `xjax.device_get` for trees."""
     return x.numpy() if hooks.guard is None else hooks.guard.explicitly(x.numpy)
 
 
@@ -111,5 +111,5 @@ def block_until_ready(leaves: Sequence[Any]) -> None:
     """Wait for every array among `leaves`."""
     try:
         xla.block_until_ready([x._live_buffer() for x in leaves if type(x) is Array])
-    except xla.XlaRuntimeError as error:                # of a program on a GPU, which runs after its launch
+    except xla.XlaRuntimeError as error:                # from a program on a GPU, which runs after its launch
         host_errors.raise_original(error)

@@ -1,4 +1,4 @@
-"""Arrays of numbers: recent ones are cached, since programs use the same few again and again."""
+"""Arrays of numbers: recent ones are cached, since programs use the same few numbers repeatedly."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ CACHED_SCALARS = frozenset(map(np.dtype, ("bool", "int32", "uint32", "float32", 
 
 
 def from_scalar(x: bool | int | float | complex, place: Place | None = None) -> Array:
-    """Array of a Python number, weakly typed; recent numbers are remembered.
+    """Array of a Python number, weakly typed; recent numbers are cached.
 
-    A remembered number is guarded too: which ones are remembered is chance.
+    A guard checks a cached number too, since which numbers are cached depends on chance.
     """
     if hooks.guard is not None:
         hooks.guard.check(hooks.TO_DEVICE, x)
     place = default_place() if place is None else place
     key = (type(x), x if x else str(x), config.enable_x64, place)       # 0.0 == -0.0
-    found = _scalars.get(key)
-    if found is None or found._buf.is_deleted():
+    array = _scalars.get(key)
+    if array is None or array._buf.is_deleted():
         aval = python_scalar_aval(x)
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = upload(np.asarray(x, aval.dtype), place, aval.weak_type)
-    return found
+        array = _scalars[key] = upload(np.asarray(x, aval.dtype), place, aval.weak_type)
+    return array
 
 
 NUMBERS = frozenset((float, int, bool, complex))
 
 
 def add_number(x: bool | int | float | complex, place: Place, key: list, operands: list) -> bool:
-    """Add a number's type and place to a key, and to `operands` what a launch takes; whether that is on the host.
+    """Add a number's type and placement to `key`, and its operand to `operands`; returns whether that is a host value.
 
-    It is the cached array of a recently seen number, else the number: such a launch takes half as long as to make an
-    array first, which pays where the number comes again.
+    The operand is the cached array of a recently seen number, else the number itself. Launching with the number takes
+    half as long as making an array first, so an array is made only when the number occurs again.
     """
     kind, x64 = type(x), config.enable_x64
     known = (kind, x if x else str(x), x64, place)                       # 0.0 == -0.0
@@ -59,22 +59,22 @@ def add_number(x: bool | int | float | complex, place: Place, key: list, operand
     return False
 
 
-_seen: set[int] = set()                 # of numbers that were met once; tuples would keep Python's collector busy
-# Without x64.
+_seen: set[int] = set()                 # hashes of numbers seen once; Python's collector would have to scan tuples
+# The types without x64.
 _TYPES = {kind: ShapedArray((), np.dtype(dtype), kind is not bool) for kind, dtype in (
     (bool, np.bool_), (int, np.int32), (float, np.float32), (complex, np.complex64))}
 
 
 def from_numpy_scalar(x: np.generic, place: Place | None) -> Array:
-    """Array of a NumPy scalar: derivative rules and promotion make the same few again and again."""
+    """Array of a NumPy scalar: derivative rules and promotion use the same few repeatedly."""
     if hooks.guard is not None:
         hooks.guard.check(hooks.TO_DEVICE, x)
     place = default_place() if place is None else place
     aval = typeof(x)
     key = (x.dtype, x.tobytes(), aval, id(place))
-    found = _scalars.get(key)
-    if found is None or found._buf.is_deleted():
+    array = _scalars.get(key)
+    if array is None or array._buf.is_deleted():
         if len(_scalars) > 10_000:
             _scalars.clear()
-        found = _scalars[key] = upload(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
-    return found
+        array = _scalars[key] = upload(np.asarray(x), place, aval.weak_type, keep_dtype=aval.dtype == x.dtype)
+    return array

@@ -1,9 +1,9 @@
-"""What the options transfer_guard* do: log or refuse values that move between Python and devices.
+"""The options transfer_guard*: log or refuse transfers of values between the host and devices, or between devices.
 
-Implicit are the moves that nobody wrote down: a NumPy array or a number handed to an operation or a jitted function,
-`float(x)`, printing, an argument that lies on another device than the program. `device_put` and `device_get` are
-explicit. Reading counts on every platform, so that a test on a CPU finds what would stall an accelerator. The guard is
-given to `runtime.array` at the first use of such an option.
+A transfer is implicit if the program does not request it: of a NumPy array or a number passed to an operation or a
+jitted function, of an argument on another device than the program, by `float(x)` or by printing. `device_put` and
+`device_get` are explicit. Reads are checked on every platform, so that a test on a CPU detects transfers that would
+stall an accelerator. The guard is attached to `runtime.arrays` at the first use of such an option.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from xjax.runtime.arrays.hooks import BETWEEN, TO_DEVICE, TO_HOST
 
 _logger = logging.getLogger("xjax")
 _FIXES = {
-    TO_DEVICE: "make the value an array before, with jax.device_put(x).",
-    TO_HOST: "write the read down: jax.device_get(x).",
-    BETWEEN: "write the move down: jax.device_put(x, device).",
+    TO_DEVICE: "make the value an array first, with jax.device_put(x).",
+    TO_HOST: "make the read explicit: jax.device_get(x).",
+    BETWEEN: "make the move explicit: jax.device_put(x, device).",
 }
 
 
 class TransferGuard(threading.local):
-    """What `runtime.array` asks before each move; of each thread, whether the user wrote down what moves now."""
+    """Called before each transfer. It records for each thread whether the current transfer is explicit."""
 
     _explicit = False
 
@@ -49,7 +49,7 @@ class TransferGuard(threading.local):
                   xla.XlaRuntimeError)
 
     def explicitly(self, move: Callable, *args: Any) -> Any:
-        """`move(*args)`, whose moves the user wrote down."""
+        """Call `move(*args)`, whose transfers are explicit."""
         saved, self._explicit = self._explicit, True
         try:
             return move(*args)

@@ -1,4 +1,4 @@
-"""Pictures of shardings in text: which device holds which part of an array.
+"""Text pictures of shardings: which device holds which part of an array.
 
     ┌───────┬───────┐
     │ CPU 0 │ CPU 1 │
@@ -18,13 +18,13 @@ from xjax.runtime.placement.sharding import Sharding
 
 def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: bool = True, scale: float = 1.0,
                        min_width: int = 9, max_width: int = 80, color_map: Callable | None = None) -> None:
-    """Print how a sharding cuts an array of this shape.
+    """Print how an array of this shape is sharded.
 
     Args:
       shape: of one or two axes.
       scale: height of the picture in units of ten lines; its width follows from the shape of the array.
       min_width, max_width: bounds on the width of a part, in columns.
-      use_color, color_map: accepted as JAX does; the picture has no colors.
+      use_color, color_map: accepted as in JAX; the picture has no colors.
 
     Raises: ValueError for an array of another rank, or without elements.
 
@@ -34,7 +34,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
     └───────┘
     """
     if len(shape) not in (1, 2) or 0 in shape:
-        raise bad("debug.visualize_sharding", "shows arrays of one or two axes, none of size 0",
+        raise bad("debug.visualize_sharding", "only arrays of one or two axes, none of size 0, can be shown",
                   given={"shape": tuple(shape)}, fix="print x.sharding, or sharding.devices_indices_map(shape).",
                   exc=ValueError)
     parts, grid = _parts(shape, sharding)
@@ -48,30 +48,30 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
-    """Print how an array is cut over devices; options as those of `visualize_sharding`.
+    """Print how an array is sharded over devices; options as in `visualize_sharding`.
 
-    Raises: TypeError for a traced value, of which the compiler decides how it is cut.
+    Raises: TypeError for a traced value, whose sharding is chosen by the compiler.
     """
     if not isinstance(arr, Array):
-        raise bad("debug.visualize_array_sharding", "only an array that exists has a sharding",
+        raise bad("debug.visualize_array_sharding", "only a concrete array has a sharding",
                   given={"arr": arr if hasattr(arr, "aval") else type(arr).__name__},
-                  fix="return the value from the compiled function, and look at the result.")
+                  fix="return the value from the compiled function, and inspect the result.")
     visualize_sharding(arr.shape, arr.sharding, **kwargs)
 
 
 def _parts(shape: Sequence[int], sharding: Sharding) -> tuple[dict[tuple[int, int], set[int]], tuple[int, int]]:
-    """Devices by the place of their part in the grid of parts, and the size of the grid."""
-    found: dict[tuple[int, int], set[int]] = {}
+    """Device ids by the position of their part in the grid of parts, and the shape of the grid."""
+    device_ids: dict[tuple[int, int], set[int]] = {}
     for device, index in sharding.devices_indices_map(tuple(shape)).items():
         spans = [s.indices(n) for s, n in zip(index, shape, strict=True)]
         place = [start // max(stop - start, 1) for start, stop, _ in spans]
-        found.setdefault((*([0] * (2 - len(place))), *place), set()).add(device.id)
-    rows, columns = zip(*found, strict=True)
-    return found, (max(rows) + 1, max(columns) + 1)
+        device_ids.setdefault((*([0] * (2 - len(place))), *place), set()).add(device.id)
+    rows, columns = zip(*device_ids, strict=True)
+    return device_ids, (max(rows) + 1, max(columns) + 1)
 
 
 def _boxes(names: Sequence[Sequence[str]], width: int, height: int) -> str:
-    """A table with lines around its cells, each at least as large as asked for."""
+    """A table with lines around its cells, each at least as large as requested."""
     cells, widths = [], [0] * len(names[0])
     for row in names:
         cells.append([_padded(name, width) for name in row])

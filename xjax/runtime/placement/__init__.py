@@ -1,1 +1,1 @@
-"""Where arrays are: meshes, partition specs, shardings."""
+"""Placement of arrays: meshes, partition specs, shardings."""

@@ -11,7 +11,7 @@ from xjax.runtime.placement.mesh_axes import AxisName, AxisType, NamedAxes, chec
 
 
 class AbstractDevice:
-    """What is known of the devices of an abstract mesh: their kind and platform."""
+    """The kind and platform of the devices of an abstract mesh."""
 
     __slots__ = ("device_kind", "num_cores", "platform")
 
@@ -37,15 +37,16 @@ class AbstractDevice:
 class AbstractMesh(NamedAxes):
     """A mesh without devices: sizes, names and types of its axes; immutable and hashable.
 
-    Stands in a program for any mesh with these axes. The devices are those of the arguments that are sharded over such
-    a mesh, or of the mesh of `set_mesh`.
+    In a program it represents any mesh with these axes. The devices are those of the arguments that are sharded over
+    such a mesh, or of the mesh of `set_mesh`.
 
     Args:
-      axis_sizes, axis_names: one of each for every axis.
-      axis_types: `AxisType.Auto`, or `AxisType.Manual` inside of a `shard_map`, for each axis.
-      abstract_device: kind of the devices, if it matters; meshes that differ in it are not equal.
-    Raises: ValueError where sizes, names and types do not match, or a name occurs twice; NotImplementedError for
-      explicit axes.
+      axis_sizes, axis_names: one size and one name for each axis.
+      axis_types: for each axis `AxisType.Auto`, or `AxisType.Manual` inside a `shard_map`.
+      abstract_device: kind of the devices, if it matters; meshes with different kinds are not equal.
+
+    Raises: ValueError if sizes, names and types do not match, or a name occurs twice; NotImplementedError for explicit
+      axes.
 
     >>> AbstractMesh((2, 4), ("x", "y"))
     AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto))
@@ -84,12 +85,12 @@ class AbstractMesh(NamedAxes):
                             **{"abstract_device": self.abstract_device, **device})
 
     def update_axis_types(self, name_to_type: Mapping[AxisName, AxisType]) -> AbstractMesh:
-        """The mesh with other types of the axes that are named."""
+        """The mesh with other types of the given axes."""
         return self.update(axis_types=[name_to_type.get(name, t)
                                        for name, t in zip(self.axis_names, self.axis_types, strict=True)])
 
     def sdy_text(self, name: str = "mesh", first: Any = None) -> str:
-        """The line that declares the mesh in a program; its devices are those of the program in their order."""
+        """The line that declares the mesh in a program; its devices are those of the program, in order."""
         return f"sdy.mesh @{name} = <{self._sdy_axes()}>"
 
     devices = property(lambda self: self._refuse("devices"))
@@ -99,15 +100,15 @@ class AbstractMesh(NamedAxes):
     is_multi_process = property(lambda self: self._refuse("is_multi_process"))
 
     def _refuse(self, what: str) -> NoReturn:
-        raise bad("AbstractMesh", f"`{what}` is of devices, and an abstract mesh has none", {"mesh": repr(self)},
+        raise bad("AbstractMesh", f"`{what}` needs devices, and an abstract mesh has none", {"mesh": repr(self)},
                   "use a Mesh, made with xjax.make_mesh.", exc=ValueError)
 
     def __enter__(self) -> NoReturn:
-        raise bad("AbstractMesh", "`with` makes a mesh of devices the current one", {"mesh": repr(self)},
+        raise bad("AbstractMesh", "`with` needs a mesh of devices", {"mesh": repr(self)},
                   "write `with xjax.sharding.use_abstract_mesh(mesh):`.", exc=ValueError)
 
     def __exit__(self, *exc_info: object) -> None:
-        """Never called: `__enter__` raises."""
+        """Not called, since `__enter__` raises."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, AbstractMesh) and self._key() == other._key())

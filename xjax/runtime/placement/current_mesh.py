@@ -1,8 +1,8 @@
 """The current mesh of a thread, to which a PartitionSpec without a mesh refers: `set_mesh`, `use_abstract_mesh`.
 
-There are three ways to say it. `set_mesh(mesh)` names devices: a PartitionSpec is a place on them, and programs whose
-arguments nobody placed run on them. `use_abstract_mesh(mesh)` names axes alone. `with mesh:`, the oldest, gives a
-PartitionSpec its mesh and does nothing else. Inside of a `shard_map` or `pmap` the mesh is that of the region.
+There are three ways to set it. `set_mesh(mesh)` sets devices: a PartitionSpec is a sharding over them, and programs
+with only uncommitted arguments run on them. `use_abstract_mesh(mesh)` sets only axes. `with mesh:`, the oldest way,
+gives a PartitionSpec its mesh and does nothing else. Inside a `shard_map` or `pmap` the mesh is that of the region.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EMPTY_MESH = Mesh(np.empty((), dtype=object), ())
 
 
 class ContextMesh(NamedTuple):
-    """What `config.context_mesh` is: the mesh of `set_mesh`, or None, and its axes or those of `use_abstract_mesh`."""
+    """Value of `config.context_mesh`: the mesh of `set_mesh`, or None, and its axes or those of `use_abstract_mesh`."""
 
     concrete: Mesh | None
     abstract: AbstractMesh
@@ -47,12 +47,12 @@ def region_mesh() -> Mesh | AbstractMesh | None:
 
 
 def manual_axes_of(mesh: NamedAxes) -> frozenset:
-    """The axes of `mesh` that the regions being traced are manual over."""
+    """The axes of `mesh` that are manual in the regions being traced."""
     return frozenset(axis.name for axis in manual_around()).intersection(mesh.axis_names)
 
 
 def current_mesh() -> Mesh | AbstractMesh | None:
-    """The mesh that a PartitionSpec without one refers to; None if there is none."""
+    """The mesh to which a PartitionSpec without one refers; None if there is none."""
     mesh = region_mesh()
     if mesh is not None:
         return mesh
@@ -65,7 +65,7 @@ def current_mesh() -> Mesh | AbstractMesh | None:
 
 
 def placing_mesh() -> Mesh | None:
-    """The mesh of `set_mesh`, on which programs run whose arguments nobody placed; None if there is none."""
+    """The mesh of `set_mesh`, on which programs with only uncommitted arguments run; None if there is none."""
     return _context_mesh().concrete
 
 
@@ -75,18 +75,18 @@ def current_devices() -> Mesh | None:
 
 
 def get_mesh() -> Mesh:
-    """The mesh of `set_mesh`, an empty one if there is none.
+    """The mesh of `set_mesh`; an empty mesh if there is none.
 
-    Raises: ValueError inside of a traced function, whose mesh `get_abstract_mesh` gives.
+    Raises: ValueError inside a traced function; use `get_abstract_mesh` there.
     """
     if not at_root():
-        raise bad("sharding.get_mesh", "a function that is being traced has no devices",
+        raise bad("sharding.get_mesh", "inside a traced function the mesh has no devices",
                   fix="use sharding.get_abstract_mesh(), which gives the axes.", exc=ValueError)
     return placing_mesh() or EMPTY_MESH
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The axes of the current mesh; those that a `shard_map` or `pmap` around here maps over are `Manual`.
+    """The axes of the current mesh; axes mapped by an enclosing `shard_map` or `pmap` are `Manual`.
 
     An empty mesh if there is none. The mesh of `with mesh:` does not count.
     """
@@ -97,24 +97,24 @@ def get_abstract_mesh() -> AbstractMesh:
 
 
 class set_mesh:
-    """Make `mesh` the current one of this thread: from here on, or in a block `with set_mesh(mesh):`.
+    """Make `mesh` the current mesh of this thread: from now on, or in a block `with set_mesh(mesh):`.
 
-    A PartitionSpec refers to it wherever one is taken: `device_put`, `jit(in_shardings=, out_shardings=)`,
+    Functions that take a PartitionSpec refer it to this mesh: `device_put`, `jit(in_shardings=, out_shardings=)`,
     `lax.with_sharding_constraint`, `ShapeDtypeStruct`; `shard_map` maps over it by default. New arrays, and results of
-    programs whose arguments nobody placed, are on all of its devices. None: no mesh from here on.
+    programs with only uncommitted arguments, are on all of its devices. None: no mesh from now on.
 
-    Raises: ValueError if it is no mesh of devices, or inside of a traced function.
+    Raises: ValueError unless it is a mesh of devices or None, or inside a traced function.
     """
 
     __slots__ = ("_mesh", "_before")
 
     def __init__(self, mesh: Mesh | None) -> None:
         if mesh is not None and not isinstance(mesh, Mesh):
-            raise bad("set_mesh", f"needs a Mesh; this is of type {type(mesh).__name__}",
+            raise bad("set_mesh", f"needs a Mesh, not a {type(mesh).__name__}",
                       fix="make one with xjax.make_mesh.", exc=ValueError)
         if not at_root():
-            raise bad("set_mesh", "the mesh cannot change inside of a function that is being traced",
-                      {"mesh": repr(mesh)}, "call it outside of jit, grad, vmap and shard_map.", exc=ValueError)
+            raise bad("set_mesh", "the mesh cannot change inside a traced function",
+                      {"mesh": repr(mesh)}, "call it outside jit, grad, vmap and shard_map.", exc=ValueError)
         mesh = None if mesh is not None and mesh.empty else mesh
         self._mesh = mesh
         self._before = config._push("context_mesh", mesh and ContextMesh(mesh, mesh.abstract_mesh))
@@ -127,7 +127,7 @@ class set_mesh:
 
 
 class without_mesh:
-    """In the block ``with without_mesh():`` there is no current mesh: for functions on the host."""
+    """A block ``with without_mesh():`` without a current mesh: for functions on the host."""
 
     __slots__ = ("_before",)
 
@@ -140,28 +140,28 @@ class without_mesh:
 
 
 class use_abstract_mesh:
-    """In the block ``with use_abstract_mesh(mesh):`` the axes of the current mesh are these.
+    """In a block ``with use_abstract_mesh(mesh):``, the axes of `mesh` are those of the current mesh.
 
     A PartitionSpec in `lax.with_sharding_constraint` refers to them, and `shard_map` maps over them by default. The
     devices are those of the program's arguments, or of `set_mesh`.
 
-    Raises: ValueError for what is no AbstractMesh, or a mesh of another size than the current one.
+    Raises: ValueError unless `mesh` is an AbstractMesh; ValueError if its size differs from that of the current mesh.
     """
 
     __slots__ = ("_mesh", "_before")
 
     def __init__(self, mesh: AbstractMesh):
         if not isinstance(mesh, AbstractMesh):
-            raise bad("sharding.use_abstract_mesh", f"needs an AbstractMesh; this is of type {type(mesh).__name__}",
+            raise bad("sharding.use_abstract_mesh", f"needs an AbstractMesh, not a {type(mesh).__name__}",
                       fix="pass mesh.abstract_mesh, or use set_mesh for a mesh of devices.", exc=ValueError)
         self._mesh = mesh
 
     def __enter__(self) -> None:
         before = _context_mesh()
         if before.abstract.size not in (0, self._mesh.size) and not self._mesh.empty:
-            raise bad("sharding.use_abstract_mesh", "the mesh has another size than the current one",
+            raise bad("sharding.use_abstract_mesh", "the size of the mesh differs from that of the current mesh",
                       {"current": repr(before.abstract), "new": repr(self._mesh)},
-                      "use a mesh of as many devices.", exc=ValueError)
+                      "use a mesh with the same number of devices.", exc=ValueError)
         self._before = config._push("context_mesh", before._replace(abstract=self._mesh))
 
     def __exit__(self, *exc_info: object) -> None:
@@ -171,32 +171,32 @@ class use_abstract_mesh:
 def devices_for(caller: str, mesh: Mesh | AbstractMesh, shardings: Iterable[Any]) -> Mesh:
     """A mesh of devices for a mesh that may be abstract: that of the first sharding over such axes, else the current.
 
-    Args: shardings: of the arguments.
-    Raises: ValueError if neither has devices, or a sharding is over a mesh of other axes.
+    Args: shardings: the shardings of the arguments.
+    Raises: ValueError if there are no devices, or a sharding is over a mesh of other axes.
     """
     if isinstance(mesh, Mesh):
         return mesh
     for sharding in shardings:
-        found = getattr(sharding, "mesh", None)
-        if isinstance(found, Mesh) and found.axis_names:
-            if found.shape_tuple == mesh.shape_tuple:
-                return found
-            raise bad(caller, "an argument is sharded over a mesh of other axes than the abstract mesh",
-                      {"mesh of the argument": repr(found), "abstract mesh": repr(mesh)},
-                      "move it with xjax.device_put to a mesh of these axes.", exc=ValueError)
+        of_argument = getattr(sharding, "mesh", None)
+        if isinstance(of_argument, Mesh) and of_argument.axis_names:
+            if of_argument.shape_tuple == mesh.shape_tuple:
+                return of_argument
+            raise bad(caller, "an argument is sharded over a mesh whose axes differ from the abstract mesh",
+                      {"mesh of the argument": repr(of_argument), "abstract mesh": repr(mesh)},
+                      "move it with xjax.device_put to a mesh with these axes.", exc=ValueError)
     current = current_devices()
     if current is not None and current.size == mesh.size:
         return current if current.shape_tuple == mesh.shape_tuple else Mesh(
             current.devices.reshape(mesh.axis_sizes), mesh.axis_names)
-    raise bad(caller, "the mesh is abstract, and nothing says which devices it means", {"mesh": repr(mesh)},
-              "pass an argument with a NamedSharding over a mesh of these axes, or call it inside "
+    raise bad(caller, "the mesh is abstract, and its devices are unknown", {"mesh": repr(mesh)},
+              "pass an argument with a NamedSharding over a mesh with these axes, or call it inside "
               "`with xjax.set_mesh(mesh):`.", exc=ValueError)
 
 
 def mesh_to_map_over(caller: str, mesh: Any) -> Mesh | AbstractMesh:
-    """The mesh of a `shard_map`: the one that it was given, else the current one.
+    """The mesh of a `shard_map`: its `mesh` argument, else the current mesh.
 
-    Raises: TypeError for what is no mesh; ValueError if there is none, or `set_mesh` has another one.
+    Raises: TypeError if `mesh` is not a mesh; ValueError if there is none, or `set_mesh` has set a different one.
     """
     if mesh is None:
         mesh = current_mesh()
@@ -205,11 +205,12 @@ def mesh_to_map_over(caller: str, mesh: Any) -> Mesh | AbstractMesh:
                       fix="pass mesh=, or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
         return mesh
     if not isinstance(mesh, Mesh | AbstractMesh):
-        raise bad(caller, f"mesh= is no mesh, but of type {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
+        raise bad(caller, f"mesh= must be a mesh, not a {type(mesh).__name__}", fix="make one with xjax.make_mesh.")
     if mesh.empty:
         raise bad(caller, "the mesh is empty", {"mesh": repr(mesh)}, "make one with xjax.make_mesh.", exc=ValueError)
     current = _context_mesh().abstract
     if region_mesh() is None and not current.empty and current.shape_tuple != mesh.shape_tuple:
-        raise bad(caller, "mesh= has other axes than the current mesh", {"mesh=": repr(mesh), "current": repr(current)},
-                  "leave mesh= out, or call it outside of `with xjax.set_mesh(...)`.", exc=ValueError)
+        raise bad(caller, "the axes of mesh= differ from those of the current mesh",
+                  {"mesh=": repr(mesh), "current": repr(current)},
+                  "drop mesh=, or call it outside `with xjax.set_mesh(...)`.", exc=ValueError)
     return mesh

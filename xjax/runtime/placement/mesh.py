@@ -24,10 +24,13 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
 
     Args:
       devices: array (or nested lists) of distinct devices.
-      axis_names: one name for each axis of `devices`; a single name may stand alone.
+      axis_names: one name for each axis of `devices`; a single name need not be in a sequence.
       axis_types: `AxisType.Auto` for each axis, which is the default.
-    Raises: ValueError where names, types and axes do not match, or a device or name occurs twice; TypeError for what is
-      no AxisType; NotImplementedError for another type of axis.
+
+    Raises:
+      ValueError: if names, types and axes do not match, or a device or name occurs twice.
+      TypeError: if a type is not an AxisType.
+      NotImplementedError: for another type of axis.
     """
 
     def __init__(self, devices: Any, axis_names: Axis | Sequence[Axis],
@@ -39,8 +42,8 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
             "axis_names": repr(names),
         }
         if len(names) != grid.ndim:
-            raise bad("Mesh", "axes and names differ in number", given,
-                      "give one name for each axis of `devices`.", exc=ValueError)  # fmt: skip
+            raise bad("Mesh", "the number of names differs from the number of axes", given,
+                      "pass one name for each axis of `devices`.", exc=ValueError)  # fmt: skip
         if len(set(grid.flat)) != grid.size:
             raise bad("Mesh", "a device occurs twice", given, "list each device once.",
                       exc=ValueError)  # fmt: skip
@@ -52,7 +55,7 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
 
     @property
     def devices(self) -> np.ndarray:
-        """The grid: an object array, read-only."""
+        """The grid, as a read-only object array."""
         return self._grid
 
     @property
@@ -65,7 +68,7 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it is one device without axes."""
+        """Whether it is a single device without axes."""
         return self.size == 1 and not self.axis_names
 
     @property
@@ -84,21 +87,21 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
 
     @property
     def local_mesh(self) -> Mesh:
-        """The part of the grid whose devices are of this process.
+        """The part of the grid whose devices belong to this process.
 
-        Raises: ValueError if they are no contiguous block of it.
+        Raises: ValueError if they are not a contiguous block of the grid.
         """
         local = np.array([_is_local(d) for d in self.devices_flat]).reshape(self._grid.shape)
         block = tuple(slice(i.min(), i.max() + 1) for i in np.nonzero(local))
         if not local[block].all():
-            raise bad("Mesh.local_mesh", "the devices of this process are no contiguous block of the mesh",
+            raise bad("Mesh.local_mesh", "the devices of this process are not a contiguous block of the mesh",
                       {"device_ids": self.device_ids.tolist(), "of this process": [d.id for d in self.local_devices]},
                       "make a mesh of xjax.local_devices().", exc=ValueError)
         return Mesh(self._grid[block], self.axis_names)
 
     @property
     def abstract_mesh(self) -> AbstractMesh:
-        """The mesh without its devices; their kind stays."""
+        """The mesh without its devices; it keeps their kind."""
         if not self.axis_names:
             return EMPTY_ABSTRACT_MESH
         first = self.devices_flat[0]
@@ -115,8 +118,8 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
     def sdy_text(self, name: str = "mesh", first: Mesh | None = None) -> str:
         """The line that declares the mesh: ``sdy.mesh @mesh = <["x"=2, "y"=2]>``.
 
-        Devices are numbered by their place in the grid of the program's `first` mesh, which the program's
-        assignment names.
+        Devices are numbered by their position in the grid of the program's `first` mesh, which determines the
+        program's device assignment.
         """
         order = ""
         if first is not None and first.devices_flat != self.devices_flat:
@@ -124,7 +127,7 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
         return f"sdy.mesh @{name} = <{self._sdy_axes()}{order}>"
 
     def __copy__(self) -> Mesh:
-        return self                         # devices are those of this process: there is nothing to copy
+        return self                         # its devices are objects of this process, not to be copied
 
     def __deepcopy__(self, memo: dict) -> Mesh:
         return self
@@ -168,16 +171,22 @@ def make_mesh(
     devices: Sequence[Device] | None = None,
     axis_shapes: Sequence[int] | None = None,
 ) -> Mesh:
-    """A mesh of the first devices there are (or of those given), in row-major order.
+    """A mesh of the first devices (or of the given ones), in row-major order.
 
-    Args: axis_sizes, axis_names: one of each for every axis; axis_types: only `AxisType.Auto`, the default here;
-      axis_shapes: the name of `axis_sizes` before JAX 0.12.
-    Raises: TypeError without sizes or names, or with sizes under both names; ValueError if there are too few devices;
-      NotImplementedError for an axis type other than `AxisType.Auto`.
+    Args:
+      axis_sizes, axis_names: one size and one name for each axis.
+      axis_types: only `AxisType.Auto`, the default here.
+      devices: the devices to choose from; by default all.
+      axis_shapes: name of `axis_sizes` before JAX 0.12.
+
+    Raises:
+      TypeError: without sizes or names, or with sizes under both names.
+      ValueError: if there are too few devices.
+      NotImplementedError: for an axis type other than `AxisType.Auto`.
     """
     if axis_sizes is not None and axis_shapes is not None:
         raise bad("make_mesh", "the sizes are given twice", {"axis_sizes": axis_sizes, "axis_shapes": axis_shapes},
-                  "leave axis_shapes out: it is the older name.")
+                  "drop axis_shapes, the older name.")
     axis_sizes = axis_shapes if axis_sizes is None else axis_sizes
     if axis_sizes is None or axis_names is None:
         raise bad("make_mesh", "needs sizes and names of the axes",
@@ -188,7 +197,7 @@ def make_mesh(
     wanted = math.prod(axis_sizes)
     if wanted > len(chosen):
         given = {"axis_sizes": f"{tuple(axis_sizes)}: {wanted} devices", "devices": len(chosen)}
-        fix = "ask for a smaller mesh, or set jax_num_cpu_devices before the first use of a device."
+        fix = "use a smaller mesh, or set jax_num_cpu_devices before the first use of a device."
         raise bad("make_mesh", "there are too few devices", given, fix, exc=ValueError)
     grid = np.array(chosen[:wanted], dtype=object).reshape(tuple(axis_sizes))
     return Mesh(grid, names, types)
@@ -198,7 +207,7 @@ _local = threading.local()
 
 
 def _entered() -> list[dict]:
-    """What to restore at the end of each `with mesh:` that this thread is in."""
+    """The values to restore at the end of each `with mesh:` block that this thread has entered."""
     try:
         return _local.entered
     except AttributeError:

@@ -1,4 +1,4 @@
-"""The axes of meshes: `AxisType`, and `NamedAxes`, what meshes with and without devices have in common."""
+"""The axes of meshes: `AxisType`, and `NamedAxes`, the base class of meshes with and without devices."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ AxisName = Hashable
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are sharded along a mesh axis.
+    """How the sharding of arrays along a mesh axis is chosen.
 
-    Auto: the compiler. Manual: the body of a `shard_map`, in which the axis is named. Explicit: the types of arrays,
-    which xjax does not have.
+    Auto: by the compiler. Manual: by the body of a `shard_map`, in which the axis is named. Explicit: by the types of
+    arrays, which xjax does not support.
     """
 
     Auto = enum.auto()
@@ -48,7 +48,7 @@ class NamedAxes:
     @property
     def size(self) -> int:
         """Number of devices; 0 for the empty mesh."""
-        raise TypeError(f"{type(self).__name__} does not say how many devices it has")
+        raise TypeError(f"{type(self).__name__} does not define its number of devices")
 
     @property
     def empty(self) -> bool:
@@ -84,7 +84,7 @@ class NamedAxes:
 
     @property
     def sdy_names(self) -> Mapping[AxisName, str]:
-        """The names of the axes in programs; a name that is no identifier is replaced."""
+        """The names of the axes in programs; a name that is not an identifier is replaced."""
         taken = {n for n in self.axis_names if _is_identifier(n)}
         names: dict[AxisName, str] = {}
         for i, axis in enumerate(self.axis_names):
@@ -96,7 +96,7 @@ class NamedAxes:
         return names
 
     def _sdy_axes(self) -> str:
-        """``["x"=2, "y"=2]``: the axes as a program declares them."""
+        """``["x"=2, "y"=2]``: the axes in the declaration of a mesh."""
         names = self.sdy_names
         return "[" + ", ".join(f'"{names[axis]}"={size}' for axis, size in self.shape_tuple) + "]"
 
@@ -111,13 +111,14 @@ class NamedAxes:
 
 
 def checked_names(caller: str, names: Any) -> tuple[AxisName, ...]:
-    """Axis names as a tuple; one name may be given alone.
+    """Axis names as a tuple; a single name need not be in a sequence.
 
-    Raises: ValueError if one is None or occurs twice.
+    Raises: ValueError if a name is None or occurs twice.
     """
     names = tuple(names) if isinstance(names, list | tuple) else (names,)
     if None in names:
-        raise bad(caller, "None is no name of an axis", {"axis_names": repr(names)}, "use strings.", exc=ValueError)
+        raise bad(caller, "None cannot be the name of an axis", {"axis_names": repr(names)}, "use strings.",
+                  exc=ValueError)
     if len(set(names)) != len(names):
         raise bad(caller, "an axis name occurs twice", {"axis_names": repr(names)}, "use distinct names.",
                   exc=ValueError)
@@ -128,26 +129,26 @@ def checked_types(caller: str, names: Sequence[AxisName], types: Any, manual: bo
     """The type of each axis; None means `Auto`.
 
     Args: manual: whether an axis may be `Manual`.
-    Raises: TypeError for what is no AxisType, ValueError if it is not one for each axis, NotImplementedError for
-      `Explicit` (and `Manual`) axes.
+    Raises: TypeError for an element that is not an AxisType, ValueError unless there is one for each axis,
+      NotImplementedError for `Explicit` axes, and for `Manual` axes unless `manual`.
     """
     if types is None:
         return (AxisType.Auto,) * len(names)
     types = tuple(types) if isinstance(types, list | tuple) else (types,)
     given = {"axis_names": repr(tuple(names)), "axis_types": repr(types)}
     if not all(isinstance(t, AxisType) for t in types):
-        raise bad(caller, "a type of an axis is no AxisType", given,
-                  f"pass axis_types=(AxisType.Auto,) * {len(names)}, or leave it out.")
+        raise bad(caller, "the type of an axis must be an AxisType", given,
+                  f"pass axis_types=(AxisType.Auto,) * {len(names)}, or drop it.")
     if len(types) != len(names):
         raise bad(caller, f"{len(names)} axis names, but {len(types)} axis types", given,
-                  f"pass axis_types=(AxisType.Auto,) * {len(names)}, or leave it out.", exc=ValueError)
+                  f"pass axis_types=(AxisType.Auto,) * {len(names)}, or drop it.", exc=ValueError)
     if AxisType.Explicit in types:
-        raise bad(caller, "xjax has no explicit axes: types of arrays carry no shardings", given,
+        raise bad(caller, "xjax has no explicit axes: its array types do not contain shardings", given,
                   "use AxisType.Auto, and lax.with_sharding_constraint where the compiler should not choose.",
                   exc=NotImplementedError)
     if AxisType.Manual in types and not manual:
-        raise bad(caller, "the axes of a mesh of devices are automatic; an axis is manual inside of a shard_map", given,
-                  "use AxisType.Auto, and shard_map(axis_names=) over the axes that are to be manual.",
+        raise bad(caller, "a mesh of devices cannot have manual axes; an axis is manual only inside a shard_map", given,
+                  "use AxisType.Auto, and shard_map(axis_names=) with the axes to make manual.",
                   exc=NotImplementedError)
     return types
 

@@ -34,16 +34,19 @@ class UnreducedKind(enum.Enum):
 
 
 class PartitionSpec:
-    """How the dimensions of an array are split: an axis name, a tuple of names, or None each.
+    """The mesh axes of each dimension of an array: an axis name, a tuple of names, or None (not split).
 
-    Dimensions past the end are not split. ``P("x")`` and ``P(("x",))`` are equal.
+    Dimensions without an entry are not split. ``P("x")`` and ``P(("x",))`` are equal.
 
     Args:
-      unreduced, reduced: sets of axes along which devices hold terms of a reduction that is still to be taken, and the
-        reverse for cotangents. They belong to JAX's typed shardings: a spec with them can be written, compared, hashed
-        and printed; a sharding, `shard_map` or constraint with it is refused.
-      unreduced_kind: that reduction, an `UnreducedKind`; the default is the sum.
-    Raises: TypeError if one of them has another type; ValueError if an axis is both in a set and elsewhere, or None.
+      unreduced: set of axes along which the devices hold terms of a pending reduction.
+      reduced: set of axes whose cotangents are unreduced.
+      unreduced_kind: the pending reduction, an `UnreducedKind`; the default is the sum.
+
+    These three belong to JAX's typed shardings: a spec with them can be written, compared, hashed and printed; a
+    sharding, `shard_map` or constraint with it raises NotImplementedError.
+
+    Raises: TypeError if one of them has another type; ValueError if an axis is in a set and also elsewhere, or None.
 
     >>> PartitionSpec("x", None, ("y", "z"), unreduced={"w"})
     P('x', None, ('y', 'z'), unreduced={'w'}, unreduced_kind=sum)
@@ -61,22 +64,22 @@ class PartitionSpec:
             self._set_reductions(unreduced, reduced, unreduced_kind)
 
     def __init_subclass__(cls, **_: Any) -> None:
-        raise bad("PartitionSpec", "it has no subclasses", {"class": cls.__qualname__}, "keep a spec as an attribute.",
-                  exc=TypeError)
+        raise bad("PartitionSpec", "PartitionSpec cannot be subclassed", {"class": cls.__qualname__},
+                  "keep a spec as an attribute.", exc=TypeError)
 
     def _set_reductions(self, unreduced: Any, reduced: Any, kind: Any) -> None:
         given = {"partitions": self._parts, "unreduced": _text_of(unreduced), "reduced": _text_of(reduced)}
         if kind is not None and (not isinstance(kind, UnreducedKind) or not unreduced):
             wrong_type = not isinstance(kind, UnreducedKind)
             raise bad("PartitionSpec", "`unreduced_kind` must be an UnreducedKind" if wrong_type
-                      else "`unreduced_kind` is given without unreduced axes", {**given, "unreduced_kind": repr(kind)},
-                      "pass sharding.UnreducedKind.sum, max or min beside `unreduced`, or leave it out.",
+                      else "`unreduced_kind` needs unreduced axes", {**given, "unreduced_kind": repr(kind)},
+                      "pass sharding.UnreducedKind.sum, max or min together with `unreduced`, or drop it.",
                       exc=TypeError if wrong_type else ValueError)
         parts = {name for part in self._parts for name in (part if isinstance(part, tuple) else (part,))}
         twice = (parts & {*unreduced, *reduced} | set(unreduced) & set(reduced)) - {None}
         if twice or None in unreduced or None in reduced:
             raise bad("PartitionSpec", f"an axis is named twice: {_text_of(twice)}" if twice else
-                      "`unreduced` and `reduced` are sets of axis names; None is none", given,
+                      "`unreduced` and `reduced` must be sets of axis names, without None", given,
                       "name each axis once: in a dimension, in `unreduced` or in `reduced`.", exc=ValueError)
         self.unreduced, self.reduced = frozenset(unreduced), frozenset(reduced)
         self.unreduced_kind = (kind or UnreducedKind.sum) if unreduced else None
@@ -88,7 +91,7 @@ class PartitionSpec:
 
     def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None,
                **kind: UnreducedKind | None) -> PartitionSpec:
-        """This spec with other partitions, `unreduced`, `reduced` or `unreduced_kind`; None keeps what there is."""
+        """This spec with other partitions, `unreduced`, `reduced` or `unreduced_kind`; None keeps the present value."""
         return PartitionSpec(*(self._parts if partitions is None else partitions),
                              unreduced=self.unreduced if unreduced is None else unreduced,
                              reduced=self.reduced if reduced is None else reduced,
@@ -123,7 +126,7 @@ class PartitionSpec:
     def __add__(self, other: Any) -> PartitionSpec:
         if isinstance(other, PartitionSpec):
             if self.unreduced_kind != other.unreduced_kind:
-                raise bad("PartitionSpec", "specs of different `unreduced_kind` are not added",
+                raise bad("PartitionSpec", "specs of different `unreduced_kind` cannot be added",
                           {"left": repr(self), "right": repr(other)}, "use spec.update(...).", exc=TypeError)
             return PartitionSpec(*self._parts, *other._parts, unreduced=self.unreduced | other.unreduced,
                                  reduced=self.reduced | other.reduced, unreduced_kind=self.unreduced_kind)
@@ -136,7 +139,7 @@ class PartitionSpec:
         if not isinstance(other, tuple):
             return NotImplemented
         if self.unreduced or self.reduced:
-            raise bad("PartitionSpec", "a spec with `unreduced` or `reduced` axes is not added to a tuple",
+            raise bad("PartitionSpec", "a spec with `unreduced` or `reduced` axes cannot be added to a tuple",
                       {"spec": repr(self), "tuple": repr(other)}, "use spec.update(partitions=...).", exc=TypeError)
         return PartitionSpec(*left, *right)
 
@@ -160,21 +163,22 @@ class PartitionSpec:
         return _rebuilt, (self._parts, self.unreduced, self.reduced, self.unreduced_kind)
 
     def axes(self, dimension: int) -> tuple[Axis, ...]:
-        """Mesh axes that shard a dimension, the slowest first; none past the end."""
+        """Mesh axes that shard a dimension, slowest first; () for a dimension without an entry."""
         part = self._parts[dimension] if dimension < len(self._parts) else None
         if part is None or part is UNCONSTRAINED:
             return ()
         return part if isinstance(part, tuple) else (part,)
 
     def all_axes(self) -> tuple[Axis, ...]:
-        """Every mesh axis that the spec names, in order: asked for by all that shard arrays.
+        """Every mesh axis that the spec names, in order; each function that shards arrays calls this.
 
         Raises: NotImplementedError for a spec with `unreduced` or `reduced` axes.
         """
         if self.unreduced or self.reduced:
-            raise bad("PartitionSpec", "arrays with a pending reduction over devices are part of typed shardings",
-                      {"spec": repr(self)}, "take the sum with lax.psum in shard_map, or leave it to the compiler of "
-                      "jit.", exc=NotImplementedError)
+            raise bad("PartitionSpec", "pending reductions over devices need typed shardings, which xjax does not have",
+                      {"spec": repr(self)},
+                      "sum with lax.psum in shard_map, or let the compiler of jit insert the sum.",
+                      exc=NotImplementedError)
         return tuple(axis for i in range(len(self._parts)) for axis in self.axes(i))
 
     def _refuse_losing_reductions(self, what: str) -> None:

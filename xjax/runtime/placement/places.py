@@ -1,14 +1,14 @@
-"""Placement: where an array is, whether the user put it there, and on which devices a program therefore runs.
+"""Placement: the devices of an array, whether the user chose them, and the devices on which a program therefore runs.
 
-An array that was put somewhere on purpose, `device_put(x, device)`, is *committed*, as are results computed from it:
-programs run where their committed arguments are, and committed arguments on different devices are an error. All other
-arrays are *uncommitted*: they are computed with on the mesh of `set_mesh`, else on the default device, or moved to the
-committed arguments.
+An array placed explicitly, `device_put(x, device)`, is *committed*, as are results computed from it. Programs run on
+the devices of their committed arguments, and committed arguments on different devices are an error. All other arrays
+are *uncommitted*: they are computed with on the mesh of `set_mesh`, else on the default device, or moved to the devices
+of the committed arguments.
 
-The committed bit is part of an array's place. The place of a committed array is its sharding; that of an uncommitted
-one is an `Uncommitted`, one object for each device. Keys of compiled programs hold the places of arguments, which are
-compared by identity, and an executable has the places of its results ready: so the bit costs a launch nothing, where a
-field of the array would make every key longer.
+The committed bit is part of an array's placement. The `Place` of a committed array is its sharding; that of an
+uncommitted array is an `Uncommitted`, one object for each device. Keys of compiled programs contain the placements of
+arguments, which are compared by identity, and an executable stores the placements of its results. So the bit costs a
+launch nothing, whereas a field of the array would make every key longer.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDevic
 
 
 class Uncommitted:
-    """The place of an array that nobody put there; equal ones are one object.
+    """The placement of an uncommitted array; equal objects are identical.
 
     Attributes:
-      sharding: on which device the array is until it is computed with.
+      sharding: the device that holds the array; a computation may move it.
     """
 
     __slots__ = ("sharding",)
     _made: dict[SingleDeviceSharding, Uncommitted] = {}
 
     def __new__(cls, sharding: SingleDeviceSharding) -> Uncommitted:
-        found = cls._made.get(sharding)
-        if found is None:
-            found = super().__new__(cls)
-            found.sharding = sharding
-            found = cls._made.setdefault(sharding, found)
-        return found
+        place = cls._made.get(sharding)
+        if place is None:
+            place = super().__new__(cls)
+            place.sharding = sharding
+            place = cls._made.setdefault(sharding, place)
+        return place
 
     def __repr__(self) -> str:
         return f"Uncommitted({self.sharding!r})"
 
 
 Place = Sharding | Uncommitted
-ON_ONE_DEVICE = frozenset((SingleDeviceSharding, Uncommitted))      # types of the places that one operation is for
+ON_ONE_DEVICE = frozenset((SingleDeviceSharding, Uncommitted))      # types of placements on one device
 
 
 @lru_cache(maxsize=4096)
 def on(device: Any) -> SingleDeviceSharding:
-    """The one sharding object for a device: hot paths compare it by identity."""
+    """The one sharding object of a device: hot paths compare it by identity."""
     return SingleDeviceSharding(device)
 
 
 @lru_cache(maxsize=4096)
 def uncommitted_on(device: Any) -> Uncommitted:
-    """The place of an uncommitted array on a device."""
+    """The placement of an uncommitted array on a device."""
     return Uncommitted(on(device))
 
 
 def default_place() -> Uncommitted:
-    """Where values of the host go to be computed with."""
+    """The placement of host values that become arrays."""
     return uncommitted_on(backend.default_device())
 
 
 @lru_cache(maxsize=4096)
 def default_place_of(key: TraceKey) -> Uncommitted:
-    """`default_place`, for who has the thread's trace key at hand: default devices are part of it."""
+    """`default_place`, for callers that have the thread's trace key, which contains the default device."""
     return default_place()
 
 
@@ -82,25 +82,25 @@ backend.on_clear(default_place_of.cache_clear)
 
 
 def default_home() -> Place | Mesh:
-    """Where programs run whose arguments nobody placed: on the mesh of `set_mesh`, else on the default device."""
+    """Where programs with only uncommitted arguments run: on the mesh of `set_mesh`, else on the default device."""
     return placing_mesh() or default_place()
 
 
 def new_place() -> Place:
-    """Where new arrays go: whole to each device of the mesh of `set_mesh`, else to the default device."""
+    """The placement of new arrays: whole on each device of the mesh of `set_mesh`, else on the default device."""
     home = default_home()
     return NamedSharding(home, PartitionSpec()) if isinstance(home, Mesh) else home
 
 
 def sharding_of(place: Place) -> Sharding:
-    """How an array of this place is laid out."""
+    """The sharding of an array with this placement."""
     return place.sharding if type(place) is Uncommitted else place
 
 
 def common_place(places: Sequence[Place]) -> Place | None:
-    """The place of results computed from arrays of these places, if no array has to be moved for that.
+    """The placement of results computed from arrays with these placements, if no array must be moved.
 
-    None if one has to be, as from another memory, or if an array is on several devices.
+    None if an array must be moved, for instance from another memory, or if one is on several devices.
     """
     first = places[0] if places else default_place()
     devices = sharding_of(first).devices
@@ -113,7 +113,7 @@ def common_place(places: Sequence[Place]) -> Place | None:
 
 
 def _result_place(committed: Sequence[Any]) -> Sharding:
-    """The place of results computed from arrays of these places, all on one device: over a mesh, if one of them is."""
+    """The placement of results computed from committed arrays, all on one device: over a mesh, if one of them is."""
     for place in committed:
         if type(place) is NamedSharding:
             return NamedSharding(place.mesh, PartitionSpec())
@@ -124,20 +124,20 @@ def _result_place(committed: Sequence[Any]) -> Sharding:
 
 def home_of(caller: str, closed: ClosedJaxpr, places: Sequence[Place], consts: int = 0,
             names: Callable[[], Sequence[str]] | None = None) -> Place | Mesh:
-    """Where a program runs: a mesh, or the place of its arguments and results on one device.
+    """Where a program runs: a mesh, or the placement of its arguments and results on one device.
 
-    Its committed arguments decide, and the meshes that it names inside; if there are none, the mesh of `set_mesh`, or
-    the default device. Unused arguments and captured arrays are ignored, except that captured arrays on several
-    devices decide if nothing else does, since such an array may not fit on one device. An abstract mesh inside means
-    the devices of the others, or of the current mesh.
+    The committed arguments and the meshes inside the program decide; without any, the mesh of `set_mesh` or the default
+    device. Unused arguments and captured arrays are ignored, except that captured arrays on several devices decide if
+    nothing else does, since such an array may not fit on one device. An abstract mesh inside refers to the devices of
+    the others, or of the current mesh.
 
     Args:
-      places: of the inputs of the program.
-      consts: how many of the leading inputs are captured arrays.
-      names: what the other inputs are called, for the error.
+      places: placements of the inputs of the program.
+      consts: number of leading inputs that are captured arrays.
+      names: names of the other inputs, for errors.
 
-    Raises: ValueError if committed arguments, or the meshes inside, differ in their devices or in the order of these,
-      or if the meshes inside are abstract and nothing says which devices they mean.
+    Raises: ValueError if committed arguments or the meshes inside have different devices or orders of devices, or if
+      the meshes inside are abstract and their devices are unknown.
     """
     inside, abstract = meshes_in(closed)
     committed = [i for i in range(consts, len(places)) if type(places[i]) is not Uncommitted]
@@ -163,7 +163,7 @@ def home_of(caller: str, closed: ClosedJaxpr, places: Sequence[Place], consts: i
 
 
 def _mesh_for(shardings: Sequence[Any], ranks: Sequence[int], inside: Sequence[Mesh]) -> Mesh:
-    """A mesh that can express these shardings, all of the same devices: that of one of them, or of the program."""
+    """A mesh that can express these shardings, all over the same devices: that of a sharding, or of the program."""
     meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding) and s.mesh.axis_names]
     for mesh in dict.fromkeys([*meshes, *(m for m in inside if m.axis_names)]):
         if all([named_on(mesh, s, ndim) is not None for s, ndim in zip(shardings, ranks, strict=True)]):
@@ -177,14 +177,14 @@ def _mesh_of(sharding: Sharding) -> Mesh:
 
 def _apart(caller: str, names: Sequence[str], devices: Sequence[tuple]) -> Exception:
     other = next(i for i, d in enumerate(devices) if d != devices[0])
-    return bad(caller, "arrays that were put on different devices do not mix",
+    return bad(caller, "arrays committed to different devices cannot be combined",
                given={names[i]: device_names(devices[i]) for i in (0, other)},
-               fix="move one with xjax.device_put(x, y.sharding); arrays that nobody put anywhere move by themselves.",
+               fix="move one with xjax.device_put(x, y.sharding); uncommitted arrays move automatically.",
                exc=ValueError)
 
 
 def place_with(caller: str, args: Sequence[Any]) -> Place:
-    """The place of results computed on the host from arrays: that of the committed ones, as a whole.
+    """The placement of results computed on the host from arrays: the devices of committed ones, each with the whole.
 
     Raises: ValueError if committed arrays are on different devices.
     """
@@ -208,56 +208,56 @@ def device_names(devices: Sequence[Any]) -> str:
 
 
 def check_same_devices(caller: str, name: str, x: Any, wanted: Sharding) -> None:
-    """Raise ValueError if the array `x` was put on other devices than those of `wanted`."""
+    """Raise ValueError if the array `x` is committed to other devices than those of `wanted`."""
     if x.committed and x.sharding.devices != wanted.devices:
         raise _apart(caller, [f"{name}, {x.aval.str_short()}", "needed"], [x.sharding.devices, wanted.devices])
 
 
 def check_same_layout(caller: str, name: str, x: Any, wanted: Sharding) -> None:
-    """Raise ValueError if the array `x` was put in place with another split than `wanted`, or in another memory.
+    """Raise ValueError if the array `x` is committed to another split than `wanted`, or to another memory.
 
     Its devices may differ.
     """
     if x.committed and not (x.sharding.has_layout_of(wanted, x.aval.ndim)
                             and x.sharding.other_memory == wanted.other_memory):
-        raise bad(caller, "an argument was put in place with another sharding than the function asks for",
+        raise bad(caller, "an argument is committed to another sharding than the function needs",
                   given={name: x.aval.str_short(), "its sharding": x.sharding, "needed": wanted},
-                  fix="move it with xjax.device_put(x, sharding); arrays that nobody put anywhere move by themselves.",
+                  fix="move it with xjax.device_put(x, sharding); uncommitted arrays move automatically.",
                   exc=ValueError)
 
 
 def inputs_read(closed: ClosedJaxpr) -> Sequence[bool]:
-    """Which inputs the results or the effects of a program depend on."""
-    found = closed.memo.get("inputs read")
-    if found is None:
-        found = closed.memo["inputs read"] = dce(closed.jaxpr, (True,) * len(closed.jaxpr.outvars))[1]
-    return found
+    """For each input of a program, whether its results or effects depend on it."""
+    read = closed.memo.get("inputs read")
+    if read is None:
+        read = closed.memo["inputs read"] = dce(closed.jaxpr, (True,) * len(closed.jaxpr.outvars))[1]
+    return read
 
 
 def meshes_in(closed: ClosedJaxpr) -> tuple[tuple[Mesh, ...], AbstractMesh | None]:
-    """The meshes that a program names inside (shard_map, sharding constraints), whose devices it must run on.
+    """The meshes inside a program (of shard_map and sharding constraints), on whose devices it must run.
 
-    Second result: the first abstract one.
+    Second result: the first abstract mesh, or None.
     """
-    found = closed.memo.get("meshes")
-    if found is None:
+    meshes = closed.memo.get("meshes")
+    if meshes is None:
         every = dict.fromkeys(_find_meshes(closed.jaxpr))
-        found = closed.memo["meshes"] = (tuple(m for m in every if isinstance(m, Mesh)),
+        meshes = closed.memo["meshes"] = (tuple(m for m in every if isinstance(m, Mesh)),
                                          next((m for m in every if isinstance(m, AbstractMesh)), None))
-    return found
+    return meshes
 
 
 @deep
 def _find_meshes(jaxpr: Any) -> list[Mesh | AbstractMesh]:
-    found: list[Mesh | AbstractMesh] = []
+    every: list[Mesh | AbstractMesh] = []
     for eqn in jaxpr.eqns:
         mesh = eqn.params.get("mesh")
         if mesh is not None:
-            found.append(mesh)
+            every.append(mesh)
             continue
         for value in eqn.params.values():
             for item in value if isinstance(value, (tuple, list)) else (value,):
                 if isinstance(item, ClosedJaxpr):
                     meshes, abstract = meshes_in(item)
-                    found += meshes if abstract is None else (*meshes, abstract)
-    return found
+                    every += meshes if abstract is None else (*meshes, abstract)
+    return every

@@ -1,8 +1,8 @@
 """Shardings: which device holds which part of an array.
 
-`NamedSharding` is what users write, `SingleDeviceSharding` what most arrays have, `GSPMDSharding`
-what the compiler chose where no mesh describes it. All are immutable and hashable; each gives the
-object that jaxlib wants (`xla`) and the text that a program carries (`attribute_text`).
+Users write `NamedSharding`; most arrays have a `SingleDeviceSharding`; a `GSPMDSharding` is a choice of the compiler
+that no mesh describes. All are immutable and hashable. Each gives jaxlib's object (`xla`) and the text of an attribute
+in a program (`attribute_text`).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sharding(ABC):
     """Base class. A subclass has `devices` (in order), `other_memory` and `hlo(ndim)`.
 
     Attributes:
-      other_memory: the kind of memory that arrays are in, if it is not the default of the devices; else None.
+      other_memory: the memory kind of the arrays if it is not the default of the devices; else None.
     """
 
     devices: tuple[Device, ...]
@@ -59,11 +59,11 @@ class Sharding(ABC):
 
     @abstractmethod
     def hlo(self, ndim: int) -> HloSharding:
-        """How an array of this rank is cut; positions count along `devices`."""
+        """XLA's form of the sharding for arrays of this rank; device numbers are positions in `devices`."""
 
     @abstractmethod
     def attribute_text(self, ndim: int) -> str:
-        """The attribute that a program's argument or result of this rank carries."""
+        """The attribute of an argument or result of this rank in a program."""
 
     @cached_property
     def _xla_by_rank(self) -> dict[int, XlaSharding]:
@@ -71,10 +71,10 @@ class Sharding(ABC):
 
     def xla(self, ndim: int) -> XlaSharding:
         """jaxlib's form of this sharding for arrays of this rank; one object per rank."""
-        found = self._xla_by_rank.get(ndim)
-        if found is None:
-            found = self._xla_by_rank[ndim] = self._make_xla(ndim)
-        return found
+        sharding = self._xla_by_rank.get(ndim)
+        if sharding is None:
+            sharding = self._xla_by_rank[ndim] = self._make_xla(ndim)
+        return sharding
 
     def _make_xla(self, ndim: int) -> XlaSharding:
         if len(self.devices) == 1:
@@ -82,26 +82,26 @@ class Sharding(ABC):
         return xla.on_devices(self.devices, self.hlo(ndim), self.other_memory)
 
     def __copy__(self) -> Sharding:
-        return self                         # devices are those of this process: there is nothing to copy
+        return self                         # its devices are objects of this process, not to be copied
 
     def __deepcopy__(self, memo: dict) -> Sharding:
         return self
 
     @property
     def _is_concrete(self) -> bool:
-        """Asked for by the real JAX, to which this array means nothing."""
+        """Read by the real JAX, which cannot use an xjax array."""
         raise bad("xjax", "an xjax array was passed to a function of the real JAX",
                   fix="bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.",
                   exc=ValueError)
 
     @property
     def memory_kind(self) -> str | None:
-        """The kind of memory that arrays are in: "device", "pinned_host", "unpinned_host"; None without devices."""
+        """The memory kind of the arrays: "device", "pinned_host" or "unpinned_host"; None without devices."""
         return self.other_memory or default_kind(self.devices)
 
     @abstractmethod
     def with_memory_kind(self, kind: str | None) -> Sharding:
-        """The same in another kind of memory; None: the default.  Raises: ValueError for an unknown one."""
+        """The sharding with another memory kind; None: the default.  Raises: ValueError for an unknown kind."""
 
     @property
     def num_devices(self) -> int:
@@ -123,7 +123,7 @@ class Sharding(ABC):
 
     @property
     def is_fully_addressable(self) -> bool:
-        """Whether this process can reach every part."""
+        """Whether this process can read every part."""
         return len(self.addressable_list) == len(self.devices)
 
     @property
@@ -151,7 +151,7 @@ class Sharding(ABC):
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the part on each device.
 
-        Raises: ValueError if the array cannot be split in equal parts.
+        Raises: ValueError if the array cannot be split into equal parts.
         """
         self.check_even(global_shape, type(self).__name__, "array")
         hlo = self.hlo(len(global_shape))
@@ -161,7 +161,7 @@ class Sharding(ABC):
         return tuple(n // parts for n, parts in zip(global_shape, tiles, strict=False))
 
     def check_even(self, shape: Sequence[int], caller: str, name: str) -> None:
-        """Raise ValueError if an array of this shape, called `name`, cannot be split in equal parts."""
+        """Raise ValueError if an array of this shape, described as `name`, cannot be split into equal parts."""
         hlo = self.hlo(len(shape))
         if self.num_devices == 1 or hlo.is_replicated():
             return
@@ -170,46 +170,46 @@ class Sharding(ABC):
                 raise bad(
                     caller,
                     f"axis {axis} of size {size} cannot be split evenly over {parts} devices",
-                    {name: f"shape {tuple(shape)}", **self._cut_by(axis)},
-                    f"pad axis {axis} to {-(-size // parts) * parts}, or leave it whole with None in the spec.",
+                    {name: f"shape {tuple(shape)}", **self._split_details(axis)},
+                    f"pad axis {axis} to {-(-size // parts) * parts}, or leave it unsharded with None in the spec.",
                     exc=ValueError,
                 )
 
-    def _cut_by(self, axis: int) -> dict[str, object]:
+    def _split_details(self, axis: int) -> dict[str, object]:
         return {"sharding": repr(self)}
 
     def has_layout_of(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays of this rank are split in the same way, over whichever devices."""
+        """Whether arrays of this rank are split in the same way, over any devices."""
         a, b = self.hlo(ndim), other.hlo(ndim)
         if a.is_replicated() or b.is_replicated():
             return a.is_replicated() and b.is_replicated()
-        return self.num_devices == other.num_devices and _same_cut(a, b, self.num_devices, ndim)
+        return self.num_devices == other.num_devices and _same_parts(a, b, self.num_devices, ndim)
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether arrays of this rank lie in the same way on the same devices."""
+        """Whether arrays of this rank are split in the same way over the same devices, in the same memory."""
         if self is other:
             return True
         if self.devices != other.devices or self.other_memory != other.other_memory:
             return False
-        return _same_cut(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
+        return _same_parts(self.hlo(ndim), other.hlo(ndim), len(self.devices), ndim)
 
 
 class SingleDeviceSharding(Sharding):
-    """The whole array on one device; equal ones are one object, so that cache keys compare them by identity."""
+    """The whole array on one device; equal objects are identical, so that cache keys compare them by identity."""
 
     _made: dict[tuple[Device, str | None], SingleDeviceSharding] = {}
 
     def __new__(cls, device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
         memory = None if memory_kind is None else other_memory("SingleDeviceSharding", memory_kind, (device,))
-        found = cls._made.get((device, memory))
-        if found is None:
-            found = super().__new__(cls)
-            found.device, found.other_memory, found.devices = device, memory, (device,)
-            found = cls._made.setdefault((device, memory), found)
-        return found
+        sharding = cls._made.get((device, memory))
+        if sharding is None:
+            sharding = super().__new__(cls)
+            sharding.device, sharding.other_memory, sharding.devices = device, memory, (device,)
+            sharding = cls._made.setdefault((device, memory), sharding)
+        return sharding
 
     def __reduce__(self) -> tuple:
-        raise TypeError("a sharding names devices of this process and cannot be pickled")
+        raise TypeError("a sharding contains devices of this process and cannot be pickled")
 
     def hlo(self, ndim: int) -> HloSharding:
         return xla.hlo_sharding_replicated()
@@ -225,7 +225,7 @@ class SingleDeviceSharding(Sharding):
 
 
 def make_single_device_sharding(device: Device, *, memory_kind: str | None = None) -> SingleDeviceSharding:
-    """The placement of a whole array on one device."""
+    """The sharding of a whole array on one device."""
     return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
@@ -233,13 +233,13 @@ _interning = threading.Lock()
 
 
 class NamedSharding(Sharding):
-    """An array sharded along the axes of a mesh, as a `PartitionSpec` says.
+    """An array sharded along the axes of a mesh, as described by a `PartitionSpec`.
 
-    Equal ones are one object: a launch recognises arguments that are where it wants them by identity. Over an
-    `AbstractMesh` it says how an array is sharded, but not over which devices.
+    Equal objects are identical: a launch compares the shardings of its arguments by identity. Over an `AbstractMesh` it
+    describes how an array is sharded, but not over which devices.
 
-    Raises: ValueError if the spec names an axis that the mesh has not, or one axis twice; for `devices` of an abstract
-      mesh.
+    Raises: ValueError if the spec names an axis that the mesh does not have, or one axis twice; for `devices` of an
+      abstract mesh.
     """
 
     _made: WeakValueDictionary[tuple, NamedSharding] = WeakValueDictionary()
@@ -248,13 +248,13 @@ class NamedSharding(Sharding):
                 memory_kind: str | None = None) -> NamedSharding:
         key = (mesh, spec, None if memory_kind is None else other_memory(
             "NamedSharding", memory_kind, mesh.devices_flat if isinstance(mesh, Mesh) else None))
-        found = cls._made.get(key)
-        if found is None:
-            found = object.__new__(cls)
-            found._set(*key)
+        sharding = cls._made.get(key)
+        if sharding is None:
+            sharding = object.__new__(cls)
+            sharding._set(*key)
             with _interning:
-                found = cls._made.setdefault(key, found)
-        return found
+                sharding = cls._made.setdefault(key, sharding)
+        return sharding
 
     def _set(self, mesh: Mesh | AbstractMesh, spec: PartitionSpec, memory: str | None) -> None:
         if not isinstance(mesh, Mesh | AbstractMesh) or not isinstance(spec, PartitionSpec):
@@ -268,15 +268,15 @@ class NamedSharding(Sharding):
         for axis in axes:
             if axis not in mesh.axis_names:
                 raise bad("NamedSharding", f"the mesh has no axis {axis!r}", given,
-                          "name axes of the mesh only.", exc=ValueError)  # fmt: skip
+                          "use only names of the mesh's axes.", exc=ValueError)  # fmt: skip
         if len(set(axes)) != len(axes):
             raise bad("NamedSharding", "the spec uses a mesh axis twice", given,
-                      "cut one dimension of the array with each mesh axis.",
+                      "use each mesh axis for at most one dimension.",
                       exc=ValueError)  # fmt: skip
 
     def __getattr__(self, name: str) -> Any:
-        if name == "devices":               # `_set` gives it a value if the mesh has devices
-            raise bad("NamedSharding", "its mesh is abstract: it says nothing of devices", {"sharding": repr(self)},
+        if name == "devices":               # set by `_set` if the mesh has devices
+            raise bad("NamedSharding", "its mesh is abstract, without devices", {"sharding": repr(self)},
                       "use NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
         raise AttributeError(f"'NamedSharding' object has no attribute {name!r}", name=name, obj=self)
 
@@ -290,22 +290,22 @@ class NamedSharding(Sharding):
         if not any(abstract):
             return super().is_equivalent_to(other, ndim)
         return (all(abstract) and self.other_memory == other.other_memory and self.num_devices == other.num_devices
-                and _same_cut(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
+                and _same_parts(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
 
     def update(self, **changed: Any) -> NamedSharding:
-        """The same with another `mesh`, `spec` or `memory_kind`."""
+        """The sharding with another `mesh`, `spec` or `memory_kind`."""
         fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changed}
         mesh, spec = fields.pop("mesh"), fields.pop("spec")
         return NamedSharding(mesh, spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec), **fields)
 
     def hlo(self, ndim: int) -> HloSharding:
         self._check_rank(ndim)
-        mesh, cuts = self.mesh, [self.spec.axes(i) for i in range(ndim)]
-        if not any(cuts):
+        mesh, splits = self.mesh, [self.spec.axes(i) for i in range(ndim)]
+        if not any(splits):
             return xla.hlo_sharding_replicated()
-        rest = [axis for axis in mesh.axis_names if not any(axis in cut for cut in cuts)]
-        order = [mesh.axis_names.index(axis) for axis in itertools.chain(*cuts, rest)]
-        tiles = [math.prod(mesh.shape[axis] for axis in cut) for cut in cuts]
+        rest = [axis for axis in mesh.axis_names if not any(axis in split for split in splits)]
+        order = [mesh.axis_names.index(axis) for axis in itertools.chain(*splits, rest)]
+        tiles = [math.prod(mesh.shape[axis] for axis in split) for split in splits]
         copies = math.prod(mesh.shape[axis] for axis in rest)
         positions = np.arange(mesh.size).reshape(mesh.axis_sizes).transpose(order).ravel()
         if copies > 1:
@@ -318,19 +318,19 @@ class NamedSharding(Sharding):
                 "NamedSharding",
                 f"the spec has {len(self.spec)} entries for an array of rank {ndim}",
                 {"spec": repr(self.spec), "mesh": repr(self.mesh)},
-                f"give at most {ndim} entries.",
+                f"pass at most {ndim} entries.",
                 exc=ValueError,
             )
 
     def sdy_text(self, ndim: int, mesh_name: str = "mesh", is_open: bool = False) -> str:
-        """The sharding as a program says it: ``#sdy.sharding<@mesh, [{"x"}, {}]>``.
+        """The sharding in the text of a program: ``#sdy.sharding<@mesh, [{"x"}, {}]>``.
 
-        Args: is_open: the compiler may shard each dimension along further axes: ``[{"x", ?}, {?}]``.
+        Args: is_open: whether the compiler may shard each dimension along further axes: ``[{"x", ?}, {?}]``.
         """
         return f"#sdy.sharding<@{mesh_name}, [{', '.join(self.sdy_dims(ndim, is_open))}]>"
 
     def sdy_dims(self, ndim: int, is_open: bool = False) -> list[str]:
-        """The cut of each dimension: ``{"x"}``, ``{}``, or ``{?}`` if the compiler may choose."""
+        """The mesh axes of each dimension: ``{"x"}``, ``{}``, or ``{?}`` if the compiler may choose."""
         self._check_rank(ndim)
         names = self.mesh.sdy_names
         texts = ["{" + ", ".join([*(f'"{names[a]}"' for a in self.spec.axes(i)), *["?"] * is_open]) + "}"
@@ -357,7 +357,7 @@ class NamedSharding(Sharding):
     def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return NamedSharding(self.mesh, self.spec, memory_kind=kind)
 
-    def _cut_by(self, axis: int) -> dict[str, object]:
+    def _split_details(self, axis: int) -> dict[str, object]:
         return {"spec": repr(self.spec), "mesh": repr(self.mesh)}
 
     def __eq__(self, other: object) -> bool:
@@ -376,7 +376,7 @@ class NamedSharding(Sharding):
 
 
 class GSPMDSharding(Sharding):
-    """Devices and XLA's own description of the cut: what the compiler chose for an output."""
+    """Devices and XLA's own form of a sharding: the compiler's choice for an output."""
 
     def __init__(
         self,
@@ -417,39 +417,40 @@ class GSPMDSharding(Sharding):
 
 
 def named_from_hlo(hlo: HloSharding, mesh: Mesh, ndim: int) -> NamedSharding | None:
-    """The named sharding on `mesh` that means the same as `hlo`; None if there is none."""
+    """The equivalent of `hlo` over `mesh`; None if there is none."""
     if hlo.is_replicated():
         return NamedSharding(mesh, PartitionSpec())
     tiles = hlo.tile_assignment_dimensions()[:ndim]
-    for cuts in _cuts(tuple(tiles), mesh, mesh.axis_names):
-        while cuts and not cuts[-1]:
-            cuts = cuts[:-1]
-        named = NamedSharding(mesh, PartitionSpec(*cuts))
-        if _same_cut(named.hlo(ndim), hlo, mesh.size, ndim):
+    for splits in _axis_choices(tuple(tiles), mesh, mesh.axis_names):
+        while splits and not splits[-1]:
+            splits = splits[:-1]
+        named = NamedSharding(mesh, PartitionSpec(*splits))
+        if _same_parts(named.hlo(ndim), hlo, mesh.size, ndim):
             return named
     return None
 
 
 @lru_cache(maxsize=4096)
 def same_placement(a: Sharding, b: Sharding, ndim: int) -> bool:
-    """Whether arrays of this rank have the same parts on the same devices, in one order: `is_equivalent_to`, cached."""
+    """`is_equivalent_to`, cached: whether arrays of this rank have the same parts on the same devices, in one order."""
     return a.is_equivalent_to(b, ndim)
 
 
 @lru_cache(maxsize=4096)
 def named_on(mesh: Mesh, sharding: Sharding, ndim: int) -> NamedSharding | None:
-    """The sharding over `mesh` that places arrays of this rank as `sharding` does; None if there is none."""
+    """The sharding over `mesh` that is equivalent to `sharding` for arrays of this rank; None if there is none."""
     if isinstance(sharding, NamedSharding) and sharding.mesh == mesh:
         return sharding
     if sharding.devices != mesh.devices_flat:
         return None
-    found = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
-    return found and found.with_memory_kind(sharding.other_memory)
+    named = named_from_hlo(sharding.hlo(ndim), mesh, ndim)
+    return named and named.with_memory_kind(sharding.other_memory)
 
 
 @lru_cache(maxsize=256)
 def finest_mesh(devices: tuple[Device, ...]) -> Mesh:
-    """A mesh of these devices with one axis for each prime factor of their number: it expresses any regular tiling."""
+    """A mesh of these devices with one axis for each prime factor of their number; it can express any regular tiling.
+    """
     sizes, left = [], len(devices)
     for factor in range(2, left + 1):
         while left % factor == 0:
@@ -458,8 +459,8 @@ def finest_mesh(devices: tuple[Device, ...]) -> Mesh:
     return Mesh(np.array(devices, dtype=object).reshape(sizes), tuple(f"axis{i}" for i in range(len(sizes))))
 
 
-def _cuts(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator[tuple]:
-    """Every way to cut dimensions in `tiles` parts with distinct mesh axes larger than 1."""
+def _axis_choices(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator[tuple]:
+    """All ways to split dimensions into `tiles` parts by distinct mesh axes larger than 1."""
     if not tiles:
         yield ()
         return
@@ -468,12 +469,12 @@ def _cuts(tiles: tuple[int, ...], mesh: Mesh, free: tuple[Any, ...]) -> Iterator
         for axes in itertools.permutations(usable, count):
             if math.prod(mesh.shape[axis] for axis in axes) == tiles[0]:
                 left = tuple(axis for axis in free if axis not in axes)
-                for rest in _cuts(tiles[1:], mesh, left):
+                for rest in _axis_choices(tiles[1:], mesh, left):
                     yield (axes, *rest)
 
 
-def _same_cut(a: HloSharding, b: HloSharding, num_devices: int, ndim: int) -> bool:
-    """Whether two descriptions give each device the same part (the order of copies is free)."""
+def _same_parts(a: HloSharding, b: HloSharding, num_devices: int, ndim: int) -> bool:
+    """Whether two descriptions give each device the same part, in any order of the copies."""
     if a == b or num_devices == 1:
         return True
     if a.is_replicated() or b.is_replicated():
@@ -485,14 +486,14 @@ def _same_cut(a: HloSharding, b: HloSharding, num_devices: int, ndim: int) -> bo
 
 
 def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
-    """Put a host array on devices, each getting its part; only this process's parts are put.
+    """Put a host array on devices, on each its part; only this process's parts are transferred.
 
-    Raises: ValueError if `x` is not of the shape and dtype of `aval`, or cannot be cut evenly.
+    Raises: ValueError if `x` does not have the shape and dtype of `aval`, or cannot be split evenly.
     """
     if x.shape != tuple(aval.shape) or x.dtype != aval.dtype:
         raise bad(
             "device_put",
-            "the array is not of the announced type",
+            "the array does not have the declared type",
             {"array": f"{x.dtype}{list(x.shape)}", "type": f"{aval.dtype}{list(aval.shape)}"},
             "convert the array first.",
             exc=ValueError,
@@ -507,7 +508,7 @@ def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
 
 @lru_cache(maxsize=4096)
 def _parts_here(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[Device, ...], tuple[Index, ...], bool]:
-    """The devices of this process, the part of an array of this shape on each, and whether no two parts overlap."""
+    """The devices of this process, the part of an array of this shape on each, and whether all parts are disjoint."""
     parts = sharding.addressable_devices_indices_map(shape)
     distinct = {tuple((i.start, i.stop) for i in index) for index in parts.values()}
     return tuple(parts), tuple(parts.values()), len(distinct) == len(parts)

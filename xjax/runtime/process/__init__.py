@@ -1,1 +1,1 @@
-"""What concerns the process as a whole: its allocator, threads, forks, variables of the environment."""
+"""Settings of the process as a whole: its allocator, threads, forks, environment variables."""

@@ -1,6 +1,6 @@
-"""What a launcher says about its processes: how many there are, which one this is, and where process 0 listens.
+"""The number of processes, the rank of this one and the address of process 0, as a launcher reports them.
 
-Read from environment variables of JAX's own names first, then of Slurm, Open MPI, MPICH and torchrun.
+They are read from environment variables: of JAX's own names first, then of Slurm, Open MPI, MPICH and torchrun.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 LOOPBACK = "127.0.0.1"
-_PORTS = 61440, 4096                    # ports that are derived from the number of a job, as JAX does
+_PORTS = 61440, 4096                    # range of ports derived from the number of a job, as in JAX
 
 
 class Cluster(NamedTuple):
-    """One launcher: the variables of the number of processes and of the rank, how to find the coordinator, and the
-    variable of the rank among the processes of a machine."""
+    """One launcher: its variables of the number of processes and of the rank, a function that gives the address of
+    the coordinator, and the variable of the rank among the processes of a machine."""
 
     name: str
     count: str
@@ -31,15 +31,15 @@ def _of_jax(env: Mapping[str, str]) -> str | None:
 
 
 def _of_slurm(env: Mapping[str, str]) -> str | None:
-    """The first node of the list, `gpu[07-09,12],x1` or `gpu07,x1`; loopback if there is one node only."""
+    """The first node of the list, `gpu[07-09,12],x1` or `gpu07,x1`; loopback if there is only one node."""
     nodes = env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST")
     if nodes is None or "SLURM_JOB_ID" not in env:
         return None
-    found = re.match(r"([^,\[]+)(?:\[([^,\-\]]+))?", nodes)
-    if found is None:
+    match = re.match(r"([^,\[]+)(?:\[([^,\-\]]+))?", nodes)
+    if match is None:
         return None
     alone = env.get("SLURM_STEP_NUM_NODES", env.get("SLURM_NNODES")) == "1"
-    host = LOOPBACK if alone else found[1] + (found[2] or "")
+    host = LOOPBACK if alone else match[1] + (match[2] or "")
     return f"{host}:{_port(int(env['SLURM_JOB_ID']))}"
 
 
@@ -47,15 +47,15 @@ def _of_open_mpi(env: Mapping[str, str]) -> str | None:
     """The address of mpirun (Open MPI 4), or loopback if all processes run on one machine."""
     alone = env.get("OMPI_COMM_WORLD_LOCAL_SIZE") == env.get("OMPI_COMM_WORLD_SIZE")
     if (uri := env.get("OMPI_MCA_orte_hnp_uri")) is not None:
-        found = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
-        host = LOOPBACK if alone else found and (found[1] or f"[{found[2]}]")
+        match = re.search(r"tcp://([^,:]+)|tcp6://\[([^,\]]+)", uri)
+        host = LOOPBACK if alone else match and (match[1] or f"[{match[2]}]")
         return host and f"{host}:{_port(int(uri.split('.', 1)[0]) >> 12)}"
     job = env.get("PMIX_NAMESPACE")
     return f"{LOOPBACK}:{_port(zlib.crc32(job.encode()))}" if alone and job is not None else None
 
 
 def _of_torchrun(env: Mapping[str, str]) -> str | None:
-    """MASTER_ADDR; the port after MASTER_PORT where torchrun itself listens on that one."""
+    """MASTER_ADDR and MASTER_PORT; the next port if torchrun itself listens on MASTER_PORT."""
     if "MASTER_ADDR" not in env or "MASTER_PORT" not in env:
         return None
     taken = env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
@@ -77,7 +77,7 @@ CLUSTERS = (
 
 
 def detect(env: Mapping[str, str] = os.environ) -> tuple[str | None, int | None, int | None]:
-    """(Address of the coordinator, number of processes, rank of this one), each None where nothing says it."""
+    """(Address of the coordinator, number of processes, rank of this one); None for each that no variable gives."""
     def first(values: list[str | None]) -> str | None:
         return next((value for value in values if value is not None), None)
 
@@ -87,12 +87,12 @@ def detect(env: Mapping[str, str] = os.environ) -> tuple[str | None, int | None,
 
 
 def local_rank(env: Mapping[str, str] = os.environ) -> int | None:
-    """The number of this process among those that a launcher has started on this machine; None where nothing says it.
+    """The rank of this process among the launched processes on this machine; None if no variable gives it.
 
-    A shell that Slurm has started is no such process, so there must be several.
+    A shell started by Slurm has the variables too, so a job of one process does not count.
     """
-    found = [env[c.local_rank] for c in CLUSTERS if c.local_rank in env and int(env.get(c.count, 1)) > 1]
-    return int(found[0]) if found else None
+    ranks = [env[c.local_rank] for c in CLUSTERS if c.local_rank in env and int(env.get(c.count, 1)) > 1]
+    return int(ranks[0]) if ranks else None
 
 
 def split_address(address: str) -> tuple[str, int]:

@@ -1,7 +1,7 @@
-"""How many threads XLA may use on this machine.
+"""Number of threads that XLA may use on this machine.
 
-XLA counts the processors that the process may be scheduled on, but knows nothing of a container's
-quota: with 2 of 64 processors it would start 64 threads that take turns.
+XLA counts the processors on which the process may be scheduled, but ignores the quota of a container: with 2 of 64
+processors it would start 64 threads for 2 processors.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def num_threads(environ: Mapping[str, str] = os.environ) -> int | None:
     Raises: ValueError if the variable is not a positive number.
     """
     if any(name in environ for name in _XLA_VARIABLES):
-        return None  # the user speaks to XLA directly
+        return None  # the user configures XLA directly
     if (text := environ.get(_VARIABLE)) is not None:
         if not text.strip().isdecimal() or int(text) < 1:
             raise bad(
@@ -50,17 +50,17 @@ def limited() -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[_XLA_VARIABLES[0]]  # not for child processes: they ask for themselves
+        del os.environ[_XLA_VARIABLES[0]]  # not inherited: child processes decide for themselves
 
 
 def cgroup_quota(root: Path = _CGROUP_ROOT, own: Path = Path("/proc/self/cgroup")) -> float | None:
-    """Processors that the control groups (version 1 or 2) grant; None where there is no limit."""
+    """Number of processors that the control groups (version 1 or 2) allow; None if there is no limit."""
     quotas = [q for folder in _groups(root, own) if (q := _quota_of(folder)) is not None]
     return min(quotas, default=None)
 
 
 def _groups(root: Path, own: Path) -> Iterator[Path]:
-    """The group of this process and all above it: each of them limits."""
+    """The group of this process and its parents: each may set a limit."""
     yield root
     yield root / "cpu"
     for line in _read(own).splitlines():
@@ -90,7 +90,7 @@ def _read(path: Path) -> str:
 
 
 def schedulable() -> int:
-    """Processors that this process may be scheduled on."""
+    """Number of processors on which this process may be scheduled."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

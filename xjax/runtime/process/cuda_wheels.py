@@ -1,7 +1,7 @@
-"""Where the CUDA wheels of NVIDIA and JAX keep their libraries, and whether there is a GPU.
+"""Location of the CUDA libraries in the wheels of NVIDIA and JAX, and whether there is a GPU.
 
-Only the file system is looked at: nothing here loads CUDA or imports a package of the wheels (the
-plugin's own `__init__` would import jax).
+This module only reads the file system: it neither loads CUDA nor imports a package of the wheels (the plugin's own
+`__init__` would import jax).
 """
 
 import glob
@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-# (package, library), in the order in which they need each other.
+# (package, library), in the order of their dependencies.
 _LIBRARIES = (
     ("cuda_runtime", "cudart"),
     ("cuda_nvrtc", "nvrtc"),
@@ -41,7 +41,7 @@ def find_plugin() -> tuple[str, str] | None:
 
 
 def gpu_visible(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the driver is there and ``CUDA_VISIBLE_DEVICES`` does not hide every GPU."""
+    """Whether the driver is installed and ``CUDA_VISIBLE_DEVICES`` does not hide every GPU."""
     return not gpu_hidden(environ) and any(os.path.exists(path) for path in _DEVICE_FILES)
 
 
@@ -52,7 +52,7 @@ def gpu_hidden(environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def libraries(version: str) -> Iterator[str]:
-    """Libraries of the nvidia-* wheels; for those that are missing the loader's own path serves."""
+    """Libraries of the nvidia-* wheels; missing ones are left to the loader's search path."""
     for root in _nvidia_roots():
         for package, library in _LIBRARIES:
             for folder in (f"cu{version}", package):

@@ -1,8 +1,9 @@
-"""A process made by `os.fork` while a backend runs can no longer use it.
+"""A process made by `os.fork` while a backend runs can no longer use that backend.
 
-It has the memory of its parent, but none of XLA's threads: whatever needs one of them (a compilation, most launches,
-copies of large arrays) would wait for ever. So everything that starts work is refused there; arrays that were ready can
-be read, and code that only uses NumPy is not affected. A fork before the first use of a device is harmless.
+It has the memory of its parent, but not XLA's threads: an operation that needs one of them (a compilation, most
+launches, copies of large arrays) would wait forever. So every operation that starts work raises an error there. Arrays
+that were ready can be read, and code that only uses NumPy is not affected. A fork before the first use of a device is
+harmless.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _launchers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def starting_client() -> None:
-    """Note that a client of XLA starts in this process.  Raises: RuntimeError if that is too late."""
+    """Note that an XLA client starts in this process.  Raises: RuntimeError in a forked process."""
     global _client_started
     if in_child:
         raise error()
@@ -29,18 +30,18 @@ def starting_client() -> None:
 
 
 def track(launcher: Any) -> None:
-    """Have a launcher refuse in forked processes; hot paths call its attribute `execute` without another look."""
+    """Let a launcher raise in forked processes: hot paths call its attribute `execute` without any check."""
     _launchers.add(launcher)
 
 
 def keep_for_ever(x: Any) -> None:
-    """Never free an object, not even at the end of the interpreter: XLA cannot in a process without its threads."""
+    """Never free an object, not even at exit of the interpreter: XLA cannot free it without its threads."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
 
 def error() -> Exception:
     """The error for work that a forked process cannot do."""
-    return bad("fork", "this process was forked while a backend was running, and has none of its threads",
+    return bad("fork", "this process was forked while a backend was running, and does not have its threads",
                {"process": f"{os.getpid()}, forked from {os.getppid()}"},
                'start processes with multiprocessing.get_context("spawn"), or fork before the first use of a device.',
                exc=RuntimeError)

@@ -1,9 +1,9 @@
-"""`without_jax`: a block in which ``import jax`` fails, for the calls of jaxlib that would run it.
+"""`without_jax`: a block in which ``import jax`` fails, for jaxlib functions that would run it.
 
-A few methods of jaxlib import jax, where it is installed, to build the object that they return,
-and go on without it where it is not. That would load half a second of JAX behind the user's back.
-Hiding it through ``sys.modules`` would break an ``import jax`` in another thread (a checkpoint
-writer, say); an import hook that looks at a thread-local counter does not.
+A few methods of jaxlib import jax, where it is installed, to build the object that they return. They also work without
+it. The import would load JAX unexpectedly, which takes half a second. Hiding it through ``sys.modules`` would break an
+``import jax`` in another thread (a checkpoint writer, for instance); an import hook with a thread-local counter does
+not.
 """
 
 import sys
@@ -11,7 +11,7 @@ import threading
 
 
 class JaxBlocker:
-    """Import hook and context manager in one; it acts on the thread that entered it only."""
+    """Import hook and context manager; it acts only on the thread that entered it."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -28,4 +28,4 @@ class JaxBlocker:
 
 
 without_jax = JaxBlocker()
-sys.meta_path.insert(0, without_jax)  # stays: adding and removing it would race with other imports
+sys.meta_path.insert(0, without_jax)  # never removed, which would race with other imports

@@ -1,6 +1,6 @@
-"""Which of a machine's GPUs this process uses, when several processes run there; nothing here starts CUDA.
+"""Which of a machine's GPUs this process uses, if several processes run there; this module does not start CUDA.
 
-A process sees the GPUs that ``CUDA_VISIBLE_DEVICES`` lists, all of them where it is not set, and numbers them from 0.
+A process sees the GPUs listed in ``CUDA_VISIBLE_DEVICES`` (all if it is not set), numbered from 0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ VISIBLE, LOCAL_IDS = "CUDA_VISIBLE_DEVICES", "JAX_LOCAL_DEVICE_IDS"
 
 
 def visible(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The GPUs that a process sees, by the names that `CUDA_VISIBLE_DEVICES` takes; [] if there is no driver."""
+    """The GPUs that a process sees, named as in `CUDA_VISIBLE_DEVICES`; [] if there is no driver."""
     if not cuda_wheels.gpu_visible(environ):
         return []
     listed = environ.get(VISIBLE)
@@ -28,13 +28,13 @@ def visible(environ: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def choice(caller: str, given: int | Sequence[int] | None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """What `CUDA_VISIBLE_DEVICES` is to be for this process; None: what it is.
+    """The value for `CUDA_VISIBLE_DEVICES` in this process; None: leave it unchanged.
 
     Args:
-      given: numbers of GPUs that the process sees. None: those of ``JAX_LOCAL_DEVICE_IDS``, else the one whose number
-        is the process's own on this machine, as Slurm, MPI or torchrun say; a process that sees one GPU has that one.
+      given: numbers of GPUs that the process sees. None: the numbers in ``JAX_LOCAL_DEVICE_IDS``, else the local rank
+        that Slurm, MPI or torchrun reports; a process that sees only one GPU uses that one.
 
-    Raises: ValueError if it does not see such a GPU.
+    Raises: ValueError if the process does not see such a GPU.
     """
     named = environ.get(LOCAL_IDS) if given is None else None
     if named:
@@ -44,12 +44,12 @@ def choice(caller: str, given: int | Sequence[int] | None, environ: Mapping[str,
         ids = [given] if isinstance(given, int) else list(given)
     elif rank is not None and len(seen) > 1:
         ids = [rank]
-    else:                               # a launcher that shows each process one GPU has given it its own
+    else:                               # there is one GPU: the launcher has assigned it
         ids = []
     if seen and not all(0 <= i < len(seen) for i in ids):
         raise bad(caller, "there is no such GPU" if given is not None else "this process does not see a GPU of its own",
                   {"local_device_ids": ids, "GPUs": ", ".join(seen)},
                   f"count from 0 to {len(seen) - 1}, in the order of {VISIBLE}." if given is not None else
-                  "start no more processes on a machine than it has GPUs, or name those to use: local_device_ids=[0].",
+                  "start at most one process per GPU of a machine, or list the GPUs to use: local_device_ids=[0].",
                   exc=ValueError)
     return ",".join([seen[i] if seen else str(i) for i in ids]) or None

@@ -1,15 +1,15 @@
-"""The C allocator, tuned for arrays.
+"""Settings of the C allocator for large arrays.
 
-glibc maps fresh pages for each large block and gives them back when it is freed, so that every result of a large
-operation, and the workspace of every training step, pays for page faults: a fifth of the step of a small transformer,
-half of an elementwise operation on 1e7 numbers. With these settings freed pages are used again, up to a sixteenth of
-the machine's memory, 1 GiB at most. All this acts on the whole process, and the peak of a loop over many sizes grows;
-``XJAX_MALLOC=default`` leaves the allocator alone.
+glibc maps fresh pages for each large block and returns them when it is freed. So each result of a large operation, and
+the workspace of each training step, pays for page faults: a fifth of the step of a small transformer, half of an
+elementwise operation on 1e7 numbers. With these settings freed pages are kept and used again, up to a sixteenth of the
+machine's memory, at most 1 GiB. The settings apply to the whole process, and the peak memory of a loop over many sizes
+grows; ``XJAX_MALLOC=default`` leaves the allocator unchanged.
 
-On few processors threads share one heap, since the heaps that glibc makes for threads hold no block over 64 MiB; a step
-of 6 ms of a small MLP takes some 2 % longer with one. On many processors XLA compiles in as many threads, which would
-wait for each other at the lock of that heap: with 16 processors, the step of an MLP was compiled for a GPU in 20 s,
-where real JAX took 3 s and a tenth of the processor time.
+On few processors all threads share one heap, since the additional heaps of glibc hold no block over 64 MiB; with
+additional heaps, a step of 6 ms of a small MLP takes about 2 % longer. On many processors XLA compiles in as many
+threads, which would wait for the lock of a single heap. With 16 processors, compiling the step of an MLP for a GPU took
+20 s, where real JAX took 3 s and a tenth of the processor time.
 """
 
 import ctypes
@@ -46,7 +46,7 @@ def _tune() -> bool:
 
 
 def trim() -> bool:
-    """Give free pages back to the system; whether any were."""
+    """Return free pages to the system. Returns: whether there were any."""
     libc = _glibc()
     return libc is not None and bool(libc.malloc_trim(0))
 

@@ -1,1 +1,1 @@
-"""From a program to an executable and its launch, with the cache on disk."""
+"""From a program to an executable and its launch, with the cache of executables on disk."""

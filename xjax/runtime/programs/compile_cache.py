@@ -1,8 +1,8 @@
-"""Compiled programs on disk, so that the next process loads in 1 ms what took 30 ms to compile.
+"""Executables on disk: the next process loads in 1 ms an executable that took 30 ms to compile.
 
-An entry is native code: whoever can write it can run it. So the folder belongs to the user and is
-closed to others, or it is not used. Entries are written beside their place and moved there, carry
-a checksum, and the oldest go when the folder is full.
+An entry is native code: write access to it means running code in this process. So the folder is used only if it
+belongs to the user and is closed to others. Entries are written under a temporary name and then renamed, and contain a
+checksum. When the folder is full, the entries that were not used for longest are deleted.
 """
 
 import contextlib
@@ -26,13 +26,13 @@ from xjax.runtime.xla import Client, Device, Executable
 _MAGIC = b"xjax-executable-1\n"
 _DIGEST_SIZE = hashlib.sha256().digest_size
 _DEFAULT_SIZE = 512 << 20
-_STALE_SECONDS = 3600  # a temporary file this old is of a process that died
+_STALE_SECONDS = 3600  # an older temporary file belongs to a dead process
 
 
 class CompileCache:
-    """Entries ``<key>.exe`` of one folder, at most `max_bytes` in all; for many processes at once.
+    """Entries ``<key>.exe`` of one folder, at most `max_bytes` in total; several processes may use it.
 
-    The folder is made (0700) if it is absent. `usable` tells whether it is the user's own.
+    The folder is created (mode 0700) if it is absent. `usable`: whether it is the user's own and closed to others.
     """
 
     def __init__(self, directory: Path, max_bytes: int = _DEFAULT_SIZE) -> None:
@@ -46,7 +46,7 @@ class CompileCache:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             info = self.directory.stat()
         except OSError as error:
-            self._refuse(f"it cannot be made ({error.strerror})", "choose another folder")
+            self._refuse(f"it cannot be created ({error.strerror})", "choose another folder")
             return False
         if info.st_uid != os.getuid():
             self._refuse("it belongs to another user", "choose a folder of your own")
@@ -63,7 +63,7 @@ class CompileCache:
         )
 
     def get(self, key: str) -> bytes | None:
-        """The entry, or None; one that fails its checksum is deleted with a warning."""
+        """The entry, or None; an entry with a wrong checksum is deleted with a warning."""
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -77,12 +77,12 @@ class CompileCache:
             self.misses += 1
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # used now: the last to be deleted
+            os.utime(path)  # marks it as the most recently used
         self.hits += 1
         return blob
 
     def put(self, key: str, blob: bytes) -> None:
-        """Store an entry; a full or read-only disk ends the use of the cache with a warning."""
+        """Store an entry; on a full or read-only disk, warns and disables the cache."""
         try:
             self._write(key, _MAGIC + hashlib.sha256(blob).digest() + blob)
         except OSError as error:
@@ -106,14 +106,14 @@ class CompileCache:
             raise
 
     def discard(self, key: str, why: str) -> None:
-        """Delete an entry that cannot be used, and say so."""
+        """Delete an unusable entry, with a warning."""
         path = self._path(key)
         with contextlib.suppress(OSError):
             path.unlink()
         _complain(f"compile cache: an entry is deleted and compiled again: {why}.\n  file  {path}")
 
     def trim(self) -> None:
-        """Delete the entries that were not used for longest until the rest fits `max_bytes`."""
+        """Delete the least recently used entries until the rest fits `max_bytes`."""
         entries = []
         for path in self.directory.iterdir():
             with contextlib.suppress(OSError):  # another process may have deleted it
@@ -147,7 +147,7 @@ def _complain(text: str) -> None:
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where entries go: `jax_compilation_cache_dir`, else XJAX_CACHE_DIR, else the user's cache."""
+    """The folder of entries: `jax_compilation_cache_dir`, else XJAX_CACHE_DIR, else the user's cache."""
     chosen = config.compilation_cache_dir or environ.get("XJAX_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -156,7 +156,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def current_cache() -> CompileCache | None:
-    """The cache that the options ask for; None if it is switched off or not usable."""
+    """The cache that the options select; None if it is disabled or not usable."""
     if not config.enable_compilation_cache:
         return None
     size = config.compilation_cache_max_size
@@ -172,9 +172,9 @@ def _open(directory: Path, max_bytes: int) -> CompileCache:
 def compile_cached(
     client: Client, text: str, devices: Sequence[Device], **options: Any
 ) -> Executable:
-    """`xla.compile` with the same arguments, from disk where possible.
+    """`xla.compile` with the same arguments; the executable is loaded from disk where possible.
 
-    Programs with host callbacks hold Python objects and are always compiled.
+    Programs with host callbacks contain Python objects and are always compiled.
     """
     cache = None if options.get("host_callbacks") else current_cache()
     if cache is None:
@@ -203,9 +203,9 @@ def program_key(
     """Name of an entry: equal for equal programs, options, devices, processor and jaxlib."""
     flags = sorted(xla.with_workarounds(devices[0].platform, text, options.get("options") or {}).items())
     rest = sorted((name, repr(value)) for name, value in options.items() if name != "options")
-    where = [(d.id, d.device_kind) for d in devices]
+    device_ids = [(d.id, d.device_kind) for d in devices]
     digest = hashlib.sha256(
-        repr((_machine(), client.platform_version, where, flags, rest)).encode()
+        repr((_machine(), client.platform_version, device_ids, flags, rest)).encode()
     )
     digest.update(text.encode())
     return digest.hexdigest()
@@ -213,7 +213,7 @@ def program_key(
 
 @functools.lru_cache(maxsize=1)
 def _machine() -> tuple[object, ...]:
-    """What compiled code depends on besides the program."""
+    """The properties of the machine and the installation on which compiled code depends."""
     return (
         xla.jaxlib_version,
         xla.interface_version,

@@ -1,4 +1,4 @@
-"""What the options log_compiles, explain_cache_misses, logging_level and dump_ir_to write, by the logger 'xjax'."""
+"""Output of the options log_compiles, explain_cache_misses, logging_level and dump_ir_to, by the logger 'xjax'."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ config.on_update("logging_level", lambda old, new: logger.setLevel(new))
 
 
 def log_step(step: str, name: str, avals: Sequence[ShapedArray], seconds: float) -> None:
-    """``traced jit `f` for (f32[3], i32[]) in 0.012 s``: a warning under log_compiles, else for debugging."""
+    """``traced jit `f` for (f32[3], i32[]) in 0.012 s``: a warning under log_compiles, else at level DEBUG."""
     level = logging.WARNING if config.log_compiles else logging.DEBUG
     if logger.isEnabledFor(level):
         types = ", ".join(a.str_short() for a in avals)
@@ -31,7 +31,7 @@ _dumped = itertools.count(1)
 
 
 def dump_program(text: str) -> None:
-    """Write a program that is compiled to the folder of the option dump_ir_to."""
+    """Write a program to be compiled to the folder of the option dump_ir_to."""
     if config.dump_ir_to:
         name = re.match(r'module @"?([\w.]*)', text)
         folder = Path(config.dump_ir_to)
@@ -40,11 +40,11 @@ def dump_program(text: str) -> None:
 
 
 def warn_of_large(caller: str, consts: Sequence[Any]) -> None:
-    """Warn if a function captured arrays of more bytes than the option captured_constants_warn_bytes."""
+    """Warn if the captured arrays of a function take more bytes than the option captured_constants_warn_bytes."""
     limit = config.captured_constants_warn_bytes
     size = sum(getattr(c, "nbytes", 0) for c in consts)
     if 0 <= limit < size:
-        warn(f"{caller}: the function captures arrays of {size:,} bytes, which every call of its program hands over. "
+        warn(f"{caller}: the function captures arrays of {size:,} bytes, which each call passes to the executable. "
              "fix: pass them as arguments.")
 
 
@@ -55,20 +55,21 @@ _traced_code: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()   # code o
 
 def explain_miss(name: str, fun: Callable, key: tuple, known: Sequence[tuple],
                  names: Sequence[str]) -> None:
-    """Log why the traces `known` of a jitted function do not fit a call.
+    """Log why none of the existing traces of a jitted function fits a call.
 
     Args:
-      key: (tree, avals, static values, static parameters, trace key, axes) of the call; `known`: those of the traces.
-      names: of the leaves of the arguments.
+      key: (tree, avals, static values, static parameters, trace key, axes) of the call.
+      known: the keys of the existing traces.
+      names: names of the leaves of the arguments.
     """
     if not known:
         given, fix = _first_trace(fun)
     else:
         closest = max(known, key=lambda other: _likeness(key, other))
         given, fix = _differences(key, closest, names)
-    where = location_text(user_location()) or "an unknown line"
-    what = "again; of the earlier traces the closest differs in:" if known else "for the first time"
-    logger.warning("%s", bad(f"jit `{name}` at {where}", f"is traced {what}", given, fix))
+    line = location_text(user_location()) or "an unknown line"
+    what = "again; differences from the closest earlier trace:" if known else "for the first time"
+    logger.warning("%s", bad(f"jit `{name}` at {line}", f"is traced {what}", given, fix))
 
 
 def _likeness(key: tuple, other: tuple) -> tuple:
@@ -88,14 +89,14 @@ def _first_trace(fun: Callable) -> tuple[Mapping[str, str], str | None]:
         return {}, None
     if before is None or before() is fun:
         return {}, None
-    return ({"function": f"a new object, made of the same code at {Path(code.co_filename).name}:{code.co_firstlineno} "
-                         "as one that was traced before"},
-            "define the function once, outside of the loop or function that calls it; hand what it closes over as "
-            "arguments.")
+    return ({"function": f"a new object, made by the same code at {Path(code.co_filename).name}:{code.co_firstlineno} "
+                         "as a function that was traced before"},
+            "define the function once, outside the loop or function that calls it; pass the values that it closes over "
+            "as arguments.")
 
 
 def _differences(key: tuple, old: tuple, names: Sequence[str]) -> tuple[Mapping[str, str], str]:
-    """What differs, old -> new, and how to keep the first of it from differing."""
+    """The differences, as old -> new, and how to avoid the first of them."""
     tree, avals, static, _, options, axes = key
     given, fixes = {}, []
     if tree != old[0]:
@@ -107,16 +108,16 @@ def _differences(key: tuple, old: tuple, names: Sequence[str]) -> tuple[Mapping[
         fixes += [_fix(changed.values())] * bool(changed)
     if static != old[2]:
         given["static arguments"] = f"{_static(old[2])} -> {_static(static)}"
-        fixes.append("each value of a static argument is a program of its own; drop it from static_argnums if it is a "
-                     "number to compute with.")
+        fixes.append("each value of a static argument is traced and compiled; if it is a number to compute with, drop "
+                     "it from static_argnums.")
     if options is not old[4]:
         changed = {n: (a, b) for n, a, b in zip(TRACED, old[4].values, options.values, strict=True) if a != b}
         given |= {n if n == "mesh" else f"option {n}": f"{a!r} -> {b!r}" for n, (a, b) in changed.items()}
-        fixes.append("call the function under one current mesh." if "mesh" in changed else
+        fixes.append("call the function always under the same current mesh." if "mesh" in changed else
                      "set options once, at start-up.")
     if axes != old[5]:
         given["named axes"] = f"{old[5]} -> {axes}"
-        fixes.append("call the function under one set of named axes.")
+        fixes.append("call the function always under the same named axes.")
     return given, fixes[0] if fixes else ""
 
 
@@ -130,7 +131,7 @@ def _fix(pairs: Any) -> str:
         return "pad to one shape (numpy.pad, a mask), or call with few different sizes."
     if any(a.dtype != b.dtype for a, b in pairs):
         return "convert the argument to one dtype before the call: x.astype(...)."
-    return "pass an array in place of a Python number, numpy.asarray(x, dtype), or always a number."
+    return "always pass an array, numpy.asarray(x, dtype), or always a Python number."
 
 
 def _static(key: Any) -> str:

@@ -1,4 +1,4 @@
-"""From a program to an `Executable`: for one device, for the devices of a mesh, for the places of its arguments."""
+"""From a program to an `Executable`: for one device, for the devices of a mesh, for the placements of its arguments."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ from xjax.runtime.programs.lowering import ModuleText, Shardings, lower_program
 
 # Names and values of XLA's flags for one program.
 Options = tuple[tuple[str, str | bool | int | float], ...]
-# Of each result the kind of memory that it goes to, None for the default; () if all go there.
+# The memory kind of each result, None for the default; () if all results are in the default memory.
 Memories = tuple[str | None, ...]
 
 
 def as_options(caller: str, given: Mapping[str, Any] | None) -> Options:
-    """`compiler_options` as a user writes them.
+    """`compiler_options` of a user as a sorted tuple of pairs.
 
-    Raises: TypeError if they are no dict of names with booleans, numbers or strings.
+    Raises: TypeError unless they are a dict from names to booleans, numbers or strings.
     """
     given = {} if given is None else given
     if not isinstance(given, Mapping) or not all(
             isinstance(k, str) and isinstance(v, (str, bool, int, float)) for k, v in given.items()):
-        raise bad(caller, "compiler_options are names of XLA's flags with booleans, numbers or strings",
+        raise bad(caller, "compiler_options must map names of XLA flags to booleans, numbers or strings",
                   {"compiler_options": repr(given)}, 'pass a dict such as {"xla_cpu_enable_fast_math": False}.')
     return tuple(sorted(given.items()))
 
 
-# By program text: a function that a loop defines again and again is compiled once. Only the last programs are kept, for
-# those of functions that are gone may never be asked for again, and each takes some hundred kilobytes.
+# By program text, so that a function that a loop defines repeatedly is compiled once. Only the latest programs are
+# kept: those of deleted functions may never be used again, and each takes some hundred kilobytes.
 _compiled: RecentCache[xla.Executable] = RecentCache(most=64)
 backend.on_clear(_compiled.clear)
 
 
 def _memory_of(loaded: xla.Executable, text: str) -> int:
-    """Bytes that a loaded program takes in memory; an estimate where XLA does not tell, which is so on CPUs."""
+    """Bytes that a loaded program takes in memory; an estimate where XLA does not report it, as on CPUs."""
     return xla.size_of_code(loaded) or 250_000 + 20 * len(text)
 
 
 def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, devices: tuple, on_disk: bool,
              level: int | None, propagate_outputs: tuple[bool, ...], options: Options = ()) -> xla.Executable:
-    """The loaded program of a module, remembered by its text; a program with callbacks never is."""
+    """The loaded program of a module, cached by its text; a program with callbacks is not cached."""
     level = 0 if config.disable_most_optimizations else level
     key = (module.text, devices, on_disk, level, propagate_outputs, options)
-    if not module.callbacks and (found := _compiled.get(key)) is not None:
-        return found
+    if not module.callbacks and (cached := _compiled.get(key)) is not None:
+        return cached
     start = time.perf_counter()
     compile_ = compile_cache.compile_cached if on_disk and not module.callbacks else xla.compile
     with_callbacks = {"host_callbacks": module.callbacks} if module.callbacks else {}
@@ -84,10 +84,10 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
 
 def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
           collectives: bool = False) -> list[Callable[[Any], None]]:
-    """Callbacks given each launch's completion token: the bounds on programs in flight, and on effects.
+    """Callbacks given each launch's completion token: they bound the number of programs in flight, and of effects.
 
-    A CPU waits for a program that calls functions on the host: with many programs in flight a function that launches
-    one itself would never get its turn. The bound on programs with collectives is for CPUs too; see `in_flight`.
+    A launch on a CPU waits if the program calls functions on the host: with many programs in flight, a callback that
+    itself launches a program could wait forever. Programs with collectives are bounded on CPUs only; see `in_flight`.
     """
     effects = closed.jaxpr.effects
     if "ordered" in effects or (module.callbacks and device.platform == "cpu"):
@@ -99,15 +99,15 @@ def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
 def load(module: ModuleText, place: Place, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray],
          is_eager: bool = False, name: str = "", listeners: Sequence[Callable[[Any], None]] = (),
          options: Options = ()) -> Executable:
-    """Compile a module for the one device of `place`, which its results get; `name` is for the log.
+    """Compile a module for the one device of `place`, where its results are placed; `name` is for the log.
 
-    Args: is_eager: it is a single operation.
+    Args: is_eager: whether the module is a single operation.
     """
     device = sharding_of(place).devices[0]
-    # Single operations are kept on disk always, programs only if asked for.
-    found = limits("eager operations", device.platform) if is_eager else None
+    # Single operations are always cached on disk, other programs only if the option is set.
+    limit = limits("eager operations", device.platform) if is_eager else None
     loaded = _compile(name, in_avals, module, (device,), is_eager or config.cache_compiled_functions,
-                      None if found is None else int(found["level"]), (), options)
+                      None if limit is None else int(limit["level"]), (), options)
     outs = [place if kind is None else sharding_of(place).with_memory_kind(kind)
             for kind in module.memories or [None] * len(out_avals)]
     return Executable(loaded, out_avals, [place] * len(in_avals), outs, _memory_of(loaded, module.text), listeners)
@@ -135,7 +135,7 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
     if any(s is None for s in chosen) and (hlo := xla.output_hlo_shardings(loaded)) is not None:
         chosen = [s or named_from_hlo(h, mesh, a.ndim) or GSPMDSharding(devices, h)
                   for s, h, a in zip(chosen, hlo, outs, strict=True)]
-    chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: there was nothing to choose
+    chosen = [s or NamedSharding(mesh, PartitionSpec()) for s in chosen]       # one device: XLA reports no sharding
     chosen = [s if kind is None else s.with_memory_kind(kind)
               for s, kind in zip(chosen, module.memories or [None] * len(chosen), strict=True)]
     listeners = listeners_of(closed, module, devices[0], xla.has_collectives(loaded))
@@ -156,35 +156,35 @@ def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
 def program_executable(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
                        options: Options = (), wanted: Sequence[Sharding | None] = (), consts: int = 0, caller: str = "",
                        names: Callable[[], Sequence[str]] | None = None) -> Executable:
-    """The executable of a program for arguments in these places; remembered on the program.
+    """The executable of a program for arguments with these placements; cached on the program.
 
     Args:
-      wanted: shardings that the program constrains its results to, so that these carry them as they were written.
-      consts, where, names: see `home_of`.
+      wanted: shardings to which the program constrains its results; the results carry them as the user wrote them.
+      consts, caller, names: see `home_of`.
 
     Raises: ValueError if committed arguments are on different devices.
     """
     home = home_of(caller or name, closed, places, consts, names)
     shardings = (home, *shardings_over(home, closed, places)) if isinstance(home, Mesh) else home
     key = ("executable", name, shardings, tuple(donated), options, tuple(wanted), config.trace_key())
-    found = closed.memo.get(key)
-    if found is None:
+    executable = closed.memo.get(key)
+    if executable is None:
         memories = _memories_of(wanted)
         if isinstance(home, Mesh):
-            found = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated, options,
-                                    memories)
+            executable = compile_sharded(closed, name, home, shardings[1:], [None] * len(closed.out_avals), donated,
+                                         options, memories)
             if wanted:
-                found = _with_results(found, wanted, home)
+                executable = _with_results(executable, wanted, home)
         else:
-            found = compile_program(closed, name, home, donated, options, memories)
-        closed.memo[key] = found
-    return found
+            executable = compile_program(closed, name, home, donated, options, memories)
+        closed.memo[key] = executable
+    return executable
 
 
 def program_module(closed: ClosedJaxpr, name: str, places: Sequence[Place], donated: Sequence[bool] = (),
                    wanted: Sequence[Sharding | None] = (), consts: int = 0,
                    platform: str | None = None) -> tuple[ModuleText, Any]:
-    """The text that `program_executable` compiles, and a device that it is for; or the text for another platform."""
+    """The text that `program_executable` compiles, and a device for it; or the text for another `platform`."""
     home, memories = home_of(f"jit `{name}`", closed, places, consts), _memories_of(wanted)
     if isinstance(home, Mesh):
         return _sharded_module(closed, name, home, shardings_over(home, closed, places),
@@ -199,20 +199,20 @@ def _memories_of(wanted: Sequence[Sharding | None]) -> Memories:
 
 
 def shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> list[NamedSharding]:
-    """The shardings of arguments as ones over `mesh`; replicated where that has none of the same placement.
+    """The shardings of arguments as equivalent ones over `mesh`; replicated if there is none.
 
-    They are in the default memory: programs compute there.
+    All are in the default memory, since programs compute there.
     """
-    found = [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
+    shardings = [named_on(mesh, sharding_of(p), a.ndim) or NamedSharding(mesh, PartitionSpec())
              for p, a in zip(places, closed.in_avals, strict=True)]
-    return [s if s.other_memory is None else s.with_memory_kind(None) for s in found]
+    return [s if s.other_memory is None else s.with_memory_kind(None) for s in shardings]
 
 
-def _with_results(found: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
-    """An executable whose results carry the shardings `wanted` where these say what XLA chose."""
+def _with_results(executable: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
+    """The executable with the result shardings `wanted`, where these are equivalent to XLA's choice."""
     wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and w.mesh.shape_tuple == mesh.shape_tuple
               and isinstance(w.mesh, AbstractMesh) else w for w in wanted]
     shardings = [w if w is not None and w.is_equivalent_to(s, physical(a).ndim) else s
-                 for w, s, a in zip(wanted, found.out_shardings, found.out_avals, strict=True)]
-    return Executable(found.loaded, found.out_avals, found.in_places, shardings, found.weight, found.listeners,
-                      found.donated, found.shared_calls)
+                 for w, s, a in zip(wanted, executable.out_shardings, executable.out_avals, strict=True)]
+    return Executable(executable.loaded, executable.out_avals, executable.in_places, shardings, executable.weight,
+                      executable.listeners, executable.donated, executable.shared_calls)

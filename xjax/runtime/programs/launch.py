@@ -1,10 +1,11 @@
-"""How a compiled program runs: `Executable`, the program itself, and `Launcher`, with what a call adds to it.
+"""How an executable runs: `Executable`, the compiled program itself, and `Launcher`, the form in which calls use it.
 
-Eager operations, `jit`, `one_launch`, `pmap` and compiled stages find one of the two by a key of the types and places
-of their arguments (`types_and_places`), and call it. Four paths write ``execute(buffers).consume_with_handlers(
-handlers)`` themselves and make an `Array` of each buffer, since the call of `launch` costs them a part of the time of a
-call with one array: `EvalTrace.process` and `dispatch.launched` 7 per cent, `one_launch` and `Jitted.__call__` 3.
-Handlers that make the arrays take 0.1 us more for each: jaxlib calls Python from C++.
+Eager operations, `jit`, `one_launch`, `pmap` and compiled stages look up one of the two by the types and placements
+of their arguments (`types_and_places`), and call it. Four callers write
+``execute(buffers).consume_with_handlers(handlers)`` themselves and make an `Array` of each buffer. Calling `launch`
+would cost them part of the time of a call with one array: 7 % in `EvalTrace.process` and `dispatch.launched`, 3 % in
+`one_launch` and `Jitted.__call__`. Handlers that make the arrays would take 0.1 us more each: jaxlib calls Python
+from C++.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from xjax.runtime.placement.places import Place, sharding_of
 from xjax.runtime.placement.sharding import Sharding, same_placement
 from xjax.runtime.process import fork
 
-# Runs a program's launch and looks at the results: watch(launch, args) gives what launch(args) gave.
+# Runs a launch and inspects its results: watch(launch, args) returns launch(args).
 Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], list[Array]]
 
 
 def types_and_places(args: Iterable[Array]) -> list[Any]:
-    """What of arguments selects a program: the type of each and its place, for a cache key."""
+    """The types and placements of arguments, as the part of a cache key that selects an executable."""
     key: list[Any] = []
     for x in args:
         key += x.aval, x._place
@@ -38,22 +39,22 @@ def types_and_places(args: Iterable[Array]) -> list[Any]:
 
 
 class Executable:
-    """A loaded program with the types and places of its arguments and results: arrays in, list of arrays out.
+    """A loaded program with the types and placements of its arguments and results: arrays in, list of arrays out.
 
-    XLA compares neither shapes nor dtypes of arguments with the program, only their bytes, so whoever calls one
-    guarantees the avals (their cache key did); places are compared here, and arguments elsewhere are moved.
+    XLA does not compare the shapes and dtypes of arguments with the program, only their bytes. So callers guarantee
+    the avals, by their cache keys; placements are compared here, and arguments on other devices are moved.
 
     Attributes:
-      listeners: functions that take the token of each launch; see `executable.listeners_of`.
-      donated: for each argument, whether its memory may be taken for a result; () if none is.
-      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` is a launch that no listener waits for; it
-        gives the buffers of the results.
-      host_call: a launch on `host_values.Operand`s, one argument each, which gives the same; None before the first
-        `launch_with_host_values`.
+      listeners: functions called with the token of each launch; see `executable.listeners_of`.
+      donated: for each argument, whether its memory may be reused for a result; () if none is.
+      execute, handlers: ``execute(buffers).consume_with_handlers(handlers)`` launches without calling the listeners
+        and returns the buffers of the results.
+      host_call: launches on `host_values.Operand`s, one argument each, and returns the same buffers; None before the
+        first `launch_with_host_values`.
       aval, place: of the first result; None if there is none.
-      weight: bytes in memory, by estimate; see `xjax.core.cache`.
-      shared_calls: of a program of several devices that calls functions on the host; see `host_errors`.
-      admit: moves an argument that is elsewhere to its place, or raises.
+      weight: estimated bytes in memory; see `xjax.core.cache`.
+      shared_calls: of a program over several devices that calls functions on the host; see `host_errors`.
+      admit: moves an argument with another placement to the executable's, or raises.
     """
 
     __slots__ = ("loaded", "out_avals", "in_places", "out_places", "aval", "place", "execute", "handlers", "listeners",
@@ -76,17 +77,17 @@ class Executable:
         fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
-        """From now on every launch is the call of `refuse`, and the program is never freed."""
+        """From now on, each launch calls `refuse`; the loaded program is never freed."""
         self.execute = self.host_call = refuse
         fork.keep_for_ever(self.loaded)
 
     def __call__(self, args: Sequence[Array]) -> list[Array]:
-        """Launch. Results are ready later; an error of the computation is raised where a result is read."""
+        """Launch. Results are ready later; an error of the computation is raised when a result is read."""
         bufs = [x._buf if x._place is p else self.admit(x, p)._buf for x, p in zip(args, self.in_places, strict=True)]
         return self.launch(bufs, args)
 
     def takes(self, args: Sequence[Array], first: int = 0) -> bool:
-        """Whether `execute` is all that a launch on these arguments, from position `first` on, needs: none is moved."""
+        """Whether a launch on these arguments, from position `first` on, is just `execute`: none has to be moved."""
         return not self.listeners and all([x._place is p or same_placement(x.sharding, sharding_of(p), x.ndim)
                                            for x, p in zip(args, self.in_places[first:], strict=True)])
 
@@ -105,7 +106,7 @@ class Executable:
         return out
 
     def arrays(self, bufs: Sequence[xla.Buffer]) -> list[Array]:
-        """The results that lie in these buffers."""
+        """The results in these buffers, as arrays."""
         return [*map(Array, bufs, self.out_avals, self.out_places)]
 
     def _launch_with_token(self, bufs: list[xla.Buffer], args: Sequence[Array]) -> tuple[list[Array], Any]:
@@ -116,9 +117,9 @@ class Executable:
             raise launch_error(error, args) from None
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> list[xla.Buffer]:
-        """The buffers of the results, from `host_values.Operand`s; `args` are what these come from, for errors.
+        """The buffers of the results, from `host_values.Operand`s; `args` are the original values, for errors.
 
-        For programs of one device without listeners.
+        For programs on one device without listeners.
         """
         call = self.host_call or xla.host_call(self.loaded, sharding_of(self.in_places[0]).devices[0],
                                                [on_device_type(a) for a in self.out_avals], registry)
@@ -133,16 +134,16 @@ class Executable:
 
     @property
     def in_shardings(self) -> tuple[Sharding, ...]:
-        """How the program wants its arguments laid out."""
+        """Shardings of the arguments."""
         return tuple(map(sharding_of, self.in_places))
 
     @property
     def out_shardings(self) -> tuple[Sharding, ...]:
-        """How its results are laid out."""
+        """Shardings of the results."""
         return tuple(map(sharding_of, self.out_places))
 
     def as_text(self) -> str:
-        """The optimised program."""
+        """The optimised program, as HLO text."""
         return xla.hlo_text(self.loaded)
 
     def cost_analysis(self) -> dict[str, float]:
@@ -153,16 +154,16 @@ class Executable:
 
 
 class Launcher:
-    """An executable as calls with arguments of some types and places use it; their result has its structure.
+    """An executable in the form that calls with arguments of given types and placements use.
 
     Attributes:
-      execute: from the buffers of the arguments to what `consume_with_handlers` takes; None if a launch is more than
-        that, and only calling the launcher will do.
+      execute: takes the buffers of the arguments and returns an object with `consume_with_handlers`; None if a launch
+        needs more steps, so that only calling the launcher works.
       aval, place: of the first result.
-      out_avals, out_places: of all of them.
-      unflatten: from the list of arrays to the result; None: the result is its one array.
-      host_call: from `host_values.Operand`s, one argument each, to the buffers of the results; None before the first
-        `launch_with_host_values`.
+      out_avals, out_places: of all results.
+      unflatten: makes the result from the list of arrays; None: the result is the one array.
+      host_call: takes `host_values.Operand`s, one argument each, and returns the buffers of the results; None before
+        the first `launch_with_host_values`.
     """
 
     __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight", "host_call",
@@ -173,9 +174,9 @@ class Launcher:
         """Make the launcher of a call.
 
         Args:
-          consts: captured arrays, which the program takes first.
-          like: arrays with the types and shardings of all arguments to come; None: shardings differ from call to call.
-          watch: looks at the results.
+          consts: captured arrays, the first arguments of the program.
+          like: arrays with the types and shardings of all later arguments; None: shardings may differ between calls.
+          watch: inspects the results.
         """
         self.executable, self._watch = executable, watch
         self.handlers, self.weight = executable.handlers, executable.weight
@@ -189,7 +190,7 @@ class Launcher:
             fork.track(self)
 
     def refuse_with(self, refuse: Callable) -> None:
-        """From now on every launch is the call of `refuse`."""
+        """From now on, each launch calls `refuse`."""
         self.execute = self.host_call = refuse
 
     def __call__(self, args: Sequence[Array]) -> Any:
@@ -201,7 +202,7 @@ class Launcher:
         return self.executable([*self._consts, *args] if self._consts else args)
 
     def launch(self, bufs: list[xla.Buffer], args: Sequence[Any]) -> Any:
-        """The result of a launch on buffers, where `execute` is one; `args` are their arrays, for errors."""
+        """The result of a launch on buffers, if `execute` is not None; `args` are their arrays, for errors."""
         try:
             bufs = self.execute(bufs).consume_with_handlers(self.handlers)
         except LaunchErrors as error:
@@ -211,7 +212,7 @@ class Launcher:
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> Any:
-        """`launch` on what `host_values` made of the values `args`, on one device."""
+        """`launch` on operands that `host_values` made from the values `args`, on one device."""
         if len(operands) > _FEW:
             on_host = [i for i, x in enumerate(operands) if type(x) is not xla.Buffer]
             if _FEW * len(on_host) < len(operands):
@@ -235,7 +236,7 @@ class Launcher:
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
     def reordered(self, order: Sequence[int]) -> Launcher:
-        """The same launch on buffers in another order: the program's argument `i` is their number `order[i]`."""
+        """The same launch on buffers in another order: argument `i` of the program is the buffer `order[i]`."""
         if [*order] == sorted(order):
             return self
         execute, launcher = self.execute, copy.copy(self)
@@ -244,15 +245,16 @@ class Launcher:
         return launcher
 
     def argument_places(self) -> tuple[Place, ...]:
-        """Where the program wants its arguments."""
+        """Placements of the arguments."""
         return self.executable.in_places[len(self._consts):]
 
     def argument_shardings(self) -> tuple[Sharding, ...]:
-        """How the program wants its arguments laid out."""
+        """Shardings of the arguments."""
         return tuple(map(sharding_of, self.argument_places()))
 
 
-# jaxlib's own call costs 0.3 us more than a launch for each buffer, and puts a value on the device in 3 us less.
+# With at most this many operands, jaxlib's own call is the faster way: it costs 0.3 us more than a launch for each
+# buffer, but transfers a host value in 3 us less.
 _FEW = 8
 
 
@@ -261,7 +263,7 @@ def _with_consts(execute: Callable, consts: list[xla.Buffer]) -> Callable:
 
 
 def _buffer_handler(aval: ShapedArray, place: Place) -> xla.ResultHandler:
-    """Makes the buffer of one result."""
+    """The handler that makes the buffer of one result."""
     stored = on_device_type(aval)
     return xla.result_handler(stored, sharding_of(place).xla(stored.ndim))
 
@@ -270,14 +272,14 @@ def _first_of(items: Sequence[Any]) -> Any:
     return items[0] if items else None
 
 
-# What the launch of a program raises; all who catch it raise its `launch_error`.
+# Exceptions raised by a launch; each handler must raise `launch_error(error, args)` instead.
 LaunchErrors = (xla.XlaRuntimeError, KeyboardInterrupt)
 
 
 def launch_error(error: BaseException, args: Sequence[Any]) -> BaseException:
-    """The error to raise for one of a launch; `args` are its arguments.
+    """The error to raise instead of one raised by a launch; `args` are its arguments.
 
-    Raises: the exception of a function on the host, if that is the cause.
+    Raises: the exception of a function on the host, if that caused the error.
     """
     if isinstance(error, KeyboardInterrupt):
         note_interrupt(error, "a program was launched")

@@ -1,7 +1,7 @@
 """Whole modules: the StableHLO text of a program or of one operation, with donation and sharding attributes.
 
-Programs that are lowered capture nothing: whoever traced them made their constants leading arguments (a literal in the
-text would be parsed, hashed and copied).
+Programs to be lowered capture no arrays: tracing has made their constants leading arguments. A literal in the text
+would be parsed, hashed and copied.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from xjax.transforms.physical import physical_program
 
 
 class ModuleText(NamedTuple):
-    """A module, the functions on the host that it calls by position, and the kinds of memory of its results.
+    """A module, the host functions that it calls by position, and the memory kinds of its results.
 
-    Attributes: memories: None for the default kind; empty if all results are there.
+    Attributes: memories: None for the default kind; empty if all results are in the default memory.
     """
 
     text: str
@@ -32,7 +32,7 @@ class ModuleText(NamedTuple):
 
 
 class Shardings:
-    """`sdy` text of each argument, and of each result (None: XLA chooses); all over one mesh."""
+    """`sdy` text of each argument and of each result (None: XLA chooses it); all over one mesh."""
 
     __slots__ = ("mesh", "ins", "outs")
 
@@ -43,14 +43,14 @@ class Shardings:
 def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardings | None = None,
                   donated: Sequence[bool] = (), memories: Sequence[str | None] = (),
                   platform: str = "cpu") -> ModuleText:
-    """The module of a program; `name` is what profilers show.
+    """The module of a program; profilers show `name`.
 
     Args:
-      shardings: how arguments and results are cut over a mesh; None for one device.
-      donated: for each argument, whether its memory may be taken for a result.
-      memories: for each result, the kind of memory that it goes to; None, as for all without: the default, or where
-        the program put it.
-      platform: of the devices it will run on; a few operations are written differently for "cpu".
+      shardings: how arguments and results are sharded over a mesh; None for one device.
+      donated: for each argument, whether its memory may be reused for a result.
+      memories: for each result, its memory kind; None, also for a result without an entry: as the program stored it,
+        or the default.
+      platform: of the devices on which it will run; a few operations are lowered differently for "cpu".
     """
     closed = physical_program(closed)
     module = Module(platform, partitioned=shardings is not None)
@@ -85,15 +85,15 @@ def _attributes(module, params, results, shardings, donated, memories):
 
 
 def _donations(params, results, donated, memories, sharded):
-    """Pair each donated argument with a result of its type in its memory; one without a partner is only freed early."""
-    where: dict[str, list[int]] = {}
+    """Pair each donated argument with a result of its type; an argument without a partner is only freed early."""
+    partners_by_type: dict[str, list[int]] = {}
     for k, (r, kind) in enumerate(zip(results, memories, strict=True)):
         if kind is None:
-            where.setdefault(r.type, []).append(k)
+            partners_by_type.setdefault(r.type, []).append(k)
     for i, (p, give) in enumerate(zip(params, donated, strict=False)):
         if not give:
             continue
-        partners = where.get(p.type, [])
+        partners = partners_by_type.get(p.type, [])
         if partners and not sharded:
             yield i, f"tf.aliasing_output = {partners.pop(0)} : i32"
         else:
