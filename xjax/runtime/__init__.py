@@ -1,1 +1,1 @@
-"""How programs run: the adapter to XLA, devices, shardings, arrays, compilation and dispatch."""
+"""Execution of programs: the adapter to XLA, devices, shardings, arrays, compilation and dispatch."""

@@ -1,4 +1,4 @@
-"""`in_shardings` and `out_shardings` of `jit`: how the arguments and results of a call are cut over devices."""
+"""`in_shardings` and `out_shardings` of `jit`: how the arguments and results of a call are sharded over devices."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_t
 class CallShardings:
     """The `in_shardings` and `out_shardings` of a `jit`; None leaves the choice to XLA.
 
-    Both are trees that are prefixes, of the positional arguments and of the result.
+    Both are tree prefixes: of the positional arguments, and of the result.
     """
 
     __slots__ = ("_caller", "_ins", "_outs", "_of_arguments")
 
     def __init__(self, caller: str, ins: Any, outs: Any):
         self._caller, self._outs = caller, outs
-        self._ins = tuple(ins) if isinstance(ins, list) else ins        # arguments are a tuple: a list means one too
+        self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list means a tuple: the arguments are one
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
 
     def of_arguments(self, tree: Any) -> list[Sharding | None]:
-        """One for each leaf of (args, kwargs)."""
+        """The sharding of each leaf of (args, kwargs); None leaves the choice to XLA."""
         key = tree, current_mesh()
-        found = self._of_arguments.get(key)
-        if found is None:
-            found = self._of_arguments[key] = self._resolve_arguments(tree)
-        return found
+        shardings = self._of_arguments.get(key)
+        if shardings is None:
+            shardings = self._of_arguments[key] = self._resolve_arguments(tree)
+        return shardings
 
     def _resolve_arguments(self, tree: Any) -> list[Sharding | None]:
         if self._ins is None:
             return [None] * tree.num_leaves
         _, kwargs = tree_unflatten(tree, range(tree.num_leaves))
         if kwargs:
-            raise bad(self._caller, "in_shardings are of positional arguments", {"by keyword": ", ".join(kwargs)},
-                      "pass these by position, or put them in place with xjax.device_put.", exc=ValueError)
+            raise bad(self._caller, "in_shardings apply only to positional arguments",
+                      {"by keyword": ", ".join(kwargs)},
+                      "pass these by position, or place them with xjax.device_put.", exc=ValueError)
         caller = f"{self._caller}: in_shardings"
         return [as_sharding(caller, s) for s in flatten_axes(caller, tree, (self._ins, {}))]
 
     def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
-        """The arguments of a call, moved to where they are wanted; `given` is what the user passed.
+        """The arguments of a call, moved to their `in_shardings`; `given` are the values that the user passed.
 
-        Raises: ValueError for one that was put in place with another sharding, or cannot be split evenly; or for a host
-          value whose sharding gives other parts of it to other processes.
+        Raises: ValueError for an argument that is committed to another sharding or cannot be split evenly, and for a
+          host value whose sharding would give different parts of it to different processes.
         """
         wanted = self.of_arguments(tree)
         if all([s is None or x._place is s for x, s in zip(arrays, wanted, strict=True)]):
@@ -69,12 +70,12 @@ class CallShardings:
 
     def _check_host_value(self, name: str, x: Any, sharding: Sharding) -> None:
         if not (sharding.is_fully_addressable or sharding.is_fully_replicated):
-            raise bad(self._caller, "a host value is not divided among processes, since each may have its own",
+            raise bad(self._caller, "a host value cannot be sharded over processes, since each may have another value",
                       {name: typeof(x).str_short(), "sharding": repr(sharding)},
                       "pass xjax.make_array_from_process_local_data(sharding, rows of this process).", exc=ValueError)
 
     def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
-        """Raise ValueError for an argument that cannot be where it is wanted; see `put_arguments`."""
+        """Raise ValueError for an argument that cannot have its sharding; see `put_arguments`."""
         for i, (x, sharding) in enumerate(zip(leaves, self.of_arguments(tree), strict=True)):
             if sharding is None:
                 continue
@@ -84,12 +85,12 @@ class CallShardings:
             sharding.check_even(np.shape(x), f"{self._caller}: in_shardings", name)
 
     def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
-        """The same inside a transform, where the arguments are tracers."""
+        """`put_arguments` inside a transform, where the arguments are tracers: they are constrained."""
         caller = f"{self._caller}: in_shardings"
         return [constrain(caller, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
 
     def constraining_results(self, fun: Callable) -> Callable:
-        """`fun` with its results constrained: what is traced."""
+        """The function to trace: `fun` with its results constrained."""
         if self._outs is None:
             return fun
         caller = f"{self._caller}: out_shardings"
@@ -100,14 +101,14 @@ class CallShardings:
         return constrained
 
     def of_results(self, tree: Any) -> tuple[Sharding | None, ...]:
-        """One for each leaf of the result; None if it leaves anything to the compiler."""
+        """The sharding of each leaf of the result; None if it leaves any dimension to the compiler."""
         caller = f"{self._caller}: out_shardings"
-        found = [as_sharding(caller, s) for s in flatten_axes(caller, tree, self._outs)]
-        return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in found])
+        shardings = [as_sharding(caller, s) for s in flatten_axes(caller, tree, self._outs)]
+        return tuple([None if isinstance(s, NamedSharding) and UNCONSTRAINED in s.spec else s for s in shardings])
 
 
 def on_devices(caller: str, place: Place, given: Sequence[Sharding]) -> Place:
-    """A place on devices for one that may be over an abstract mesh; `given` are the shardings of all arguments.
+    """The placement itself; over an abstract mesh, its equivalent over devices. `given`: shardings of all arguments.
 
     Raises: as `devices_for`.
     """

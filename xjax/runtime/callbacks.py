@@ -1,8 +1,8 @@
-"""Python functions that compiled programs call: how a call is written, and what happens on the host.
+"""Python functions that compiled programs call: the call in a program, and its execution on the host.
 
-The function gets `Array`s on the CPU. It runs in a thread of XLA's or, if the program is a small one of a CPU, in the
-thread that launches it. XLA checks nothing of what it returns and reads foreign memory if that is too small, so results
-are compared here with the types that were announced.
+The function gets `Array`s on the CPU. It runs in a thread of XLA or, for a small program on a CPU, in the thread that
+launches it. XLA does not check the results, and reads foreign memory if they are too small. So the results are compared
+here with the declared types.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from xjax.runtime.xla import XlaRuntimeError
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
 
-# What an ordered call hands to the next one; only that there is a value counts.
+# Passed from each ordered call to the next; its value has no meaning.
 _TOKEN = np.zeros((), np.int32)
 
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 class _Keys:
-    """Random keys in a tree of arguments: the program is given their words, the function on the host keys again."""
+    """Random keys in a tree of arguments: the program gets their words, the function on the host gets keys."""
 
     __slots__ = ("keys",)
 
@@ -53,7 +53,7 @@ register_pytree_node(_Keys, lambda x: ((random_unwrap(x.keys),), typeof(x.keys).
 
 
 def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
-    """Leaves and structure of the arguments of a function on the host, random keys as their words."""
+    """Leaves and structure of the arguments of a host function, with random keys as their words."""
     leaves, tree = flatten((args, kwargs))
     keys = [is_array_like(x) and is_key(typeof(x)) for x in leaves]
     if not any(keys):
@@ -61,10 +61,10 @@ def flatten_arguments(args: tuple, kwargs: dict) -> tuple[list[Any], Any]:
     return flatten(tree_unflatten(tree, [_Keys(x) if key else x for x, key in zip(leaves, keys, strict=True)]))
 
 
-# -- on the host --------------------------------------------------------------------------------------------------
+# -- execution on the host ----------------------------------------------------------------------------------------
 
 def call_now(caller: str, function: HostFunction, args: Sequence[Any], outs: Sequence[ShapedArray]) -> list[Array]:
-    """The results of a function on the host, as arrays where the arguments lie."""
+    """The results of a host function, as arrays on the devices of the arguments."""
     args = [to_array(x) for x in args]
     place = place_with(caller, args)
     return [from_numpy(y, place) for y in _call(caller, function, args, outs)]
@@ -72,25 +72,25 @@ def call_now(caller: str, function: HostFunction, args: Sequence[Any], outs: Seq
 
 def _call(caller: str, function: HostFunction, args: Sequence[Array], outs: Sequence[ShapedArray]) -> list[np.ndarray]:
     cpu = backend.host_device()
-    # The launch, or the operation, may be inside a transform of this thread; the function is not.
+    # The launch, or the operation, may be inside a transform of this thread, but the function is not.
     with current_trace(eval_trace), default_device(cpu), without_mesh():
         return _checked(caller, function(*[put(x, on(cpu)) for x in args]), outs)
 
 
 def _checked(caller: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-    """What a function returned, as NumPy arrays of these types. Raises: JaxRuntimeError if it is something else."""
+    """The results of a function, as NumPy arrays. Raises: JaxRuntimeError unless they have the declared types."""
     if len(values) != len(avals):
-        raise bad(caller, f"the function returned {len(values)} arrays, but {len(avals)} were announced",
-                  given={"announced": ", ".join(a.str_short() for a in avals) or "none"},
-                  fix="return what result_shape_dtypes says, in its structure.", exc=XlaRuntimeError)
-    found = [_as_numpy(y) for y in values]
-    wrong = {f"result {i}": f"returned {dtypes.short_name(y.dtype)}{list(y.shape)}, announced {a.str_short()}"
-             for i, (y, a) in enumerate(zip(found, avals, strict=True)) if y.shape != a.shape or y.dtype != a.dtype}
+        raise bad(caller, f"the function returned {len(values)} arrays, but {len(avals)} were declared",
+                  given={"declared": ", ".join(a.str_short() for a in avals) or "none"},
+                  fix="return arrays as in result_shape_dtypes, in its structure.", exc=XlaRuntimeError)
+    results = [_as_numpy(y) for y in values]
+    wrong = {f"result {i}": f"returned {dtypes.short_name(y.dtype)}{list(y.shape)}, declared {a.str_short()}"
+             for i, (y, a) in enumerate(zip(results, avals, strict=True)) if y.shape != a.shape or y.dtype != a.dtype}
     if wrong:
-        raise bad(caller, "the function returned an array of another type than announced", given=wrong,
+        raise bad(caller, "the function returned an array of another type than declared", given=wrong,
                   fix="convert the result with numpy.asarray(y, dtype), or correct result_shape_dtypes.",
                   exc=XlaRuntimeError)
-    return found
+    return results
 
 
 def _as_numpy(y: Any) -> np.ndarray:
@@ -104,9 +104,9 @@ def _as_numpy(y: Any) -> np.ndarray:
 
 
 class _HostCall:
-    """What XLA calls: views of its memory in, a tuple of NumPy arrays out.
+    """The function that XLA calls: it gets views of XLA's memory and returns a tuple of NumPy arrays.
 
-    `shared` is None in programs of one device; see `host_errors`.
+    `shared` is None in programs on one device; see `host_errors`.
     """
 
     __slots__ = ("caller", "function", "outs", "ordered", "shared", "x64")
@@ -114,7 +114,7 @@ class _HostCall:
     def __init__(self, caller: str, function: HostFunction, outs: Sequence[ShapedArray], ordered: bool,
                  shared: SharedCalls | None):
         self.caller, self.function, self.outs, self.ordered, self.shared = caller, function, outs, ordered, shared
-        self.x64 = config.enable_x64            # of the thread that traces; XLA may call from one of its own
+        self.x64 = config.enable_x64            # as in the tracing thread; XLA may call from another thread
 
     def __call__(self, *views: np.ndarray) -> tuple[np.ndarray, ...]:
         if self.shared is not None:
@@ -133,7 +133,7 @@ class _HostCall:
         return (_TOKEN, *results) if self.ordered else tuple(results)
 
     def _other_values(self, shared: SharedCalls) -> tuple[np.ndarray, ...]:
-        """Results of a call that failed, or comes after one."""
+        """Substitute results of a call that failed, or that follows a failed call."""
         values = [np.full(a.shape, shared.filler(a.dtype), a.dtype) for a in self.outs]
         return (_TOKEN, *values) if self.ordered else tuple(values)
 
@@ -142,21 +142,21 @@ class _HostCall:
 
 def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequence[Value], outs: Sequence[ShapedArray],
               *, has_effect: bool, ordered: bool = False, partitioned: bool = False) -> list[Value]:
-    """Write the call of a function on the host.
+    """Write the call of a host function.
 
     Args:
-      outs: types of its results, which it is held to.
-      has_effect: keep the call even if nobody reads its results.
-      ordered: it comes after all ordered calls before it; the token is passed on from one to the next.
-      partitioned: in a program that XLA cuts over devices, call it once for each part.
+      outs: types of its results, which are checked.
+      has_effect: keep the call even if its results are not used.
+      ordered: the call follows all earlier ordered calls; each call passes a token to the next.
+      partitioned: in a program that XLA partitions over devices, call the function once for each shard.
     """
     if ordered and b.token is None:
-        raise bad(caller, "an ordered effect in the function that combines elements in a reduction, which has no order",
-                  fix="leave out ordered=True.", exc=ValueError)
+        raise bad(caller, "an ordered effect in the combining function of a reduction, whose calls have no order",
+                  fix="drop ordered=True.", exc=ValueError)
     if has_effect and b.axes is not None and b.axes.automatic:
-        raise bad(caller, "a function with effects in a shard_map that leaves axes of the mesh to the compiler",
-                  given={"axes that are not manual": ", ".join(map(repr, b.axes.automatic))},
-                  fix="make all axes manual: leave out axis_names=. Or use pure_callback.", exc=NotImplementedError)
+        raise bad(caller, "a function with effects cannot be called in a shard_map with axes that are not manual",
+                  given={"not manual": ", ".join(map(repr, b.axes.automatic))},
+                  fix="make all axes manual: drop axis_names=. Or use pure_callback.", exc=NotImplementedError)
     on_whole = b.is_cut and not partitioned
     ins = [b.token, *operands] if ordered else list(operands)
     if on_whole:
@@ -182,13 +182,13 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
 
 
 def _layouts(avals: Any) -> str:
-    """Row by row, as NumPy has it; XLA would else choose."""
+    """Row-major layouts, as in NumPy; without them XLA would choose."""
     axes = [list(reversed(range(aval.ndim))) for aval in avals]
     return "[" + ", ".join(f"dense<{a if a else ''}> : tensor<{len(a)}xindex>" for a in axes) + "]"
 
 
 class _FirstDevice:
-    """The mesh of one device that a call is placed on in a program of several."""
+    """The mesh of one device on which a call is placed in a program over several devices."""
 
     def sdy_text(self, name: str, first: Any = None) -> str:
         return f"sdy.mesh @{name} = <[], device_ids=[0]>"
@@ -198,13 +198,13 @@ _FIRST_DEVICE = _FirstDevice()
 
 
 def _on_first_device(b: Builder, results: int) -> str:
-    """Attribute of a call that happens once, on the whole arrays; one without results has one sharding all the same."""
+    """Attribute of a single call on the whole arrays; it has at least one sharding, also without results."""
     place = f"<@{b.module.mesh(_FIRST_DEVICE)}, []>"
     return f"sdy.sharding = #sdy.sharding_per_value<[{', '.join([place] * max(results, 1))}]>"
 
 
 def _on_all_devices(b: Builder, y: Value) -> Value:
-    """The same value, whole on every device of the program."""
+    """The same value, replicated on all devices of the program."""
     mesh = next(iter(b.module.meshes.values()))
     axes = ", ".join(["{}"] * y.aval.ndim)
     return b.op(f"sdy.sharding_constraint {y} <@{mesh}, [{axes}]> : {tensor_type(y.aval)}", y.aval)

@@ -26,21 +26,21 @@ from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_on
 
 
 def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
-    """A tree of arrays on a device, or split over devices by a sharding; they are committed to it.
+    """A tree of arrays on a device, or sharded over devices; they are committed.
 
     Args:
-      x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as that of
-        `lax.with_sharding_constraint`, and a device has no effect: one program runs on the devices of its arguments.
-        There a kind of memory has an effect on GPUs only, CPUs have one memory; a value that is in the memory of the
-        host is put back on the device before it is computed with, as in JAX.
-      device: a device, a sharding, perhaps in another memory (`sharding.with_memory_kind("pinned_host")`), a
+      x: tree of arrays, NumPy arrays and numbers. In a compiled function a sharding is a constraint, as in
+        `lax.with_sharding_constraint`, and a device has no effect: a program runs on the devices of its arguments.
+        There a memory kind has an effect only on GPUs, since CPUs have one memory. A value in host memory is moved to
+        the device before it is used, as in JAX.
+      device: a device, a sharding, possibly in another memory (`sharding.with_memory_kind("pinned_host")`), a
         PartitionSpec over the mesh of `set_mesh` or `with mesh:`, a `memory.Space`, or a tree of them that is a prefix
-        of `x`. With None arrays stay where they are; other values go to the default device, uncommitted.
-      donate: the memory of `x` may be given back: arrays that had to be copied are deleted.
-      src, may_alias: accepted as JAX does; the memory of a NumPy array is never shared.
+        of `x`. With None, arrays are not moved; other values go to the default device, uncommitted.
+      donate: whether the memory of `x` may be freed: arrays that had to be copied are deleted.
+      src, may_alias: accepted as in JAX; the memory of a NumPy array is never shared.
 
     Returns: the same tree of `Array`s.
-    Raises: TypeError for a leaf that is no array, naming its type; ValueError if a sharding cannot split one evenly.
+    Raises: TypeError for a leaf that is not an array; ValueError if a sharding cannot split an array evenly.
 
     >>> xjax.device_put({"w": 1.0}, xjax.devices()[0])
     {'w': Array(1., dtype=float32, weak_type=True)}
@@ -57,13 +57,13 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 
 def _placed(device: Any) -> Any:
-    """A PartitionSpec as a sharding over the current mesh; anything else as it is.
+    """A PartitionSpec as a sharding over the current mesh; other values unchanged.
 
-    Raises: ValueError if there is no mesh, a sharding's mesh is abstract, or the memory may be any.
+    Raises: ValueError if there is no mesh, if the mesh of a sharding is abstract, or for `Space.Any`.
     """
     if type(device) is Space and device is Space.Any:
-        raise bad("device_put", "Space.Any is no place", {"device": repr(device)}, "pass Space.Device or Space.Host.",
-                  exc=ValueError)
+        raise bad("device_put", "Space.Any is not a specific memory", {"device": repr(device)},
+                  "pass Space.Device or Space.Host.", exc=ValueError)
     if isinstance(device, PartitionSpec):
         mesh = current_devices()
         if mesh is None:
@@ -71,12 +71,12 @@ def _placed(device: Any) -> Any:
                       "pass NamedSharding(mesh, spec), or call it inside `with xjax.set_mesh(mesh):`.", exc=ValueError)
         return NamedSharding(mesh, device)
     if isinstance(device, NamedSharding) and isinstance(device.mesh, AbstractMesh):
-        raise bad("device_put", "the mesh of the sharding is abstract: it has no devices", {"device": repr(device)},
+        raise bad("device_put", "the mesh of the sharding is abstract, without devices", {"device": repr(device)},
                   "pass NamedSharding(mesh, spec) with a mesh of devices.", exc=ValueError)
     return device
 
 
-_OF_ONE_MEMORY = {Array, np.ndarray}    # these are never arrays of another library on a GPU
+_OF_ONE_MEMORY = {Array, np.ndarray}    # types that are never arrays of another library on a GPU
 
 
 def put_one(x: Any, device: Any) -> Any:
@@ -99,16 +99,16 @@ def put_one(x: Any, device: Any) -> Any:
 
 
 def _sharding_of(x: Any, space: Space) -> Sharding:
-    """The sharding of an array in another memory."""
+    """The sharding of an array, in another memory."""
     return to_array(x).sharding.with_memory_kind(space.other_memory)
 
 
 def _mesh_for(device: Any) -> Mesh | None:
-    """The mesh that a program with this operation must run on."""
+    """The mesh on which a program with this operation must run."""
     if isinstance(device, SingleDeviceSharding):
         return mesh_of_one(device.devices[0])
     if isinstance(device, Sharding) and not isinstance(device, NamedSharding):
-        raise bad("device_put", "this is no sharding that a program can hold", {"sharding": repr(device)},
+        raise bad("device_put", "a program cannot represent this type of sharding", {"sharding": repr(device)},
                   "pass a NamedSharding.")
     return device.mesh if isinstance(device, NamedSharding) else None
 
@@ -131,7 +131,7 @@ def _evaluate(x, *, device, source, mesh):
 
 
 def _transpose(ct, x, *, device, source, mesh):
-    """The cotangent goes back to where the value came from; in a program that is the compiler's to choose."""
+    """Move the cotangent to the source of the value; in a program the compiler chooses."""
     if source is None:
         return [ct]
     return [device_put_p.bind(ct, device=source, source=device, mesh=_mesh_for(source))]

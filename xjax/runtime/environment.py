@@ -1,4 +1,4 @@
-"""What a report of a fault should name: versions, machine, devices, environment variables and options."""
+"""Information for bug reports: versions, machine, devices, environment variables and options."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from xjax.version import __version__
 _PACKAGES = ("jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum", "jax")
 _ONLY_IF_INSTALLED = ("jax-cuda12-plugin", "jax-cuda13-plugin", "optax", "flax")
 _VARIABLES = ("XJAX_", "JAX_", "XLA_", "TF_GPU_", "NVIDIA_", "CUDA_VISIBLE_DEVICES", "PJRT_NPROC", "NPROC", "OMP_NUM_")
-# Extensions of x86 and ARM processors that choose the code which XLA generates.
+# Extensions of x86 and ARM processors that determine the code that XLA generates.
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
              "amx_bf16", "asimd", "sve", "bf16")
 _WIDTH = 11
-_SECONDS = 10           # that the GPU's driver has to answer
+_SECONDS = 10           # time-out of the GPU driver's answer
 
 
 def print_environment_info(return_string: bool = False) -> str | None:
-    """Print what a report of a fault should name, or return it as text.
+    """Print the information that a bug report should contain, or return it as text.
 
-    That is: versions of xjax and of the packages it builds on, of Python and the system, processors, devices, the
-    environment variables that change what is computed, and the options that differ from their defaults. A backend that
-    has not been used yet is started; where it cannot start, the error stands in place of the devices.
+    It contains the versions of xjax, of the packages it builds on, of Python and of the system; processors and devices;
+    environment variables that affect computations; and options that differ from their defaults. A backend that has not
+    been used yet is started; if it cannot start, its error is shown instead of the devices.
 
     >>> print(xjax.print_environment_info(return_string=True).splitlines()[0].split()[0])
     xjax
@@ -66,15 +66,15 @@ def _packages() -> Iterator[tuple[str, str]]:
 
 
 def _processor() -> str:
-    """Model and the extensions that matter, where the system tells them."""
-    told = _cpuinfo()
-    model = told.get("model name") or platform.processor() or platform.machine()
-    flags = (told.get("flags") or told.get("Features") or "").split()
+    """Model and relevant instruction set extensions, if the system reports them."""
+    cpuinfo = _cpuinfo()
+    model = cpuinfo.get("model name") or platform.processor() or platform.machine()
+    flags = (cpuinfo.get("flags") or cpuinfo.get("Features") or "").split()
     return f"{model} ({platform.machine()}: {' '.join(f for f in _FEATURES if f in flags) or 'extensions unknown'})"
 
 
 def _cpuinfo() -> dict[str, str]:
-    """What Linux says of the first processor."""
+    """Linux's description of the first processor."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -94,13 +94,13 @@ def _processors() -> str:
 
 
 def _devices() -> list[tuple[str, str]]:
-    """The backend in use, its devices and processes; of GPUs the driver."""
+    """The backend in use, its devices and processes; for GPUs the driver."""
     try:
         devices = backend.devices()
         process = f"process {backend.process_index()} of {backend.process_count()}"
         rows = [("backend", f"{backend.default_backend()}, {process}")]
         rows += _section("devices", (f"{d} ({d.device_kind})" for d in devices))
-    except Exception as error:          # whatever keeps a backend from starting is what the report is about
+    except Exception as error:          # the report must show any error that prevents a start
         rows = [("backend", f"cannot start: {type(error).__name__}: {_first_line(error)}")]
     if cuda_wheels.gpu_visible():
         rows += _section("driver", _gpu_driver())
@@ -110,10 +110,10 @@ def _devices() -> list[tuple[str, str]]:
 def _gpu_driver() -> list[str]:
     command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
+        output = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return [f"unknown: {_first_line(error)}"]
-    return found.stdout.strip().splitlines()
+    return output.stdout.strip().splitlines()
 
 
 def _first_line(error: BaseException) -> str:

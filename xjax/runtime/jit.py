@@ -265,7 +265,7 @@ class Jitted(PickledByName):
         outs = () if self._shardings is None else self._shardings.of_results(flat.out_tree)
         return Program(program, list(consts), flat.out_tree, outs)
 
-    # -- inspection ----------------------------------------------------------------------------------------------
+    # -- inspection -----------------------------------------------------------------------------------------------
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""

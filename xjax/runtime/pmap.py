@@ -92,7 +92,7 @@ class Pmapped:
             if traced.mesh.is_multi_process:
                 raise bad(self._caller, "a pmap over several processes cannot be transformed or be part of a program: "
                           "its other rows are on other processes", given={"processes": _processes(traced.mesh)},
-                          fix="apply grad, jit and others to the function inside of pmap, and call the pmap itself in eager execution.",
+                          fix="apply grad, jit and others inside pmap, and call the pmap itself in eager execution.",
                           exc=NotImplementedError)
             outs = bind_shard_map(traced.program, [*traced.consts, *leaves], Region.whole(traced.mesh),
                                   traced.in_specs, traced.out_specs)

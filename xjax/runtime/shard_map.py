@@ -1,8 +1,8 @@
-"""`shard_map`: run a function on the parts of arrays that each device of a mesh holds; its primitive and its rules.
+"""`shard_map`: run a function on each device's shards of arrays; its primitive and the rules of transforms.
 
-The body is a program of local shapes in which the manual axes of the mesh are named, so collectives work. Along the
+The body is a program on local shapes in which the manual axes of the mesh are named, so collectives work. Along the
 other axes the body is an ordinary program on whole arrays, which the compiler shards; a shard_map inside the body can
-make some of them manual. Derivatives and batching are again shard_maps, of the body's derivative and batched programs.
+make some of them manual. Derivatives and batched forms are again shard_maps, of the transformed body.
 """
 
 from __future__ import annotations
@@ -48,24 +48,25 @@ Specs = tuple[PartitionSpec, ...]
 
 def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | AbstractMesh | None = None,
               axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
-    """Map `f` over the parts of its arguments on the devices of `mesh`.
+    """Map `f` over the shards of its arguments on the devices of `mesh`.
 
     Args:
-      in_specs, out_specs: a `PartitionSpec` of manual axes for each argument and result, or tree prefixes of them. A
-        result whose spec leaves an axis out must be equal on all devices along it. None in in_specs is P(): each device
-        gets the whole argument.
-      mesh: by default that of the shard_map around it, else the current one when the result is called, of `set_mesh` or
-        `with mesh:`. The devices of an `AbstractMesh` are those of the first argument over such a mesh, or those of the
-        current one.
-      axis_names: the axes of the mesh that are manual in `f`; by default all that are not manual already. Along the
-        others `f` sees whole arrays, and the compiler shards them.
-      check_vma: types inside of `f` say along which axes values vary (`xjax.typeof(x).vma`), so that derivatives inside
-        of `f` are those of the whole arrays, and a result that is not equal on devices that should share it is refused.
-        Without it nothing is checked, and a derivative inside of `f` is that of the device's own part of the sum.
+      in_specs, out_specs: a `PartitionSpec` of manual axes for each argument and result, or tree prefixes of them. If
+        the spec of a result omits an axis, the result must be equal on all devices along it. None in in_specs is P():
+        each device gets the whole argument.
+      mesh: by default the mesh of the enclosing shard_map, else the current mesh of `set_mesh` or `with mesh:` at the
+        time of the call. The devices of an `AbstractMesh` are those of the first argument over such a mesh, or those
+        of the current mesh.
+      axis_names: the mesh axes that are manual in `f`; by default all that are not manual already. Along the others
+        `f` gets whole arrays, and the compiler shards them.
+      check_vma: whether types inside `f` record the axes along which values vary (`xjax.typeof(x).vma`). Derivatives
+        inside `f` are then those of the whole arrays, and a result that should be equal on devices but varies raises an
+        error. Otherwise nothing is checked, and a derivative inside `f` is that of the device's own part of the sum.
 
-    Raises: ValueError if a dimension cannot be split evenly over its devices, if there is no mesh, if a spec has an
-      axis that is not manual, if a result has no spec, or if it varies along a manual axis that its spec leaves out;
-      TypeError for a spec that is no `PartitionSpec`.
+    Raises:
+      ValueError: if a dimension cannot be split evenly over its devices, or there is no mesh; if a spec has an axis
+        that is not manual; if a result has no spec, or varies along a manual axis that its spec omits.
+      TypeError: for a spec that is not a `PartitionSpec`.
     """
     if f is None:
         return functools.partial(shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma,
@@ -81,7 +82,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
         _check_axes(f"{name}: in_specs", specs, region, "argument", tree)
         avals = [typeof(x) for x in leaves]
         _check_ranks(f"{name}: in_specs", avals, specs, "argument", tree,
-                     "give at most one entry for each axis of the array.")
+                     "use at most one entry for each axis of the array.")
         flat = flatten_function(f, tree, caller=name)
         local = [local_type(a, s, region, name) for a, s in zip(avals, specs, strict=True)]
         with region.scope():
@@ -89,8 +90,8 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
             outs = _specs_of(f"{name}: out_specs", "result", flat.out_tree, out_specs)
             _check_axes(f"{name}: out_specs", outs, region, "result", flat.out_tree)
             _check_ranks(f"{name}: out_specs", closed.out_avals, outs, "result", flat.out_tree,
-                         "return x[None], which the spec then concatenates; or combine the devices' values, as with "
-                         "lax.psum, for a shorter spec.")
+                         "return x[None], which the spec then concatenates; or combine the values of the devices, for "
+                         "instance with lax.psum, and use a shorter spec.")
             if check_vma:
                 _check_results(name, closed.out_avals, outs, region, flat.out_tree)
                 closed = cast_outputs(closed, tuple([_axes_of(s) | a.vma for s, a in zip(outs, closed.out_avals,
@@ -101,7 +102,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
 
 
 class Region(NamedTuple):
-    """Where the body of a shard_map runs: a mesh, the axes that it makes manual, and whether types are checked."""
+    """The scope of a shard_map's body: a mesh, the axes that it makes manual, and whether types are checked."""
 
     mesh: Mesh | AbstractMesh
     manual: frozenset
@@ -113,7 +114,7 @@ class Region(NamedTuple):
 
     @classmethod
     def whole(cls, mesh: Mesh) -> Region:
-        """All axes of the mesh, without checks: what `pmap` runs in."""
+        """All axes of the mesh, without checks, as in `pmap`."""
         return cls(mesh, frozenset(mesh.axis_names))
 
     def scope(self) -> axes_in_scope:
@@ -133,21 +134,21 @@ def _region(caller: str, mesh: Mesh | AbstractMesh | None, axis_names: Collectio
     elif mesh is None or mesh == outer or (isinstance(mesh, AbstractMesh) and mesh.shape_tuple == outer.shape_tuple):
         mesh = outer
     else:
-        raise bad(caller, "a shard_map inside another one, or inside a pmap, runs on the same mesh",
+        raise bad(caller, "a shard_map inside another one, or inside a pmap, must use the same mesh",
                   given={"outer mesh": repr(outer), "inner mesh": repr(mesh)},
-                  fix="leave mesh= out, and name in axis_names= axes that the outer one does not.", exc=ValueError)
+                  fix="drop mesh=, and use axis_names= with axes that are not manual in the outer one.", exc=ValueError)
     taken = {axis.name for axis in around}
     manual = frozenset(axis_names) or frozenset(mesh.axis_names) - taken
     unknown = manual.difference(mesh.axis_names)
     if unknown:
         raise bad(caller, f"axis_names has {', '.join(sorted(map(repr, unknown)))}, which the mesh does not have",
-                  given={"mesh": repr(mesh)}, fix="name axes of the mesh.", exc=ValueError)
+                  given={"mesh": repr(mesh)}, fix="use axes of the mesh.", exc=ValueError)
     if manual & taken or not manual:
-        raise bad(caller, "the axes are manual already, in the shard_map or pmap around it",
+        raise bad(caller, "the axes are already manual in the enclosing shard_map or pmap",
                   given={"axis_names": ", ".join(sorted(map(repr, manual))) or "all", "mesh": repr(mesh),
-                         "manual around it": ", ".join(map(repr, (a.name for a in around)))},
-                  fix="call the function directly, use vmap for the inner map, or let axis_names= of the outer one "
-                      "leave axes to the inner one.", exc=ValueError)
+                         "already manual": ", ".join(map(repr, (a.name for a in around)))},
+                  fix="call the function directly, use vmap for the inner map, or use fewer axes in the axis_names= of "
+                      "the outer one.", exc=ValueError)
     return Region(mesh, manual, check_vma)
 
 
@@ -157,14 +158,14 @@ def _axes_of(spec: PartitionSpec) -> Vma:
 
 def _specs_of(caller: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
-    found = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
-    if not all(isinstance(s, PartitionSpec) for s in found):
-        wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), found, strict=True)
+    specs = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
+    if not all(isinstance(s, PartitionSpec) for s in specs):
+        wrong = {path: repr(s) for path, s in zip(leaf_paths(what, tree), specs, strict=True)
                  if not isinstance(s, PartitionSpec)}
-        raise bad(caller, "a spec is no PartitionSpec", given=wrong,
+        raise bad(caller, "a spec is not a PartitionSpec", given=wrong,
                   fix="write P('i') for an array that is split along the mesh axis 'i', P() for one that is not.",
-                  exc=ValueError if None in found else TypeError)
-    return tuple(found)
+                  exc=ValueError if None in specs else TypeError)
+    return tuple(specs)
 
 
 def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: Any) -> None:
@@ -178,9 +179,9 @@ def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: Any)
     axes = ", ".join(sorted(map(repr, unknown or others)))
     if unknown:
         raise bad(caller, f"a spec has an axis that the mesh does not have: {axes}", given=given,
-                  fix="name axes of the mesh, or leave the axis out, where each device gets the whole.", exc=ValueError)
+                  fix="use axes of the mesh, or drop the axis: each device then gets the whole array.", exc=ValueError)
     raise bad(caller, f"a spec has an axis that is not manual: {axes}", given=given,
-              fix=f"leave {axes} out of the specs, since the compiler shards along it; or add it to axis_names.",
+              fix=f"drop {axes} from the specs, since the compiler shards along it; or add it to axis_names.",
               exc=ValueError)
 
 
@@ -194,7 +195,7 @@ def _check_ranks(caller: str, avals: Sequence[ShapedArray], specs: Specs, what: 
 
 
 def _check_results(caller: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:
-    """Raise if a result varies along an axis along which its spec says that all devices hold the same."""
+    """Raise if a result varies along an axis that its spec omits, along which it must be equal on all devices."""
     wrong: dict[str, str] = {}
     first: Any = None
     for path, aval, spec in zip(leaf_paths("result", tree), avals, specs, strict=True):
@@ -203,14 +204,14 @@ def _check_results(caller: str, avals: Sequence[ShapedArray], specs: Specs, regi
             first = excess[0] if first is None else first
             wrong[path] = f"{aval.str_short()}, spec {spec!r}, varies along {', '.join(map(repr, excess))}"
     if wrong:
-        raise bad(caller, "a result varies along an axis of the mesh that its spec in out_specs leaves out",
+        raise bad(caller, "a result varies along a mesh axis that its spec in out_specs omits",
                   given=wrong,
-                  fix=f"combine the devices' values, as with lax.psum(x, {first!r}) or lax.pmean; or name the axis in "
-                      "the spec, which concatenates them.", exc=ValueError)
+                  fix=f"combine the values of the devices, for instance with lax.psum(x, {first!r}) or lax.pmean; or "
+                      "add the axis to the spec, which concatenates the values.", exc=ValueError)
 
 
 def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, caller: str) -> ShapedArray:
-    """Type of the part that one device holds."""
+    """Type of the shard on one device."""
     mesh = region.mesh
     shape = []
     for i, n in enumerate(aval.shape):
@@ -218,21 +219,21 @@ def local_type(aval: ShapedArray, spec: PartitionSpec, region: Region, caller: s
         if n % parts:
             raise bad(caller, f"axis {i} of size {n} cannot be split evenly over {parts} devices",
                       given={"array": aval.str_short(), "spec": repr(spec), "mesh": repr(mesh)},
-                      fix=f"pad axis {i} to {-(-n // parts) * parts}, or leave it whole with None in the spec.",
+                      fix=f"pad axis {i} to {-(-n // parts) * parts}, or leave it unsharded with None in the spec.",
                       exc=ValueError)
         shape.append(n // parts)
     return aval.update(shape=tuple(shape), vma=aval.vma | _axes_of(spec) if region.check_vma else aval.vma)
 
 
 def global_type(aval: ShapedArray, spec: PartitionSpec, region: Region) -> ShapedArray:
-    """Type of the whole array from the type of a part."""
+    """Type of the whole array, from the type of a shard."""
     shape = tuple(n * math.prod(region.mesh.shape[a] for a in spec.axes(i)) for i, n in enumerate(aval.shape))
     return aval.update(shape=shape, vma=aval.vma - region.manual)
 
 
 def bind_shard_map(closed: ClosedJaxpr, args: Sequence[Any], region: Region, in_specs: Sequence[PartitionSpec],
                    out_specs: Sequence[PartitionSpec]) -> list[Any]:
-    """Apply a body; its constants become arguments that every device holds whole."""
+    """Apply a body; its constants become arguments that are replicated on all devices."""
     closed, consts = hoist_consts(closed)
     specs = (PartitionSpec(),) * len(consts) + tuple(in_specs)
     return shard_map_p.bind(*consts, *args, **_params(closed, region, specs, tuple(out_specs)))
@@ -255,7 +256,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     region = Region(mesh, newly_manual_axes)
     name = b.module.mesh(mesh)
     axes_inside = _axes_inside(b.axes, region, name)
-    if mesh.size == 1 and b.axes is None:   # plain code; XLA would keep the borders of a region that has effects
+    if mesh.size == 1 and b.axes is None:   # inlined; XLA would keep the region if it has effects
         b.axes = axes_inside
         try:
             return lower_closed(b, jaxpr, xs)
@@ -264,7 +265,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     inner = Builder(b.module, axes_inside, b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
     ordered = b.token is not None and "ordered" in jaxpr.effects
-    if ordered:                             # each device takes the token and returns one for its own calls
+    if ordered:                             # each device gets the token and returns one for its own calls
         xs, outs = (*xs, b.token), [*outs, b.token.aval]
         in_specs, out_specs = (*in_specs, PartitionSpec()), (*out_specs, PartitionSpec())
         inner.token = Value(f"%{b.module.number()}", b.token.aval)
@@ -282,12 +283,12 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     body = "\n".join([*inner.lines, return_text("sdy.return", results)])
     types = ", ".join(tensor_type(a) for a in outs)
     axes = ", ".join(f'"{mesh.sdy_names[a]}"' for a in region.in_order)
-    found = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
+    values = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
                   f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
                   f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
     if ordered:
-        *found, b.token = found
-    return found
+        *values, b.token = values
+    return values
 
 
 def _axes_inside(around: MeshAxes | None, region: Region, mesh_name: str) -> MeshAxes:
@@ -299,18 +300,18 @@ def _axes_inside(around: MeshAxes | None, region: Region, mesh_name: str) -> Mes
 def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: Specs, name: str = "shard_map",
                   donated: tuple[bool, ...] = (), check_vma: bool = False,
                   check: Callable = check_same_devices) -> Executable:
-    """Executable of a shard_map over all axes of a mesh; remembered on the body.
+    """Executable of a shard_map over all axes of a mesh; cached on the body.
 
-    Its arguments and results are sharded as the specs say.
+    Its arguments and results are sharded as in the specs.
 
     Args:
-      check: called as ``check(name, "argument", x, sharding)`` for an argument that is elsewhere; may raise.
+      check: called as ``check(name, "argument", x, sharding)`` for an argument with another placement; may raise.
     """
     key = ("shard_map executable", mesh, in_specs, out_specs, donated, check)
-    found = closed.memo.get(key)
-    if found is None:
+    executable = closed.memo.get(key)
+    if executable is None:
         program = program_of(closed, Region.whole(mesh)._replace(check_vma=check_vma), in_specs, out_specs)
-        found = closed.memo[key] = compile_sharded(
+        executable = closed.memo[key] = compile_sharded(
             program, name, mesh, [NamedSharding(mesh, s) for s in in_specs],
             [NamedSharding(mesh, s) for s in out_specs], donated)
 
@@ -318,8 +319,8 @@ def executable_of(closed: ClosedJaxpr, mesh: Mesh, in_specs: Specs, out_specs: S
             check(name, "argument", x, sharding)
             return put(x, sharding)
 
-        found.admit = admit
-    return found
+        executable.admit = admit
+    return executable
 
 
 def program_of(closed: ClosedJaxpr, region: Region, in_specs: Specs, out_specs: Specs) -> ClosedJaxpr:
@@ -340,7 +341,7 @@ def _evaluate(*args, mesh, in_specs, out_specs, jaxpr, check_vma, newly_manual_a
     if program is None:
         region = Region(mesh, newly_manual_axes, check_vma)
         program = jaxpr.memo[key] = program_of(jaxpr, region, in_specs, out_specs)
-    # Along the other axes the arguments are sharded as they are.
+    # Along the axes that are not manual, the arguments keep their shardings.
     return program_executable(program, "shard_map", [x._place for x in arrays])(arrays)
 
 
@@ -377,10 +378,10 @@ class _ShardMapRules(CallRules):
                           flagged(params["out_specs"], lin.nonzero))
 
     def split_of(self, program, tangent, params):
-        cut = super().split_of(program, tangent, params)
-        n = cut.from_tangent.count(False)
-        return cut._replace(known=_wrap_outputs(cut.known, n),
-                            unknown=_wrap_inputs(cut.unknown, (True,) * (len(cut.known.out_avals) - n)))
+        split = super().split_of(program, tangent, params)
+        n = split.from_tangent.count(False)
+        return split._replace(known=_wrap_outputs(split.known, n),
+                              unknown=_wrap_inputs(split.unknown, (True,) * (len(split.known.out_avals) - n)))
 
     def bind_known(self, cut, args, params, tangent):
         outs = unflagged(params["out_specs"], cut.from_tangent)
@@ -393,7 +394,7 @@ class _ShardMapRules(CallRules):
                           flagged(params["out_specs"], cut.from_tangent))
 
     def transposed_of(self, program, linear, nonzero, params):
-        if params["check_vma"]:             # by their types, values that devices share have such cotangents
+        if params["check_vma"]:             # by their types, shared values have shared cotangents
             return transpose_program(program, linear, nonzero)
         return _transposed_body(program, linear, nonzero, Region.of(params), params["in_specs"], params["out_specs"],
                                 _set_apart(params))
@@ -414,7 +415,7 @@ class _ShardMapRules(CallRules):
 
 
 def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[PartitionSpec]:
-    """The specs of residuals, whose rows are cut over the devices among which they differ; over all, if unknown."""
+    """The specs of residuals: rows sharded over the axes along which they vary; over all manual axes, if unknown."""
     apart = _set_apart(params)
     axes = tuple(a for a in Region.of(params).in_order if a not in apart)
     return [PartitionSpec(tuple(a for a in axes if a in aval.vma) or None if params["check_vma"] else axes)
@@ -423,7 +424,7 @@ def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[Partitio
 
 @program_cache
 def _wrap_outputs(closed: ClosedJaxpr, first: int) -> ClosedJaxpr:
-    """The program with a leading axis of size 1 added to its results from position `first` on."""
+    """The program with a leading axis of size 1 added to its results, from position `first` on."""
     def run(*args: Any) -> list[Any]:
         outs = closed(*args)
         return [*outs[:first], *[reshape(x, (1, *typeof(x).shape)) for x in outs[first:]]]
@@ -432,7 +433,7 @@ def _wrap_outputs(closed: ClosedJaxpr, first: int) -> ClosedJaxpr:
 
 @program_cache
 def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
-    """The program with the leading axis of size 1 dropped from its flagged leading inputs."""
+    """The program with the leading axis of size 1 removed from its flagged leading inputs."""
     flags = [*stacked, *[False] * (len(closed.in_avals) - len(stacked))]
 
     def run(*args: Any) -> list[Any]:
@@ -445,9 +446,9 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
 @program_cache
 def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: Region, in_specs: Specs,
                      out_specs: Specs, apart: frozenset) -> tuple[ClosedJaxpr, Flags]:
-    """The transposed body: a result that devices share splits its cotangent among them, an argument sums it.
+    """The transposed body: the cotangent of a shared result is divided among the devices, that of an argument summed.
 
-    Args: apart: mesh axes along which devices have nothing in common.
+    Args: apart: mesh axes along which the devices compute independently.
     """
     region = region._replace(manual=region.manual - apart)
     transposed, has = transpose_program(jaxpr, linear, nonzero)
@@ -462,7 +463,7 @@ def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: 
 
 
 def _set_apart(params: dict) -> frozenset:
-    """Mesh axes that the `vmap`s around here shard mapped axes over, and along which the body does not communicate."""
+    """Mesh axes over which enclosing `vmap`s shard mapped axes, and along which the body does not communicate."""
     spread = frozenset(a for axis in context.axes for a in axis.mesh_axes)
     return spread.difference(axes_used(shard_map_p, params)) if spread else spread
 
@@ -483,9 +484,10 @@ def _total(ct: Any, region: Region, spec: PartitionSpec) -> Any:
 
 
 def _mapped_on_device(mapped: MappedAxis, axes: tuple, params: dict) -> MappedAxis:
-    """The part of a mapped axis that each device has, which `spmd_axis_name` shards over manual axes of the mesh.
+    """The part of a mapped axis on each device, if `spmd_axis_name` shards it over manual axes of the mesh.
 
-    Raises: ValueError if the shard_map names or communicates along these axes, or along the mapped axis.
+    Raises: ValueError if the shard_map uses these axes in its specs or communicates along them; NotImplementedError if
+      it communicates along the mapped axis.
     """
     mesh = params["mesh"]
     given = {"spmd_axis_name": ", ".join(map(repr, axes)), "mesh": repr(mesh)}
@@ -493,16 +495,16 @@ def _mapped_on_device(mapped: MappedAxis, axes: tuple, params: dict) -> MappedAx
     NamedSharding(mesh, PartitionSpec(axes)).check_even((mapped.size,), "shard_map", "mapped axis")
     used = axes_used(shard_map_p, params)
     if not used.isdisjoint(axes):
-        raise bad("shard_map", "a function communicates along the mesh axis over which vmap shards the mapped axis",
+        raise bad("shard_map", "a function communicates along a mesh axis over which vmap shards the mapped axis",
                   given, "use another mesh axis in spmd_axis_name.", exc=ValueError)
     if mapped.name in used:
         raise bad("shard_map", f"a function communicates along the axis {mapped.name!r} of vmap, which is sharded over "
-                  "the mesh", given, "leave spmd_axis_name out.", exc=NotImplementedError)
+                  "the mesh", given, "drop spmd_axis_name.", exc=NotImplementedError)
     return mapped._replace(size=mapped.size // math.prod(mesh.shape[a] for a in axes))
 
 
 def _insert(spec: PartitionSpec, bdim: int | None, mesh_axes: tuple = ()) -> PartitionSpec:
-    """The spec of an array that has one more axis at `bdim`, sharded over `mesh_axes`."""
+    """The spec of an array with an additional axis at `bdim`, sharded over `mesh_axes`."""
     if bdim is None or (bdim >= len(spec) and not mesh_axes):
         return spec
     parts = [*spec, *[None] * (bdim - len(spec))]

@@ -49,7 +49,7 @@ class Array(array_type.Array):
     def __init__(self, buf: xla.Buffer, aval: ShapedArray, place: Place):
         self._buf, self.aval, self._place = buf, aval, place
 
-    # -- reading values-------------------------------------------------------------------------------------------
+    # -- reading values -------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
         """The value as a read-only NumPy array; shares memory with the array where it can (CPU)."""

@@ -98,7 +98,7 @@ def readable(text: str) -> Exception | None:
     return None
 
 
-# -- useless donations ---------------------------------------------------------------------------------------------
+# -- useless donations --------------------------------------------------------------------------------------------
 
 def warn_of_useless(caller: str, program: ClosedJaxpr, donated: Sequence[bool], names: Callable[[], list[str]]) -> None:
     """Warn of donated arguments whose memory no result can reuse.

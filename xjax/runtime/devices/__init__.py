@@ -1,1 +1,1 @@
-"""Backends and their devices, other processes, and what runs on them at the moment."""
+"""Backends and their devices, other processes, and launches in flight."""

@@ -1,4 +1,4 @@
-"""Platforms and their devices: clients of XLA, each started when it is first needed.
+"""Platforms and their devices: XLA clients, each started at its first use.
 
 Devices are jaxlib's own objects: ``id``, ``platform``, ``device_kind``, ``process_index``,
 ``local_hardware_id``, ``client``, ``memory_stats()``; hashable, equal by client and id.
@@ -31,7 +31,7 @@ _STARTERS: Mapping[str, Callable[..., Client]] = {"cpu": _start_cpu, "gpu": xla.
 
 
 class _State:
-    """What has been started."""
+    """The clients that have been started, and options for starting them."""
 
     def __init__(self) -> None:
         self.clients: dict[str, Client] = {}
@@ -49,7 +49,7 @@ def client(platform: str | None = None) -> Client:
 
     The first call starts it, which fixes the options `jax_platforms` and `jax_num_cpu_devices`.
 
-    Raises: RuntimeError if the platform is unknown, switched off by `jax_platforms`, or absent.
+    Raises: RuntimeError if the platform is unknown, disabled by `jax_platforms`, or absent.
     """
     name = _platforms()[0] if platform is None else _ALIASES.get(platform, platform)
     started = _state.clients.get(name)
@@ -60,7 +60,7 @@ def client(platform: str | None = None) -> Client:
     if config.platforms and name not in _platforms():
         raise bad(
             "devices",
-            f"platform {platform!r} is switched off",
+            f"platform {platform!r} is disabled",
             {"jax_platforms": repr(config.platforms)},
             f"add it: config.update('jax_platforms', '{config.platforms},{platform}').",
             exc=RuntimeError,
@@ -70,7 +70,7 @@ def client(platform: str | None = None) -> Client:
 
 @once
 def _started(name: str) -> Client:
-    """The client of a platform, started now."""
+    """Start the client of a platform."""
     made = _STARTERS[name](**_state.distributed)
     _state.started_by = _state.started_by or _here()
     _state.clients[name] = made
@@ -79,7 +79,7 @@ def _started(name: str) -> Client:
 
 @once
 def _platforms() -> tuple[str, ...]:
-    """The platforms that may be used; the first is the default."""
+    """The enabled platforms; the first is the default."""
     return _chosen_platforms(config.platforms)
 
 
@@ -87,34 +87,34 @@ def _chosen_platforms(option: str | None) -> tuple[str, ...]:
     if option:
         names = [name.strip() for name in option.split(",") if name.strip()]
         return tuple(dict.fromkeys(platform_named("jax_platforms", name) for name in names))
-    found, plugin = cuda_wheels.gpu_visible(), cuda_wheels.find_plugin()
-    if found and plugin is not None:
+    has_driver, plugin = cuda_wheels.gpu_visible(), cuda_wheels.find_plugin()
+    if has_driver and plugin is not None:
         return ("gpu", "cpu")
-    if found or (plugin is not None and not cuda_wheels.gpu_hidden()):
-        _warn_of_unused_gpu(driver=found)
+    if has_driver or (plugin is not None and not cuda_wheels.gpu_hidden()):
+        _warn_of_unused_gpu(driver=has_driver)
     return ("cpu",)
 
 
 def _warn_of_unused_gpu(driver: bool) -> None:
-    what = "an NVIDIA driver is here, but no CUDA plugin" if driver else (
+    problem = "there is an NVIDIA driver, but no CUDA plugin" if driver else (
         "a CUDA plugin is installed, but there is no NVIDIA driver (no /dev/nvidiactl)")
-    warn(str(bad("devices", f"{what}: programs run on the CPU", fix="see docs/gpu.md; JAX_PLATFORMS=cpu says that this "
-                 "is intended.")))
+    warn(str(bad("devices", f"{problem}: programs run on the CPU",
+                 fix="see docs/gpu.md; set JAX_PLATFORMS=cpu if this is intended.")))
 
 
 def platform_named(caller: str, name: str) -> str:
-    """The runtime's own name of a platform. Raises: RuntimeError for one that xjax does not run on."""
-    found = _ALIASES.get(name, name)
-    if found not in _STARTERS:
+    """The internal name of a platform. Raises: RuntimeError for a platform that xjax does not support."""
+    platform = _ALIASES.get(name, name)
+    if platform not in _STARTERS:
         raise _unknown(name, caller)
-    return found
+    return platform
 
 
 def _unknown(name: str, caller: str) -> Exception:
     known = (*_STARTERS, *_ALIASES)
     return bad(
         caller,
-        f"there is no platform {name!r}",
+        f"unknown platform {name!r}",
         {"platforms": ", ".join(known)},
         did_you_mean(name, known) or "choose one of these.",
         exc=RuntimeError,
@@ -132,9 +132,9 @@ def default_backend() -> str:
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """All devices of a platform (None: the default one), those of other processes included.
+    """All devices of a platform (None: the default platform), including those of other processes.
 
-    Raises: RuntimeError if the platform is unknown, switched off, or absent.
+    Raises: RuntimeError if the platform is unknown, disabled, or absent.
     """
     return list(client(backend).devices())
 
@@ -142,7 +142,7 @@ def devices(backend: str | None = None) -> list[Device]:
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """The devices of one process (None: this one); `host_id` is an older name of the process."""
+    """The devices of one process (None: this process); `host_id` is an older name of `process_index`."""
     wanted = process_index if process_index is not None else host_id
     if wanted is None:
         return list(client(backend).local_devices())
@@ -150,7 +150,7 @@ def local_devices(
     if not 0 <= wanted < count:
         raise bad(
             "local_devices",
-            f"there is no process {wanted}",
+            f"process {wanted} does not exist",
             {"processes": count},
             "process_index counts from 0.",
             exc=ValueError,
@@ -159,7 +159,7 @@ def local_devices(
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this process sees, as `CUDA_VISIBLE_DEVICES` names them; [] if it runs on CPUs. Starts nothing."""
+    """The GPUs that this process sees, named as in `CUDA_VISIBLE_DEVICES`; [] if it runs on CPUs. Starts no client."""
     return local_gpus.visible() if "gpu" in _platforms() else []
 
 
@@ -194,30 +194,30 @@ host_ids = alias(process_indices, "host_ids")
 
 
 def host_device() -> Device:
-    """The CPU that functions on the host compute with, also where `jax_platforms` leaves CPUs out."""
+    """The CPU device of host functions, also if `jax_platforms` excludes CPUs."""
     started = _state.clients.get("cpu") or _started("cpu")
     return started.local_devices()[0]
 
 
 def default_device() -> Device:
-    """Where new arrays go: the option `jax_default_device` (device or platform), else the first."""
+    """The device of new arrays: the option `jax_default_device` (a device or platform), else the first device."""
     chosen = config.default_device
     if chosen is None:
-        found = _state.default_device
-        if found is None:
-            found = _state.default_device = client().local_devices()[0]
-        return found
+        first = _state.default_device
+        if first is None:
+            first = _state.default_device = client().local_devices()[0]
+        return first
     return local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
 
 
 def use_distributed(**options: Any) -> None:
-    """Hand options of a run of many processes to the clients; before the first one starts."""
+    """Pass options of a job of several processes to the clients; must be called before a client starts."""
     refuse_if_started("distributed.initialize")
     _state.distributed = options
 
 
 def clear_backends() -> None:
-    """Forget all clients, so that the next use starts new ones; arrays made before are orphans."""
+    """Delete all clients, so that the next use starts new ones; arrays made before become unusable."""
     with _started.lock:
         _started.cache_clear()
         _platforms.cache_clear()
@@ -238,11 +238,11 @@ on_clear(xla.forget_devices)
 
 
 def refuse_if_started(caller: str) -> None:
-    """Raise RuntimeError if a client runs: `caller` is too late then."""
+    """Raise RuntimeError if a client runs, since `caller` must be called before."""
     if _state.clients:
         raise bad(
             caller,
-            "too late: a backend runs already",
+            "too late: a backend is already running",
             {"running": ", ".join(_state.clients), "started by": _state.started_by},
             "move this call before that line, which was the first to use a device.",
             exc=RuntimeError,
@@ -252,7 +252,7 @@ def refuse_if_started(caller: str) -> None:
 def _platforms_changed(old: Any, new: Any) -> None:
     refuse_if_started("config.update('jax_platforms')")
     if new:
-        _chosen_platforms(new)  # a misspelt name is told now
+        _chosen_platforms(new)  # raises for a misspelt name
     _platforms.cache_clear()
 
 

@@ -1,11 +1,11 @@
-"""Exceptions of functions on the host: how they get from the thread in which XLA called the function to the caller.
+"""Exceptions of host functions: how they get from the thread in which XLA calls the function to the user's thread.
 
-XLA keeps only the text of an exception. `relayed` therefore keeps the exception itself, and raises one to XLA whose
-text ends with a number, by which `original` finds it again.
+XLA keeps only the text of an exception. So `relayed` stores the exception and raises another one to XLA, whose text
+ends with a number, by which `original` finds the stored one.
 
-In a program of several devices no exception may reach XLA: the device would leave the program, and the others would
-wait for it in their next collective, for ever. There the call returns other values, the program runs to its end, and
-its launch raises the exception (`SharedCalls`).
+In a program over several devices no exception may reach XLA: the device would leave the program, and the others would
+wait for it in their next collective, forever. There a failed call returns substitute values, the program runs to its
+end, and the launch raises the exception (`SharedCalls`).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
 
-_MOST = 16                          # exceptions that are kept for a caller who has not asked yet
+_MOST = 16                          # exceptions that are kept until a caller reads them
 _kept: OrderedDict[int, BaseException] = OrderedDict()
 _numbers = itertools.count(1)
 _lock = threading.Lock()
 
 
 class HostFunctionError(Exception):
-    """What XLA is given for an exception of a function on the host: its text, and the number under which it is kept."""
+    """The exception raised to XLA for one of a host function: its text, and the number of the stored exception."""
 
 
 _TEXT = re.compile(HostFunctionError.__name__ + r": (.*)\[exception (\d+) of a function on the host\]", re.DOTALL)
 
 
 def noted(error: BaseException, caller: str) -> BaseException:
-    """The exception, with a note on who called the function."""
+    """The exception, with a note that names the caller of the function."""
     note = f"raised in {caller}, called by a compiled program"
     if not getattr(error, "explained", False) and note not in getattr(error, "__notes__", ()):
-        error.add_note(note)                # a message of xjax's own names the function already
+        error.add_note(note)                # messages of xjax already name the function
     return error
 
 
 def relayed(error: BaseException) -> HostFunctionError:
-    """The exception to raise to XLA for one of a function on the host."""
+    """The exception to raise to XLA for one of a host function."""
     with _lock:
         number = next(_numbers)
         _kept[number] = error
@@ -59,14 +59,14 @@ def relayed(error: BaseException) -> HostFunctionError:
 
 
 def original(error: BaseException) -> BaseException | None:
-    """The exception of a function on the host that caused an error of XLA's; None if there is none.
+    """The exception of a host function that caused an error of XLA; None if there is none.
 
-    The first to ask gets the exception itself, those after it a JaxRuntimeError with its text.
+    The first call returns the exception itself, later calls return a JaxRuntimeError with its text.
     """
-    found = _TEXT.search(str(error))
-    if found is None:
+    match = _TEXT.search(str(error))
+    if match is None:
         return None
-    text, number = found.groups()
+    text, number = match.groups()
     with _lock:
         kept = _kept.pop(int(number), None)
     if kept is not None:
@@ -76,7 +76,7 @@ def original(error: BaseException) -> BaseException | None:
 
 
 def raise_again(error: BaseException) -> NoReturn:
-    """Raise an exception with the causes that it has; what is handled now is none of them."""
+    """Raise an exception with its own causes: the exception being handled is not one of them."""
     context = error.__context__
     drop_internal_frames(error)
     try:
@@ -87,7 +87,7 @@ def raise_again(error: BaseException) -> NoReturn:
 
 
 def wait_for(launch: Any) -> None:
-    """Wait for a launch, with all that it does; raises its error, or that of a function on the host."""
+    """Wait for a launch and its side effects; raises its error, or that of a host function."""
     try:
         xla.wait_for(launch)
     except XlaRuntimeError as error:
@@ -95,7 +95,7 @@ def wait_for(launch: Any) -> None:
 
 
 def raise_original(error: XlaRuntimeError) -> NoReturn:
-    """Raise the exception of a function on the host that caused an error of XLA's, or that error, explained."""
+    """Raise the exception of a host function that caused an error of XLA, or that error, explained."""
     raise_again(original(error) or _explained(error))
 
 
@@ -104,17 +104,17 @@ def _explained(error: XlaRuntimeError) -> XlaRuntimeError:
 
 
 def explain_with(explained: Callable[[XlaRuntimeError], XlaRuntimeError]) -> None:
-    """From now on `explained` says what to raise for an error of XLA's; it knows arrays, which know this module."""
+    """From now on, raise `explained(error)` for an error of XLA; a hook, since `explained` uses modules above this."""
     global _explained
     _explained = explained
 
 
-# -- programs of several devices ----------------------------------------------------------------------------------
+# -- programs over several devices --------------------------------------------------------------------------------
 
 class SharedCalls:
-    """The calls on the host of one program of several devices, of which one launch runs at a time.
+    """The host calls of one program over several devices, of which only one launch runs at a time.
 
-    XLA does not say which launch a call belongs to, so launches from several threads take turns.
+    XLA does not identify the launch of a call, so launches from several threads wait for each other.
     """
 
     __slots__ = ("error", "_failed_at", "_turn", "_running")
@@ -123,12 +123,12 @@ class SharedCalls:
         self.error: BaseException | None = None
         self._failed_at = 0.0
         self._turn = threading.Lock()
-        self._running: Any = None               # the token of a launch that nobody waited for, after an interrupt
+        self._running: Any = None               # token of a launch whose wait was interrupted
 
     def launch(self, start: Callable[[], tuple[Any, Any]]) -> Any:
-        """The results of ``start() -> (results, token)``, when the program has ended.
+        """The results of ``start() -> (results, token)``, after the program has ended.
 
-        Raises: the first exception of a function on the host.
+        Raises: the first exception of a host function.
         """
         with self._turn:
             if self._running is not None:
@@ -142,7 +142,7 @@ class SharedCalls:
         return results
 
     def run(self, call: Callable[[], Any], caller: str) -> Any:
-        """The result of a call on the host; None if this or an earlier call of the launch has failed."""
+        """The result of a host call; None if this or an earlier call of the launch has failed."""
         if self.error is None:
             try:
                 with _inside:
@@ -153,9 +153,9 @@ class SharedCalls:
         return None
 
     def filler(self, dtype: Any) -> Any:
-        """The elements of what a failed call returns: 0 at first.
+        """The value of all elements that a failed call returns: 0 at first.
 
-        If the program still runs, they may be what keeps a loop going, and every second they are another extreme.
+        The value may keep a loop of the program running, so every second it changes to another extreme.
         """
         if dtype == np.bool_:
             choices: tuple = (False, True)
@@ -167,12 +167,12 @@ class SharedCalls:
 
 
 def shared_calls(callbacks: Sequence[Callable]) -> SharedCalls | None:
-    """What the calls of a program of several devices share; None if there are none."""
+    """The `SharedCalls` of a program over several devices; None if it does not call the host."""
     return next((call.shared for call in callbacks), None)
 
 
 class _Inside(threading.local):
-    """Whether this thread runs a function that a program of several devices calls."""
+    """Whether this thread runs a host function that a program over several devices calls."""
 
     depth = 0
 
@@ -187,16 +187,16 @@ _inside = _Inside()
 
 
 def _launched_inside() -> Exception:
-    return bad("callback", "a function that a program of several devices calls cannot launch another one: it would "
-               "wait for devices that wait for the function",
+    return bad("callback", "a function called by a program over several devices cannot launch another such program: it "
+               "would wait for devices that wait for the function",
                fix="use one device in the function, or call it outside of pmap, shard_map and sharded jit.",
                exc=RuntimeError)
 
 
 def outside_of_calls(execute: Callable[..., Any]) -> Callable[..., Any]:
-    """`execute` of a program of several devices, refused where it would never end.
+    """`execute` of a program over several devices, which raises an error where it would never return.
 
-    The checked one raises RuntimeError in a function that a program of several devices calls.
+    It raises RuntimeError inside a host function called by a program over several devices.
     """
     def checked(bufs: Any, **options: Any) -> Any:
         if _inside.depth:

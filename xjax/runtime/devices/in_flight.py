@@ -1,4 +1,4 @@
-"""`InFlight`: a bound on the programs with collectives that run at once.
+"""`InFlight`: a bound on the number of programs with collectives that run at the same time.
 
 The devices of a CPU client share one pool of threads. A collective holds one thread per device
 until all devices have arrived, so many queued programs can take all threads while none of them is
@@ -25,8 +25,8 @@ class Waitable(Protocol):
 class InFlight:
     """The last launches on one client; `push` after each launch of a program with collectives.
 
-    Push the *token* of a launch (`xla.execute_with_token`), not its buffers: a training loop
-    donates each result to the next step, and waiting for a donated buffer fails at once.
+    Push the *token* of a launch (`xla.execute_with_token`), not its buffers: a training loop donates each result to the
+    next step, and waiting for a donated buffer fails immediately.
     """
 
     def __init__(self, limit: int = 4) -> None:
@@ -36,7 +36,7 @@ class InFlight:
         self._error: XlaRuntimeError | None = None
 
     def push(self, launch: Waitable) -> None:
-        """Note a launch; waits for the oldest one while more than `limit` are pending."""
+        """Record a launch; if more than `limit` are pending, wait for the oldest."""
         with self._lock:
             self._pending.append(launch)
             oldest = self._pending.popleft() if len(self._pending) > self._limit else None
@@ -46,7 +46,7 @@ class InFlight:
             self._error = self._error or error
 
     def drain(self) -> XlaRuntimeError | None:
-        """Wait for everything that was pushed; returns the first error since the last time."""
+        """Wait for all pending launches; returns the first error since the last call."""
         with self._lock:
             pending = list(self._pending)
             self._pending.clear()
@@ -55,13 +55,13 @@ class InFlight:
         return next((error for error in errors if error is not None), None)
 
     def forget(self) -> None:
-        """Drop what is pending, without a wait."""
+        """Drop pending launches, without waiting."""
         self._pending.clear()
         self._lock = threading.Lock()
 
 
 def _wait(launch: Waitable) -> XlaRuntimeError | None:
-    # The error is raised where the results are read; this caller has launched another program.
+    # The error is raised when the results are read; this caller has launched another program.
     try:
         xla.wait_for(launch)
     except XlaRuntimeError as error:
@@ -69,18 +69,18 @@ def _wait(launch: Waitable) -> XlaRuntimeError | None:
     return None
 
 
-# Programs with effects that need no order, on devices other than CPUs; the rest is awaited at once. Callbacks need the
-# interpreter, so none may be left when it ends.
+# Programs with unordered effects on devices other than CPUs; all others with effects are awaited immediately. Callbacks
+# need the interpreter, so none may be pending when it exits.
 effects = InFlight(limit=16)
 atexit.register(effects.drain)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=effects.forget)      # the launches are the parent's
+    os.register_at_fork(after_in_child=effects.forget)      # the launches belong to the parent
 
 
 def effects_barrier() -> None:
-    """Wait until everything that launched programs do besides computing, such as printing, is done.
+    """Wait until all side effects of launched programs, such as printing, are complete.
 
-    Raises: the exception of a function that one of them called, if nothing has raised it before.
+    Raises: the exception of a function that one of them called, unless it was already raised.
 
     >>> xjax.effects_barrier()
     """
@@ -93,7 +93,7 @@ wait = host_errors.wait_for
 
 @once
 def of_client(client: Client) -> InFlight:
-    """The one limiter of a client."""
+    """The limiter of a client."""
     return InFlight()
 
 

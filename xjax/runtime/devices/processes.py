@@ -1,6 +1,6 @@
 """The connection of this process with the others of a job: the key-value store, barriers, and leaving.
 
-Barriers are kept here, in the store, so that they name who is missing: XLA's own ones end the process from C++.
+Barriers use the store, so that they can name missing processes: XLA's own barriers end the process from C++.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 from xjax.core.errors import bad
 from xjax.runtime import xla
 
-_FASTEST, _SLOWEST = 0.002, 0.1         # seconds between two looks at the store
+_FASTEST, _SLOWEST = 0.002, 0.1         # seconds between two reads of the store
 _PREFIX = "xjax"
-DONE = "done"                           # why a process leaves that has nothing left to do
+DONE = "done"                           # the reason of a process that leaves without an error
 
 
 class Connection:
-    """What `xjax.distributed.initialize` has made.
+    """The connection made by `xjax.distributed.initialize`.
 
     Attributes:
       client: XLA's connection to the service of process 0.
-      service: that service in process 0, else None.
-      rank, count: which process this is, of how many.
+      service: that service, in process 0; None elsewhere.
+      rank, count: rank of this process, and number of processes.
       timeout: seconds that barriers wait.
     """
 
@@ -37,40 +37,40 @@ class Connection:
     # -- the store ------------------------------------------------------------------------------------------------
 
     def publish(self, key: str, value: str) -> None:
-        """Set a key for all processes to read; a second time overwrites it."""
+        """Set a key that all processes can read; an existing value is overwritten."""
         self.client.key_value_set(f"{_PREFIX}/{key}", value, True)
 
     def published(self, folder: str) -> dict[str, str]:
-        """The keys below `folder`, without it, and their values."""
+        """The keys under `folder`, without its name, and their values."""
         prefix = f"{_PREFIX}/{folder}/"
         return {key.removeprefix(prefix): value for key, value in self.client.key_value_dir_get(prefix)}
 
     # -- barriers -------------------------------------------------------------------------------------------------
 
     def barrier(self, caller: str, name: str, timeout: float | None = None) -> dict[int, str]:
-        """Wait until all processes are at their next barrier; the name that each of them gave it.
+        """Wait until all processes have reached their next barrier; returns the name that each gave it, by rank.
 
         Raises: RuntimeError naming the processes that are missing after `timeout` seconds, or that have left.
         """
         timeout = self.timeout if timeout is None else timeout
-        with self._lock:                # two threads of one process are two barriers, one after the other
+        with self._lock:                # the barriers of two threads follow one another
             self._meetings += 1
             folder = f"barrier/{self._meetings}"
             self.publish(f"{folder}/{self.rank}", name)
             arrived, gone = self._gather(folder, timeout)
             if self.rank == 0 and len(arrived) == self.count and self._meetings > 1:
-                self.client.key_value_delete(f"{_PREFIX}/barrier/{self._meetings - 1}/")    # all have passed that one
+                self.client.key_value_delete(f"{_PREFIX}/barrier/{self._meetings - 1}/")    # all have left that barrier
         missing = [rank for rank in range(self.count) if rank not in arrived]
         if missing:
-            raise bad(caller, f"{describe(missing)} of {self.count} did not come to the barrier",
+            raise bad(caller, f"{describe(missing)} of {self.count} did not reach the barrier",
                       _reasons(missing, gone) | {"barrier": repr(name), "this process": self.rank,
                                                  "waited": f"{timeout:g} s"},
-                      "all processes must make the same calls; look at the output of the missing ones.",
+                      "all processes must make the same calls; check the output of the missing processes.",
                       exc=RuntimeError)
         return arrived
 
     def _gather(self, folder: str, timeout: float) -> tuple[dict[int, str], dict[int, str]]:
-        """(Who has arrived in a folder, who has left the job): when all are there, none can come, or time is over."""
+        """Wait for all processes, until one that has not arrived has left, or a time-out. Returns: arrived, left."""
         deadline, pause, looked = time.monotonic() + timeout, _FASTEST, time.monotonic()
         gone: dict[int, str] = {}
         while True:
@@ -87,22 +87,22 @@ class Connection:
     # -- leaving --------------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Leave when all others do so too.
+        """Leave the job, when all other processes leave too.
 
-        Raises: RuntimeError naming the processes that do not leave in time, or have failed. This one has left then.
+        Raises: RuntimeError with the processes that do not leave in time, or have failed. This process has then left.
         """
         try:
             self.publish(f"left/{self.rank}", DONE)
             left = self._wait_for_leaving()
         except xla.XlaRuntimeError:
-            raise bad("distributed.shutdown", "process 0, which coordinates the others, is gone",
-                      fix="look at its output.", exc=RuntimeError) from None
+            raise bad("distributed.shutdown", "process 0, which coordinates the others, has exited",
+                      fix="check its output.", exc=RuntimeError) from None
         missing = [rank for rank in range(self.count) if left.get(rank) != DONE]
         if missing:
             raise bad("distributed.shutdown", f"{describe(missing)} of {self.count} did not finish",
                       _reasons(missing, left) | {"this process": self.rank, "waited": f"at most {self.timeout:g} s"},
-                      "look at the output of these processes.", exc=RuntimeError)
-        self.client.shutdown()          # XLA's barrier: all are here, so it does not wait
+                      "check the output of these processes.", exc=RuntimeError)
+        self.client.shutdown()          # contains a barrier of XLA, which all processes have reached
         if self.service is not None:
             self.service.shutdown()
 
@@ -116,9 +116,9 @@ class Connection:
             pause = min(2 * pause, _SLOWEST)
 
     def fail(self, reason: str, patience: float) -> None:
-        """Tell the others that this process leaves because of an error; waits for nobody.
+        """Report to the others that this process leaves because of an error, without waiting for them.
 
-        But process 0, without which XLA ends the others before they can report, waits `patience` seconds for them.
+        Only process 0 waits, up to `patience` seconds: when it exits, XLA ends the others before they can report.
         """
         with contextlib.suppress(xla.XlaRuntimeError):
             self.publish(f"left/{self.rank}", reason)
@@ -127,7 +127,7 @@ class Connection:
                 time.sleep(_SLOWEST)
 
     def failures(self) -> dict[int, str]:
-        """Processes that have left because of an error, and these errors."""
+        """The processes that have left because of an error, with their errors."""
         return _failures(by_rank(self.published("left")))
 
 
@@ -135,7 +135,7 @@ connection: Connection | None = None
 
 
 def connect(made: Connection | None) -> None:
-    """From now on `made` is this process's connection."""
+    """Set this process's connection."""
     global connection
     connection = made
 

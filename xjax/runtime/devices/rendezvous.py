@@ -1,7 +1,7 @@
-"""The processes of a job meet before XLA connects them, so that who is missing can be named.
+"""The rendezvous of the processes of a job before XLA connects them, so that missing processes can be named.
 
-XLA's own connection aborts the process from C++ when a process does not come. Here process 0 listens on the
-coordinator's port until all have announced themselves, then frees the port for XLA's service.
+XLA's own connection aborts the process from C++ if another process is missing. Here process 0 listens on the
+coordinator's port until all processes have announced themselves, then frees the port for XLA's service.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 4096                         # bytes of an announcement
 
 
 class RendezvousError(Exception):
-    """Not all processes met: the reason, and what to do."""
+    """Not all processes connected: the reason, and the fix."""
 
     def __init__(self, reason: str, fix: str):
         super().__init__(reason)
@@ -32,7 +32,7 @@ class RendezvousError(Exception):
 def meet(address: str, bind_address: str, count: int, rank: int, timeout: float) -> None:
     """Return when all `count` processes have called this.
 
-    Raises: RendezvousError with the ranks that are missing after `timeout` seconds, in all processes that are there.
+    Raises: RendezvousError with the ranks that are missing after `timeout` seconds, in all processes that called this.
     """
     deadline = time.monotonic() + timeout
     if rank == 0:
@@ -42,7 +42,7 @@ def meet(address: str, bind_address: str, count: int, rank: int, timeout: float)
 
 
 def wait_until_listening(address: str, deadline: float) -> None:
-    """Return when something accepts connections at `address`; gives up silently at the deadline."""
+    """Return when a server accepts connections at `address`, or silently at the deadline."""
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(split_address(address), timeout=1):
             return
@@ -50,7 +50,7 @@ def wait_until_listening(address: str, deadline: float) -> None:
 
 
 def _gather(bind_address: str, count: int, deadline: float, timeout: float) -> None:
-    """Process 0: wait for all others, then answer each of them."""
+    """In process 0: wait for all others, then answer each of them."""
     try:
         host, port = split_address(bind_address)
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -58,8 +58,8 @@ def _gather(bind_address: str, count: int, deadline: float, timeout: float) -> N
                                         dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6())
     except OSError as error:
         raise RendezvousError(f"process 0 cannot listen on {bind_address}: {error.strerror or error}",
-                              "choose a free port, or say where process 0 listens with coordinator_bind_address="
-                              '"host:port".') from None
+                              "choose a free port, or pass the address on which process 0 listens as "
+                              'coordinator_bind_address="host:port".') from None
     here: set[int] = {0}
     connections: list[socket.socket] = []
     fault = ""
@@ -72,40 +72,40 @@ def _gather(bind_address: str, count: int, deadline: float, timeout: float) -> N
                     fault = _admit(connections[-1], count, here)
         missing = [rank for rank in range(1, count) if rank not in here]
         if missing and not fault:
-            fault = f"{describe(missing)} of {count} did not come within {timeout:g} s"
+            fault = f"{describe(missing)} of {count} did not connect within {timeout:g} s"
         for connection in connections:
             with contextlib.suppress(OSError):
                 connection.sendall(json.dumps({"fault": fault}).encode() + b"\n")
     if fault:
         raise RendezvousError(fault, "start all processes with the same address and number of processes, each with "
-                                     "a process_id of its own.")
+                                     "its own process_id.")
 
 
 def _admit(connection: socket.socket, count: int, here: set[int]) -> str:
-    """Note who has connected; what is wrong with it, or ""."""
+    """Record the process that has connected; returns a description of its fault, or ""."""
     try:
         connection.settimeout(5)
         said = json.loads(_line(connection))
-        rank, theirs, who = int(said["rank"]), int(said["count"]), str(said["who"])
+        rank, theirs, description = int(said["rank"]), int(said["count"]), str(said["who"])
     except (OSError, ValueError, KeyError, TypeError):
-        return ""                       # a port scanner, or a process that died: the time-out speaks
+        return ""                       # a port scanner, or a dead process, which the time-out reports
     if theirs != count:
-        return f"process {rank} ({who}) counts {theirs} processes, process 0 counts {count}"
+        return f"process {rank} ({description}) counts {theirs} processes, process 0 counts {count}"
     if rank in here:
-        return f"two processes have process_id {rank}, one of them {who}"
+        return f"two processes have process_id {rank}, one of them {description}"
     here.add(rank)
     return ""
 
 
 def _announce(address: str, count: int, rank: int, deadline: float, timeout: float) -> None:
-    """Another process: say that it is here, and wait for the answer."""
+    """In another process: announce it, and wait for the answer."""
     message = json.dumps({"rank": rank, "count": count, "who": f"pid {os.getpid()} on {platform.node()}"}).encode()
     reached = False
     while time.monotonic() < deadline:
         try:
             with socket.create_connection(split_address(address), timeout=2) as connection:
                 connection.sendall(message + b"\n")
-                connection.settimeout(max(0.1, deadline + 5 - time.monotonic()))    # process 0 speaks first
+                connection.settimeout(max(0.1, deadline + 5 - time.monotonic()))    # process 0 times out first
                 answer = _line(connection)
                 reached = True
                 if answer:
@@ -115,12 +115,12 @@ def _announce(address: str, count: int, rank: int, deadline: float, timeout: flo
             pass
         time.sleep(_RETRY)
     else:
-        what = "left before all had come" if reached else f"did not answer within {timeout:g} s"
+        what = "exited before all processes had connected" if reached else f"did not answer within {timeout:g} s"
         raise RendezvousError(f"process 0 at {address} {what}",
                               "check that it was started, and that its port is open to this machine.")
     if fault:
         raise RendezvousError(fault, "start all processes with the same address and number of processes, each with "
-                                     "a process_id of its own.")
+                                     "its own process_id.")
 
 
 def _line(connection: socket.socket) -> bytes:

@@ -44,7 +44,7 @@ def choice(caller: str, given: int | Sequence[int] | None, environ: Mapping[str,
         ids = [given] if isinstance(given, int) else list(given)
     elif rank is not None and len(seen) > 1:
         ids = [rank]
-    else:                               # there is one GPU: the launcher has assigned it
+    else:                               # the launcher has assigned the visible GPU, if any
         ids = []
     if seen and not all(0 <= i < len(seen) for i in ids):
         raise bad(caller, "there is no such GPU" if given is not None else "this process does not see a GPU of its own",

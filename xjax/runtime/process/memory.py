@@ -6,9 +6,9 @@ elementwise operation on 1e7 numbers. With these settings freed pages are kept a
 machine's memory, at most 1 GiB. The settings apply to the whole process, and the peak memory of a loop over many sizes
 grows; ``XJAX_MALLOC=default`` leaves the allocator unchanged.
 
-On few processors all threads share one heap, since the additional heaps of glibc hold no block over 64 MiB; with
-additional heaps, a step of 6 ms of a small MLP takes about 2 % longer. On many processors XLA compiles in as many
-threads, which would wait for the lock of a single heap. With 16 processors, compiling the step of an MLP for a GPU took
+On few processors all threads share one heap, since the additional heaps of glibc hold no block over 64 MiB; the single
+heap makes a step of 6 ms of a small MLP about 2 % longer. On many processors XLA compiles in as many threads, which
+would wait for the lock of a single heap. With 16 processors and one heap, compiling the step of an MLP for a GPU took
 20 s, where real JAX took 3 s and a tenth of the processor time.
 """
 

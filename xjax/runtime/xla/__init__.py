@@ -1,13 +1,13 @@
 """The adapter to jaxlib: with `core/tree.py` the only module of xjax that imports it.
 
-Everything under ``jaxlib._jax`` is private and changes without notice, so each name is used here
-once, behind a thin function, and differences between versions are found by looking, never by
-version number; but for what compilers get wrong, a table by versions (`compiler_faults.py`).
+Everything under ``jaxlib._jax`` is private and changes without notice. So each name is used here once, in a thin
+function, and differences between versions are found by probing, never by version number. The exception are faults of
+the compilers: a table lists them by version (`compiler_faults.py`).
 
-Words used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
-*aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA compares
-neither shapes nor dtypes of buffers with a program, only byte sizes, and jaxlib 0.10 crashes on a
-piece of the wrong size: the callers check both before they launch.
+Terms used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
+*aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA does not compare
+the shapes and dtypes of buffers with a program, only byte sizes, and jaxlib 0.10 crashes on a
+piece of the wrong size: callers check both before they launch.
 """
 
 from xjax.runtime.xla.arrays import (

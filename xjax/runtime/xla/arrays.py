@@ -1,4 +1,4 @@
-"""Buffers: made of values of the host, read, copied, waited for, shared with others."""
+"""Buffers: made from host values, read, copied, waited for, and shared with other libraries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xjax.runtime.process.jax_blocker import without_jax
 from xjax.runtime.xla.names import ArrayCopySemantics, Buffer, Client, Device, DeviceList
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device, shard_indices
 
-# Probe: what this jaxlib can do.
+# Feature probe of the installed jaxlib.
 _COPIES_TO_NUMPY_WITHOUT_JAX = hasattr(Buffer, "_to_np_array_did_copy")
 
 _COPY = xc.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
@@ -37,11 +37,11 @@ def device_put(
     """Put NumPy arrays (or buffers) on devices, one piece on each; 4 us for a small one.
 
     Args:
-      aval: type of the whole array. Nothing compares it with the pieces: the caller does.
-      pieces: what each of `devices` gets, of the dtype of `aval`.
-      alias: let the CPU use the NumPy memory itself if it is 64-byte aligned: later writes to it
-        are then seen by programs.
-      apart: the pieces are NumPy arrays, no two of them at one address.
+      aval: type of the whole array. It is not compared with the pieces; the caller must do that.
+      pieces: the piece of each of `devices`, with the dtype of `aval`.
+      alias: let the CPU use the NumPy memory itself if it is 64-byte aligned; programs then read
+        later writes to it.
+      apart: whether the pieces are NumPy arrays, each at another address.
     """
     if fork.in_child:
         raise fork.error()
@@ -59,7 +59,7 @@ def device_put(
 
 
 def _at_own_addresses(pieces: Sequence[Any]) -> list[Any]:
-    """Copy repeated pieces: jaxlib merges those at one address and then fails to copy them."""
+    """Copy pieces at a repeated address: jaxlib merges such pieces and then fails to copy them."""
     seen: set[int] = set()
     out = []
     for piece in pieces:
@@ -72,14 +72,14 @@ def _at_own_addresses(pieces: Sequence[Any]) -> list[Any]:
 
 
 def to_numpy(buf: Buffer) -> np.ndarray:
-    """Host value of a buffer, read-only; not a copy where the memory can be shared (CPU).
+    """Host value of a buffer, read-only; no copy if the memory can be shared (CPU).
 
     Raises: the error of the program that makes the buffer; RuntimeError if it was deleted.
     """
-    wait_for(buf)  # numpy's own conversion would swallow the error of a failed program
+    wait_for(buf)  # NumPy's conversion would hide the error of a failed program
     try:
         return np.asarray(memoryview(buf))
-    except BufferError:  # bfloat16 and other small types, device memory, several pieces
+    except BufferError:  # bfloat16 and other small types, memory of a device, several pieces
         return _copy_to_numpy(buf)
 
 
@@ -99,13 +99,13 @@ def _copy_to_numpy(buf: Buffer) -> np.ndarray:
 def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
     pieces = shards(buf)
     if sharding.hlo.is_replicated():
-        note_shared_parts(buf)  # the value keeps XLA from taking over this part's memory
+        note_shared_parts(buf)  # the value uses this part's memory, so XLA must not reuse it
         return to_numpy(pieces[0])
     devices, aval = sharding.devices, buf.aval
     if len(pieces) != len(devices):
         raise bad(
             "to_numpy",
-            "the array lies partly on devices of other processes.",
+            "the array is partly on devices of other processes.",
             {"devices": len(devices), "of this process": len(pieces)},
             "gather it first, or read its addressable shards.",
             exc=RuntimeError,
@@ -113,24 +113,24 @@ def _assemble(buf: Buffer, sharding: GSPMDSharding) -> np.ndarray:
     out = np.empty(aval.shape, aval.dtype)
     indices = shard_indices(sharding.hlo, len(devices), aval.shape)
     for piece, index in zip(pieces, indices, strict=True):
-        if out.size:  # XLA does not cut an array without elements
+        if out.size:  # XLA does not split an array without elements
             out[index] = to_numpy(piece)
     out.flags.writeable = False
     return out
 
 
 def shards(buf: Buffer) -> list[Buffer]:
-    """The single-device buffers of an array, ordered as the devices of its sharding."""
+    """The single-device buffers of an array, in the order of its sharding's devices."""
     with without_jax:
         return list(buf._arrays)
 
 
-# Buffers over several devices whose parts are used alone too, by id; see `is_deleted`.
+# Buffers over several devices whose parts are also used separately, by id; see `is_deleted`.
 with_shared_parts: dict[int, weakref.ref[Buffer]] = {}
 
 
 def note_shared_parts(buf: Buffer) -> Buffer:
-    """To be called where a part of a buffer is given away, as a buffer or as memory; returns `buf`."""
+    """Must be called when a part of a buffer is returned, as a buffer or as memory; returns `buf`."""
     key = id(buf)
     if key not in with_shared_parts:
         with_shared_parts[key] = weakref.ref(buf, lambda _: with_shared_parts.pop(key, None))
@@ -138,14 +138,14 @@ def note_shared_parts(buf: Buffer) -> Buffer:
 
 
 def is_deleted(buf: Buffer) -> bool:
-    """Whether a buffer, or a part of it, was deleted or donated; jaxlib answers for the first part alone."""
+    """Whether a buffer, or a part of it, was deleted or donated; jaxlib checks only the first part."""
     if buf.is_deleted():
         return True
     return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
 
 
 def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
-    """One array of the buffers that its devices hold already, in the order of the sharding; nothing is copied."""
+    """One array made of existing buffers on its devices, in the order of the sharding; nothing is copied."""
     return note_shared_parts(Buffer(aval, sharding, list(pieces), True, True))
 
 
@@ -185,7 +185,7 @@ def block_until_ready(buffers: Iterable[Buffer]) -> None:
 
 
 def copy_to_host_async(buf: Buffer) -> None:
-    """Start the copy of an array to the host, which `to_numpy` then finds done."""
+    """Start the copy of an array to the host, so that `to_numpy` need not wait for it."""
     several = isinstance(buf._sharding, GSPMDSharding) and len(buf._sharding.devices) > 1
     for piece in shards(buf) if several else [buf]:
         piece._copy_single_device_array_to_host_async()
@@ -206,7 +206,7 @@ def from_dlpack(capsule: object, device: Device, stream: int | None = None) -> B
 
 
 def from_cuda_interface(interface: dict, client: Client, ordinal: int) -> Buffer:
-    """Buffer on a GPU over the memory that a ``__cuda_array_interface__`` describes, which it does not keep alive."""
+    """Buffer over the GPU memory that a ``__cuda_array_interface__`` describes; the buffer does not keep it alive."""
     if fork.in_child:
         raise fork.error()
     with without_jax:
@@ -214,13 +214,13 @@ def from_cuda_interface(interface: dict, client: Client, ordinal: int) -> Buffer
 
 
 def is_row_major(buf: Buffer) -> bool:
-    """Whether the elements of a buffer on one device lie in the order of its axes, as programs take them to."""
-    # "{0,1}" are the axes from the fastest to the slowest; what may follow them is about tiles.
+    """Whether a buffer on one device is row-major, as programs expect."""
+    # "{0,1}" are the axes from the fastest to the slowest; a suffix may describe tiles.
     axes = [int(k) for k in re.findall(r"\d+", re.split("[:}]", str(buf._pjrt_layout))[0])]
     moving = [k for k in axes if buf.aval.shape[k] > 1]
     return moving == sorted(moving, reverse=True)
 
 
 def dlpack_device(device: Device) -> tuple[int, int]:
-    """``(type, index)`` as `__dlpack_device__` gives it: 1 is host memory, 2 is CUDA."""
+    """``(type, index)`` as `__dlpack_device__` returns it: type 1 is host memory, 2 is CUDA."""
     return (1, 0) if device.platform == "cpu" else (2, device.local_hardware_id)

@@ -1,4 +1,4 @@
-"""Clients of a processor or of GPUs, alone and among several processes; the native functions that programs call."""
+"""Clients for CPUs and GPUs, of one process or of several; the native functions that programs call."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def make_cpu_client(
     """A client of the host's processor.
 
     Args:
-      num_devices: virtual devices; None: as ``--xla_force_host_platform_device_count`` in
-        XLA_FLAGS says, else 1.
-      asynchronous: a call may return before its program has run.
-      distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives`` of a run of
-        many processes.
+      num_devices: number of virtual devices; None: ``--xla_force_host_platform_device_count`` in XLA_FLAGS, else 1.
+      asynchronous: whether a call may return before its program has run.
+      distributed: ``distributed_client``, ``node_id``, ``num_nodes``, ``collectives``, if several processes work
+        together.
     """
     fork.starting_client()
     return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
@@ -40,7 +39,7 @@ def make_gpu_client(**distributed: Any) -> Client:
 
     Raises: RuntimeError if no plugin is installed, or no GPU is visible.
     """
-    if (found := cuda_wheels.find_plugin()) is None:
+    if (newest := cuda_wheels.find_plugin()) is None:
         raise bad(
             "devices('gpu')",
             "no CUDA plugin is installed.",
@@ -50,7 +49,7 @@ def make_gpu_client(**distributed: Any) -> Client:
             exc=RuntimeError,
         )
     fork.starting_client()
-    version, library = found
+    version, library = newest
     failed = _load_nvidia_libraries(version)
     client = distributed.pop("distributed_client", None)
     try:
@@ -61,7 +60,7 @@ def make_gpu_client(**distributed: Any) -> Client:
         raise bad(
             "devices('gpu')",
             "CUDA does not start.",
-            {"XLA": str(error).splitlines()[0], **({"does not load": "; ".join(failed)} if failed else {})},
+            {"XLA": str(error).splitlines()[0], **({"libraries not loaded": "; ".join(failed)} if failed else {})},
             "install the extra cuda12 or cuda13 of xjax again, check the driver with nvidia-smi and "
             "CUDA_VISIBLE_DEVICES, or set jax_platforms to 'cpu'.",
             exc=RuntimeError,
@@ -70,7 +69,7 @@ def make_gpu_client(**distributed: Any) -> Client:
 
 @once
 def _load_nvidia_libraries(version: str) -> tuple[str, ...]:
-    """Load those of the nvidia-* wheels that load; what the loader says of the others, which may not be needed."""
+    """Load the libraries of the nvidia-* wheels; returns the errors of failed ones, which may not be needed."""
     failed = []
     for path in () if xc.pjrt_plugin_loaded("cuda") else cuda_wheels.libraries(version):
         try:
@@ -84,11 +83,11 @@ def _load_nvidia_libraries(version: str) -> tuple[str, ...]:
 def _load_cuda_plugin(version: str, library: str) -> str:
     """Load the plugin and its custom calls, once per process.
 
-    Returns: the name that jaxlib knows the plugin by. Real JAX calls its own "cuda" and fails if that is taken, so
-      xjax takes another one; the library behind them is the same.
+    Returns: jaxlib's name of the plugin. Real JAX uses "cuda" and fails if that name is taken, so xjax uses another
+      name for the same library.
     """
     if xc.pjrt_plugin_loaded("cuda"):
-        return "cuda"  # real JAX was first: the plugin and its custom calls are there
+        return "cuda"  # real JAX has loaded the plugin and its custom calls
     plugin = "xjax_cuda"
     c_api = xc.load_pjrt_plugin_dynamically(plugin, library)
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(c_api)
@@ -110,28 +109,28 @@ def _load_cuda_plugin(version: str, library: str) -> str:
 
 
 def profiler() -> ModuleType:
-    """jaxlib's profiler: ``ProfilerSession(options)`` starts one, ``stop_and_export(folder)`` writes it."""
+    """jaxlib's profiler: ``ProfilerSession(options)`` starts a session, ``stop_and_export(folder)`` writes it."""
     return importlib.import_module("jaxlib._profiler")
 
 
 def profile_data() -> ModuleType:
-    """jaxlib's reader of what the profiler wrote."""
+    """jaxlib's reader of files that the profiler has written."""
     return importlib.import_module("jaxlib._profile_data")
 
 
 def memory_profile(client: Client) -> bytes:
-    """The memory that arrays and programs hold, as a pprof profile."""
+    """The memory used by arrays and programs, as a pprof profile."""
     return client.heap_profile()
 
 
 def serve_processes(address: str, count: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
-    """The service that lets `count` processes find each other; it runs in one of them."""
+    """The service by which `count` processes connect to each other; it runs in one of them."""
     return _jax.get_distributed_runtime_service(address, count, heartbeat_timeout=heartbeat_timeout,
                                                 shutdown_timeout=shutdown_timeout)
 
 
 def join_processes(address: str, rank: int, init_timeout: int, heartbeat_timeout: int, shutdown_timeout: int) -> Any:
-    """Connect this process to the service; returns when all processes have. XLA aborts the process if they do not."""
+    """Connect this process to the service; returns when all processes have connected, else XLA aborts the process."""
     client = _jax.get_distributed_runtime_client(
         address, rank, init_timeout=init_timeout, heartbeat_timeout=heartbeat_timeout,
         shutdown_timeout=shutdown_timeout, use_compression=True)
@@ -140,7 +139,7 @@ def join_processes(address: str, rank: int, init_timeout: int, heartbeat_timeout
 
 
 def make_gloo_collectives(distributed_client: Any) -> Any:
-    """What CPU devices of several processes sum and gather with."""
+    """The implementation of collectives between CPU devices of several processes."""
     return _jax.make_gloo_tcp_collectives(distributed_client)
 
 
@@ -154,7 +153,7 @@ def _register_all(registrations: Mapping[str, Iterable[tuple[str, object, int]]]
 
 
 def _register_module(module: ModuleType) -> None:
-    """The functions of one of jaxlib's modules, and those that XLA may split over the batch."""
+    """Register the functions of a jaxlib module; XLA may split some of them along the batch dimension."""
     _register_all(module.registrations())
     for name in getattr(module, "batch_partitionable_targets", list)():
         xc.register_custom_call_as_batch_partitionable(name)
@@ -162,9 +161,9 @@ def _register_module(module: ModuleType) -> None:
 
 @once
 def register_lapack() -> None:
-    """Make the ``lapack_*_ffi`` custom calls usable; without it a launch of one crashes.
+    """Make the ``lapack_*_ffi`` custom calls usable; otherwise launching one crashes.
 
-    Needs SciPy (its LAPACK is the one that runs) and 0.3 s: call it for the first program with one.
+    It needs SciPy, whose LAPACK it uses, and takes 0.3 s: call it only when a program needs it.
     """
     _register_module(importlib.import_module("jaxlib.lapack"))
     importlib.import_module("jaxlib.cpu._lapack").initialize()
@@ -172,20 +171,20 @@ def register_lapack() -> None:
 
 @once
 def initialize_cuda_hybrids() -> None:
-    """Make the ``cuhybrid_*`` custom calls usable: without it a launch of one crashes. Nothing without the plugin."""
+    """Make the ``cuhybrid_*`` custom calls usable; otherwise launching one crashes. No effect without the plugin."""
     importlib.import_module("jaxlib.gpu_solver").initialize_hybrid_kernels()
 
 
 def cuda_ordinal(pointer: int) -> int:
-    """The number of the GPU that has this address in its memory; the plugin is loaded."""
+    """The number of the GPU whose memory contains this address; the plugin must be loaded."""
     version, _ = cuda_wheels.find_plugin() or ("13", "")
     return importlib.import_module(f"jax_cuda{version}_plugin.cuda_plugin_extension").get_device_ordinal(pointer)
 
 
 @functools.cache
 def cuda_library_version(library: str) -> int | None:
-    """The version of "cusolver" or "cudnn" that the CUDA plugin runs, 11701 for 11.7.1; None without the plugin."""
-    found = cuda_wheels.find_plugin()
-    if found is None:
+    """The version of "cusolver" or "cudnn" that the CUDA plugin uses, 11701 for 11.7.1; None without the plugin."""
+    plugin = cuda_wheels.find_plugin()
+    if plugin is None:
         return None
-    return getattr(importlib.import_module(f"jax_cuda{found[0]}_plugin._versions"), f"{library}_get_version")()
+    return getattr(importlib.import_module(f"jax_cuda{plugin[0]}_plugin._versions"), f"{library}_get_version")()

@@ -1,8 +1,8 @@
-"""What compilers below xjax get wrong, in one table: where, since when, and what avoids it.
+"""Faults of the compilers below xjax, in one table: the versions that have them, and how xjax avoids them.
 
-Everywhere else features of jaxlib are probed. A miscompilation cannot be: it is known by the versions that have it. A
-fault is avoided by an option of the compiler, which `with_workarounds` adds wherever a program that may have the fault
-is compiled, or by the form in which an operation is written, whose file the row names. `tests/compilers` runs the
+Elsewhere features of jaxlib are probed. A miscompilation cannot be probed: the table lists the versions that have it.
+A fault is avoided in one of two ways: by a compiler option, which `with_workarounds` adds when a program that may have
+the fault is compiled; or by another form of an operation, in the file that the row names. `tests/compilers` runs the
 program of each row.
 """
 
@@ -30,7 +30,7 @@ def _is_more_than_single_products(value: Any) -> bool:
     [False, False, False, True, True]
     """
     items = [item.strip().lower().replace("library_fusion_type_", "") for item in str(value).split(",")]
-    kinds = {"reduce"} if any(item[:1] in ("+", "-") for item in items) else set()     # a change of XLA's default
+    kinds = {"reduce"} if any(item[:1] in ("+", "-") for item in items) else set()     # relative to XLA's default
     for item in items:
         (kinds.discard if item.startswith("-") else kinds.add)(item.lstrip("+-"))
     return bool(kinds - {"", "individual_dot", "individual_convolution"})
@@ -42,20 +42,20 @@ _FEW_TERMS = 8
 
 
 def _reduces_many_axes_or_short_products(text: str) -> bool:
-    """Whether a program has a reduction, and arrays of 7 axes or products over fewer than 8 terms.
+    """Whether a program has a reduction, and also arrays of 7 axes or products over fewer than 8 terms.
 
-    Where XLA splits a program over devices, the terms on each may be fewer than the text says.
+    If XLA partitions a program over devices, a product may have fewer terms on each device than in the text.
     """
     if "stablehlo.reduce" not in text:
         return False
     few = _FEW_TERMS
     if "sdy.manual_computation" not in text and (mesh := re.search("sdy.mesh .*", text)):
         few *= math.prod(map(int, re.findall(r"=(\d+)", mesh[0])))
-    return bool(_SEVEN_AXES.search(text)) or any(_terms(*found) < few for found in _PRODUCT.findall(text))
+    return bool(_SEVEN_AXES.search(text)) or any(_terms(*match) < few for match in _PRODUCT.findall(text))
 
 
 def _terms(contracted: str, shape: str) -> int:
-    """How many terms each element of a product has."""
+    """The number of terms of each element of a product."""
     sizes = [int(n) for n in shape.split("x") if n]
     return math.prod(sizes[int(axis)] for axis in contracted.split(",") if axis)
 
@@ -65,21 +65,21 @@ _FROM_FLOAT8 = re.compile(r"stablehlo\.convert .* : \(tensor<[\dx]*f8E")
 
 
 def _casts_to_float8_and_back(text: str) -> bool:
-    """Whether a program converts numbers to a float8 type, and some from one."""
+    """Whether a program converts numbers to a float8 type and also from one."""
     return "f8E" in text and bool(_TO_FLOAT8.search(text) and _FROM_FLOAT8.search(text))
 
 
 def _is_on(value: Any) -> bool:
-    """Whether a value of a flag that is a truth value says yes."""
+    """Whether the value of a boolean flag is true."""
     return str(value).lower() in ("true", "1")
 
 
 class Option(NamedTuple):
-    """A flag of XLA with the value that avoids a fault.
+    """An XLA flag with the value that avoids a fault.
 
     Attributes:
-      brings_back: whether another value of the flag brings the fault back.
-      concerns: whether a program, as text, may have the fault. The flag is set for such programs alone.
+      brings_back: whether another value of the flag restores the fault.
+      concerns: whether a program, as text, may have the fault. The flag is set only for such programs.
     """
 
     flag: str
@@ -89,16 +89,17 @@ class Option(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """
+    """A fault of a compiler.
+
     Attributes:
-      what: what goes wrong.
-      versions: of jaxlib: the first with the fault, and the first without it ("" if there is none yet); one pair for
-        each range. Only tested versions count.
-      program: a program that shows it: Python with `jax`, `jnp` and `np`, which raises AssertionError.
-      option: what avoids it, or None: then `form` does.
-      form: the file with the form of the operation that avoids it, and which; "" if an option does, or nothing.
-      platform: of the devices.
-      report: where it is reported.
+      what: description of the fault.
+      versions: pairs of jaxlib versions, one for each range: the first with the fault, and the first without it ("" if
+        there is none yet). Only tested versions count.
+      program: a program that shows the fault: Python with `jax`, `jnp` and `np`, which raises AssertionError.
+      option: the option that avoids the fault; None if `form` does.
+      form: the file and the form of the operation that avoids the fault; "" if an option does, or if nothing does.
+      platform: platform of the devices.
+      report: where the fault is reported.
     """
 
     what: str
@@ -110,7 +111,7 @@ class Fault(NamedTuple):
     report: str = ""
 
     def is_in(self, version: str) -> bool:
-        """Whether a version of jaxlib has the fault."""
+        """Whether a jaxlib version has the fault."""
         number = version_numbers(version)
         return any(version_numbers(first) <= number and not (fixed and number >= version_numbers(fixed))
                    for first, fixed in self.versions)
@@ -120,7 +121,7 @@ _ALL = (("0.10.2", ""),)
 
 FAULTS: dict[str, Fault] = {
     "reductions by YNN": Fault(
-        what="A product over 3 terms that is fused with a reduction is wrong from row 2**15 on (2**14 in float64); a "
+        what="A product over 3 terms that is fused with a reduction is wrong for rows from 2**15 (2**14 in float64); a "
              "sum of products of rank 7 with an axis of size 1 ends the process.",
         versions=(("0.10.2", "0.11"),),
         program="x = np.arange(120_000, dtype=np.float32).reshape(40_000, 3) / 120_000\n"
@@ -138,10 +139,11 @@ FAULTS: dict[str, Fault] = {
         program="def draws(key):\n"
                 "    return jnp.concatenate([jax.random.normal(k, (8, 8)) for k in jax.random.split(key, 3)])\n"
                 "jax.jit(draws).lower(jax.random.key(0)).compile()\n",
-        form="ops/prng.py: programs that draw are functions of their own, which are not fused with their callers"),
+        form="ops/prng.py: programs that draw are separate functions, which are not fused with their callers"),
     "numbers at the end of long chains": Fault(
-        what="A number that a chain of operations computes, each of which reads the one before twice, is fused into "
-             "the loops that read it; each operation doubles the time to compile, to hours for a hash of 8 rounds.",
+        what="If a number is computed by a chain of operations, each of which reads the previous one twice, it is "
+             "fused into the loops that read it. Each operation doubles the compile time, to hours for a hash of 8 "
+             "rounds.",
         versions=_ALL,
         program="def hashed(h):\n"
                 "    for _ in range(8):\n"
@@ -149,15 +151,15 @@ FAULTS: dict[str, Fault] = {
                 "    return h\n"
                 "f = lambda s, x: jnp.concatenate([jnp.full(70, hashed(s), x.dtype), x * hashed(s)])\n"
                 "jax.jit(f).lower(np.uint32(7), np.arange(200, dtype=np.uint32)).compile()\n",
-        form="core/lowering.py: a number with very many paths to it is computed apart"),
+        form="core/lowering.py: a number with very many paths to it is computed in a separate function"),
     "loops inside pmap": Fault(
         what="The compiler ends the process with a segmentation fault for some programs with loops inside pmap.",
         versions=(("0.11.2", "0.12"),),
-        form="jaxlib_versions.py: the version is refused by the requirement, and warned of"),
+        form="jaxlib_versions.py: the requirements exclude the version, and its use causes a warning"),
     "many nested functions": Fault(
         what="A module of 200 functions that call each other ends the process.",
         versions=(("0.10.2", "0.11"),),
-        form="core/lowering.py: a program that occurs once is written in place"),
+        form="core/lowering.py: a program that occurs once is inlined"),
     "NaN in extrema by YNN": Fault(
         what="Maxima and minima of 4,096 float elements or more drop NaN.",
         versions=_ALL,
@@ -166,18 +168,18 @@ FAULTS: dict[str, Fault] = {
                 "assert np.isnan(jax.jit(jnp.max)(x)) and np.isnan(jax.jit(lambda x: x.min(0))(x)[5])\n",
         form="ops/cpu/extrema.py: extrema of slices, element by element"),
     "dilated operands of windows": Fault(
-        what="reduce_window of 4,096 elements or more leaves the holes of base_dilation out along an axis whose window "
+        what="reduce_window of 4,096 elements or more ignores the holes of base_dilation along an axis whose window "
              "and stride are 1.",
         versions=_ALL,
         program="x = np.ones((16383, 2), np.float32)\n"
                 "f = lambda x: jax.lax.reduce_window(jnp.pad(x, ((0, 1), (0, 0)), constant_values=1), jnp.zeros(()),\n"
                 "    jax.lax.add, (1, 1), (2, 1), 'VALID', base_dilation=(1, 2))\n"
                 "assert np.array_equal(jax.jit(f)(x)[1], [1, 0, 1])\n",
-        form="ops/cpu/windows.py: the operand is padded between its elements before",
+        form="ops/cpu/windows.py: the operand is first padded between its elements",
         report="openxla/xla#48714"),
     "rounding of operands that are computed again": Fault(
-        what="An operand that several loops read is computed in each, and may be rounded otherwise there: the element "
-             "that is the maximum is not equal to it.",
+        what="An operand that several loops read is computed in each, and may be rounded differently there: the "
+             "element that is the maximum is not equal to the maximum.",
         versions=_ALL,
         form="ops/identity.py: computed_once"),
     "barriers on CPUs": Fault(
@@ -186,8 +188,8 @@ FAULTS: dict[str, Fault] = {
         form="core/lowering.py: lower_barrier is a call that is not inlined"),
     "barriers of barriers": Fault(
         what="A function that is not inlined and returns its argument, called with the result of another such call, "
-             "may read it in the wrong order: the call has the layout of the windows that a gather makes nearby, which "
-             "its argument has not.",
+             "may read it in the wrong order: the call gets the layout of the windows that a nearby gather makes, but "
+             "its argument has another layout.",
         versions=(("0.12", ""),),
         program="x = np.arange(20, dtype=np.float32).reshape(4, 5)\n"
                 "d = np.arange(8, dtype=np.float32).reshape(4, 2)\n"
@@ -195,30 +197,30 @@ FAULTS: dict[str, Fault] = {
                 "windows = lambda x, i: x.at[:, i].get(mode='fill', fill_value=0)\n"
                 "f = lambda x, d, i: (jnp.exp(hold(d) - hold(windows(x, i))), hold(hold(d)))\n"
                 "assert np.array_equal(jax.jit(f)(x, d, np.array([1, 3]))[1], d)\n",
-        form="core/lowering.py: a barrier takes what was before the barriers that made its operands"),
+        form="core/lowering.py: a barrier takes the operands of the barriers that made its operands"),
     "inverse pairs": Fault(
-        what="Under jit log(exp(x)) is x and sqrt(x * x) is |x|, also where exp(x) or x * x overflows; called op by op "
-             "they give inf.",
+        what="Under jit log(exp(x)) is x and sqrt(x * x) is |x|, also where exp(x) or x * x overflows; operation by "
+             "operation they give inf.",
         versions=(("0.10.2", "0.11"),),
         program="x = np.array([89, 200], np.float32)\n"
                 "assert np.all(np.isinf(jax.jit(lambda x: jnp.log(jnp.exp(x)))(x)))\n",
         report="openxla/xla#42732"),
     "exponentials of constant NaN": Fault(
-        what="Under jit the exponential of a float32 array is memory that was never written where LLVM knows the "
-             "operand to be NaN: exp(x * nan).",
+        what="Under jit the exponential of a float32 array is uninitialised memory if LLVM can prove that the operand "
+             "is NaN: exp(x * nan).",
         versions=(("0.10.2", "0.12"),),
         program="x = np.linspace(-3, 3, 50, dtype=np.float32)\n"
                 "assert np.isnan(jax.jit(lambda x: jnp.exp(x * np.float32(np.nan)))(x)).all()\n",
         report="jax-ml/jax#29537"),
     "regrouped products": Fault(
-        what="Under jit constants of a chain of products are multiplied first, for scalars also those of both factors: "
-             "(x * a) * (x * b) is (x * x) * (a * b), which overflows or becomes 0 where x * a does not. "
-             "square(x / 16) of a float16 scalar is inf from x = 256 on. Likewise exp(x) * exp(y) is exp(x + y).",
+        what="Under jit constants of a chain of products are multiplied first, for scalars also the constants of both "
+             "factors: (x * a) * (x * b) is (x * x) * (a * b), which overflows or becomes 0 where x * a does not. "
+             "square(x / 16) of a float16 scalar is inf for x >= 256. Likewise exp(x) * exp(y) is exp(x + y).",
         versions=(("0.10.2", "0.12"),),
         program="x = np.float32(2.0**80)\n"
                 "assert jax.jit(lambda x: jnp.square(x * np.float32(2.0**-60)))(x) == 2.0**40\n"),
     "products with a common factor": Fault(
-        what="Under jit x * y - x * z is x * (y - z), so that it is not NaN where both products overflow.",
+        what="Under jit x * y - x * z is x * (y - z), so it is not NaN where both products overflow.",
         versions=_ALL,
         program="x = np.float32(1e30)\n"
                 "assert np.isnan(jax.jit(lambda x, y, z: x * y - x * z)(x, x, x))\n"),
@@ -232,21 +234,21 @@ FAULTS: dict[str, Fault] = {
 
 
 def with_workarounds(platform: str, text: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags with which a program is compiled: `options`, and those that avoid faults of the installed jaxlib.
+    """The flags with which a program is compiled: `options`, and flags that avoid faults of the installed jaxlib.
 
-    A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it brings a fault back, a warning says so.
+    A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it restores a fault, there is a warning.
     """
-    found, environment = dict(options), _environment(os.environ.get("XLA_FLAGS", ""))
+    flags, environment = dict(options), _environment(os.environ.get("XLA_FLAGS", ""))
     for fault in _avoided_by_options(platform):
         flag, value, brings_back, concerns = fault.option
         if not concerns(text):
             continue
         users = options.get(flag, environment.get(flag))
         if users is None:
-            found[flag] = value
+            flags[flag] = value
         elif brings_back(users):
             _say("compiler_options" if flag in options else "XLA_FLAGS", flag, str(users), fault)
-    return found
+    return flags
 
 
 @functools.cache
@@ -263,20 +265,20 @@ def _environment(text: str) -> dict[str, str]:
 
 @functools.cache
 def _say(caller: str, flag: str, users: str, fault: Fault) -> None:
-    """Warn, once for each value of a flag."""
+    """Warn once for each value of a flag."""
     warn(f"{caller}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault.what}\n"
-         f"  fix: leave the flag out; xjax sets it to {fault.option.value!r}.")
+         f"  fix: drop the flag; xjax sets it to {fault.option.value!r}.")
 
 
 def as_markdown() -> str:
-    """docs/compiler_faults.md."""
+    """The text of docs/compiler_faults.md."""
     lines = ["# Faults of the compilers", "",
-             "What the compilers below xjax get wrong, by version of jaxlib, and what avoids it. An option is added "
-             "wherever a program",
-             "that may have the fault is compiled. A value of yours, in `compiler_options` or `XLA_FLAGS`, is kept; a "
-             "warning says if it",
-             "brings a fault back.", "",
-             "| fault | jaxlib | what goes wrong | avoided by |", "|---|---|---|---|"]
+             "Faults of the compilers below xjax, by version of jaxlib, and how xjax avoids them. An option is added "
+             "whenever a program",
+             "that may have the fault is compiled. Your own value, in `compiler_options` or `XLA_FLAGS`, is kept; "
+             "there is a warning if it",
+             "restores a fault.", "",
+             "| fault | jaxlib | description | avoided by |", "|---|---|---|---|"]
     for name, fault in FAULTS.items():
         ranges = ", ".join(f"from {first}" + (f", before {fixed}" if fixed else "") for first, fixed in fault.versions)
         by = f"`{fault.option.flag}={fault.option.value}`" if fault.option else fault.form or "nothing"

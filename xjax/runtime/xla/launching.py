@@ -1,4 +1,4 @@
-"""Launches of programs, of buffers alone or with values of the host among them."""
+"""Launches of programs, on buffers and host values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from xjax.runtime.xla.arrays import device_put
 from xjax.runtime.xla.names import Buffer, Device, Executable, ResultHandler
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device
 
-# Probe: what this jaxlib can do.
+# Feature probe of the installed jaxlib.
 _HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
 
 
 def result_handler(aval: Any, sharding: SingleDeviceSharding | GSPMDSharding) -> ResultHandler:
-    """Makes the buffer of one output; one handler serves all of the same type and sharding.
+    """The handler that makes the buffer of one output; outputs of equal type and sharding can share one.
 
-    ``handler.wrap(f)`` gives a handler that returns ``f(buffer)``.
+    ``handler.wrap(f)`` is a handler that returns ``f(buffer)``.
     """
     if _HANDLER_SKIPS_CHECKS:  # jaxlib 0.10 has a fourth argument; its checks need jax
         return xc.array_result_handler(aval, sharding, True, True)
@@ -32,23 +32,23 @@ def result_handler(aval: Any, sharding: SingleDeviceSharding | GSPMDSharding) ->
 def execute(
     exe: Executable, buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
 ) -> list[Any]:
-    """Launch a program; hot paths bind ``exe.execute_sharded`` once and write this line."""
+    """Launch a program; hot paths bind ``exe.execute_sharded`` once and inline this line."""
     return exe.execute_sharded(buffers).consume_with_handlers(handlers)
 
 
 def execute_with_token(
     execute_sharded: Callable[..., Any], buffers: Sequence[Buffer], handlers: Sequence[ResultHandler]
 ) -> tuple[list[Any], Any]:
-    """`execute` by the method of a program, and a token whose ``block_until_ready()`` waits for the side effects."""
+    """`execute` by a program's bound method, and a token whose ``block_until_ready()`` waits for the side effects."""
     results = execute_sharded(buffers, with_tokens=True)
     return results.consume_with_handlers(handlers), results.consume_token()
 
 
-# --- Calls with values of the host ---------------------------------------------------------------
+# --- Calls with host values ----------------------------------------------------------------------
 
 
 class _Call(NamedTuple):
-    """What jaxlib asks of a program that it calls by itself; the names are its own."""
+    """Description of a program for jaxlib's own calls; jaxlib defines the names of the fields."""
 
     xla_executable: Executable
     out_pytree_def: Any
@@ -70,12 +70,11 @@ class _HostType(NamedTuple):
 def host_call(
     exe: Executable, device: Device, out_avals: Sequence[Any], registry: Any
 ) -> Callable[..., list[Buffer]]:
-    """A call of a one-device program that takes NumPy values of up to 32 bits and Python's numbers
-    among buffers; numbers are of 32 bits too.
+    """A call of a one-device program that takes buffers, NumPy values of up to 32 bits and Python numbers, which also
+    become 32-bit values.
 
-    jaxlib puts them on the device within the call, in 1 us where `device_put` takes 3. It may read
-    the memory of arrays as long as the program runs, so the caller hands over arrays that nobody
-    writes to.
+    jaxlib transfers the host values within the call, in 1 us where `device_put` takes 3. It may read the memory of
+    NumPy arrays until the program has ended, so the caller must not write to them.
 
     Args:
       registry: jaxlib's registry of pytrees.
@@ -92,15 +91,15 @@ def host_call(
         if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
             return call(*args), None, True
         n, m = len(args), len(out_avals)
-        how = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
-        return call(*args), how, False
+        description = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
+        return call(*args), description, False
 
     return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
                      _jax.PjitFunctionCache(8))
 
 
 def put_host_value(x: Any, device: Device) -> Buffer:
-    """The buffer of a value that `host_call` takes."""
+    """The buffer of a host value that `host_call` accepts."""
     x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
     return device_put(_HostType(x.shape, x.dtype), on_device(device), [x], [device])
 
@@ -109,18 +108,18 @@ _OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.comp
 
 
 def _makes_64_bits() -> bool:
-    """Whether jaxlib's calls make 64-bit values of numbers, as the real JAX has set it in this thread."""
+    """Whether jaxlib's calls convert numbers to 64-bit values, which the real JAX sets for this thread."""
     return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
 
 
 def _not_on_device(*args: Any) -> Any:
-    raise RuntimeError("xjax: a call with values of the host met a buffer of another device")
+    raise RuntimeError("xjax: a call with host values got a buffer on another device")
 
 
 @once
 def _set_switches() -> list[Any]:
-    """jaxlib's calls read three switches that JAX sets at its import; where JAX is not, these are off."""
-    switches: list[Any] = []  # which live as long as the process
+    """Set the three switches that jaxlib's calls read and that JAX sets at its import; without JAX they are off."""
+    switches: list[Any] = []  # kept alive as long as the process
     if "jax" not in sys.modules:
         for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
             switches.append(_jax.config.Config(f"xjax_{name}", value))

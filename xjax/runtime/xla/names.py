@@ -1,4 +1,4 @@
-"""The classes of jaxlib by names of our own, its version, and the level of XLA's log."""
+"""jaxlib's classes under the names used in xjax, its version, and the level of XLA's log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from xjax.runtime.xla import compile_error
 
 
 def _set_log_level(name: str = "XJAX_LOG_LEVEL") -> None:
-    """Hide XLA's start-up chatter: 0 shows all, 1 (default) warnings, 2 errors, 3 fatal ones."""
+    """Set the level of XLA's log: 0 shows everything, 1 (the default) warnings, 2 errors, 3 fatal errors."""
     level = os.environ.get(name, "1")
     if level not in {"0", "1", "2", "3"}:
         raise bad(
             name,
-            "the log level of XLA is not a number from 0 to 3.",
+            "the log level of XLA must be a number from 0 to 3.",
             {name: repr(level)},
-            f"set {name}=1, or leave it unset.",
+            f"set {name}=1, or unset it.",
             exc=ValueError,
         )
     utils.absl_set_min_log_level(int(level))

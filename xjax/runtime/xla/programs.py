@@ -1,4 +1,4 @@
-"""Programs: compiled, loaded from disk, and what XLA tells about them."""
+"""Executables: compiled, loaded from disk, and XLA's information about them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xjax.runtime.xla.names import Client, CompileOptions, Device, DeviceList, E
 
 
 class MemoryStats(NamedTuple):
-    """Bytes of a compiled program's arguments, results, temporaries, results that take over arguments, and code."""
+    """Bytes of a compiled program's arguments, results, temporaries, results in the memory of arguments, and code."""
 
     argument_size_in_bytes: int
     output_size_in_bytes: int
@@ -39,10 +39,10 @@ def compile_options(
     options: Mapping[str, Any] | None = None,
     propagate_outputs: Sequence[bool] = (),
 ) -> CompileOptions:
-    """Options of one program, given as text; see `compile`."""
+    """Options for compiling one program, `text`; see `compile`."""
     out = CompileOptions()
     out.num_replicas, out.num_partitions = 1, num_partitions
-    # Without an assignment the program runs on device 0, whatever the list of devices says.
+    # Without an assignment the program runs on device 0, regardless of the list of devices.
     ids = np.array([d.id for d in devices], np.int32).reshape(1, num_partitions)
     out.device_assignment = xc.DeviceAssignment.create(ids)
     build = out.executable_build_options
@@ -75,14 +75,14 @@ def compile(
 
     Args:
       devices: the `num_partitions` devices to run on, in the order of the program's mesh.
-      num_partitions: above 1 the text is the global program; Shardy cuts it along its
+      num_partitions: above 1 the text is the global program; Shardy partitions it along its
         ``sdy.sharding`` attributes.
-      optimization_level: 0 to 3; None is XLA's default, 3. Level 1 saves a third of the time that
-        small programs take to compile.
-      options: XLA flags of this program alone, without the leading dashes.
+      optimization_level: 0 to 3; None is XLA's default, 3. Level 1 saves a third of the compile time of small
+        programs.
+      options: XLA flags for this program only, without the leading dashes.
       propagate_outputs: for each output, whether XLA may choose its sharding.
       host_callbacks: Python functions that the program calls by index.
-    Raises: CompileError where the text is not valid StableHLO; ValueError for an unknown flag;
+    Raises: CompileError if the text is not valid StableHLO; ValueError for an unknown flag;
       XlaRuntimeError for programs that XLA cannot compile.
     """
     if fork.in_child:
@@ -95,13 +95,13 @@ def compile(
         optimization_level=optimization_level,
         options=options,
     )
-    where = DeviceList(tuple(devices))
+    device_list = DeviceList(tuple(devices))
     try:
-        if host_callbacks:  # jaxlib takes callbacks with a parsed module only
+        if host_callbacks:  # jaxlib accepts callbacks only with a parsed module
             _collect_with_python()
             return shielded(lambda: client.compile_and_load(
-                parse_module(text), where, chosen, host_callbacks=list(host_callbacks)))
-        return shielded(lambda: client.compile_and_load(text, where, chosen))
+                parse_module(text), device_list, chosen, host_callbacks=list(host_callbacks)))
+        return shielded(lambda: client.compile_and_load(text, device_list, chosen))
     except (RuntimeError, ValueError) as error:
         readable = compile_error.at_line(str(error), text) or compile_error.of_option(str(error))
         if readable is None:
@@ -111,14 +111,14 @@ def compile(
 
 @once
 def _collect_with_python() -> None:
-    """Let Python's collector free the callbacks of programs that are gone: XLA only marks them."""
+    """Let Python's collector free the callbacks of deleted programs: XLA only marks them."""
     gc.callbacks.append(
         lambda phase, info: _jax.collect_garbage() if phase == "stop" and not fork.in_child else None)
 
 
 @once
 def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
-    """MLIR bindings and dialects; loaded on demand: they take 50 ms and few programs need them."""
+    """MLIR bindings and dialects, loaded on demand: loading takes 50 ms, and few programs need them."""
     ir = importlib.import_module("jaxlib.mlir.ir")
     registry = ir.DialectRegistry()
     importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
@@ -127,14 +127,14 @@ def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
 
 
 def parse_module(text: str) -> object:
-    """StableHLO text as a module of jaxlib's MLIR bindings, to be looked into or changed.
+    """StableHLO text as a module of jaxlib's MLIR bindings, which can be inspected and changed.
 
-    Each module has a context of its own, which takes 2 ms: XLA's compiler loads dialects into the context of the module
-    that it compiles, without the interpreter's lock, and a context is not made for two threads that do so at once.
+    Each module has its own context, which takes 2 ms: XLA's compiler loads dialects into the context of the module that
+    it compiles, without the interpreter lock, and a context does not support two threads that do so at the same time.
     """
     ir, registry, register_dialects = _mlir()
     context = ir.Context()
-    context.enable_multithreading(False)  # no pool of threads for each module
+    context.enable_multithreading(False)  # no thread pool for each module
     context.append_dialect_registry(registry)
     context.load_all_available_dialects()
     for register_dialect in register_dialects:
@@ -151,19 +151,19 @@ def unoptimised_hlo(text: str) -> object:
 
 
 def unoptimised_cost(client: Client, text: str) -> dict[str, float]:
-    """`cost_analysis` of a program that is not compiled."""
+    """`cost_analysis` of a program before compilation."""
     return dict(_jax.hlo_module_cost_analysis(client, unoptimised_hlo(text).get_hlo_module()))
 
 
 def serialize(exe: Executable) -> bytes:
-    """The compiled program as bytes, for this jaxlib and this type of processor."""
+    """The executable as bytes, for this version of jaxlib and this type of processor."""
     return exe.serialize()
 
 
 def deserialize(
     client: Client, blob: bytes, devices: Sequence[Device], chosen: CompileOptions
 ) -> Executable:
-    """Load what `serialize` gave; never from a source you do not trust: it is native code."""
+    """Load the result of `serialize`; never from an untrusted source: it is native code."""
     if fork.in_child:
         raise fork.error()
     with deferred("a program was loaded from disk"):
@@ -176,13 +176,13 @@ def cost_analysis(exe: Executable) -> dict[str, float]:
 
 
 def memory_stats(exe: Executable) -> MemoryStats:
-    """How many bytes a program needs, by the names that JAX gives them."""
+    """Bytes of memory that a program needs, under JAX's names."""
     stats = exe.get_compiled_memory_stats()
     return MemoryStats(*[getattr(stats, name) for name in MemoryStats._fields])
 
 
 def size_of_code(exe: Executable) -> int:
-    """Bytes of a loaded program in memory; 0 where XLA does not tell."""
+    """Bytes of a loaded program in memory; 0 if XLA does not report it."""
     return exe.size_of_generated_code_in_bytes()
 
 
@@ -201,6 +201,6 @@ def has_collectives(exe: Executable) -> bool:
 
 
 def output_hlo_shardings(exe: Executable) -> list[HloSharding] | None:
-    """How each output is cut, as the compiler decided; None for a program of one device."""
+    """The sharding of each output, as chosen by the compiler; None for a program on one device."""
     protos = exe.get_output_shardings()
     return None if protos is None else [HloSharding.from_proto(p) for p in protos]

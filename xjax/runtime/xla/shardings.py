@@ -1,4 +1,4 @@
-"""How an array is cut over devices, in the form jaxlib asks for."""
+"""How an array is sharded over devices, in jaxlib's form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xjax.runtime.xla.names import Device, DeviceList, HloSharding
 
 
 class SingleDeviceSharding(xc.SingleDeviceSharding):
-    """All of an array on one device, in the form jaxlib asks for; make it with `on_device`."""
+    """A whole array on one device, in jaxlib's form; made by `on_device`."""
 
     @property
     def memory_kind(self) -> str | None:
@@ -28,7 +28,7 @@ class SingleDeviceSharding(xc.SingleDeviceSharding):
 
 
 class GSPMDSharding(xc.GSPMDSharding):
-    """One piece on each of several devices, in the form jaxlib asks for; see `on_devices`."""
+    """One piece of an array on each of several devices, in jaxlib's form; made by `on_devices`."""
 
     @property
     def memory_kind(self) -> str | None:
@@ -47,7 +47,7 @@ class GSPMDSharding(xc.GSPMDSharding):
 
 
 def on_device(device: Device, memory_kind: str | None = None) -> SingleDeviceSharding:
-    """The one sharding object of a device (building one takes longer than a put that uses it)."""
+    """The one sharding object of a device (making one takes longer than a `device_put` that uses it)."""
     return _single_device(device, memory_kind)
 
 
@@ -64,7 +64,7 @@ def on_devices(
 
 @once
 def hlo_sharding_replicated() -> HloSharding:
-    """Every device holds the whole array."""
+    """The sharding in which every device holds the whole array."""
     return HloSharding.replicate()
 
 
@@ -72,7 +72,7 @@ def hlo_sharding_replicated() -> HloSharding:
 def hlo_sharding_tiled(
     tile_dims: tuple[int, ...], device_order: tuple[int, ...], replicate_last: bool = False
 ) -> HloSharding:
-    """A grid of tiles: axis i is cut in ``tile_dims[i]`` equal parts.
+    """A grid of tiles: axis i is split into ``tile_dims[i]`` equal parts.
 
     Args:
       tile_dims: parts per axis; with `replicate_last` one more entry, the copies of each tile.
@@ -93,7 +93,7 @@ def hlo_sharding_tiled(
 def shard_indices(
     hlo: HloSharding, num_devices: int, shape: Sequence[int]
 ) -> list[tuple[slice, ...]]:
-    """Which part of a global array of this shape each device holds, by position; `slice(None)` along a whole axis."""
+    """For each device, by position, its part of a global array of this shape; `slice(None)` along an unsplit axis."""
     if hlo.is_replicated() or num_devices == 1:
         return [(slice(None),) * len(shape)] * num_devices
     tiles = hlo.tile_assignment_dimensions()  # axes past the array's rank count copies of a tile
