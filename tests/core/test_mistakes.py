@@ -136,7 +136,7 @@ MISTAKES = [
     ("x @ 2", ValueError, "0-d arguments", "with *"),
     ("bool(x > 0)", ValueError, "more than one element is ambiguous", "x.any()", "& and |"),
     ("float(x)", TypeError, "only an array of one element", "f32[3]"),
-    ("range(x)", TypeError, "only a 0-d integer array is an index"),
+    ("range(x)", TypeError, "only a 0-d integer array can be an index"),
     # -- in place
     ("op.setitem(x, 0, 1)", TypeError, "x[0] = 1: arrays are immutable", "x.at[0].set(1)"),
     ("op.setitem(x, 0, x[0] + 1)", TypeError, "x[0] = value", ".add(number) in place of +="),
@@ -234,7 +234,7 @@ MISTAKES = [
     ("random.key('a')", TypeError, "random.key: a value of type str is not an array"),
     ("random.split(key, 2.)", TypeError, "random.split: `num` must be an integer", "pass 2"),
     ("random.choice(key, [1, 2])", TypeError, "random.choice", "xjax.numpy.array(x)"),
-    ("np.asarray(key)", TypeError, "keys are no numbers", "random.key_data"),
+    ("np.asarray(key)", TypeError, "keys are not numbers", "random.key_data"),
     # -- control flow
     ("lax.scan(lambda c, x: c + x, 0., x)", TypeError, "`<lambda>` must return a pair (carry, y)", "(carry, None)"),
     ("lax.scan(lambda c, x: (jnp.stack([c, c]), x), 0., x)", TypeError, "the carry changes type", "f32[]", "f32[2]"),

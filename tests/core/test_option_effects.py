@@ -104,7 +104,7 @@ def test_devices():
     with xjax.default_device(second):
         assert (jnp.ones(2) + 1).devices() == {second}
     for name, value in [("num_cpu_devices", 3), ("platforms", "tpu"), ("cpu_enable_async_dispatch", False)]:
-        assert_refused(lambda: config.update(name, value), RuntimeError, "too late: a backend runs already")
+        assert_refused(lambda: config.update(name, value), RuntimeError, "too late: a backend is already running")
 
 
 def test_disable_jit_runs_python():
@@ -458,8 +458,8 @@ def test_explain_static_arguments_options_and_new_functions(logged):
     assert "is traced for the first time" in first and "is traced for the first time" in new
     assert "static arguments  1=2 -> 1=3" in static
     assert "option numpy_rank_promotion  'allow' -> 'raise'" in option
-    assert "mesh  None -> Mesh('x': 2)" in mesh and "under one current mesh" in mesh
-    assert "a new object, made of the same code" in again and "define the function once" in again
+    assert "mesh  None -> Mesh('x': 2)" in mesh and "under the same current mesh" in mesh
+    assert "a new object, made by the same code" in again and "define the function once" in again
 
 
 def test_logging_level():

@@ -511,7 +511,7 @@ def test_dlpack_copies_what_it_cannot_share(x):
 
 
 def test_dlpack_from_torch_and_errors():
-    with pytest.raises(TypeError, match="(?s)does not speak DLPack.*fix:"):
+    with pytest.raises(TypeError, match="(?s)does not support DLPack.*fix:"):
         interop.from_dlpack([1.0])
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(np.asarray(interop.from_dlpack(torch.arange(4.0))), np.arange(4.0))

@@ -49,7 +49,7 @@ def test_from_dlpack():
     assert same.unsafe_buffer_pointer() == x.unsafe_buffer_pointer() != copied.unsafe_buffer_pointer()
     moved = xnp.from_dlpack(x, device=xjax.devices()[-1])
     assert moved.devices() == {xjax.devices()[-1]}
-    with pytest.raises(TypeError, match="does not speak DLPack"):
+    with pytest.raises(TypeError, match="does not support DLPack"):
         xnp.from_dlpack([1, 2])
     with pytest.raises(ValueError, match="copy=False"):
         xnp.from_dlpack(host[::2], copy=False)

@@ -285,7 +285,7 @@ def test_a_rank_that_never_comes(repeat, command, tmp_path, rings):
                            PYTHONPATH=f"{tmp_path / 'faults'}{os.pathsep}{ROOT}")
     assert code == 1 and time.monotonic() - start < 30
     if late == "1":
-        assert "process 1 of 2 did not come within 10 s" in err
+        assert "process 1 of 2 did not connect within 10 s" in err
     else:
         assert "process 0 at 127.0.0.1" in err and "did not answer within 10 s" in err
     assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run was begun" in err

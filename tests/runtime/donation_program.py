@@ -96,7 +96,7 @@ def twice():
     def pair(x, y):
         return x * 2, y + 1
 
-    again = "takes it a second time"
+    again = "passed a second time"
     first, both = xjax.jit(pair, donate_argnums=0), xjax.jit(pair, donate_argnums=(0, 1))
     tree = xjax.jit(lambda t: (t["a"] * 2, t["b"] + 1), donate_argnums=0)
     for made, x in (("one device", jnp.asarray(X)), ("NamedSharding", xjax.device_put(X, rows)),

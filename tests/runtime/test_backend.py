@@ -105,7 +105,7 @@ for name in ("cpu", "gpu", "tpu", "cdua"):
 
 def test_platforms_that_are_not_there():
     out = python(PLATFORMS, XJAX_PLATFORMS="cpu", CUDA_VISIBLE_DEVICES="")
-    assert "cpu ['cpu']" in out and "platform 'gpu' is switched off" in out
+    assert "cpu ['cpu']" in out and "platform 'gpu' is disabled" in out
     assert "'cpu,gpu'" in out and "no platform 'tpu'" in out and "did you mean 'cuda'?" in out
 
 

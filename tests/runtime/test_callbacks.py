@@ -420,7 +420,7 @@ def test_an_exception_in_debug_callback():
     (lambda: xjax.pure_callback(X, X, X), TypeError, "needs a function"),
     (lambda: xjax.pure_callback(np.sin, {"a": 3}, X), TypeError, "result_shape_dtypes['a']"),
     (lambda: xjax.debug.callback(3), TypeError, "needs a function"),
-    (lambda: xjax.debug.visualize_array_sharding(X), TypeError, "only an array that exists has a sharding"),
+    (lambda: xjax.debug.visualize_array_sharding(X), TypeError, "only a concrete array has a sharding"),
     (lambda: xjax.jit(xjax.debug.visualize_array_sharding)(X), TypeError, "return the value from the compiled"),
     (lambda: xjax.debug.visualize_sharding((), jnp.ones(()).sharding), ValueError, "arrays of one or two axes"),
     (lambda: xjax.debug.visualize_array_sharding(jnp.ones((2, 0))), ValueError, "none of size 0"),

@@ -226,12 +226,12 @@ def test_placing_an_array_where_it_is_shares_its_memory():
 
 
 @pytest.mark.parametrize(("row", "words"), [
-    ("c0 + s", ["add: arrays that were put on different devices do not mix", "argument 0, f32[4]", "cpu device 0",
+    ("c0 + s", ["add: arrays committed to different devices cannot be combined", "argument 0, f32[4]", "cpu device 0",
                 "argument 1, f32[4]", "cpu devices 0, 1, 2, 3"]),
     ("jax.jit(lambda params, batch: params['w'] + batch)({'w': c0}, c1)",
      ["jit `<lambda>`", "argument `params['w']`, f32[4]", "argument `batch`, f32[4]", "cpu device 1"]),
     ("jax.jit(lambda a: lax.with_sharding_constraint(a, on('x', mesh=M)))(c1)", ["a sharding inside the program"]),
-    ("jax.jit(lambda a: a, in_shardings=on('y', mesh=M))(s)", ["with another sharding", "args[0]", "P('y',)"]),
+    ("jax.jit(lambda a: a, in_shardings=on('y', mesh=M))(s)", ["to another sharding", "args[0]", "P('y',)"]),
     ("jax.jit(lambda a: a).lower(c0).compile()(c1)", ["compiled `<lambda>`", "compiled for", "args[0]"]),
     ("jax.pmap(lambda a: a)(c1)", ["pmap of `<lambda>`", "another sharding"]),
     ("jax.shard_map(lambda a: a, mesh=M2, in_specs=P('x'), out_specs=P('x'))(c1)", ["shard_map", "needed"]),

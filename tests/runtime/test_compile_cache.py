@@ -151,7 +151,7 @@ def test_a_foreign_folder_is_refused(folder, devices, monkeypatch):
 
 def test_a_folder_that_cannot_be_made(folder, devices):
     folder.write_text("a file stands here")
-    with pytest.warns(UserWarning, match="cannot be made"):
+    with pytest.warns(UserWarning, match="cannot be created"):
         assert load(devices[0]) == DOUBLED
 
 

@@ -87,7 +87,7 @@ def test_a_library_that_does_not_load_is_named_only_if_cuda_does_not_start(play,
             play(Jaxlib(starts=False), [str(broken)])
         text = str(caught.value)
         assert "CUDA does not start" in text and "no supported devices found" in text and "more" not in text
-        assert f"does not load  {broken}" in text and "fix: install the extra" in text
+        assert f"libraries not loaded  {broken}" in text and "fix: install the extra" in text
 
 
 def test_a_package_of_the_plugin_that_is_missing_is_one_clear_error(play, monkeypatch):

@@ -48,7 +48,7 @@ if rank == 0:
     try:
         connection.barrier("a test", "alone", timeout=0.5)
     except RuntimeError as error:
-        assert "a test: process 1 of 2 did not come to the barrier" in str(error) and "'alone'" in str(error)
+        assert "a test: process 1 of 2 did not reach the barrier" in str(error) and "'alone'" in str(error)
     else:
         raise AssertionError
 if rank == 1:                       # one ends with a call, the other without: both wait for each other
@@ -136,7 +136,7 @@ def test_who_does_not_come_is_named(tmp_path):
     program = "xjax.distributed.initialize(address, count, rank, initialization_timeout=4)\n"
     for process in run_job(program, 4, header=HEADER, ranks=[0, 2], tmp_path=tmp_path):
         assert process.status == 1
-        assert "distributed.initialize: processes 1, 3 of 4 did not come within 4 s." in process.output
+        assert "distributed.initialize: processes 1, 3 of 4 did not connect within 4 s." in process.output
         assert "fix: start all processes with the same address" in process.output
 
 

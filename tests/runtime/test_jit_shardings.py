@@ -122,16 +122,16 @@ def test_one_device():
 
 
 @pytest.mark.parametrize(("call", "error", "message"), [
-    (lambda: xjax.jit(jnp.add, in_shardings=(on("x"), on("x")))(X, y=X), ValueError, "of positional arguments"),
+    (lambda: xjax.jit(jnp.add, in_shardings=(on("x"), on("x")))(X, y=X), ValueError, "to positional arguments"),
     (lambda: xjax.jit(jnp.sin, in_shardings=on("x"))(X[:3]), ValueError, "cannot be split evenly over 2 devices"),
     (lambda: xjax.jit(jnp.sin, out_shardings=on("x"))(X[:3]), ValueError, "cannot be split evenly over 2 devices"),
     (lambda: xjax.jit(jnp.sin, in_shardings=on("x"))(1.0), ValueError, "1 entries for an array of rank 0"),
-    (lambda: xjax.jit(jnp.sin, in_shardings="x")(X), TypeError, "in_shardings: this is no sharding"),
+    (lambda: xjax.jit(jnp.sin, in_shardings="x")(X), TypeError, "in_shardings: this is not a sharding"),
     (lambda: xjax.jit(jnp.sin, out_shardings=("x",))(X), ValueError, "out_shardings: a prefix does not match"),
     (lambda: xjax.jit(jnp.sin, in_shardings=(on(), on()))(X), ValueError, "in_shardings: a prefix does not match"),
     (lambda: xjax.jit(jnp.sin, in_shardings=on(), device=xjax.devices()[0]), ValueError, "device or shardings"),
     (lambda: xjax.jit(jnp.sin, out_shardings=on())(xjax.device_put(X, on("x", mesh=Mesh(xjax.devices()[:2], "x")))),
-     ValueError, "different devices do not mix"),
+     ValueError, "different devices cannot be combined"),
 ], ids=lambda x: x if isinstance(x, str) else "")
 def test_wrong_shardings(call, error, message):
     with pytest.raises(error, match=f"(?s){message}.*fix:"):
@@ -154,7 +154,7 @@ def test_compiler_options():
         xjax.jit(jnp.sin, compiler_options={"xla_nonsense": 1})(X)
     with pytest.raises(ValueError, match="(?s)not a valid int32.*fix:"):
         lowered.compile({"xla_backend_optimization_level": "much"})
-    with pytest.raises(TypeError, match="(?s)names of XLA's flags.*fix:"):
+    with pytest.raises(TypeError, match="(?s)names of XLA flags.*fix:"):
         xjax.jit(jnp.sin, compiler_options={"xla_nonsense": [1]})
     with pytest.raises(ValueError, match="(?s)a part of one.*outermost jit"):
         xjax.grad(lambda x: f(x).sum())(X)

@@ -62,37 +62,37 @@ MISUSE = {
     "sizes without names": (lambda lib: str(lib.sharding.AbstractMesh((2,), ("x", "y"))), "a positive size for each"),
     "too few types": (lambda lib: lib.sharding.AbstractMesh((2, 4), ("x", "y"), lib.sharding.AxisType.Auto),
                       "2 axis names, but 1 axis types"),
-    "types of a mesh": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), ("x",), ("auto",)), "no AxisType"),
-    "a name that is None": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), (None,)), "no name of an axis"),
-    "devices of an abstract sharding": (lambda lib: _abstract(lib).device_set, "nothing of devices"),
-    "indices of an abstract sharding": (lambda lib: _abstract(lib).devices_indices_map((4,)), "nothing of devices"),
+    "types of a mesh": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), ("x",), ("auto",)), "be an AxisType"),
+    "a name that is None": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), (None,)), "cannot be the name"),
+    "devices of an abstract sharding": (lambda lib: _abstract(lib).device_set, "abstract, without devices"),
+    "indices of an abstract sharding": (lambda lib: _abstract(lib).devices_indices_map((4,)), "without devices"),
     "an axis that is not there": (lambda lib: lib.NamedSharding(_abstract(lib).mesh, lib.P("z")), "no axis 'z'"),
-    "device_put to an abstract mesh": (lambda lib: lib.device_put(X, _abstract(lib)), "it has no devices"),
+    "device_put to an abstract mesh": (lambda lib: lib.device_put(X, _abstract(lib)), "abstract, without devices"),
     "device_put of a spec without a mesh": (lambda lib: lib.device_put(X, lib.P("x")), "needs a mesh"),
     "in_shardings without a mesh": (lambda lib: lib.jit(lambda x: x, in_shardings=lib.P("x"))(X), "needs a mesh"),
     "a constraint without a mesh": (lambda lib: lib.lax.with_sharding_constraint(X, lib.P("x")), "needs a mesh"),
     "reshard without a mesh": (lambda lib: lib.sharding.reshard(X, lib.P("x")), "needs a mesh"),
-    "reshard to None": (lambda lib: lib.sharding.reshard(X, None), "None is no sharding"),
+    "reshard to None": (lambda lib: lib.sharding.reshard(X, None), "None is not a sharding"),
     "a struct without a mesh": (lambda lib: lib.ShapeDtypeStruct((8,), X.dtype, sharding=lib.P("x")).sharding,
                                 "needs a mesh"),
-    "a struct with a name": (lambda lib: lib.ShapeDtypeStruct((8,), X.dtype, sharding="x"), "no sharding"),
+    "a struct with a name": (lambda lib: lib.ShapeDtypeStruct((8,), X.dtype, sharding="x"), "not a sharding"),
     "a struct of too few axes": (
         lambda lib: lib.ShapeDtypeStruct((8,), X.dtype, sharding=lib.NamedSharding(
             _abstract(lib).mesh, lib.P("x", None))), "2 entries for an array of rank 1"),
     "shard_map without a mesh": (
         lambda lib: lib.shard_map(lambda x: x, in_specs=lib.P("x"), out_specs=lib.P("x"))(X), "there is no mesh"),
-    "shard_map over a name": (lambda lib: _map(lib, "x"), "is no mesh"),
+    "shard_map over a name": (lambda lib: _map(lib, "x"), "must be a mesh"),
     "shard_map over another mesh": (lambda lib: _under(lib, lambda: _map(lib, lib.make_mesh((4,), ("x",)))),
-                                    "other axes than the current mesh"),
-    "shard_map over no devices": (lambda lib: _map(lib, _abstract(lib).mesh), "nothing says which devices"),
+                                    "differ from those of the current mesh"),
+    "shard_map over no devices": (lambda lib: _map(lib, _abstract(lib).mesh), "its devices are unknown"),
     "shard_map over another mesh than its argument's": (
         lambda lib: _map(lib, _abstract(lib).mesh, lib.device_put(X, lib.NamedSharding(
-            lib.sharding.Mesh(np.array(lib.devices()), "x"), lib.P("x")))), "a mesh of other axes"),
+            lib.sharding.Mesh(np.array(lib.devices()), "x"), lib.P("x")))), "axes differ from the abstract mesh"),
     "lower without devices": (
         lambda lib: lib.jit(lambda x: x).lower(lib.ShapeDtypeStruct((8,), X.dtype, sharding=_abstract(lib))),
-        "nothing says which devices"),
+        "its devices are unknown"),
     "jit with a device under a mesh": (
-        lambda lib: _under(lib, lambda: lib.jit(lambda x: x, device=lib.devices()[1])(X)), "a device of its own"),
+        lambda lib: _under(lib, lambda: lib.jit(lambda x: x, device=lib.devices()[1])(X)), "has its own device"),
     "a constraint along a manual axis": (
         lambda lib: _map(lib, lib.sharding.Mesh(np.array(lib.devices()), "x"),
                          body=lambda x: lib.lax.with_sharding_constraint(x, lib.P("x"))), "names a manual axis"),
@@ -110,11 +110,11 @@ MISUSE = {
         "split evenly over 2 devices"),
     "vmap over an axis that the function sums over": (
         lambda lib: lib.vmap(lambda x: _map(lib, _mesh(lib), x, lambda x: lib.lax.psum(x, "y")),
-                             spmd_axis_name="y")(np.ones((2, 4), np.float32)), "communicates along the mesh axis"),
+                             spmd_axis_name="y")(np.ones((2, 4), np.float32)), "communicates along a mesh axis"),
     "ordered prints of several devices": (
         lambda lib: lib.pmap(lambda x: lib.debug.print("{}", x, ordered=True))(np.ones(2)), "no common order"),
     "pmap.lower of too many rows": (lambda lib: lib.pmap(lambda x: x).lower(np.ones(5)), "more rows than devices"),
-    "axis_env without sizes": (lambda lib: lib.make_jaxpr(lambda x: x, axis_env=["i"])(1.0), "no sequence of pairs"),
+    "axis_env without sizes": (lambda lib: lib.make_jaxpr(lambda x: x, axis_env=["i"])(1.0), "be a sequence"),
     "an axis that axis_env lacks": (
         lambda lib: lib.make_jaxpr(lambda x: lib.lax.psum(x, "j"), axis_env=[("i", 4)])(1.0), "unbound axis name"),
 }
@@ -161,7 +161,7 @@ def test_explicit_axes_are_one_error(call):
 
 def test_manual_axes_are_those_of_regions():
     for call in (lambda: Mesh(LINE.devices, "x", AxisType.Manual), lambda: LINE.update(axis_types=(AxisType.Manual,))):
-        assert_refused(call, NotImplementedError, ["manual inside of a shard_map"])
+        assert_refused(call, NotImplementedError, ["manual only inside a shard_map"])
     manual = AbstractMesh((4,), ("x",), AxisType.Manual)
     assert_refused(lambda: xjax.lax.with_sharding_constraint(X, NamedSharding(manual, P("x"))), ValueError,
                    ["names a manual axis"])
@@ -344,4 +344,4 @@ def test_local_mesh_is_a_block():
         return Mesh(np.array([Device(i, here) for i, here in enumerate(local)]).reshape(2, 2), ("x", "y"))
 
     assert mesh(True, False, True, False).local_mesh.shape_tuple == (("x", 2), ("y", 1))
-    assert_refused(lambda: mesh(True, False, False, True).local_mesh, ValueError, ["no contiguous block"])
+    assert_refused(lambda: mesh(True, False, False, True).local_mesh, ValueError, ["not a contiguous block"])

@@ -59,7 +59,7 @@ def test_constraint_under_vmap_leaves_the_new_axis_to_the_compiler():
 def test_wrong_constraints():
     with pytest.raises(ValueError, match="(?s)split evenly.*fix:"):
         lax.with_sharding_constraint(jnp.ones(3), ROWS)
-    with pytest.raises(TypeError, match="no sharding"):
+    with pytest.raises(TypeError, match="not a sharding"):
         lax.with_sharding_constraint(X, "x")
     with pytest.raises(ValueError, match="(?s)pmap and shard_map.*fix:"):
         xjax.pmap(lambda x: lax.with_sharding_constraint(x, ROWS))(np.ones((2, 4)))
@@ -153,7 +153,7 @@ def test_parts_of_an_array(spec):
         np.testing.assert_array_equal(ours.addressable_data(k), shard.data)
     with pytest.raises(IndexError, match="(?s)no part 4.*fix:"):
         ours.addressable_data(4)
-    with pytest.raises(ValueError, match="(?s)an address on each.*fix:"):
+    with pytest.raises(ValueError, match="(?s)several addresses.*fix:"):
         ours.unsafe_buffer_pointer()
 
 

@@ -138,7 +138,7 @@ for lost, lose in ENDS.items():
         refused(f"{lost}: {name}", lambda: use(x), "has been deleted")
 x = made()
 for name, f in {"first": xjax.jit(pair, donate_argnums=0), "both": xjax.jit(pair, donate_argnums=(0, 1))}.items():
-    refused(f"twice: {name}", lambda: f(x, x), "takes it a second time")
+    refused(f"twice: {name}", lambda: f(x, x), "passed a second time")
 assert float(total(x)) == sum(np.arange(8).sum() + 800 * r for r in range(count))       # nothing was donated
 y = donating(x)
 for _ in range(20):
@@ -157,7 +157,7 @@ for lost, lose in {"pmap": mapped, "delete": lambda x: x.delete(), "jit": donati
         refused(f"pmap, {lost}: {name}", lambda: use(x), "has been deleted")
 x = plainly(local)
 for name, numbers in (("first", 0), ("both", (0, 1))):
-    refused(f"pmap, twice: {name}", lambda: xjax.pmap(pair, donate_argnums=numbers)(x, x), "takes it a second time")
+    refused(f"pmap, twice: {name}", lambda: xjax.pmap(pair, donate_argnums=numbers)(x, x), "passed a second time")
 assert np.array_equal(mapped(x), local * 4) and x.is_deleted()
 
 # -- local and global arrays that share their memory
