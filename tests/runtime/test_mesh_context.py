@@ -62,7 +62,7 @@ MISUSE = {
     "sizes without names": (lambda lib: str(lib.sharding.AbstractMesh((2,), ("x", "y"))), "a positive size for each"),
     "too few types": (lambda lib: lib.sharding.AbstractMesh((2, 4), ("x", "y"), lib.sharding.AxisType.Auto),
                       "2 axis names, but 1 axis types"),
-    "types of a mesh": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), ("x",), ("auto",)), "be an AxisType"),
+    "types of a mesh": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), ("x",), ("auto",)), "an AxisType"),
     "a name that is None": (lambda lib: lib.sharding.Mesh(np.array(lib.devices()[:2]), (None,)), "cannot be the name"),
     "devices of an abstract sharding": (lambda lib: _abstract(lib).device_set, "abstract, without devices"),
     "indices of an abstract sharding": (lambda lib: _abstract(lib).devices_indices_map((4,)), "without devices"),
