@@ -266,7 +266,7 @@ MISTAKES = [
     ("jax.grad(jax.custom_vjp(lambda x: x))(1.)", AttributeError, "custom_vjp `<lambda>`", "defvjp"),
     ("jax.grad(jax.custom_jvp(lambda x: x))(1.)", AttributeError, "custom_jvp `<lambda>`", "defjvp"),
     ("jax.tree.map(lambda x: x, {'a': 1}, {'b': 1})", ValueError, "tree_map", "'a'", "'b'"),
-    ("jax.devices('coffee')", RuntimeError, "no platform 'coffee'", "cpu"),
+    ("jax.devices('coffee')", RuntimeError, "unknown platform 'coffee'", "cpu"),
 ]
 # Rows in which JAX raises another class: reason -> expressions.
 OTHERWISE = {

@@ -374,12 +374,12 @@ def test_a_program_over_sharded_arrays_calls_once(capfd):
 # -- errors -------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name, result, match", [
-    ("shape", lambda x: np.zeros(2, np.float32), r"result 0  returned f32\[2\], announced f32\[3\]"),
-    ("dtype", lambda x: np.zeros(3, np.int32), r"result 0  returned i32\[3\], announced f32\[3\]"),
-    ("too few", lambda x: (), "returned 0 arrays, but 1 were announced"),
-    ("too many", lambda x: (x, x), "returned 2 arrays, but 1 were announced"),
-    ("nothing", lambda x: None, "returned 0 arrays, but 1 were announced"),
-    ("no array", lambda x: "text", r"announced f32\[3\]"),
+    ("shape", lambda x: np.zeros(2, np.float32), r"result 0  returned f32\[2\], declared f32\[3\]"),
+    ("dtype", lambda x: np.zeros(3, np.int32), r"result 0  returned i32\[3\], declared f32\[3\]"),
+    ("too few", lambda x: (), "returned 0 arrays, but 1 were declared"),
+    ("too many", lambda x: (x, x), "returned 2 arrays, but 1 were declared"),
+    ("nothing", lambda x: None, "returned 0 arrays, but 1 were declared"),
+    ("no array", lambda x: "text", r"declared f32\[3\]"),
 ])
 def test_wrong_results(name, result, match):
     with pytest.raises(JaxRuntimeError, match=match):

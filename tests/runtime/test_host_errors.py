@@ -204,7 +204,7 @@ inner = dict(pmap=lambda v: np.asarray(all_sums(X))[0], sharded=lambda v: np.asa
 for name, f in inner.items():
     for program, x in ((xjax.pmap(total(pure(f)), axis_name="i"), X), (xjax.pmap(pure(f)), X)):
         error = error_of(program, x)
-        assert type(error) is RuntimeError and "cannot launch another one" in str(error) and "fix:" in str(error), name
+        assert type(error) is RuntimeError and "cannot launch another" in str(error) and "fix:" in str(error), name
     assert xjax.jit(pure(f))(X[3]).shape == ()                  # from a program of one device it may
 one = xjax.jit(lambda v: v * 2)
 assert xjax.pmap(total(pure(lambda v: np.asarray(one(v)))), axis_name="i")(X).tolist() == [12] * 4

@@ -156,7 +156,7 @@ def test_compiler_options():
         lowered.compile({"xla_backend_optimization_level": "much"})
     with pytest.raises(TypeError, match="(?s)names of XLA flags.*fix:"):
         xjax.jit(jnp.sin, compiler_options={"xla_nonsense": [1]})
-    with pytest.raises(ValueError, match="(?s)a part of one.*outermost jit"):
+    with pytest.raises(ValueError, match="(?s)is part of one.*outermost jit"):
         xjax.grad(lambda x: f(x).sum())(X)
 
 

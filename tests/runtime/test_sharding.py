@@ -99,7 +99,7 @@ def test_mesh_facts():
 @pytest.mark.parametrize(
     ("devices", "names", "message"),
     [
-        (DEVICES[:2], ("x", "y"), "differ in number"),
+        (DEVICES[:2], ("x", "y"), "number of names differs"),
         ([DEVICES[:2]], ("x", "x"), "occurs twice"),
         (DEVICES[:1] * 2, "x", "device occurs twice"),
     ],
