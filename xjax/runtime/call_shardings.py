@@ -29,7 +29,7 @@ class CallShardings:
 
     def __init__(self, caller: str, ins: Any, outs: Any):
         self._caller, self._outs = caller, outs
-        self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list means a tuple: the arguments are one
+        self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list is accepted for the tuple of arguments
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
 
     def of_arguments(self, tree: Any) -> list[Sharding | None]:

@@ -4,7 +4,7 @@ The path of `x + y`: one dictionary gives the executable for (primitive, types a
 which is launched. All other cases (arrays over several devices, or on different ones, operations that hold programs)
 run as a program of one equation, by `_run_program`.
 
-Uncommitted arrays are computed with on the default device of the thread, or on its mesh of `set_mesh`. As long as
+Operations on uncommitted arrays run on the default device of the thread, or on its mesh of `set_mesh`. As long as
 neither was ever chosen, they are not part of the keys; see `_ReadyHere`.
 """
 

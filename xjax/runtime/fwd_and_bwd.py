@@ -14,8 +14,8 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
                 jitted: bool = True) -> tuple[Callable, Callable]:
     """(`fwd`, `bwd`): `fwd(*args) -> (value, residuals)`, `bwd(residuals, ct)` -> cotangents of the chosen arguments.
 
-    Like `vjp`, but `bwd` is one function for all points: each pass is compiled once, where the two do not become part
-    of one compiled function.
+    Like `vjp`, but `bwd` is one function for all points. Unless both become part of one compiled function, each pass is
+    compiled once.
 
     Args:
       argnums: positions of the arguments to differentiate; an int gives one tree of cotangents, a sequence a tuple.

@@ -241,7 +241,7 @@ def _of_this_process(whole: Executable, mesh: Mesh, in_specs: tuple, out_specs: 
     ins, outs = ([NamedSharding(local, s) for s in specs] for specs in (in_specs, out_specs))
     own = Executable(whole.loaded, out_avals, ins, outs, whole.weight, whole.listeners, whole.donated,
                      whole.shared_calls)
-    if local.size == 1:                 # XLA refuses to copy a buffer that spans several devices
+    if local.size == 1:                 # XLA does not copy a buffer with a sharding over several devices
         own.handlers = [_only_part(a, s) for a, s in zip(whole.out_avals, whole.out_shardings, strict=True)]
     return own
 
@@ -284,7 +284,7 @@ def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: An
       out_axes: position of the mapped axis in the results; None for a result that is equal on all devices.
       static_broadcasted_argnums: positions of static arguments; each new value is traced and compiled again.
       devices: the devices to use, in order; by default the first devices of the backend. With several processes, the
-        devices of all: each process passes one row for each of its own devices, and gets these rows of the result.
+        default is all devices: each process passes one row for each of its own, and gets these rows of the result.
       axis_size: the number of rows in all processes; needed only if no argument is mapped.
       donate_argnums: positions of arguments whose memory may be reused for results.
 

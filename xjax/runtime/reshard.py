@@ -126,7 +126,7 @@ def _factor(spec: PartitionSpec, dimension: int, whole: Mesh, local: Mesh) -> in
 
 
 def from_local(caller: str, x: Array, mesh: Mesh, spec: PartitionSpec) -> Array:
-    """The global array over `mesh` that each process's own `x` is a part of."""
+    """The global array over `mesh` of which each process has its own part `x`."""
     local = local_mesh(caller, mesh)
     shape = global_shape(x.shape, spec, mesh, local)
     return _rewrapped(put(x, NamedSharding(local, spec)), shape, NamedSharding(mesh, spec))

@@ -43,7 +43,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def constrain_tree(caller: str, x: Any, shardings: Any, even: bool = False) -> Any:
-    """`with_sharding_constraint` for other public functions, `caller`; see `constrain`."""
+    """`with_sharding_constraint` for another public function, named `caller` in errors; see `constrain`."""
     leaves, tree = flatten(x)
     wanted = flatten_axes(caller, tree, shardings)
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])

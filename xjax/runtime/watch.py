@@ -50,7 +50,7 @@ def refuse_tracing(caller: str, avals: Sequence[ShapedArray]) -> None:
 
 
 def bad_number(outs: Sequence[Any]) -> str:
-    """'a NaN', 'an infinity' or '': the first bad number in arrays among `outs` that the options look for."""
+    """'a NaN', 'an infinity' or '': the kind of the first bad number in `outs` that the options look for."""
     for x in outs:
         if type(x) is Array and dtypes.is_inexact(x.dtype):
             value = xla.to_numpy(x._buf)        # not x.numpy(), which a transfer guard may refuse

@@ -32,7 +32,7 @@ def guard_with(watcher: Guard) -> None:
 
 
 def check_move(direction: str, x: Any) -> None:
-    """Must be called before a transfer outside this module's users' functions."""
+    """Check a transfer with the guard, if there is one; called before the transfer."""
     if guard is not None:
         guard.check(direction, x)
 

@@ -140,12 +140,12 @@ class without_mesh:
 
 
 class use_abstract_mesh:
-    """In a block ``with use_abstract_mesh(mesh):``, the axes of `mesh` are those of the current mesh.
+    """A block ``with use_abstract_mesh(mesh):`` in which the current mesh has the axes of `mesh`.
 
     A PartitionSpec in `lax.with_sharding_constraint` refers to them, and `shard_map` maps over them by default. The
     devices are those of the program's arguments, or of `set_mesh`.
 
-    Raises: ValueError unless `mesh` is an AbstractMesh; ValueError if its size differs from that of the current mesh.
+    Raises: ValueError unless `mesh` is an AbstractMesh, or if its size differs from that of the current mesh.
     """
 
     __slots__ = ("_mesh", "_before")

@@ -40,7 +40,7 @@ class PartitionSpec:
 
     Args:
       unreduced: set of axes along which the devices hold terms of a pending reduction.
-      reduced: set of axes whose cotangents are unreduced.
+      reduced: set of axes along which the cotangents are unreduced.
       unreduced_kind: the pending reduction, an `UnreducedKind`; the default is the sum.
 
     These three belong to JAX's typed shardings: a spec with them can be written, compared, hashed and printed; a

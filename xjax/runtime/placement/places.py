@@ -2,8 +2,8 @@
 
 An array placed explicitly, `device_put(x, device)`, is *committed*, as are results computed from it. Programs run on
 the devices of their committed arguments, and committed arguments on different devices are an error. All other arrays
-are *uncommitted*: they are computed with on the mesh of `set_mesh`, else on the default device, or moved to the devices
-of the committed arguments.
+are *uncommitted*: operations on them run on the mesh of `set_mesh`, else on the default device; next to committed
+arguments, they are moved to the devices of these.
 
 The committed bit is part of an array's placement. The `Place` of a committed array is its sharding; that of an
 uncommitted array is an `Uncommitted`, one object for each device. Keys of compiled programs contain the placements of
@@ -184,7 +184,7 @@ def _apart(caller: str, names: Sequence[str], devices: Sequence[tuple]) -> Excep
 
 
 def place_with(caller: str, args: Sequence[Any]) -> Place:
-    """The placement of results computed on the host from arrays: the devices of committed ones, each with the whole.
+    """The placement of results computed on the host from arrays: whole on each device of committed ones.
 
     Raises: ValueError if committed arrays are on different devices.
     """

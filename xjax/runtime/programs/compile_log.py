@@ -113,11 +113,11 @@ def _differences(key: tuple, old: tuple, names: Sequence[str]) -> tuple[Mapping[
     if options is not old[4]:
         changed = {n: (a, b) for n, a, b in zip(TRACED, old[4].values, options.values, strict=True) if a != b}
         given |= {n if n == "mesh" else f"option {n}": f"{a!r} -> {b!r}" for n, (a, b) in changed.items()}
-        fixes.append("call the function always under the same current mesh." if "mesh" in changed else
+        fixes.append("always call the function under the same current mesh." if "mesh" in changed else
                      "set options once, at start-up.")
     if axes != old[5]:
         given["named axes"] = f"{old[5]} -> {axes}"
-        fixes.append("call the function always under the same named axes.")
+        fixes.append("always call the function under the same named axes.")
     return given, fixes[0] if fixes else ""
 
 

@@ -48,8 +48,8 @@ def lower_program(closed: ClosedJaxpr, name: str = "main", *, shardings: Shardin
     Args:
       shardings: how arguments and results are sharded over a mesh; None for one device.
       donated: for each argument, whether its memory may be reused for a result.
-      memories: for each result, its memory kind; None, also for a result without an entry: as the program stored it,
-        or the default.
+      memories: for each result, its memory kind, or None: the memory in which the program stored it, else the
+        default. Empty: None for all.
       platform: of the devices on which it will run; a few operations are lowered differently for "cpu".
     """
     closed = physical_program(closed)

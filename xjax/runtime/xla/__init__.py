@@ -1,8 +1,8 @@
 """The adapter to jaxlib: with `core/tree.py` the only module of xjax that imports it.
 
 Everything under ``jaxlib._jax`` is private and changes without notice. So each name is used here once, in a thin
-function, and differences between versions are found by probing, never by version number. The exception are faults of
-the compilers: a table lists them by version (`compiler_faults.py`).
+function, and differences between versions are found by probing, never by version number. Faults of the
+compilers are the exception: a table lists them by version (`compiler_faults.py`).
 
 Terms used below: a *buffer* is jaxlib's array (on one device, or one piece on each of several); an
 *aval* is any object with ``.shape``, ``.dtype`` (an ``np.dtype``) and ``.weak_type``. XLA does not compare

@@ -168,7 +168,7 @@ def wait_for(buf: Any) -> None:
     try:
         buf.block_until_ready()
     except KeyboardInterrupt as error:
-        note_interrupt(error, "a program ran whose result was waited for")
+        note_interrupt(error, "the result of a program was awaited")
         raise
 
 
@@ -180,7 +180,7 @@ def block_until_ready(buffers: Iterable[Buffer]) -> None:
     try:
         xc.batched_block_until_ready(buffers)
     except KeyboardInterrupt as error:
-        note_interrupt(error, "programs ran whose results were waited for")
+        note_interrupt(error, "the results of programs were awaited")
         raise
 
 
