@@ -1,9 +1,9 @@
 """xnn: layers as pairs of pure functions, on xjax.
 
-A layer unpacks as ``init, apply``; `serial` and `parallel` make layers of layers; `GCN` is one, and `models` has more.
-`stax` and `optimizers` have the API of JAX's example libraries, `optim` is optax.
+A layer unpacks as ``init, apply``. `serial` and `parallel` combine layers into a layer. `GCN` is a whole model;
+`models` has more. `stax` and `optimizers` have the API of JAX's example libraries; `optim` is optax for xjax arrays.
 
-Everything is loaded when its name is first used: the configs of `models` are read and checked without jaxlib.
+Each module is loaded when one of its names is first used, so configs of `models` can be read without jaxlib.
 """
 
 import importlib
@@ -19,7 +19,7 @@ _MODULES = ("models", "optim", "optimizers", "pretrained", "stax")       # not i
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"xnn.{name}")
-    if name.startswith("__") and name != "__all__":                      # what import itself asks of any module
+    if name.startswith("__") and name != "__all__":                      # attributes that the import system reads
         raise AttributeError(f"module 'xnn' has no attribute {name!r}")
     api = importlib.import_module("xnn.api")
     globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})

@@ -1,4 +1,4 @@
-"""The names of `xnn`: its `__init__` loads this file when one of them is first used."""
+"""The public names of `xnn`; `xnn/__init__.py` loads this file when one of them is first used."""
 
 from xnn import graph, layers, losses, metrics, params, rng, sparse
 from xnn.choice import switch

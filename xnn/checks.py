@@ -1,4 +1,4 @@
-"""Checks of inputs, shapes and parameters, and the text of types in messages."""
+"""Checks of inputs, shapes and parameters, and types as text for messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def check_entries(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> Non
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun: "1 layer", "2 layers"."""
+    """A count with its noun: "1 layer", "2 layers"."""
     return f"{n} {noun if n == 1 else plural or noun + 's'}"
 
 
@@ -33,33 +33,36 @@ def check_features(caller: str, x: Any, n_in: int) -> None:
     """Raises: TypeError if the last axis of x does not have n_in features."""
     shape = np.shape(x) if not hasattr(x, "shape") else x.shape
     if not shape or shape[-1] != n_in:
-        raise bad(caller, f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axis'}",
+        raise bad(caller, f"the weights take {n_in} features, the input has {shape[-1] if shape else 'no axes'}",
                   {"x": type_text(x), "w": f"for {n_in} features"},
                   fix="pass params made by init for this input shape, or an input of that many features.")
 
 
 def check_float(caller: str, x: Any, min_rank: int = 1) -> Any:
-    """x as an array of floats. Raises: TypeError for integers, bools, complex numbers, and too few axes."""
+    """x as an array of floats.
+
+    Raises: TypeError for integers, bools and complex numbers, and for too few axes.
+    """
     x = jnp.asarray(x)
     if not jnp.issubdtype(x.dtype, np.floating):
         raise bad(caller, "the input must be floating-point numbers", {"x": type_text(x)},
                   fix="convert it: x.astype('float32'); token ids go through an Embedding.")
     if x.ndim < min_rank:
-        raise bad(caller, f"the input must have at least {counted(min_rank, 'axis', 'axes')}, the last one of features",
-                  {"x": type_text(x)}, fix="pass a batch: x[None] is one of one example.")
+        raise bad(caller, f"the input must have at least {counted(min_rank, 'axis', 'axes')}, features last",
+                  {"x": type_text(x)}, fix="pass a batch: x[None] is a batch of one example.")
     return x
 
 
 def check_params(caller: str, params: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
-    """Raises: TypeError unless params is a dict of arrays of these names and shapes, which the input x needs.
+    """Raises: TypeError unless params is a dict of arrays with these names and shapes, which the input x needs.
 
-    A shape of None stands for a parameter that the layer does not have.
+    The shape None means that the layer does not have this parameter.
     """
     _check_arrays(caller, "params", params, x, shapes)
 
 
 def check_state(caller: str, state: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
-    """As `check_params`, of the state."""
+    """As `check_params`, for the state."""
     _check_arrays(caller, "state", state, x, shapes)
 
 
@@ -67,14 +70,14 @@ def _check_arrays(caller: str, what: str, tree: Any, x: Any, shapes: Mapping[str
     expected = {name: shape for name, shape in shapes.items() if shape is not None}
     maker = {"params": "init", "state": "init_state"}[what]
     if not isinstance(tree, Mapping) or set(tree) != set(expected):
-        raise bad(caller, f"the {what} {'are not those' if what == 'params' else 'is not that'} of this layer",
+        raise bad(caller, f"the {what} {'do' if what == 'params' else 'does'} not belong to this layer",
                   {what: _arrays_text(tree), "expected": _shapes_text(expected)},
                   fix=f"pass the {what} that this layer's own {maker} returned.")
     for name, shape in expected.items():
         if np.shape(tree[name]) != shape:
-            raise bad(caller, f"{what}[{name!r}] has another shape than the input needs",
+            raise bad(caller, f"{what}[{name!r}] does not have the shape that the input needs",
                       {"x": type_text(x), name: type_text(tree[name]), "expected": _shapes_text({name: shape})},
-                      fix=f"pass {what} that {maker} made for this input shape, or an input of the shape they are for.")
+                      fix=f"pass {what} that {maker} made for this input shape, or an input of a matching shape.")
 
 
 def _arrays_text(tree: Any) -> str:
@@ -88,9 +91,9 @@ def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
 
 
 def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
-    """An input shape as a tuple of ints, the last one (features) at least 0.
+    """An input shape as a tuple of ints; the last one, the number of features, must be known.
 
-    Raises: TypeError if it is not one, is too short, or leaves the features open.
+    Raises: TypeError if it is not a sequence of ints, is too short, or has a negative number of features.
     """
     ints = isinstance(shape, tuple | list) and all(isinstance(n, int | np.integer) for n in shape)
     if not ints or len(shape) < min_rank or shape[-1] < 0:
@@ -108,20 +111,20 @@ _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 
 
 def as_row_mask(caller: str, x: Any, mask: Any) -> Any:
-    """bool of all axes of x but the last, which are those of rows: whether each row counts.
+    """The row mask of x with the shape ``x.shape[:-1]``: whether each row counts.
 
-    Args: mask: bool of all or the first of these axes.
+    Args: mask: bool, with all axes of x but the last, or with the first few of them.
     Raises: TypeError for a mask of another shape or dtype.
     """
     mask, rows = jnp.asarray(mask), x.shape[:-1]
     if mask.dtype != bool or not mask.ndim or mask.shape != rows[:mask.ndim]:
-        raise bad(caller, "the mask says for each row of x whether it counts",
+        raise bad(caller, "the mask must have one bool for each row of x",
                   {"row_mask": type_text(mask), "x": type_text(x)}, f"pass bool[{','.join(map(str, rows))}].")
     return jnp.broadcast_to(jnp.reshape(mask, mask.shape + (1,) * (len(rows) - mask.ndim)), rows)
 
 
 def type_text(x: Any) -> str:
-    """Type of a value as messages show it: ``f32[8,16]``; a sequence is shown by its parts.
+    """Type of a value as text for messages: ``f32[8,16]``; for a sequence, the types of its elements.
 
     >>> type_text(np.zeros((2, 3), np.float32))
     'f32[2,3]'

@@ -18,14 +18,14 @@ _INDEX = Input("index", meaning="integer, the number of the layer to apply")
 
 
 def switch(*layers: Layer, **by_name: Layer) -> Layer:
-    """Layer number `index` of several, applied to x: one branch runs in each call, as of `lax.switch`.
+    """Layer number `index` of several, applied to x; only the chosen layer runs, as in `lax.switch`.
 
     Extra inputs: ``index``, an integer scalar, which may be traced and is clamped to [0, number of layers - 1]; then
     the inputs of the layers. `renamed` gives the index another name.
     Params, state, cache: tuple with one entry for each layer; a dict for ``switch(small=..., large=...)``. Only the
-    entry of the chosen layer moves; gradients of the others are zeros.
-    Raises: TypeError from `init` if the layers have different out shapes; from apply for an index that is no integer
-      scalar. ValueError without layers.
+    entry of the chosen layer changes; the gradients of the other entries are zeros.
+    Raises: TypeError from `init` if the layers have different output shapes, and from `apply` unless the index is an
+      integer scalar. ValueError without layers.
 
     >>> from xnn import Dense, Identity, switch
     >>> model = switch(Identity, Dense(2))
@@ -42,7 +42,7 @@ def switch(*layers: Layer, **by_name: Layer) -> Layer:
     def walk(visit, in_shape, shapes):
         outs = {key: visit(key, in_shape) for key in children}
         if any(shape != next(iter(outs.values())) for shape in outs.values()):
-            raise bad("switch", "the layers have different out shapes",
+            raise bad("switch", "the layers have different output shapes",
                       {"in_shape": str(in_shape), **{repr(key): str(shape) for key, shape in outs.items()}},
                       fix="choose layers with outputs of one shape.")
         return next(iter(outs.values()))
@@ -73,6 +73,6 @@ def switch(*layers: Layer, **by_name: Layer) -> Layer:
 def _checked(index: Any) -> Any:
     index = jnp.asarray(index)
     if index.ndim or not jnp.issubdtype(index.dtype, np.integer):
-        raise bad("switch", "the index must be one integer", {"index": type_text(index)},
-                  fix="pass a scalar; for one index for each example, xjax.vmap over x and index.")
+        raise bad("switch", "the index must be an integer scalar", {"index": type_text(index)},
+                  fix="pass a scalar; for one index per example, use xjax.vmap over x and index.")
     return index

@@ -1,7 +1,7 @@
 """Layers made of layers: serial, named, parallel, residual, repeat.
 
 Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes no earlier stream.
-An error that leaves a child says where it comes from: "in serial[3] -> Dropout".
+An error in a child gets a note with its place in the model: "in serial[3] -> Dropout".
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,28 +22,28 @@ from xnn.wrapping import wrapped
 def serial(*layers: Layer) -> Layer:
     """One layer after another: ``y = layer_n(... layer_1(x))``.
 
-    Params: tuple, one entry for each layer, ``()`` for those without.
-    Extra inputs: the names that the children declare, in order of first appearance, the `row_mask` of
-    `BatchNorm` and `MixtureOfExperts` after all others; a child gets those that it declares:
+    Params: tuple, one entry for each layer; ``()`` for a layer without parameters.
+    Extra inputs: the inputs that the children declare, in order of first appearance. The `row_mask` of `BatchNorm`
+    and `MixtureOfExperts` comes after all others. Each child gets the inputs that it declares:
     ``serial(GraphConvolution(16), Relu, GraphConvolution(7))`` is called as ``apply(params, x, adj)``.
-    Raises: TypeError if an argument is no layer; ValueError if two layers mean different things by
-    the name of an input (see `renamed`).
+    Raises: TypeError if an argument is not a layer; ValueError if two layers use one input name with different
+    meanings (see `renamed`).
     """
     children = {i: as_layer(layer, f"serial[{i}]") for i, layer in enumerate(layers)}
     return _chain("serial", children, tuple, lambda some: serial(*some.values()))
 
 
 def named(**layers: Layer) -> Layer:
-    """`serial` whose params are a dict: ``named(body=Dense(64), head=Dense(10))``.
+    """`serial` with params in a dict: ``named(body=Dense(64), head=Dense(10))``.
 
-    Params: ``{"body": ..., "head": ...}``. The layers run in the order in which they are written.
+    Params: ``{"body": ..., "head": ...}``. The layers run in the order of the arguments.
     """
     children = {key: as_layer(layer, f"named[{key!r}]") for key, layer in layers.items()}
     return _chain("named", children, dict_of(layers), lambda some: named(**some))
 
 
 def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Any) -> Layer:
-    """Children one after another."""
+    """A composite that applies its children one after another."""
 
     def walk(visit, shape, shapes):
         for key in children:
@@ -63,10 +63,10 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
 
     Params: tuple, one entry for each layer; a dict for ``parallel(image=..., text=...)``, whose inputs
     and outputs may be dicts with these names. `init` takes a sequence (or a dict) of shapes and
-    returns a tuple (or a dict) of shapes. With `FanOut` before it and `FanInSum` or `FanInConcat`
-    after it makes branches.
-    Raises: TypeError if the number of inputs or shapes is not that of the layers, or only some of
-    them have names.
+    returns a tuple (or a dict) of shapes. Branches are made by `FanOut` before it and `FanInSum` or
+    `FanInConcat` after it.
+    Raises: TypeError if the number of inputs or shapes differs from the number of layers, or if only
+    some layers have names.
     """
     check_names("parallel", layers, by_name)
     by_key = by_name or dict(enumerate(layers))
@@ -90,7 +90,8 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
 def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
     if isinstance(values, Mapping):
         if set(values) != set(keys):
-            raise bad(caller, f"the {what} have other names than the layers", {what: ", ".join(map(repr, values))},
+            raise bad(caller, f"the names of the {what} differ from those of the layers",
+                      {what: ", ".join(map(repr, values))},
                       fix=f"pass one for each of {', '.join(map(repr, keys))}.")
         return {key: values[key] for key in keys}
     check_count(caller, len(keys), values, what)
@@ -98,10 +99,10 @@ def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
 
 
 def residual(*layers: Layer, **by_name: Layer) -> Layer:
-    """``y = x + f(x)`` with f the layers one after another, which must keep the shape.
+    """``y = x + f(x)``, where f applies the layers one after another and must keep the shape.
 
-    Params: those of the one layer, of ``serial(*layers)`` if there are several, or of ``named(**by_name)``.
-    Raises: TypeError from `init` if f changes the shape, or if some layers have names and others have not.
+    Params: those of the layer if there is only one, else those of ``serial(*layers)`` or ``named(**by_name)``.
+    Raises: TypeError from `init` if f changes the shape, or if only some layers have names.
     """
     check_names("residual", layers, by_name)
     body = named(**by_name) if by_name else as_layer(layers[0], "residual") if len(layers) == 1 else serial(*layers)
@@ -115,10 +116,10 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
 
 
 def check_names(caller: str, layers: Sequence[Layer], by_name: Mapping[str, Layer]) -> None:
-    """Raises: TypeError if some layers have names and others have not."""
+    """Raises: TypeError if only some layers have names."""
     if layers and by_name:
-        raise bad(caller, "some layers have names and others have not", {"names": ", ".join(by_name)},
-                  fix="give all of them a name, or none.")
+        raise bad(caller, "only some of the layers have names", {"names": ", ".join(by_name)},
+                  fix="give all layers a name, or none.")
 
 
 def only(entries: list) -> Any:
@@ -128,24 +129,24 @@ def only(entries: list) -> Any:
 
 @recorded("layer")
 def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
-    """The same kind of layer n times, each with its own parameters and state; traced once.
+    """n copies of a layer one after another, each with its own parameters and state; the layer is traced once.
 
     Values and gradients are those of ``serial(*[layer] * n)`` with the parameters of the layers stacked.
     Params, state, cache: those of `layer` with a new first axis of size n.
 
     Args:
-      unroll: how many layers make one turn of the compiled loop, as in `xjax.lax.scan`; True: there is no loop. A loop
-        compiles as fast for 100 layers as for one, but stores what the gradient needs in arrays of all layers, and
-        reads it from there: a training step takes an eighth longer. None: no loop for up to 12 layers.
+      unroll: number of layers in one iteration of the compiled loop, as in `xjax.lax.scan`; True means no loop. A loop
+        compiles as fast for 100 layers as for one. But it stores the residuals of the gradient in stacked arrays and
+        reads them from there, so a training step takes an eighth longer. None: no loop for up to 12 layers.
     Raises: ValueError for n < 1 and for a negative `unroll`; TypeError from `init` if the layer changes the shape.
     """
     child = as_layer(layer, "repeat")
     if n < 1:
         raise bad("repeat", "n must be at least 1", {"n": repr(n)}, "repeat(layer, 3).", ValueError)
     if unroll is not None and (not isinstance(unroll, int) or unroll < 0):
-        raise bad("repeat", "`unroll` is no number of layers", {"unroll": repr(unroll)},
+        raise bad("repeat", "`unroll` must be a number of layers", {"unroll": repr(unroll)},
                   "unroll=1 for a loop, True for none.", ValueError)
-    turn = n <= _WITHOUT_LOOP if unroll is None else unroll
+    unrolled = n <= _WITHOUT_LOOP if unroll is None else unroll
 
     def init(rng, in_shape, **shapes):
         made = []
@@ -155,15 +156,15 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
             made.append(shape)
             return params
 
-        # Mapped: a loop in Python would trace, and compile, the same random numbers n times.
+        # vmap, because a Python loop would trace and compile the same random numbers n times.
         params = _stacked([init_one(0)] * n) if rng is None else xjax.vmap(init_one)(jnp.arange(n))
         check_kept("repeat", child, in_shape, made[0])
         return in_shape, params
 
     def loop(x, step, *trees):
-        """``step(x, i, entry of each tree) -> (y, what is kept)`` for each layer."""
+        """``step(x, i, entry of each tree) -> (y, new entry)`` for each layer; returns (y, stacked new entries)."""
         return lax.scan(lambda x, each: noting("repeat", child, x, lambda: step(x, *each)), x, (jnp.arange(n), *trees),
-                        unroll=turn)
+                        unroll=unrolled)
 
     def apply(params, x, *extra, rng=None, train=False, **named_values):
         values = bind("repeat", child.inputs, extra, named_values)
@@ -204,7 +205,7 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
         sized_by=child.sized_by, positionwise=child.positionwise)
 
 
-_WITHOUT_LOOP = 12      # layers: 12 blocks of a GPT-2 compile in 7 s instead of 3, and a step takes an eighth less
+_WITHOUT_LOOP = 12      # layers. 12 GPT-2 blocks compile in 7 s without a loop, 3 s with one; a step takes 1/8 less.
 
 
 def _stacked(trees: list) -> Any:
@@ -212,7 +213,7 @@ def _stacked(trees: list) -> Any:
 
 
 def noting(caller: str, child: Layer, x: Any, step: Callable) -> Any:
-    """``step()``, which applies the child to x; an error gets a note that names it."""
+    """``step()``, which applies the child to x; an error gets a note that names the child."""
     try:
         return step()
     except Exception as err:
@@ -223,8 +224,8 @@ def noting(caller: str, child: Layer, x: Any, step: Callable) -> Any:
 def renamed(layer: Layer, **names: str) -> Layer:
     """The layer with other names for its inputs: ``renamed(attention, mask="source_mask")``.
 
-    Composites pass inputs on by name; where two of their layers mean different things by one name, one is renamed.
-    Raises: ValueError for a name that the layer's inputs have not, or that another of them has.
+    Composites pass inputs by name. If two layers of a composite use one name with different meanings, rename one.
+    Raises: ValueError if the layer has no input of an old name, or if two inputs would get the same name.
     """
     child = as_layer(layer, "renamed")
     wrong = [old for old in names if old not in child.extra_inputs]
@@ -232,7 +233,7 @@ def renamed(layer: Layer, **names: str) -> Layer:
     if wrong or len(set(new.values())) < len(new):
         raise bad("renamed", f"{child.name} has no input {wrong[0]!r}" if wrong else "two inputs would have one name",
                   {"inputs": ", ".join(child.extra_inputs) or "none", "names": repr(names)},
-                  fix="name an input of the layer, and give it a name of its own.", exc=ValueError)
+                  fix="name an existing input of the layer, and give it an unused name.", exc=ValueError)
     old_names = {outer: inner for inner, outer in new.items()}
 
     def translated(values):
@@ -260,5 +261,5 @@ def check_count(caller: str, n: int, values: Any, what: str) -> None:
             caller,
             f"{counted(n, 'layer')} need a sequence of {n} {what}",
             {what: str(count)},
-            fix=f"pass one of the {what} for each layer, in a tuple, or by name in a dict; FanOut({n}) makes copies.",
+            fix=f"pass a tuple of {what}, one for each layer, or a dict by name; FanOut({n}) makes copies of an input.",
         )

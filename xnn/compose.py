@@ -16,10 +16,11 @@ from xnn.layer import Layer, as_layer, out_shape
 
 def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any] | None = None,
               **layers: Layer) -> Layer:
-    """A layer from a function that calls its children: for models that are no chain.
+    """A layer from a function that calls its children, for models that are not a chain.
 
-    ``fun(layers, x, *extra)`` gets the children bound to their parameters, state and random keys; ``layers.norm(x)``
-    applies one, with its further inputs by name. Its own parameters after x are the composite's further inputs::
+    ``fun(layers, x, *extra)`` gets the children bound to their parameters, state and random keys. ``layers.norm(x)``
+    applies the child `norm`, with its extra inputs by name. The parameters of `fun` after x are the composite's extra
+    inputs::
 
         def block(layers, x, mask=None):
             x = x + layers.attention(layers.norm(x), mask=mask)
@@ -27,17 +28,17 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
 
         Block = composite(block, norm=LayerNorm(), attention=SelfAttention(8), mlp=mlp)
 
-    `layers.rng` and `layers.train` are those of the call. A child that is called twice has one set of parameters;
-    its second call starts from the state that the first returned.
+    `layers.rng` and `layers.train` are the values of the current call. A child that is called twice has one set of
+    parameters; its second call starts from the state that the first returned.
 
     Args:
       fun: the function; it calls every child at least once.
-      name: for messages; that of the function if None.
+      name: for messages; None: the name of the function.
       settings: as in `Layer`.
       layers: the children by name.
     Params: dict with the names of the children.
-    Shape: `init` evaluates `fun` on shapes, to infer those of each child's input. The input is float32 there, or int32
-      if `init` gets a `ShapeDtypeStruct` or an array of integers; a child's result has the dtype of its input if that
+    Shape: `init` evaluates `fun` on shapes to infer the input shape of each child. The input is float32 there, or int32
+      if `init` gets a `ShapeDtypeStruct` or an array of integers. A child's result has the dtype of its input if that
       is a float, else float32.
     Raises: TypeError from `init` for a child that `fun` does not call.
 
@@ -50,7 +51,7 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
     name = name or getattr(fun, "__name__", "composite").strip("<>")
     reserved = [key for key in layers if key in ("rng", "train") or key.startswith("_")]
     if reserved:
-        raise bad(name, f"a layer cannot have the name {reserved[0]!r}: layers.{reserved[0]} is something else",
+        raise bad(name, f"a layer cannot have the name {reserved[0]!r}: layers.{reserved[0]} has another meaning",
                   fix="choose another name.", exc=ValueError)
     children = {key: as_layer(layer, f"{name}[{key!r}]") for key, layer in layers.items()}
     own = inputs_of(fun)
@@ -61,7 +62,7 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
         for key in children:
             if key not in calls:
                 raise bad(name, f"the function does not call its layer {key!r}", {"calls": ", ".join(calls) or "none"},
-                          fix=f"call layers.{key}(...), or leave the layer out.")
+                          fix=f"call layers.{key}(...), or do not pass the layer to composite.")
             child_shape, sizes = calls[key]
             visit(key, child_shape, **sizes)
         return shape
@@ -82,12 +83,12 @@ def lambda_(fun: Callable, out_shape: Callable | None = None, name: str | None =
     """A layer without parameters from any function: ``lambda_(lambda x: x[:, 0])``.
 
     Args:
-      fun: ``fun(x, *extra) -> y``; its parameters after x are the layer's further inputs.
-      out_shape: ``in_shape -> shape of y``. If None, `init` evaluates `fun` on shapes, as `composite` does: the input
-        is float32 there unless `init` gets a type of integers, open sizes are found with two trial sizes, and further
-        inputs with which `fun` computes need their shapes.
-      name: for messages; that of the function if None.
-      positionwise: as in `Layer`: True lets a model with this layer generate with a cache.
+      fun: ``fun(x, *extra) -> y``; its parameters after x are the layer's extra inputs.
+      out_shape: ``in_shape -> shape of y``. If None, `init` evaluates `fun` on shapes, as `composite` does. The input
+        is float32 there unless `init` gets an integer type. Unknown sizes (-1) are inferred from two trial sizes. The
+        shapes of extra inputs with which `fun` computes must be passed to `init`.
+      name: for messages; None: the name of the function.
+      positionwise: as in `Layer`; True lets a model with this layer generate with a cache.
     Params: ``()``.
 
     >>> lambda_(lambda x, scale: (x * scale).sum(1)).init(None, (-1, 5, 3), scale=())[0]
@@ -108,7 +109,7 @@ def lambda_(fun: Callable, out_shape: Callable | None = None, name: str | None =
 
 
 class _Bound:
-    """What the function of a composite gets: its children as functions, by name."""
+    """The argument `layers` of a composite's function: its children as functions, by name."""
 
     def __init__(self, name: str, call: Callable, rng: Any, train: bool):
         self._name, self._call, self.rng, self.train = name, call, rng, train
@@ -120,11 +121,12 @@ class _Bound:
         if key not in self._call.children:
             hint = did_you_mean(key, self._call.children)
             raise bad(self._name, f"there is no layer {key!r}", {"layers": ", ".join(self._call.children)},
-                      fix=hint or "call one of them, or pass it to composite by this name.", exc=AttributeError)
+                      fix=hint or "call one of these layers, or pass composite a layer of this name.",
+                      exc=AttributeError)
 
         def apply_layer(x: Any, /, *extra: Any, **inputs: Any) -> Any:
             if extra:
-                raise bad(f"{self._name}[{key!r}]", "further inputs are passed by name",
+                raise bad(f"{self._name}[{key!r}]", "extra inputs must be passed by name",
                           {"by position": len(extra), "inputs": ", ".join(self._call.children[key].extra_inputs)},
                           fix=f"layers.{key}(x, name=value).")
             return self._call(key, x, **inputs)
@@ -136,9 +138,9 @@ class _Bound:
 
 
 class _ShapeCalls:
-    """Replaces `Calls` in shape inference: records the shapes of each child's inputs, and returns zeros.
+    """Replaces `Calls` in shape inference: records the input shapes of each child, and returns zeros.
 
-    The shapes are those of x, and of the further inputs that the child's parameters depend on.
+    It records the shape of x, and the shapes of the extra inputs that the child's parameters depend on.
     """
 
     def __init__(self, name: str, children: Mapping[str, Layer]):
@@ -155,7 +157,7 @@ class _ShapeCalls:
 
 
 class InputOfUnknownShape:
-    """An input whose shape `init` does not know: it can be passed to children, but not computed with."""
+    """An input of unknown shape in `init`: it can be passed to children, but not used in a computation."""
 
     def __init__(self, caller: str, name: str):
         self._caller, self._name = caller, name
@@ -193,7 +195,7 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
         try:
             xjax.eval_shape(run)
         except Exception as err:
-            tried = f", with {size} for open sizes" if is_open else ""
+            tried = f", with {size} for unknown sizes" if is_open else ""
             err.add_note(f"in the function of {name} (init for shape {in_shape}{tried})")
             raise
         return results[-1]
@@ -210,7 +212,7 @@ def _dtype(shape: Any) -> Any:
 
 
 def _opened(one: Any, other: Any) -> Any:
-    """One shape from those inferred with two values for the open sizes: -1 where they differ."""
+    """The shape inferred from two trial values of the unknown sizes: -1 where the two results differ."""
     if is_shape(one):
         return tuple(n if n == m else -1 for n, m in zip(one, other, strict=True))
     if isinstance(one, dict):

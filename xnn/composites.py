@@ -1,8 +1,8 @@
-"""What all composites have in common: parameters, state, cache and keys of the children.
+"""The common part of all composites: parameters, state, cache and keys of the children.
 
-A composite is described once, by two functions of the same form: `walk` calls its children on shapes, and `forward` on
-values. `combine` makes of them `init` and `apply`, and the functions of state and cache if a
-child has these.
+A composite is described by two functions of the same form: `walk` calls its children on shapes, and `forward` calls
+them on values. `combine` derives `init` and `apply` from the two, and the functions of state and cache if a child has
+them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,15 +24,15 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
     """The Layer of a composite.
 
     Args:
-      name: how messages call it; each child is ``name[key]`` there.
-      children: key -> layer; the one child of a wrapper has the key None.
+      name: its name in messages; each child is ``name[key]`` there.
+      children: key -> layer; the only child of a wrapper has the key None.
       walk: ``(visit, in_shape, shapes) -> out_shape``, as `Parts.walk`.
-      forward: ``(call, x, values) -> y``, where ``call(key, x)`` applies a child and `values` has the inputs by name.
-      pack: makes the container of parameters, of states and of caches from a list with one entry for each child.
+      forward: ``(call, x, values) -> y``; ``call(key, x)`` applies a child, and `values` maps input names to values.
+      pack: makes the container of parameters, states or caches from a list with one entry for each child.
       rebuild: as `Parts.rebuild`.
       inputs: the inputs after x; None: those of the children.
       settings: as in `Layer`.
-      sized_by: further inputs whose shapes `walk` takes, in addition to those of the children.
+      sized_by: extra inputs whose shapes `walk` takes, in addition to those of the children.
     """
     inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
     keys = tuple(children)
@@ -48,8 +48,8 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         shape = walk(visit, in_shape, shapes)
         return shape, pack([entries[key] for key in keys])
 
-    def run(params, memory, x, values, how):
-        calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **how)
+    def run(params, memory, x, values, options):
+        calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **options)
         return forward(calls, x, values), calls
 
     def apply(params, x, *extra, rng=None, train=False, **named):
@@ -94,38 +94,38 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
 
 
 class State:
-    """The states of a composite's children in one call; `call` applies a child and keeps its new state."""
+    """The states of a composite's children in one call; `call` applies a child and stores its new state."""
 
     def __init__(self, entries: dict):
         self.entries = entries
 
-    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], how: dict) -> Any:
-        y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **how)
+    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], options: dict) -> Any:
+        y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **options)
         return y
 
 
 class Cache:
-    """The caches of a composite's children in one call, and their states, which stay as they are."""
+    """The caches of a composite's children in one call, and their states, which do not change."""
 
     def __init__(self, entries: dict, states: dict):
         self.entries, self.states = entries, states
 
-    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], how: dict) -> Any:
+    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], options: dict) -> Any:
         y, self.entries[key] = child.apply_with_cache(params, self.entries[key], x, *extra, state=self.states[key])
         return y
 
 
 class Calls:
-    """The children of a composite in one call of it: ``calls(key, x)`` applies one.
+    """The children of a composite during one call: ``calls(key, x)`` applies a child.
 
-    Inputs that the child declares come from the `values` of the composite, unless the call names them. Child i draws
+    The child's inputs are taken from the `values` of the composite, unless the call passes them by name. Child i draws
     from ``fold_in(rng, i)``, in its second call from ``fold_in(fold_in(rng, i), 1)``, and so on.
     """
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
                  memory: State | Cache | None, rng: Any, train: bool):
         if isinstance(train, xjax.core.Tracer):
-            raise bad(name, "`train` must be a Python bool, as it says what is to be computed", {"train": train},
+            raise bad(name, "`train` must be a Python bool, because it selects the computation", {"train": train},
                       fix='make it static: xjax.jit(model.apply, static_argnames="train").')
         self.name, self.children, self.params, self.values = name, children, params, values
         self.memory, self.rng, self.train = memory, rng, train
@@ -133,7 +133,7 @@ class Calls:
 
     def __call__(self, key: Any, x: Any, /, **named: Any) -> Any:
         child = self.children[key]
-        how = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
+        options = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
         path = place(self.name, key)
         for one in named:
             if one not in child.extra_inputs:
@@ -141,10 +141,10 @@ class Calls:
                           {"inputs": ", ".join(("x", *child.extra_inputs))},
                           fix=did_you_mean(one, child.extra_inputs) or "leave it out.")
         if self.memory is None:
-            return apply_child(path, child, self.params[key], x, {**self.values, **named}, **how)
+            return apply_child(path, child, self.params[key], x, {**self.values, **named}, **options)
         try:
             extra = extra_values(child, {**self.values, **named})
-            return self.memory.call(key, child, self.params[key], x, extra, how)
+            return self.memory.call(key, child, self.params[key], x, extra, options)
         except Exception as err:
             note_path(err, path, child, x)
             raise
@@ -156,18 +156,18 @@ class Calls:
 
 
 def dict_of(keys: Iterable[Any]) -> Pack:
-    """The `pack` of a composite whose parameters are a dict."""
+    """The function `pack` of a composite with its parameters in a dict."""
     keys = tuple(keys)
     return lambda entries: dict(zip(keys, entries, strict=True))
 
 
 def place(name: str, key: Any) -> str:
-    """Where a child is, as messages say it: ``serial[2]``."""
+    """The place of a child as text for messages: ``serial[2]``."""
     return name if key is None else f"{name}[{key!r}]"
 
 
 def entries_of(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> dict:
-    """The children's entries in params, a state or a cache. Raises: TypeError if there is not one for each."""
+    """The children's entries in params, a state or a cache. Raises: TypeError unless each child has one."""
     if keys == (None,):
         return {None: tree}
     check_entries(caller, what, tree, keys)
@@ -175,7 +175,7 @@ def entries_of(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> dict:
 
 
 def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
-    """What a child gets after x: values by name, its own defaults for those that are not there."""
+    """The extra inputs of a child in its order: from `values` by name, else the child's defaults."""
     for one in child.inputs:
         if one.is_required and one.name not in values:
             return bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
@@ -183,14 +183,14 @@ def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
 
 
 def taken_by(child: Layer, shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """The shapes, of those by name, that the `init` of a layer takes; and the records of shared weights."""
+    """The entries of `shapes` that the `init` of a layer takes, including the records of shared weights."""
     slots = [name for name in child.extra_inputs if is_slot(name)]
     return {name: shape for name, shape in shapes.items() if name in child.sized_by or name in slots}
 
 
 def init_child(path: str, child: Layer, rng: Any, shape: Any,
                shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
-    """``child.init``, with those of the further `shapes` that it takes; an error gets a note that names the child."""
+    """``child.init``, with the entries of `shapes` that it takes; an error gets a note that names the child."""
     try:
         return child.init(rng, shape, **taken_by(child, shapes or {}))
     except Exception as err:
@@ -199,9 +199,9 @@ def init_child(path: str, child: Layer, rng: Any, shape: Any,
 
 
 def apply_child(path: str, child: Layer, params: Any, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
-    """``child.apply`` with its further inputs out of `values`; an error gets a note that names the child.
+    """``child.apply`` with its extra inputs from `values`; an error gets a note that names the child.
 
-    Args: settings: keywords for the child: rng, train, and with stax what the caller passed.
+    Args: settings: keywords for the child: rng and train, and in stax all keywords of the caller.
     """
     try:
         return child.apply(params, x, *extra_values(child, values), **settings)
@@ -215,4 +215,4 @@ def check_kept(caller: str, body: Layer, in_shape: Any, shape: Any) -> None:
     if in_shape != shape:
         raise bad(caller, f"{body.name} changes the shape",
                   {"layer": call_text(body), "in_shape": repr(in_shape), "out_shape": repr(shape)},
-                  fix="choose layers whose output has the shape of their input.")
+                  fix="use layers that keep the shape of their input.")

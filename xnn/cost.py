@@ -1,4 +1,4 @@
-"""What a layer costs: floating-point operations of its products, convolutions and sums, and bytes of its output."""
+"""Cost of a layer: floating-point operations of products, convolutions and sums, and the size of its output."""
 
 import math
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ class Cost(NamedTuple):
     """Cost of one call of a layer in evaluation.
 
     Attributes:
-      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers;
-        those of products with sparse matrices, such as a sum over the edges of a graph, two for each number summed.
-        The body of a `scan` counts once for each step, that of a `while_loop` once; a `cond` counts as its most
+      flops: multiplications and additions of matrix products and convolutions, two for each product of two numbers.
+        Products with sparse matrices, such as a sum over the edges of a graph, count two for each number summed.
+        The body of a `scan` counts once for each step, the body of a `while_loop` once; a `cond` counts as its most
         expensive branch.
-      out_bytes: size of the output.
+      out_bytes: size of the output in bytes.
     """
 
     flops: int
@@ -31,14 +31,14 @@ class Cost(NamedTuple):
 
 
 def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
-    """The cost of `layer` for inputs of float32, or of int32 where it does not take floats; open sizes count as 1.
+    """The cost of `layer` for float32 input, or int32 if it does not take floats; unknown sizes (-1) count as 1.
 
-    Returns: None if it cannot be applied to such inputs, for example if `shapes` lacks an input that it requires.
+    Returns: None if the layer cannot be applied to these inputs, for example if `shapes` lacks a required input.
     """
     for dtype in (np.float32, np.int32):
         try:
             program = xjax.make_jaxpr(_call(layer, in_shape, shapes, dtype))()
-        except Exception:                               # the layer says what is wrong when it is applied
+        except Exception:                               # the user gets the error when the layer is applied
             continue
         out = [v.aval for v in program.jaxpr.outvars]
         return Cost(flops(program), sum(aval.size * aval.dtype.itemsize for aval in out))
@@ -66,7 +66,7 @@ def _values(types: Any) -> Any:
 
 
 def closed(shape: Any) -> Any:
-    """The shape, or tree of shapes, with 1 for each open size."""
+    """The shape, or tree of shapes, with 1 for each unknown size."""
     return map_shapes(lambda one: tuple(1 if n < 0 else n for n in one), shape)
 
 
@@ -75,12 +75,14 @@ def _zeros(shape: Any, dtype: Any) -> Any:
 
 
 def _in_segments(graph: Any) -> Any:
-    """A graph or a matrix whose sums are not written out term by term: then they are seen as sums."""
+    """A graph or matrix in the form "segments", whose sums are scatter-adds that `flops` counts."""
     return graph.tune(form="segments") if hasattr(graph, "tune") else graph
 
 
 def flops(program: Any) -> int:
-    """Operations of the matrix products, convolutions and sums in a program of `xjax.make_jaxpr`: see `Cost`.
+    """Floating-point operations of the matrix products, convolutions and sums in a program: see `Cost`.
+
+    Args: program: a result of `xjax.make_jaxpr`.
 
     >>> flops(xjax.make_jaxpr(jnp.matmul)(jnp.ones((2, 3)), jnp.ones((3, 4))))
     48

@@ -14,7 +14,7 @@ from xnn.sharing import shared_slot, slots_of
 
 
 class Row(NamedTuple):
-    """One line of the table: a layer, its place in the model, its shapes, parameters, state and cost."""
+    """One line of the table: a layer with its place in the model, shapes, parameters, state and cost."""
 
     path: str
     depth: int
@@ -28,17 +28,17 @@ class Row(NamedTuple):
 
 
 def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
-    """Table of a model: one line for each layer, children indented; the total at the end.
+    """Table of a model: one line for each layer, with children indented, and a total at the end.
 
     Args:
       layer: a Layer.
-      in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`). Open sizes cost as much as 1.
-      shapes: those of further inputs by name, where parameters or costs depend on them; of a layer on graphs the graph
-        itself: ``graph=graph``.
-    Returns: text; print it. Columns: shapes; parameters with their types; how many numbers they have; the same of the
-      state, if there is one; FLOPs of products, convolutions and sums over edges (`xnn.cost.Cost`); bytes of the
-      output, of a composite the sum over its children. "?" is the cost of a layer that requires an input whose shape is
-      not given. No parameters are made, only their types.
+      in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`). Unknown sizes (-1) count as 1.
+      shapes: shapes of extra inputs by name, if parameters or costs depend on them. For a layer on graphs pass the
+        graph itself: ``graph=graph``.
+    Returns: text to print. The columns are the input and output shapes; the parameters with their types; the number of
+      elements of the parameters, and of the state if there is one; the FLOPs of products, convolutions and sums over
+      edges (`xnn.cost.Cost`); the bytes of the output, for a composite the sum over its children. The cost is "?" if
+      the shape of a required input is missing. Only the types of the parameters are computed, not their values.
 
     >>> from xnn import Dense, Relu, serial
     >>> print(describe(serial(Dense(32), Relu), (-1, 8)))
@@ -63,14 +63,14 @@ def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
 
 
 def table(layer: Layer, in_shape: Any, **shapes: Any) -> list[Row]:
-    """The rows of `describe`, a layer before its children."""
+    """The rows of `describe`; each layer precedes its children."""
     rows: list[Row] = []
     _add(rows, "", 0, layer, in_shape, shapes)
     return rows
 
 
 def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, shapes: Mapping[str, Any]) -> Row:
-    """Append the rows of a layer and its children."""
+    """Append the rows of a layer and its children to `rows`; returns the row of the layer."""
     taken = taken_by(layer, shapes)
     out_shape, params = init_types(layer, in_shape, **taken)
     state = xjax.eval_shape(lambda: layer.init_state(closed(in_shape), random.PRNGKey(0), **taken))
@@ -110,7 +110,7 @@ def _params_text(params: Any) -> str:
 
 
 def _aligned(lines: Sequence[tuple[str, ...]], left: int) -> str:
-    """Columns of equal width; the first `left` ones flush left, the numbers flush right."""
+    """The lines with aligned columns: the first `left` columns flush left, the others flush right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
     def text(line):

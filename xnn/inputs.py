@@ -1,11 +1,11 @@
-"""Inputs of a layer after x, such as a mask or an adjacency: names, defaults, and how calls give them values.
+"""Extra inputs of a layer, after x, such as a mask or an adjacency: names, defaults, and their values in calls.
 
-They are the parameters of `apply` after ``(params, x)``, but for `rng`, `train` and `state`::
+They are the parameters of `apply` after ``(params, x)``, except `rng`, `train` and `state`::
 
     def apply(params, x, mask: "bool[batch, keys]" = None, *, rng=None, train=False): ...
 
-has the one optional input ``mask``. An annotation that is text is the input's meaning: two layers that share a name
-within a composite must agree on it.
+has one optional input, ``mask``. A string annotation is the meaning of the input: layers of a composite that share the
+name of an input must agree on its meaning.
 """
 
 import inspect
@@ -26,10 +26,10 @@ class Input(NamedTuple):
     """An input after x.
 
     Attributes:
-      default: its value where a call leaves it out.
-      meaning: text for messages; two layers that share the name within a composite must agree on it.
-      comes_last: a composite lists it after the inputs of all other layers: for one that most calls leave out, so that
-        it takes no place in a call by position.
+      default: its value if a call leaves it out.
+      meaning: text for messages; layers of a composite that share the name must agree on it.
+      comes_last: whether a composite lists it after the inputs of all other layers. This is for an input that most
+        calls leave out, so that it does not shift other inputs in a call by position.
     """
 
     name: str
@@ -46,9 +46,9 @@ class Input(NamedTuple):
 
 
 def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
-    """The further inputs that the signature of `apply` declares; none for a function without a signature.
+    """The extra inputs that the signature of `apply` declares; none for a function without a signature.
 
-    Args: leading: number of parameters before them, params and x.
+    Args: leading: number of parameters before them: 2 for params and x.
     """
     try:
         parameters = list(inspect.signature(apply).parameters.values())[leading:]
@@ -58,20 +58,20 @@ def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
                  for p in parameters if p.kind in _NAMED and p.name not in _SETTINGS)
 
 
-# For layers whose statistics leave rows of padding out.
+# For layers whose statistics exclude rows of padding.
 ROW_MASK = Input("row_mask", None, comes_last=True)
 
 
 def named_inputs(apply: Callable, names: Sequence[str]) -> tuple[Input, ...]:
-    """Inputs under other names than those of the parameters of `apply`, whose defaults they have."""
+    """Inputs with these names, and the defaults of the parameters of `apply` at the same positions."""
     declared = inputs_of(apply)
     return tuple(declared[i]._replace(name=name) if i < len(declared) else Input(name) for i, name in enumerate(names))
 
 
 def joined(caller: str, groups: Iterable[Sequence[Input]]) -> tuple[Input, ...]:
-    """The inputs of a composite: each name of its children once, in order of first appearance, then those to come last.
+    """The inputs of a composite: each name once, in order of first appearance, `comes_last` inputs after all others.
 
-    Raises: ValueError if two children mean different things by one name.
+    Raises: ValueError if two children use one name with different meanings or defaults.
     """
     union: dict[str, Input] = {}
     for one in sorted((one for group in groups for one in group), key=lambda one: one.comes_last):
@@ -82,14 +82,14 @@ def joined(caller: str, groups: Iterable[Sequence[Input]]) -> tuple[Input, ...]:
 def _agreed(caller: str, one: Input, other: Input) -> Input:
     same_default = one.is_required or other.is_required or one.default is other.default or one.default == other.default
     if not same_default or (one.meaning and other.meaning and one.meaning != other.meaning):
-        raise bad(caller, f"two layers mean different things by the input `{one.name}`",
+        raise bad(caller, f"two layers use the input `{one.name}` with different meanings",
                   {"one": f"{one} {one.meaning}".strip(), "other": f"{other} {other.meaning}".strip()},
                   f'give one of them another name: renamed(layer, {one.name}="other_{one.name}").', ValueError)
     return (one if one.is_required else other)._replace(comes_last=one.comes_last)
 
 
 def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of inputs by name, from a call that gave some by position and some by name; defaults for the others.
+    """Values of inputs by name, from the positional and named arguments of a call; defaults for the others.
 
     Raises: TypeError for too many, unknown, repeated or missing inputs.
     """
@@ -142,7 +142,7 @@ def shape_of(spec: Any) -> Any:
 
 
 class IntegerShape(tuple):
-    """The shape of an input of integers, where `init` was told by an array or a type."""
+    """The shape of an integer input, if `init` was called with an array or a type instead of a tuple."""
 
 
 def _is_integer(spec: Any) -> bool:
@@ -151,7 +151,7 @@ def _is_integer(spec: Any) -> bool:
 
 
 def is_shape(spec: Any) -> bool:
-    """Whether this is the shape of one array: the leaves of the input shapes of several."""
+    """Whether this is the shape of one array, a leaf in a tree of shapes."""
     return isinstance(spec, tuple) and not any(isinstance(part, tuple | dict) for part in spec)
 
 
@@ -162,11 +162,11 @@ def map_shapes(f: Callable, shape: Any) -> Any:
     if isinstance(shape, Mapping):
         return {key: map_shapes(f, part) for key, part in shape.items()}
     if not isinstance(shape, tuple | list):
-        return shape                                       # an object with arrays of its own, such as a graph
+        return shape                                       # an object that holds arrays, such as a graph
     return tuple(map_shapes(f, part) for part in shape)
 
 
-# -- shared weights are passed as inputs -----------------------------------------------------------------------------
+# -- shared weights, which are passed as inputs ----------------------------------------------------------------------
 
 _SLOT = "shared:"
 

@@ -1,8 +1,8 @@
-"""`Layer`: a pair of pure functions, and what combinators need to know about it.
+"""`Layer`: a pair of pure functions with a description for combinators.
 
-A layer keeps nothing. `init` makes its parameters from a key and the shape of the input, `apply` maps parameters and
-input to the output; a model is a layer made of layers (`xnn.combinators`). A layer with running statistics has a second
-tree, the state, with two functions of its own; one that generates step by step has a cache.
+A layer stores no values. `init` makes its parameters from a key and the shape of the input; `apply` maps parameters and
+input to the output. A model is a layer made of layers (`xnn.combinators`). A layer with running statistics has a second
+pytree, the state, with two functions of its own; a layer that generates step by step has a cache.
 """
 
 import functools
@@ -25,7 +25,7 @@ _P, _L = ParamSpec("_P"), TypeVar("_L", bound="Layer")
 
 
 class StateFns(NamedTuple):
-    """The functions of a layer's state: a pytree apart from its parameters, which gets no gradient.
+    """The functions of a layer's state: a pytree separate from the parameters, without gradient.
 
     Attributes:
       init_state: ``(in_shape, rng=None) -> state``.
@@ -37,11 +37,11 @@ class StateFns(NamedTuple):
 
 
 class CacheFns(NamedTuple):
-    """The functions of a cache, which a model keeps while it generates: the keys and values of earlier positions.
+    """The functions of a layer's cache: the values of earlier positions during generation, such as keys and values.
 
     Attributes:
-      init_cache: ``(batch, length) -> cache``, for that many rows and positions.
-      apply_with_cache: ``(params, cache, x, *extra) -> (y, cache)``: x has the next positions only.
+      init_cache: ``(batch, length) -> cache``, for `batch` rows and `length` positions.
+      apply_with_cache: ``(params, cache, x, *extra) -> (y, cache)``; x has only the next positions.
     """
 
     init_cache: Callable[..., Any]
@@ -49,13 +49,13 @@ class CacheFns(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What a composite is made of.
+    """The structure of a composite.
 
     Attributes:
-      children: key -> layer. A wrapper has one child, with the key None: it has the child's params, state and cache.
-      walk: ``(visit, in_shape, shapes) -> out_shape`` calls ``visit(key, in_shape)``, which returns the out_shape, for
-        each child; shapes of the child's further inputs, where they are not among `shapes`, follow by name.
-      rebuild: ``{key: layer} -> Layer``: the same composite of other children, or of some of them.
+      children: key -> layer. A wrapper has one child with the key None, and the child's params, state and cache.
+      walk: ``(visit, in_shape, shapes) -> out_shape``. It calls ``visit(key, in_shape) -> out_shape`` for each child.
+        Shapes of the child's extra inputs that are not in `shapes` are passed to `visit` by name.
+      rebuild: ``{key: layer} -> Layer``: the same composite with other children, or with some of them.
       times: how often each child runs in one call.
     """
 
@@ -71,24 +71,24 @@ class Layer:
 
     Attributes:
       init: ``(rng, in_shape, *shapes) -> (out_shape, params)``. Shapes are tuples, `ShapeDtypeStruct`s or example
-        arrays; a size that does not matter to the parameters (batch, nodes) may be -1. Shapes of further inputs may
-        follow, by position or name; they are needed where parameters depend on them. rng is a key; only a layer without
-        random parameters takes None.
+        arrays; a size that does not affect the parameters (batch, nodes) may be -1. Shapes of extra inputs may follow,
+        by position or name; they are required if parameters depend on them. rng is a key; it may be None for a layer
+        without random parameters.
       apply: ``(params, x, *extra, rng=None, train=False) -> y``. `train` is static: under `jit` name it in
-        `static_argnames`. rng is a key, an `xnn.RowKey`, or None. None for a stateful layer: `apply` is then
-        derived from `state`, evaluates, and takes the state as ``state=``.
-      name: how messages and `xnn.describe` call it.
+        `static_argnames`. rng is a key, an `xnn.RowKey`, or None. A layer with state is constructed with
+        ``apply=None``: `apply` is then derived from `state`, only evaluates, and takes the state as ``state=``.
+      name: its name in messages and in `xnn.describe`.
       inputs: the inputs after x, names or `xnn.inputs.Input`s; None takes them from the signature of `apply`. A
-        combinator takes each name once and passes its value to every child that declares it.
+        combinator declares each name once and passes its value to every child that declares it.
       settings: the arguments of the constructor, for `repr` and `describe`.
-      state, cache: the functions of running statistics and of generation; None without.
-      parts: children of a composite; None for a layer without.
-      computes_in: dtype that the layer computes in whatever the precision of the model, such as "float32" for a norm.
-      positionwise: whether the output at a position of a sequence depends on the input at that position only, so that a
-        layer without a cache can generate; a composite is if all of its children are.
+      state, cache: the functions of running statistics and of generation; None for a layer without them.
+      parts: the children of a composite; None for a layer without children.
+      computes_in: dtype of the computation in any precision of the model, such as "float32" for a norm.
+      positionwise: whether the output at a position of a sequence depends only on the input at that position. If so, a
+        layer without a cache can generate. A composite is positionwise if all of its children are.
       sized_by: names of the inputs whose shapes `init` takes; None takes them from its signature.
-      version: of the form of the parameters; a layer whose form changes raises it by 1, and reads the old ones by
-        `upgrade`, ``(params, version) -> params``: see `xnn.params.upgrade`.
+      version: version of the parameter format. A layer whose format changes raises it by 1 and converts old parameters
+        by `upgrade`, ``(params, version) -> params``: see `xnn.params.upgrade`.
       has_own_precision: whether `with_precision` made the layer.
     """
 
@@ -125,15 +125,15 @@ class Layer:
         object.__setattr__(self, "init", _init_of_shapes(self.init, self.name, self.inputs, self.sized_by))
 
     def __iter__(self) -> Iterator[Callable]:
-        """Exactly two: the classic pair."""
+        """Unpacks as the stax pair ``init, apply``."""
         return iter((self.init, self.apply))
 
     def __getitem__(self, i: int) -> Callable:
-        """``layer[0]`` is init, ``layer[1]`` is apply, as of a stax pair."""
+        """``layer[0]`` is init, ``layer[1]`` is apply, as in a stax pair."""
         return (self.init, self.apply)[i]
 
     def __repr__(self) -> str:
-        """The constructor's call; a composite shows its children, one a line."""
+        """The constructor's call; a composite shows its children, one per line."""
         visible = [one.name for one in self.inputs if not is_slot(one.name)]
         head = call_text(self) + (f" of ({', '.join(('x', *visible))})" if visible else "")
         if self.parts is None:
@@ -157,9 +157,9 @@ class Layer:
     # -- state ----------------------------------------------------------------------------------------------------
 
     def init_state(self, in_shape: Any, rng: Any = None, **shapes: Any) -> Any:
-        """The state before the first step, for inputs of this shape; ``()`` of a layer without state.
+        """The state before the first step, for inputs of this shape; ``()`` for a layer without state.
 
-        Args: shapes: of further inputs by name, for a composite with layers that `init` sizes by them.
+        Args: shapes: shapes of extra inputs by name, for a composite with children that have `sized_by`.
         """
         if self.state is None:
             return ()
@@ -168,7 +168,7 @@ class Layer:
 
     def apply_with_state(self, params: Params, state: Any, x: Any, *extra: Any, rng: Any = None, train: bool = False,
                          **named: Any) -> tuple[Any, Any]:
-        """``(y, new state)``; in training the statistics move, in evaluation the state stays as it is."""
+        """``(y, new state)``; the state is updated in training, and unchanged in evaluation."""
         if self.state:
             return self.state.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
         return self.apply(params, x, *extra, rng=rng, train=train, **named), state
@@ -176,19 +176,19 @@ class Layer:
     # -- cache ----------------------------------------------------------------------------------------------------
 
     def init_cache(self, batch: int, length: int) -> Any:
-        """An empty cache for `batch` sequences of at most `length` positions; ``()`` of a layer without."""
+        """An empty cache for `batch` sequences of at most `length` positions; ``()`` for a layer without a cache."""
         return self.cache.init_cache(batch, length) if self.cache else ()
 
     def apply_with_cache(self, params: Params, cache: Any, x: Any, *extra: Any, state: Any = (),
                          **named: Any) -> tuple[Any, Any]:
-        """``(y, new cache)`` for the next positions x of sequences whose earlier ones the cache has; in evaluation.
+        """``(y, new cache)`` in evaluation, for x at the next positions of sequences; the cache has the earlier ones.
 
-        Raises: TypeError for a layer without a cache that combines positions.
+        Raises: TypeError for a layer that combines positions and has no cache.
         """
         if self.cache is None and not self.positionwise:
-            raise bad(self.name, "it has no cache of earlier positions", {"layer": call_text(self)},
+            raise bad(self.name, "the layer has no cache of earlier positions", {"layer": call_text(self)},
                       fix="use a layer with a cache, or Layer(..., positionwise=True) if the output at each position "
-                          "depends on its own input only.")
+                          "depends only on the input at that position.")
         if self.cache:
             return self.cache.apply_with_cache(params, cache, x, *extra, **({"state": state} if self.state else {}),
                                                **named)
@@ -211,18 +211,18 @@ def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
 
     def apply(params, x, *extra, rng=None, train=False, state=None, **named):
         if train:
-            raise bad(name, "training changes the state, and `apply` returns the output only", {"train": "True"},
+            raise bad(name, "training changes the state, but `apply` returns only the output", {"train": "True"},
                       fix="call y, state = model.apply_with_state(params, state, x, ..., train=True).")
         if state is None:
-            raise bad(name, "evaluation needs the running statistics, and no state is given", {"state": "None"},
-                      fix="pass apply(..., state=state), with the state of init_state or of training.")
+            raise bad(name, "evaluation needs the running statistics, but no state is given", {"state": "None"},
+                      fix="pass apply(..., state=state), with the state from init_state or from training.")
         return state_fns.apply_with_state(params, state, x, *extra, rng=rng, train=False, **named)[0]
 
     return apply
 
 
 def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: Sequence[str]) -> InitFn:
-    """`init` that takes shapes, types or arrays, of x and of all further inputs, and passes on those that it needs."""
+    """`init` called with shapes, types or arrays of x and of any extra inputs; it gets the shapes in `sized_by`."""
     required = [one.name for one in inputs_of(init) if one.is_required]
 
     @functools.wraps(init)
@@ -238,14 +238,14 @@ def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: 
         result = init(rng, shape_of(in_shape), **needed, **slots)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise bad(f"{name}.init", "init must return (out_shape, params)", {"returned": type_text(result)},
-                      fix="return in_shape, () from a layer that keeps the shape and has no parameters.")
+                      fix="a layer that keeps the shape and has no parameters returns in_shape, ().")
         return result
 
     return init_of_shapes
 
 
 class Layers(Sequence):
-    """The children of a composite, through wrappers such as `residual`; an empty sequence for other layers."""
+    """The children of a composite; those of the wrapped layer for a wrapper such as `residual`; else empty."""
 
     def __init__(self, layer: Layer):
         self._wrapper = layer if layer.parts and None in layer.parts.children else None
@@ -264,10 +264,10 @@ class Layers(Sequence):
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
             if not self._children:
-                raise bad(f"{self._layer.name}.layers", "it has no children to take a slice of", {"slice": repr(place)},
+                raise bad(f"{self._layer.name}.layers", "a layer without children has no slice", {"slice": repr(place)},
                           "slice a composite: serial(...).layers[:2].", IndexError)
             if self._wrapper:
-                raise bad(f"{self._wrapper.name}.layers", "a slice would not be the same computation",
+                raise bad(f"{self._wrapper.name}.layers", "a slice would compute something else without the wrapper",
                           {"slice": repr(place), "layer": call_text(self._wrapper)},
                           f"take single layers, or slice before {self._wrapper.name}(...) is applied.", IndexError)
             return self._layer.parts.rebuild(dict(list(self._children.items())[place]))
@@ -284,7 +284,7 @@ class Layers(Sequence):
             return list(self._children.values())[key]
         hint = did_you_mean(key, [k for k in self._children if isinstance(k, str)]) if isinstance(key, str) else None
         raise bad(f"{self._layer.name}.layers", f"no child {key!r}",
-                  {"children": ", ".join(map(repr, self._children)) or "none"}, fix=hint or "pass one of them.",
+                  {"children": ", ".join(map(repr, self._children)) or "none"}, fix=hint or "pass the key of a child.",
                   exc=IndexError if isinstance(key, int) else LookupError)
 
     def __repr__(self) -> str:
@@ -292,29 +292,29 @@ class Layers(Sequence):
 
 
 def shape_kept(rng: Any, in_shape: Any) -> tuple[Any, Params]:
-    """The `init` of a layer without parameters whose output has the shape of its input."""
+    """The `init` of a layer without parameters that keeps the shape of its input."""
     return in_shape, ()
 
 
 def recorded(*but: str) -> Callable[[Callable[_P, _L]], Callable[_P, _L]]:
     """Decorator of a layer's constructor: the arguments that differ from their defaults become the layer's `settings`.
 
-    Settings that the constructor gives the `Layer` itself, such as a converted argument, take the place of arguments.
+    A setting that the constructor passes to `Layer`, such as a converted argument, replaces the argument of that name.
 
-    Args: but: the parameters that are no settings, such as children.
+    Args: but: names of parameters that are not settings, such as children.
     """
     def decorate(constructor: Callable[_P, _L]) -> Callable[_P, _L]:
         @functools.wraps(constructor)
         def construct(*args: _P.args, **kwargs: _P.kwargs) -> _L:
             layer, signature = constructor(*args, **kwargs), _signature(constructor)
-            given = {}
+            settings = {}
             for name, value in signature.bind(*args, **kwargs).arguments.items():
                 kind, default = signature.parameters[name].kind, signature.parameters[name].default
                 value = layer.settings.get(name, value)
                 if (name in but and name not in layer.settings) or value is default or value == default:
                     continue
-                given |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
-            return _with_settings(layer, given)
+                settings |= value if kind is inspect.Parameter.VAR_KEYWORD else {name: value}
+            return _with_settings(layer, settings)
 
         return construct
 
@@ -325,7 +325,7 @@ _signature = functools.cache(inspect.signature)
 
 
 def _with_settings(layer: _L, settings: Mapping[str, Any]) -> _L:
-    """A layer that was just made, and what is rebuilt from it, with these settings."""
+    """A newly made layer, changed in place so that it, and any layer rebuilt from it, has these settings."""
     object.__setattr__(layer, "settings", settings)
     if layer.parts:
         rebuild = layer.parts.rebuild
@@ -354,7 +354,7 @@ def _setting(value: Any) -> str:
 def as_layer(value: Any, caller: str) -> Layer:
     """`value` itself, or a Layer made of a stax-style pair ``(init_fun, apply_fun)``.
 
-    Raises: TypeError for anything else, a layer constructor that was not called included.
+    Raises: TypeError for anything else, including a layer constructor that was not called.
     """
     if isinstance(value, Layer):
         return value
@@ -372,19 +372,19 @@ def as_layer(value: Any, caller: str) -> Layer:
 
 
 def out_shape(layer: Layer, in_shape: Any, **shapes: Any) -> Any:
-    """Shape of the layer's output; the parameters are not made, only their types."""
+    """Shape of the layer's output; the types of its parameters are computed, but not their values."""
     return init_types(layer, in_shape, **shapes)[0]
 
 
 def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]:
-    """What ``layer.init`` returns, with parameters as types (`.shape`, `.dtype`) without values.
+    """The result of ``layer.init`` with parameters as types (`.shape`, `.dtype`) without values.
 
-    The answer is remembered for each shape: composites ask again and again for that of equal blocks.
+    Results are cached for each shape, because composites request the types of equal blocks many times.
     """
     in_shape = shape_of(in_shape)
     key = (str(in_shape), str(sorted(shapes.items())), xjax.config.jax_enable_x64)
-    remembers = not any(map(is_slot, shapes))           # a slot records its uses: it has to see each of them
-    if remembers and key in layer._shapes:
+    is_cacheable = not any(map(is_slot, shapes))           # `init` must run, because a slot records its uses
+    if is_cacheable and key in layer._shapes:
         return layer._shapes[key]
     outcome = []
 
@@ -394,11 +394,11 @@ def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]
         return params
 
     params = xjax.eval_shape(traced_init, random.PRNGKey(0))
-    if remembers:
+    if is_cacheable:
         layer._shapes[key] = outcome[-1], params
     return outcome[-1], params
 
 
 def note_path(err: Exception, path: str, layer: Layer, x: Any) -> None:
-    """Add the place in the model to an error on its way up: "in serial[3] -> Dropout"."""
+    """Add a note with the place in the model to an error: "in serial[3] -> Dropout"."""
     err.add_note(f"in {path} -> {layer.name} (input {type_text(x)})")

@@ -1,6 +1,6 @@
-"""Modules that have moved to another package, and names that have changed: the old names are still accepted.
+"""Old names of moved modules and renamed attributes, which are still accepted.
 
-Pickles hold the names of modules, and so do programs of users.
+Pickles and users' programs contain the old names.
 """
 
 import importlib
@@ -14,10 +14,10 @@ from typing import Any
 
 
 def accept_old_names(package: str, rooms: Mapping[str, str]) -> None:
-    """Importing a module by its old name gives the module, with a DeprecationWarning.
+    """Make imports of modules by their old names work, with a DeprecationWarning.
 
     Args:
-      package: that holds the modules, such as "xnn.graph".
+      package: name of the package that holds the modules, such as "xnn.graph".
       rooms: name of a subpackage -> old names of the modules in it, separated by spaces. A module that was also renamed
         is written "old=new".
     """
@@ -26,11 +26,11 @@ def accept_old_names(package: str, rooms: Mapping[str, str]) -> None:
         for name in names.split():
             old, _, new = name.partition("=")
             moved[f"{package}.{old}"] = f"{package}.{room}.{new or old}"
-    sys.meta_path.append(_OldNames(moved))      # behind the others: asked only if there is no such module
+    sys.meta_path.append(_OldNames(moved))      # last, so that it is used only if no module has the name
 
 
 def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module of which names have changed: old="new". A DeprecationWarning says the new."""
+    """The ``__getattr__`` of a module with renamed attributes, old="new"; a DeprecationWarning shows the new name."""
     def get(name: str) -> Any:
         if name not in renamed:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -41,7 +41,7 @@ def old_names(module: str, **renamed: str) -> Callable[[str], Any]:
 
 
 def old_attribute(name: str, new: str) -> property:
-    """An attribute of a class by its old name, such as "CSR.near", with the same warning."""
+    """A property for the old name of an attribute, such as "CSR.near", with the same warning as `old_names`."""
     def get(self: Any) -> Any:
         warnings.warn(f"{name} is {new} now", DeprecationWarning, stacklevel=2)
         return getattr(self, new)

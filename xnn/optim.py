@@ -1,15 +1,15 @@
 """optax for xjax: `from xnn import optim as optax`.
 
-Every name of optax stands here, bridged when it is first asked for: optimizers, schedules, losses, `apply_updates`,
-`global_norm`, and the submodules (`optim.losses`, `optim.contrib`, ...). An update is one compiled program, and can be
-jitted, mapped and differentiated through.
+This module has every public name of optax: optimizers, schedules, losses, `apply_updates`, `global_norm`, and the
+submodules (`optim.losses`, `optim.contrib`, ...). A name is bridged when it is first used. An update is one compiled
+program, and can be used under `jit`, `vmap` and `grad`.
 
     tx = optim.adam(1e-3)
     state = tx.init(params)
     updates, state = tx.update(grads, state, params)
     params = optim.apply_updates(params, updates)
 
-Importing this module imports optax and with it the real JAX (about half a second).
+Importing this module imports optax, which imports the real JAX (about half a second).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _optax = interop.import_library("optax")
 def from_optax(tx: Any) -> Any:
     """An optax transformation (or anything with `init` and `update`) for xjax arrays.
 
-    Returns: the same NamedTuple with both functions bridged; it can be handed to the functions of this module
-    (`chain`, `masked`, ...), which take it apart again.
-    Raises: TypeError if `tx` has no `init` and `update`.
+    Returns: a NamedTuple of optax's type with both functions bridged. The functions of this module (`chain`,
+    `masked`, ...) accept it.
+    Raises: TypeError unless `tx` has `init` and `update`.
 
     >>> import optax
     >>> tx = xnn.optim.from_optax(optax.sgd(0.1))
@@ -38,7 +38,7 @@ def from_optax(tx: Any) -> Any:
     init, update = getattr(tx, "init", None), getattr(tx, "update", None)
     if not callable(init) or not callable(update):
         raise bad("optim.from_optax", "needs an optax transformation", given={"tx": f"{type(tx).__name__} {tx!r:.60}"},
-                  fix="pass what optax.adam(...) and its like return.")
+                  fix="pass the result of optax.adam(...) or of another optimizer.")
     kind = _optax.GradientTransformationExtraArgs
     if not isinstance(tx, kind):
         kind = _optax.GradientTransformation
@@ -46,9 +46,9 @@ def from_optax(tx: Any) -> Any:
 
 
 class MultiSteps:
-    """Apply an update only at every k-th step, to the mean of the gradients since the last: `optax.MultiSteps`.
+    """Update at every k-th step only, with the mean of the gradients since the last update: `optax.MultiSteps`.
 
-    Args: those of optax.MultiSteps; `opt` may be a transformation of this module or of optax.
+    Args: as for optax.MultiSteps; `opt` may be a transformation of this module or of optax.
     """
 
     def __init__(self, opt: Any, every_k_schedule: int | Callable, use_grad_mean: bool = True,
@@ -70,26 +70,26 @@ class _Namespace(ModuleType):
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        found = _bridged(self._module, self.__name__, name)
-        setattr(self, name, found)
-        return found
+        value = _bridged(self._module, self.__name__, name)
+        setattr(self, name, value)
+        return value
 
     def __dir__(self) -> list[str]:
         return _public_names(self._module)
 
 
 def _bridged(module: ModuleType, caller: str, name: str) -> Any:
-    """An attribute of an optax module: functions and modules bridged, classes and constants as they are."""
+    """An attribute of an optax module: functions and modules are bridged, classes and constants are not."""
     if name.startswith("_") or not hasattr(module, name):
         hint = did_you_mean(name, _public_names(module))
         raise AttributeError(f"module {caller!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
-    found = getattr(module, name)
-    if isinstance(found, ModuleType):
-        return _Namespace(found)
-    if isinstance(found, functools.partial) or (callable(found) and hasattr(found, "__qualname__")
-                                                and not isinstance(found, type)):
-        return interop.from_jax(found)
-    return found
+    value = getattr(module, name)
+    if isinstance(value, ModuleType):
+        return _Namespace(value)
+    if isinstance(value, functools.partial) or (callable(value) and hasattr(value, "__qualname__")
+                                                and not isinstance(value, type)):
+        return interop.from_jax(value)
+    return value
 
 
 def _public_names(module: ModuleType) -> list[str]:
@@ -97,8 +97,8 @@ def _public_names(module: ModuleType) -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    found = globals()[name] = _bridged(_optax, __name__, name)
-    return found
+    value = globals()[name] = _bridged(_optax, __name__, name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -17,9 +17,9 @@ class Policy(NamedTuple):
     """Dtypes of floating-point numbers in a model; integers, bools and random keys keep theirs.
 
     Attributes:
-      compute: of activations, and of parameters while they are used.
-      params: in which parameters are kept and updated.
-      output: of the model's result.
+      compute: dtype of activations, and of parameters while they are used.
+      params: dtype in which parameters are stored and updated.
+      output: dtype of the model's result.
     """
 
     compute: Any = "bfloat16"
@@ -30,9 +30,10 @@ class Policy(NamedTuple):
 def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
     """The layer, or the whole model, in the precision of `policy`.
 
-    Each layer without children converts its parameters and inputs to ``policy.compute``, sparse ones included, and
-    computes in that. One that says `computes_in`, such as a norm, computes in that dtype, and converts its result.
-    Caches are in ``policy.compute``; running statistics are not converted. A policy inside another one wins.
+    Each layer without children converts its parameters and inputs, including sparse ones, to ``policy.compute`` and
+    computes in it. A layer with `computes_in`, such as a norm, computes in that dtype and converts its result.
+    Caches are in ``policy.compute``; running statistics are not converted. Inside a layer that already has a policy,
+    the inner policy is used.
 
     Args:
       policy: a `Policy`, or its `compute` dtype alone.
@@ -47,7 +48,7 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
     policy = policy if isinstance(policy, Policy) else Policy(compute=policy)
     for name, dtype in policy._asdict().items():
         if not jnp.issubdtype(jnp.dtype(dtype), np.floating):
-            raise bad("with_precision", f"`{name}` is no dtype of floats", {name: repr(dtype)},
+            raise bad("with_precision", f"`{name}` must be a floating-point dtype", {name: repr(dtype)},
                       fix="use bfloat16, float16, float32 or float64.", exc=ValueError)
     return _of_model(_at_leaves(as_layer(layer, "with_precision"), policy), policy)
 
@@ -82,7 +83,7 @@ def _at_leaves(layer: Layer, policy: Policy) -> Layer:
 
 
 def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) -> Layer:
-    """The layer with `before` applied to parameters and inputs, and results of a dtype; state and cache left alone."""
+    """The layer with `before` applied to parameters and inputs, and its result cast; state and cache are not cast."""
 
     def around(call, params, x, *extra, **named):
         params, x, extra, named = before(params, x, extra, named)
@@ -92,7 +93,7 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) 
 
 
 def cast_floats(tree: Any, dtype: Any) -> Any:
-    """A tree, sparse matrices included, with its arrays of floats and complex numbers in the precision of `dtype`.
+    """The tree with its real and complex floating-point arrays, also in sparse matrices, in the precision of `dtype`.
 
     >>> cast_floats({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["n"].dtype
     dtype('int32')
@@ -101,9 +102,9 @@ def cast_floats(tree: Any, dtype: Any) -> Any:
 
 
 def in_precision(x: Any, dtype: Any) -> Any:
-    """An array of floats in `dtype`, one of complex numbers in the complex dtype of it; anything else as it is.
+    """An array of floats in `dtype`, a complex array in the matching complex dtype; anything else unchanged.
 
-    The complex dtype is complex128 for float64, and else complex64.
+    The complex dtype is complex128 for float64, else complex64.
     """
     if not (hasattr(x, "dtype") and jnp.issubdtype(x.dtype, np.inexact)):
         return x
@@ -113,5 +114,5 @@ def in_precision(x: Any, dtype: Any) -> Any:
 
 
 def at_least_float32(dtype: Any) -> Any:
-    """The dtype of sums, of probabilities and of angles: float32 for half precision, else the dtype itself."""
+    """The dtype for sums, probabilities and angles: float32 for half precision, else the dtype itself."""
     return dtype if jnp.dtype(dtype).itemsize >= 4 else jnp.dtype(np.float32)

@@ -1,4 +1,4 @@
-"""`with_remat`: a layer whose intermediate values are computed again for the gradient instead of kept."""
+"""`with_remat`: a layer whose intermediate values are recomputed for the gradient instead of stored."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from xnn.layer import Layer, StateFns, as_layer
 
 
 def with_remat(layer: Layer, policy: Callable | None = None) -> Layer:
-    """The same layer, which keeps only its inputs for the gradient: memory for a second evaluation.
+    """The same layer, with only its inputs stored for the gradient: less memory, but a second evaluation.
 
-    Around each block of a deep model, memory grows with the number of blocks and not of their operations:
-    ``repeat(with_remat(block), 96)``. Values, gradients, parameters and state are those of the layer.
+    Around each block of a deep model, as in ``repeat(with_remat(block), 96)``, memory grows with the number of blocks
+    instead of the number of operations. Values, gradients, parameters and state are those of the layer.
 
     Args:
-      policy: what is kept besides, from `xjax.checkpoint_policies`; None keeps nothing.
+      policy: which intermediate values are stored, from `xjax.checkpoint_policies`; None: none of them.
     """
     child = as_layer(layer, "with_remat")
 

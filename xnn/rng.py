@@ -1,7 +1,7 @@
-"""Random keys of a model: one stream for each layer, one for each row where blocks are mapped.
+"""Random keys of a model: one stream for each layer, and one for each row in data-parallel programs.
 
-`fold_in` is what combinators call, and `split` those of stax; they know the three things that `rng`
-may be: None, a key of `xjax.random`, or a `RowKey`.
+The combinators of xnn call `fold_in`, those of stax call `split`. Both accept the three kinds of `rng`:
+None, a key of `xjax.random`, or a `RowKey`.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from xjax.errors import bad
 
 
 class RowKey(NamedTuple):
-    """The key of one block of rows out of a larger array, for data-parallel programs.
+    """The key of a block of rows of a larger array, for data-parallel programs.
 
-    Row i of the block draws from ``fold_in(key, start + i)``: a row's bits depend on its place
-    in the whole array only, so a program that splits the rows over 1, 2 or 8 devices draws the
-    same masks. Pass it as `rng` wherever a layer takes one:
+    Row i of the block draws from ``fold_in(key, start + i)``. A row's bits depend only on its
+    number in the whole array, so a program draws the same masks whether the rows are split over
+    1, 2 or 8 devices. Pass it as `rng` to a layer:
 
         start = lax.axis_index("batch") * block
         predict_fun(params, x_block, adj_block, rng=RowKey(key, start), train=True)
 
     Attributes:
       key: the key of `xjax.random` that all blocks share.
-      start: int32[], number in the whole array of the block's first row; may be traced.
+      start: int32[], the number of the block's first row in the whole array; may be traced.
     """
 
     key: Any
@@ -36,17 +36,17 @@ class RowKey(NamedTuple):
         return jnp.asarray(self.start, jnp.int32) + jnp.arange(n_rows, dtype=jnp.int32)
 
     def fold_in(self, data: Any) -> "RowKey":
-        """The same rows with the stream number `data` of the key."""
+        """The same rows with the stream of number `data` of the key."""
         return self._replace(key=random.fold_in(self.key, data))
 
 
 def fold_in(rng: Any, data: Any) -> Any:
-    """The stream number `data` of `rng`. None stays None; a `RowKey` folds the key inside.
+    """The stream of number `data` of `rng`: `random.fold_in` of the key.
 
     Args:
       rng: key, RowKey or None.
       data: int, or an integer scalar array.
-    Returns: the same kind of thing as rng.
+    Returns: of the same type as rng; None for None.
     """
     if rng is None:
         return None
@@ -56,9 +56,10 @@ def fold_in(rng: Any, data: Any) -> Any:
 
 
 def split(rng: Any, n: int) -> tuple[Any, ...]:
-    """n streams of `rng` that are all new; they depend on n. None gives None n times.
+    """n new streams of `rng`, which also depend on n: `random.split` of the key.
 
-    Args: rng: key, RowKey or None.  Returns: n of the same kind of thing.
+    Args: rng: key, RowKey or None.
+    Returns: a tuple of n elements of the same type as rng; of n times None for None.
     """
     if rng is None:
         return (None,) * n
@@ -68,7 +69,7 @@ def split(rng: Any, n: int) -> tuple[Any, ...]:
 
 
 def row_keys(rng: Any, n_rows: int) -> Any:
-    """A key for each row, which depends on the row's number alone; those of a plain key count from 0."""
+    """A key for each row, which depends only on the row's number; rows of a plain key are numbered from 0."""
     rows = rng if isinstance(rng, RowKey) else RowKey(rng, 0)
     return xjax.vmap(lambda row: random.fold_in(rows.key, row))(rows.rows(n_rows))
 
@@ -76,18 +77,18 @@ def row_keys(rng: Any, n_rows: int) -> Any:
 def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
     """bool[shape], true with probability `prob`; a `RowKey` draws axis 0 row by row.
 
-    A plain key draws the whole array at once: the fastest, but then a bit depends on the shape.
+    A plain key draws the whole array at once, which is fastest, but then each bit depends on the shape.
     """
     return _drawn(rng, shape, lambda key, shape: random.bernoulli(key, prob, shape))
 
 
 def normal(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Standard normal numbers; keys as in `bernoulli`."""
+    """Standard normal numbers; `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.normal(key, shape, dtype))
 
 
 def uniform(rng: Any, shape: tuple[int, ...], dtype: Any, lower: float, upper: float) -> Any:
-    """Uniform numbers in [lower, upper); keys as in `bernoulli`."""
+    """Uniform numbers in [lower, upper); `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.uniform(key, shape, dtype, lower, upper))
 
 
@@ -98,17 +99,17 @@ def _drawn(rng: Any, shape: tuple[int, ...], draw: Callable) -> Any:
 
 
 def check_rng(caller: str, rng: Any, **given: Any) -> None:
-    """Raises: TypeError if a layer that draws in training gets no key."""
+    """Raises: TypeError if rng is None, in a layer that draws random numbers in training."""
     if rng is None:
         raise bad(caller, "training needs random bits, but rng is None", {**given, "train": "True", "rng": "None"},
                   fix="pass rng=random.fold_in(key, step), or train=False to evaluate.")
 
 
 def bernoulli_at(rng: Any, prob: float, rows: Any, cols: Any) -> Any:
-    """bool[n], one draw for each place (rows[k], cols[k]) of a sparse array.
+    """bool[n], one draw for each position (rows[k], cols[k]) of a sparse array.
 
-    With a `RowKey` the bit depends on the row's number in the whole array and on the column,
-    so it is the same however the stored values are ordered, padded or split.
+    With a `RowKey` the bit depends only on the row's number in the whole array and on the column,
+    so the order, padding and sharding of the stored values do not change it.
     """
     if not isinstance(rng, RowKey):
         return random.bernoulli(rng, prob, rows.shape)

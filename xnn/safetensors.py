@@ -1,4 +1,4 @@
-"""Files of tensors in the format safetensors: the size of a header, the header in JSON, and the bytes of the arrays."""
+"""Files in the safetensors format: the size of the header, the header in JSON, and the bytes of the arrays."""
 
 import json
 import math
@@ -17,21 +17,21 @@ _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat
            "BOOL": "bool"}
 _NAMES = {name: key for key, name in _DTYPES.items()}
 
-DTYPES = frozenset(_NAMES)                              # names of the types that a file holds
+DTYPES = frozenset(_NAMES)                              # names of the dtypes that a file can hold
 
 
 class Contents(NamedTuple):
-    """What a file holds: tensors by name, and texts by name."""
+    """The contents of a file: tensors by name, and metadata strings by name."""
 
     tensors: dict[str, np.ndarray]
     metadata: dict[str, str]
 
 
 def read(file: Path, caller: str = "safetensors.read", fix: str = "pass a whole file of this format.") -> Contents:
-    """The contents; the tensors are mapped, and read from the disk when they are used.
+    """The contents of a file; the tensors are memory-mapped, and read from the disk when they are used.
 
-    Args: caller, fix: of the message.
-    Raises: ValueError for a file whose header is not that of the format, or does not fit the size of the file.
+    Args: caller, fix: prefix and `fix:` line of the error message.
+    Raises: ValueError if the header is not in the format, or does not match the size of the file.
     """
     data = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
     try:
@@ -40,7 +40,7 @@ def read(file: Path, caller: str = "safetensors.read", fix: str = "pass a whole 
         metadata = header.pop("__metadata__", {})
         return Contents({name: _tensor(data[start:], **entry) for name, entry in header.items()}, dict(metadata))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as err:
-        raise bad(caller, "the file is not in the format safetensors", {"file": str(file), "cause": err}, fix,
+        raise bad(caller, "the file is not in the safetensors format", {"file": str(file), "cause": err}, fix,
                   ValueError) from err
 
 
@@ -53,9 +53,9 @@ def _tensor(data: np.ndarray, dtype: str, shape: list[int], data_offsets: list[i
 
 
 def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> None:
-    """Writes tensors in the order of their names, and texts; the whole file or, where that fails, none of it.
+    """Write tensors, in the order of their names, and metadata; if it fails, an existing file is unchanged.
 
-    Args: metadata: ``{"format": "pt"}`` if None, which other readers look for.
+    Args: metadata: strings by name; None: ``{"format": "pt"}``, which other readers expect.
     """
     header, end = {"__metadata__": {"format": "pt"} if metadata is None else dict(metadata)}, 0
     for name, tensor in sorted(tensors.items()):
@@ -63,13 +63,13 @@ def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, 
         header[name] = {"dtype": _NAMES[tensor.dtype.name], "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)                     # the arrays start at a multiple of 8 bytes
-    with whole_file(file, sync=False) as out:           # which takes a fifth of the time of large ones
+    with whole_file(file, sync=False) as out:           # a sync takes a fifth of the time of a large file
         out.write(len(text).to_bytes(8, "little") + text)
         for _, tensor in sorted(tensors.items()):
             out.write(as_bytes(tensor))
 
 
 def as_bytes(tensor: np.ndarray) -> np.ndarray:
-    """The bytes of an array as a file has them: uint8[n]."""
+    """The bytes of an array as in a file, little-endian: uint8[n]."""
     tensor = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False) if tensor.dtype.byteorder == ">" else tensor
     return np.ascontiguousarray(tensor).reshape(-1).view(np.uint8)

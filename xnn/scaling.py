@@ -1,4 +1,4 @@
-"""`Llama3Scaling`, an option of `xnn.Rotary`; apart from it, because configs of models need nothing else."""
+"""`Llama3Scaling`, an option of `xnn.Rotary`, in a separate module because configs of models import only this."""
 
 import math
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class Llama3Scaling:
     """Lower frequencies of `Rotary`, for contexts longer than in training (Llama 3.1).
 
-    Wavelengths above ``original_length / low`` are stretched by `factor`, those below ``original_length / high`` stay,
-    and between the two the stretch is interpolated. Defaults are those of Llama 3.1.
+    Wavelengths above ``original_length / low`` are stretched by `factor`; wavelengths below ``original_length / high``
+    are kept. Between the two the frequency is interpolated. The defaults are those of Llama 3.1.
     """
 
     factor: float = 8.0
@@ -22,6 +22,6 @@ class Llama3Scaling:
     original_length: int = 8192
 
     def __call__(self, frequencies: "np.ndarray") -> "np.ndarray":
-        turns = self.original_length * frequencies / (2 * math.pi)       # in the original context
+        turns = self.original_length * frequencies / (2 * math.pi)       # rotations within the original context
         kept = ((turns - self.low) / (self.high - self.low)).clip(0, 1)
         return kept * frequencies + (1 - kept) * frequencies / self.factor

@@ -1,4 +1,4 @@
-"""`shared`: layers at several places of a model that have one set of weights."""
+"""`shared` and `with_shared`: one set of weights for layers at several places of a model."""
 
 from typing import Any
 
@@ -13,28 +13,28 @@ from xnn.wrapping import wrapped
 
 
 def shared(slot: str, layer: Layer) -> Layer:
-    """The layer, with the parameters of the slot `slot`, which the model has once: see `with_shared`.
+    """The layer with the parameters of the slot `slot`, which the model holds once: see `with_shared`.
 
-    Layers of the same slot need not be equal, but their parameters must have the same names, shapes and dtypes: an
-    embedding and the output layer that multiplies by its transpose share a table::
+    Layers of the same slot may differ, but their parameters must have the same names, shapes and dtypes. For example,
+    an embedding and the output layer that multiplies by its transpose share a table::
 
         language_model = with_shared(serial(
             shared("words", Embedding(50_257, 768)), repeat(block, 12), LayerNorm(), shared("words", Attend(50_257))))
 
-    Params: ``()``; those of the slot are in the params of `with_shared`.
-    Raises: ValueError for a layer with state: each place would have statistics of its own.
+    Params: ``()``; the parameters of the slot are in the params of `with_shared`.
+    Raises: ValueError for a layer with state or a cache, because each place would change it.
     """
     child = as_layer(layer, f"shared[{slot!r}]")
     if child.state or child.cache:
-        raise bad("shared", f"{child.name} keeps {'running statistics' if child.state else 'a cache'}, and the places "
-                  "that share it would each change them", {"layer": call_text(child)},
+        raise bad("shared", f"{child.name} has {'running statistics' if child.state else 'a cache'}, which each place "
+                  "that shares it would change", {"layer": call_text(child)},
                   fix="apply the layer to all inputs at once, concatenated along the batch axis.", exc=ValueError)
     own = slot_input(slot)
 
     def init(rng, in_shape, **shapes):
         uses = shapes.pop(own.name, None)
         out_shape, params = init_types(child, in_shape, **shapes)
-        if uses is not None:                # None: only shapes are asked for
+        if uses is not None:                # None: the caller needs shapes only
             uses.add(child, in_shape, shapes, params)
         return out_shape, ()
 
@@ -51,11 +51,11 @@ def shared(slot: str, layer: Layer) -> Layer:
 
 
 def with_shared(layer: Layer) -> Layer:
-    """The model, with the weights that its `shared` layers use.
+    """The model together with the weights that its `shared` layers use.
 
     Params: ``{"shared": {slot: params}, "body": params of the layer}``. A slot gets its weights from the `init` of the
       first layer that uses it; slot i draws from ``fold_in(rng, i + 1)``, in the order of use.
-    Raises: TypeError from `init` if the layers of a slot have other parameters; ValueError if no layer is shared.
+    Raises: TypeError from `init` if the layers of a slot have different parameters; ValueError if no layer is shared.
     """
     body = as_layer(layer, "with_shared")
     slots = [one for one in body.inputs if is_slot(one.name)]
@@ -81,7 +81,7 @@ def with_shared(layer: Layer) -> Layer:
 
 
 def shared_slot(layer: Layer) -> str | None:
-    """The slot of a layer that `shared` made, None of any other."""
+    """The slot of a layer that `shared` made; None for any other layer."""
     if not layer.parts or None not in layer.parts.children:
         return None
     inner = layer.parts.children[None].extra_inputs
@@ -89,7 +89,7 @@ def shared_slot(layer: Layer) -> str | None:
 
 
 def slots_of(layer: Layer) -> dict[str, Layer]:
-    """The shared weights that a `with_shared` model owns: slot -> the first layer that uses it; {} of any other."""
+    """The slots that a `with_shared` model owns: slot -> the first layer that uses it; {} for any other layer."""
     if layer.parts is None or set(layer.parts.children) != {"body"}:
         return {}
     wanted = {slot_name(name) for name in layer.parts.children["body"].extra_inputs if is_slot(name)}
@@ -106,7 +106,7 @@ def _collect_slots(layer: Layer, layers: dict[str, Layer]) -> None:
 
 
 class SlotUses:
-    """Where a slot is used, while a model is initialised: its first layer, and the types of its parameters."""
+    """A record of a slot's uses while a model is initialised: its first layer, and the types of its parameters."""
 
     def __init__(self, slot: str):
         self.slot = slot
@@ -118,7 +118,7 @@ class SlotUses:
         elif _types(params) != _types(self.first[3]):
             raise bad("shared", f"layers of the slot {self.slot!r} have different parameters",
                       {self.first[0].name: _types(self.first[3]), layer.name: _types(params)},
-                      fix="give the layers the same sizes, or slots of their own.")
+                      fix="give the layers the same sizes, or different slots.")
 
     def _use(self) -> tuple[Layer, Any, dict, Any]:
         if self.first is None:

@@ -1,4 +1,4 @@
-"""`weight_norm` and `spectral_norm`: a layer that computes with normalised weights."""
+"""`weight_norm` and `spectral_norm`: layers with normalised weights."""
 
 import dataclasses
 from collections.abc import Callable
@@ -20,17 +20,17 @@ from xnn.wrapping import wrapped
 
 @recorded("layer")
 def weight_norm(layer: Layer, weights: Pattern = "**/w", *, axis: int | None = -1) -> Layer:
-    """The layer with weights ``g * v / |v|``: length and direction are learned apart (Salimans and Kingma, 2016).
+    """The layer with weights ``g * v / |v|``: norm and direction are separate parameters (Salimans and Kingma, 2016).
 
-    At first g is the norm of the weight that the layer's `init` made, so the output is the layer's.
+    `init` sets g to the norm of the layer's initial weight, so the initial output is that of the layer.
 
     Args:
       weights: the parameters that are replaced, a pattern of `xnn.params`.
-      axis: the axis of each weight along which g has its entries, the norm being over all others: the last one, of
-        output features, as in PyTorch. None: one norm for the whole weight.
-    Params: those of the layer, with ``{"g": [size of axis], "v": shape of w}`` in the place of each weight w.
+      axis: the axis of each weight that g is indexed by; the norm is taken over all other axes. The default is the last
+        axis, of output features, as in PyTorch. None: one norm for the whole weight.
+    Params: those of the layer, with each weight w replaced by ``{"g": [size of axis], "v": shape of w}``.
     State, cache: those of the layer.
-    Raises: ValueError from `init` if the pattern matches no parameter, or one without the axis.
+    Raises: ValueError from `init` if the pattern matches no parameter, or a parameter without the axis.
 
     >>> from xnn import Dense, weight_norm
     >>> _, params = weight_norm(Dense(2)).init(random.PRNGKey(0), (-1, 3))
@@ -73,7 +73,7 @@ def _from_pair(pair: Any, axis: int | None) -> Any:
 
 
 def _norm(v: Any, axis: int | None) -> Any:
-    """The 2-norm over all axes but one, in float32 or wider; never 0, so that the zero vector has a gradient."""
+    """The 2-norm over all axes but one, in float32 or wider; positive, so that the zero vector has a gradient."""
     others = tuple(a for a in range(v.ndim) if axis is None or a != axis % v.ndim)
     squares = jnp.sum(jnp.square(v.astype(at_least_float32(v.dtype))), others)
     return jnp.sqrt(squares + float(np.finfo(np.float32).tiny))
@@ -81,18 +81,18 @@ def _norm(v: Any, axis: int | None) -> Any:
 
 @recorded("layer")
 def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, epsilon: float = 1e-12) -> Layer:
-    """The layer with weights ``w / σ``, σ the largest singular value of w as a matrix (Miyato et al., 2018).
+    """The layer with weights ``w / σ``, where σ is the largest singular value of w as a matrix (Miyato et al., 2018).
 
     The matrix has a column for each index of the last axis, of output features. σ is estimated by power iteration: a
     training step does `steps` iterations from the vector u of the state, an evaluation none.
 
     Args:
-      weights: the parameters that are normalised, a pattern of `xnn.params`, each with at least two axes.
+      weights: the parameters that are normalised, a pattern of `xnn.params`; each must have at least two axes.
       steps: iterations in a training step; PyTorch's default is 1.
-      epsilon: smallest norm by which a vector is divided.
+      epsilon: lower bound of the norm that a vector is divided by.
     Params, cache: those of the layer.
-    State: ``{"u": {path of w: [n_out]}, "layer": state of the layer}``. u is random at first; a u that converges from
-      other numbers gives the same σ, so `init_state` without rng takes a fixed key.
+    State: ``{"u": {path of w: [n_out]}, "layer": state of the layer}``. u is random at first. Almost any u converges to
+      the same σ, so `init_state` without rng uses a fixed key.
     Raises: ValueError from `init` if the pattern matches no parameter, or a vector.
     """
     child = as_layer(layer, "spectral_norm")
@@ -106,19 +106,19 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
 
     def init_state(in_shape, rng=None, **shapes):
         _, types = init_types(child, in_shape, **taken_by(child, shapes))
-        found, rng = selected("spectral_norm", types, weights), random.key(0) if rng is None else rng
+        matches, rng = selected("spectral_norm", types, weights), random.key(0) if rng is None else rng
         u = {path: _unit(random.normal(random.fold_in(rng, i), w.shape[-1:]), epsilon)
-             for i, (path, w) in enumerate(found.items())}
+             for i, (path, w) in enumerate(matches.items())}
         return {"u": u, "layer": child.init_state(in_shape, rng, **taken_by(child, shapes))}
 
     def divided(params, state, train):
         check_entries("spectral_norm", "state", state, ("u", "layer"))
         return _divided(params, state["u"], weights, steps if train else 0, epsilon)
 
-    def apply_with_state(params, state, x, *extra, train=False, **how):
+    def apply_with_state(params, state, x, *extra, train=False, **options):
         inner, u = divided(params, state, train)
         y, kept = noting("spectral_norm", child, x, lambda: child.apply_with_state(
-            inner, state["layer"], x, *extra, train=train, **how))
+            inner, state["layer"], x, *extra, train=train, **options))
         return y, {"u": u, "layer": kept}
 
     def apply_with_cache(params, cache, x, *extra, state, **named):
@@ -133,18 +133,18 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
 
 
 def _divided(params: Any, u: Any, weights: Pattern, steps: int, epsilon: float) -> tuple[Any, dict[str, Any]]:
-    """(The params with each weight divided by its σ, the new u of each)."""
-    found = selected("spectral_norm", params, weights)
-    if set(found) != set(u):
-        raise bad("spectral_norm", "the state is that of other weights",
-                  {"params": ", ".join(found), "u": ", ".join(u) or "none"}, "pass the state that init_state returned.")
-    new = {path: _iterated(w, u[path], steps, epsilon) for path, w in found.items()}
+    """(The params with each weight divided by its σ, the new u of each weight)."""
+    matches = selected("spectral_norm", params, weights)
+    if set(matches) != set(u):
+        raise bad("spectral_norm", "the state belongs to other weights", {
+            "params": ", ".join(matches), "u": ", ".join(u) or "none"}, "pass the state that init_state returned.")
+    new = {path: _iterated(w, u[path], steps, epsilon) for path, w in matches.items()}
     divided = _replaced("spectral_norm", params, weights, lambda path, w: w / new[path][1].astype(w.dtype))
     return divided, {path: moved for path, (moved, _) in new.items()}
 
 
 def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
-    """(u after some iterations, σ); the gradient takes the singular vectors as constants."""
+    """(u after `steps` iterations, σ); the gradient treats the singular vectors as constants."""
     dtype = at_least_float32(w.dtype)
     matrix = jnp.reshape(w, (-1, w.shape[-1])).astype(dtype)
     fixed = lax.stop_gradient(matrix)
@@ -171,7 +171,7 @@ def _check_weights(caller: str, weights: dict[str, Any], rank: int) -> None:
     for path, w in weights.items():
         if w.ndim < rank:
             raise bad(caller, f"a weight must have at least {rank} axes", {path: str(w.shape)},
-                      fix='name the weights by a pattern: "**/w".', exc=ValueError)
+                      fix='select the weights by a pattern: "**/w".', exc=ValueError)
 
 
 def _replaced(caller: str, params: Any, weights: Pattern, change: Callable) -> Any:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing: a file is replaced completely or not at all."""
 
 import contextlib
 import os
@@ -9,9 +9,10 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def whole_file(file: Path, sync: bool = True) -> Iterator[BinaryIO]:
-    """Open to be written in place of ``file``, which stays as it is until the end, and if anything fails.
+    """An open temporary file, which replaces `file` at the end; on an error `file` is unchanged.
 
-    Args: sync: wait for the disk before the file gets its name, so that a machine that stops leaves the old or the new.
+    Args: sync: wait for the disk before the replacement, so that the old or the new file survives a crash of the
+      machine.
     """
     scratch = file.with_name(f".{file.name}.tmp")
     try:
@@ -22,4 +23,4 @@ def whole_file(file: Path, sync: bool = True) -> Iterator[BinaryIO]:
                 os.fsync(out.fileno())
         os.replace(scratch, file)
     finally:
-        scratch.unlink(missing_ok=True)             # not there if it has its name
+        scratch.unlink(missing_ok=True)             # already gone if it replaced `file`

@@ -1,4 +1,4 @@
-"""`wrapped`: a layer with something done before and after it, however it is called."""
+"""`wrapped`: a layer with a computation before and after it, for all ways to call it."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from xnn.layer import CacheFns, Layer, StateFns
 
 
 def wrapped(layer: Layer, around: Callable, **fields: Any) -> Layer:
-    """The layer with `around` about its computation, in evaluation and training, with state and with a cache.
+    """The layer with `around` wrapped around its computation, in `apply`, `apply_with_state` and `apply_with_cache`.
 
     Args:
       around: ``(call, params, x, *extra, **named) -> y``. ``call(params, x, *extra, **named)`` is the layer's own
-        computation; its state, cache and key are passed on behind the scenes.
-      fields: of the result, where they differ from those of the layer; `init` if the parameters differ.
+        computation; `call` passes state, cache and key to it.
+      fields: fields of the result that differ from those of the layer; `init` if the parameters differ.
     """
 
     def apply(params, x, *extra, rng=None, train=False, **named):
