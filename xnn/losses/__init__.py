@@ -1,7 +1,8 @@
 """Losses: functions of predictions, targets and weights.
 
-All take `weights`, bools or numbers with the shape of the losses or of its leading axes, by which padding is left out,
-and `reduction`: "mean", the sum divided by the sum of the weights, "sum", or None for the losses one by one.
+All take `weights` and `reduction`. Weights are bools or numbers with the shape of the losses or of its leading axes; a
+loss of weight 0, such as padding, is left out. The reduction is "mean" (the sum divided by the sum of the weights),
+"sum", or None for the unreduced losses.
 """
 
 from xnn.losses.classification import binary_cross_entropy, cross_entropy, focal, hinge, kl_divergence

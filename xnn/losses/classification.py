@@ -1,4 +1,4 @@
-"""Losses of classes: cross-entropies of logits, focal and hinge losses, the divergence of distributions."""
+"""Losses for classification: cross-entropies of logits, focal and hinge losses, KL divergence."""
 
 from typing import Any
 
@@ -12,13 +12,13 @@ from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
 
 def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, ignored_label: int | None = None,
                   weights: Any = None, reduction: str | None = "mean") -> Any:
-    """``-log softmax(logits)[label]``, or ``-sum(labels log softmax(logits))`` of labels that are probabilities.
+    """``-log softmax(logits)[label]``, or ``-sum(labels log softmax(logits))`` if labels are probabilities.
 
     Args:
       logits: floats [..., classes].
-      labels: integers [...], or floats [..., classes]. An integer outside [0, classes) gives NaN, as no class has it.
+      labels: integers [...], or floats [..., classes]. An integer outside [0, classes) gives NaN.
       label_smoothing: share of each label that is spread over all classes (Szegedy et al., 2016).
-      ignored_label: an integer label of weight 0, such as -100.
+      ignored_label: an integer label that gets weight 0, such as -100.
       weights, reduction: as in all losses of this package; the losses have the shape [...].
 
     >>> cross_entropy(jnp.array([[2.0, 0.0], [0.0, 9.0]]), jnp.array([0, -100]), ignored_label=-100).round(4)
@@ -31,8 +31,8 @@ def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, ign
     log_p = nn.log_softmax(logits)
     if jnp.issubdtype(jnp.asarray(labels).dtype, np.floating):
         if ignored_label is not None:
-            raise bad("cross_entropy", "labels that are probabilities have no ignored label",
-                      {"ignored_label": ignored_label}, fix="pass weights.")
+            raise bad("cross_entropy", "`ignored_label` needs integer labels, not probabilities",
+                      {"ignored_label": ignored_label}, fix="pass weights instead.")
         labels = same_shape("cross_entropy", logits, labels, "labels")
         losses = -jnp.sum(_product_or_0(labels, log_p), -1)
     else:
@@ -52,7 +52,7 @@ def binary_cross_entropy(logits: Any, labels: Any, *, positive_weight: float = 1
 
     Args:
       logits: floats; labels: floats, integers or bools of the same shape.
-      positive_weight: of the first term, for rare positives.
+      positive_weight: weight of the first term, for rare positives.
       weights, reduction: as in all losses; the losses have the shape of the logits.
     """
     logits, dtype = wide("binary_cross_entropy", logits)
@@ -63,24 +63,25 @@ def binary_cross_entropy(logits: Any, labels: Any, *, positive_weight: float = 1
 
 def focal(logits: Any, labels: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, weights: Any = None,
           reduction: str | None = "mean") -> Any:
-    """Binary cross-entropy times ``(1 - p)^gamma``, p being the probability of the label (Lin et al., 2017).
+    """Binary cross-entropy times ``(1 - p)^gamma``, where p is the probability of the label (Lin et al., 2017).
 
     Args:
       logits, labels: as in `binary_cross_entropy`.
-      gamma: how much less examples count that are classified well; 0 gives the cross-entropy.
-      alpha: weight of positives, 1 - alpha of negatives; None: both 1. Defaults are the paper's.
+      gamma: larger values reduce the loss of well-classified examples; 0 gives the cross-entropy.
+      alpha: weight of positives, and 1 - alpha that of negatives; None: both weights are 1. The defaults are those of
+        the paper.
     """
     logits, dtype = wide("focal", logits)
     labels = same_shape("focal", logits, labels, "labels")
     share, other = (1.0, 1.0) if alpha is None else (alpha, 1 - alpha)
-    # Powers of sigmoids by exp and log: at a probability of 0 the derivative of a power can be infinite.
+    # Powers of sigmoids are computed by exp and log, because the derivative of a power at 0 can be infinite.
     losses = (share * labels * nn.softplus(-logits) * jnp.exp(gamma * nn.log_sigmoid(-logits))
               + other * (1 - labels) * nn.softplus(logits) * jnp.exp(gamma * nn.log_sigmoid(logits)))
     return reduced("focal", losses, weights, reduction, dtype)
 
 
 def hinge(scores: Any, signs: Any, *, margin: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """``max(0, margin - sign * score)`` of two classes with the signs 1 and -1, as in a support vector machine.
+    """``max(0, margin - sign * score)`` for two classes with the signs 1 and -1, as in a support vector machine.
 
     Args: scores: floats; signs: numbers of the same shape; weights, reduction: as in all losses.
     """
@@ -90,7 +91,7 @@ def hinge(scores: Any, signs: Any, *, margin: float = 1.0, weights: Any = None, 
 
 
 def kl_divergence(log_q: Any, p: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """``sum(p (log p - log q))``, from predictions log q to the distribution p; where p is 0, the term is 0.
+    """``sum(p (log p - log q))`` of a distribution p and predictions log q; a term is 0 where p is 0.
 
     Args:
       log_q: floats [..., classes], such as log_softmax(logits); p: probabilities of the same shape.
@@ -103,7 +104,7 @@ def kl_divergence(log_q: Any, p: Any, *, weights: Any = None, reduction: str | N
 
 
 def _at_label(log_p: Any, labels: Any) -> Any:
-    """Entries at the labels; NaN for a label outside, where a negative one would count from the end."""
+    """Entries at the labels; NaN for a label outside [0, classes), because a negative index counts from the end."""
     classes = log_p.shape[-1]
     at = jnp.where((labels >= 0) & (labels < classes), labels, 0)
     values = jnp.take_along_axis(log_p, at[..., None], -1)[..., 0]

@@ -1,4 +1,4 @@
-"""Losses of embeddings: distances of pairs and triplets, and contrastive losses over the examples of a batch."""
+"""Losses for embeddings: distances of pairs and triplets, and contrastive losses over the examples of a batch."""
 
 from typing import Any
 
@@ -12,9 +12,9 @@ from xnn.losses.reduction import reduced, same_shape, spread_weights, wide
 
 def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = None,
                     reduction: str | None = "mean") -> Any:
-    """``1 - x y / (|x| |y|)`` over the last axis, with norms of at least epsilon: 1 for a vector of zeros.
+    """``1 - x y / (|x| |y|)`` over the last axis, with norms of at least epsilon, so it is 1 for a vector of zeros.
 
-    Shape: [..., features] twice; the losses are [...].
+    Shape: x and y are [..., features]; the losses are [...].
     """
     x, dtype = wide("cosine_distance", x, 1)
     y = same_shape("cosine_distance", x, y, "vectors y")
@@ -23,9 +23,9 @@ def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = Non
 
 def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, weights: Any = None,
             reduction: str | None = "mean") -> Any:
-    """``max(0, |anchor - positive| - |anchor - negative| + margin)``, Euclidean (Schroff et al., 2015).
+    """``max(0, |anchor - positive| - |anchor - negative| + margin)`` with Euclidean norms (Schroff et al., 2015).
 
-    Shape: [..., features] three times; the losses are [...]. The distance of equal vectors has the gradient 0.
+    Shape: the three inputs are [..., features]; the losses are [...]. The distance of equal vectors has gradient 0.
     """
     anchor, dtype = wide("triplet", anchor, 1)
     near, far = (_norm(anchor - same_shape("triplet", anchor, other, name))
@@ -35,14 +35,14 @@ def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, w
 
 def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bool = False, weights: Any = None,
              reduction: str | None = "mean") -> Any:
-    """Cross-entropy of the cosine similarities of query i to all keys, key i being the right one (van den Oord, 2018).
+    """Cross-entropy of the cosine similarities of query i to all keys; key i is the right one (van den Oord, 2018).
 
     Args:
       queries, keys: floats [n, features].
       temperature: divides the similarities.
-      symmetric: whether to take the mean with the loss of the keys to all queries, as CLIP does.
-      weights, reduction: as in all losses; the losses are [n]. An example of weight 0, such as padding, is not
-        among the wrong keys of the others either.
+      symmetric: whether to average with the same loss from keys to queries, as in CLIP.
+      weights, reduction: as in all losses; the losses are [n]. An example of weight 0, such as padding, is also
+        excluded from the wrong keys of the other examples.
     """
     queries, dtype = _pairs("info_nce", queries, keys, temperature)
     keys = same_shape("info_nce", queries, keys, "keys")
@@ -57,13 +57,16 @@ def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bo
 
 
 def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """SimCLR's loss of two views x, y of each example: to find, among 2n - 1 views, the other one (Chen et al., 2020).
+    """SimCLR's loss for two views x, y of each example (Chen et al., 2020).
+
+    It is the cross-entropy of the similarities of a view to the other 2n - 1 views; the other view of the same example
+    is the right one.
 
     Args:
       x, y: floats [n, features].
       temperature: divides the cosine similarities.
-      weights, reduction: as in all losses; the losses are [n], a mean of two. The views of an example of weight 0, such
-        as padding, are not among the wrong ones of the others either.
+      weights, reduction: as in all losses; the losses are [n], the mean over the two views. The views of an example of
+        weight 0, such as padding, are also excluded from the wrong views of the other examples.
     """
     x, dtype = _pairs("nt_xent", x, y, temperature)
     is_used = jnp.tile(_is_used("nt_xent", x, weights), 2)
@@ -76,19 +79,20 @@ def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, re
 
 
 def _is_used(caller: str, x: Any, weights: Any) -> Any:
-    """bool [n]: which examples have a weight other than 0."""
+    """bool [n]: whether an example has a weight other than 0."""
     return jnp.ones(len(x), bool) if weights is None else spread_weights(caller, x[:, 0], weights) != 0
 
 
 def _of_used(similar: Any, right: Any, is_used: Any) -> Any:
-    """Cross-entropy of each row, whose right column is given, over that column and the used ones."""
+    """Cross-entropy of each row with the label `right`, over that column and the used columns."""
     is_right = jnp.arange(similar.shape[1])[None] == right[:, None]
     return cross_entropy(jnp.where(is_used[None] | is_right, similar, -np.inf), right, reduction=None)
 
 
 def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:
     if np.ndim(x) != 2:
-        raise bad(caller, "the examples are the rows of a matrix", {"x": x, "y": y}, fix="pass arrays [n, features].")
+        raise bad(caller, "the inputs must be matrices, one row for each example", {"x": x, "y": y},
+                  fix="pass arrays [n, features].")
     if isinstance(temperature, int | float) and temperature <= 0:
         raise bad(caller, "the temperature must be positive", {"temperature": temperature},
                   "0.1 is common.", ValueError)

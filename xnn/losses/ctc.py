@@ -1,4 +1,4 @@
-"""`ctc`: the loss of a sequence of labels whose positions in the input are unknown."""
+"""`ctc`: a loss for a sequence of labels whose positions in the input are unknown."""
 
 from typing import Any
 
@@ -10,23 +10,24 @@ from xjax.errors import bad
 from xnn.checks import type_text
 from xnn.losses.reduction import reduced, wide
 
-_NEVER = -1e30         # log of 0: finite, so that differences of two of them and their gradients are
+_NEVER = -1e30         # log of 0; finite, so that differences of such numbers, and gradients, are finite
 
 
 def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = None, blank: int = 0,
         weights: Any = None, reduction: str | None = "mean") -> Any:
     """Connectionist temporal classification (Graves et al., 2006): -log of the probability of a sequence of labels.
 
-    The outputs, one class for each position, give the labels once repetitions are merged and blanks left out; the loss
-    sums over all such outputs. Labels that do not fit into the positions have an infinite loss, and no gradient.
+    An output has one class for each position; it gives the labels if repetitions are merged and then blanks are
+    removed. The probability is the sum over all outputs that give the labels. If there are too few positions for the
+    labels, the loss is infinite and has no gradient.
 
     Args:
       logits: floats [batch, time, classes].
       labels: integers [batch, n], without blanks.
       lengths, label_lengths: integers [batch], numbers of positions and of labels that count; None: all.
-      blank: the class of no label.
-      weights, reduction: as in all losses; the losses are [batch]. (PyTorch's mean divides each by its number of
-        labels first.)
+      blank: the class that means no label.
+      weights, reduction: as in all losses; the losses are [batch]. (PyTorch's mean first divides each loss by its
+        number of labels.)
 
     >>> ctc(jnp.zeros((1, 2, 2)), jnp.array([[1]])).round(4)       # 3 of the 4 outputs of two positions: -log(3/4)
     Array(0.2877, dtype=float32)
@@ -38,7 +39,7 @@ def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = N
     counts = label_lengths
     counts = jnp.full(batch, n) if counts is None else _integers("ctc", "label_lengths", counts, logits, 1)
     if not 0 <= blank < logits.shape[-1]:
-        raise bad("ctc", "`blank` is no class", {"logits": type_text(logits), "blank": blank},
+        raise bad("ctc", "`blank` must be a class of the logits", {"logits": type_text(logits), "blank": blank},
                   f"pass a number in [0, {logits.shape[-1]}).", ValueError)
 
     # States of a sequence: blank, label 0, blank, label 1, ..., blank.
@@ -63,12 +64,12 @@ def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = N
 
 
 def _moved(alpha: Any, n: int) -> Any:
-    """Values of the states n places before."""
+    """Values of the states shifted by n: entry i is the value of state i - n."""
     return jnp.pad(alpha, ((0, 0), (n, 0)), constant_values=_NEVER)[:, :alpha.shape[1]]
 
 
 def _at_states(log_p: Any, states: Any) -> Any:
-    """[batch, time, states]; NaN for a label that is no class."""
+    """Log-probabilities of the states: [batch, time, states]; NaN for a label that is not a class."""
     inside = (states >= 0) & (states < log_p.shape[-1])
     at = jnp.broadcast_to(jnp.where(inside, states, 0)[:, None], (*log_p.shape[:2], states.shape[1]))
     return jnp.where(inside[:, None], jnp.take_along_axis(log_p, at, -1), np.nan)
@@ -78,7 +79,7 @@ def _integers(caller: str, name: str, value: Any, logits: Any, rank: int) -> Any
     value = jnp.asarray(value)
     if not jnp.issubdtype(value.dtype, np.integer) or value.ndim != rank or len(value) != len(logits):
         sizes = ",".join([str(len(logits)), "n"][:rank])
-        raise bad(caller, f"the {name} do not fit the logits",
+        raise bad(caller, f"the {name} do not match the logits",
                   {"logits": type_text(logits), name: type_text(value), "expected": f"integers [{sizes}]"},
                   fix="pass one row for each sequence of the batch.")
     return value

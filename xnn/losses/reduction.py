@@ -1,6 +1,6 @@
-"""What all losses share: checks of their arrays, and the reduction to one number.
+"""The common part of all losses: checks of arrays, and the reduction to one number.
 
-Losses are computed in float32 at least, and returned in the dtype of the predictions.
+Losses are computed in float32 or wider, and returned in the dtype of the predictions.
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ REDUCTIONS = ("mean", "sum", None)
 
 
 def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype: Any) -> Any:
-    """The losses times their weights, as one number or, for reduction None, as they are.
+    """The losses times their weights, reduced to one number, or unreduced for reduction None.
 
     Args:
       losses: one number for each example or position.
       weights: bools or numbers with the shape of the losses, or of its leading axes; None: all 1. A loss of weight 0 is
         left out even if it is NaN.
-      reduction: "mean" divides the sum by the sum of the weights, and is 0 if that is 0; "sum"; None.
-      dtype: of the result.
+      reduction: "mean" divides the sum by the sum of the weights, and is 0 if the sum of the weights is 0; "sum"; None.
+      dtype: dtype of the result.
     """
     check_choice(caller, "reduction", reduction, REDUCTIONS)
     if weights is None:
@@ -41,7 +41,7 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
 
 
 def spread_weights(caller: str, losses: Any, weights: Any) -> Any:
-    """A weight for each loss, in the dtype of the losses, of weights for each index of their leading axes."""
+    """Weights broadcast from the leading axes of the losses to their shape, in the dtype of the losses."""
     weights = jnp.asarray(weights)
     if losses.shape[:weights.ndim] != weights.shape:
         raise bad(caller, "the weights do not have the shape of the losses",
@@ -58,7 +58,7 @@ def wide(caller: str, x: Any, min_rank: int = 0) -> tuple[Any, Any]:
 
 
 def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
-    """`other` with the dtype of x.  Raises: TypeError for another shape: broadcasting would hide a mistake."""
+    """`other` in the dtype of x.  Raises: TypeError for another shape, because broadcasting would hide a mistake."""
     other = jnp.asarray(other)
     if other.shape != x.shape:
         raise bad(caller, f"the {name} do not have the shape of the predictions",
@@ -68,10 +68,10 @@ def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
 
 
 def integer_labels(caller: str, logits: Any, labels: Any) -> Any:
-    """Labels, integers with the shape of logits without the last axis."""
+    """The labels as an array.  Raises: TypeError unless they are integers with the logits' shape without classes."""
     labels = jnp.asarray(labels)
     if not jnp.issubdtype(labels.dtype, np.integer) or labels.shape != logits.shape[:-1]:
-        raise bad(caller, "the labels do not fit the logits",
+        raise bad(caller, "the labels do not match the logits",
                   {"logits": type_text(logits), "labels": type_text(labels),
                    "expected": f"integers [{','.join(map(str, logits.shape[:-1]))}]"},
                   fix="pass one class number for each row of logits.")

@@ -1,4 +1,4 @@
-"""Losses of numbers: mean squared and absolute errors, Huber's loss, log-cosh. All take arrays of one shape."""
+"""Losses for regression: mean squared and absolute errors, Huber loss, log-cosh. Both arrays have the same shape."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ def mse(predictions: Any, targets: Any, *, weights: Any = None, reduction: str |
 
 
 def mae(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """Mean absolute error: ``|prediction - target|``, whose gradient is 0 where they are equal."""
+    """Mean absolute error: ``|prediction - target|``; the gradient is 0 where the two are equal."""
     difference, dtype = _difference("mae", predictions, targets)
     return reduced("mae", jnp.abs(difference), weights, reduction, dtype)
 
@@ -34,16 +34,16 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, weights: Any = 
 
 
 def log_cosh(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """``log cosh(prediction - target)``: as `mse` / 2 for small differences, as `mae` - log 2 for large ones."""
+    """``log cosh(prediction - target)``: close to `mse` / 2 for small differences, to `mae` - log 2 for large ones."""
     difference, dtype = _difference("log_cosh", predictions, targets)
     return reduced("log_cosh", _log_cosh(difference), weights, reduction, dtype)
 
 
 @custom_jvp
 def _log_cosh(x: Any) -> Any:
-    """``log cosh(x)``: below 1 by the square of sinh, since ``log(exp(x) + exp(-x)) - log 2`` cancels there.
+    """``log cosh(x)``; for |x| < 1 as ``log(1 + sinh(x)^2) / 2``, where ``log(exp(x) + exp(-x)) - log 2`` cancels.
 
-    There sinh is its series, which takes less time than `expm1`.
+    There sinh is computed by its series, which takes less time than `expm1`.
     """
     size, squared = jnp.abs(x), jnp.square(x)
     series = 0.0

@@ -1,4 +1,4 @@
-"""Losses of variational autoencoders: the divergence from the prior, and the bound on the likelihood."""
+"""Losses for variational autoencoders: the divergence from the prior, and the bound on the likelihood."""
 
 import math
 from typing import Any
@@ -10,10 +10,10 @@ from xnn.losses.reduction import reduced, same_shape, wide
 
 
 def gaussian_kl(mean: Any, log_variance: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """KL divergence of independent normal distributions from the standard one, summed over the last axis.
+    """KL divergence of independent normal distributions from the standard normal one, summed over the last axis.
 
     ``sum(exp(log_variance) + mean^2 - 1 - log_variance) / 2``.
-    Shape: [..., features] twice; the losses are [...].
+    Shape: mean and log_variance are [..., features]; the losses are [...].
     """
     mean, dtype = wide("gaussian_kl", mean, 1)
     log_variance = same_shape("gaussian_kl", mean, log_variance, "log-variances")
@@ -23,11 +23,11 @@ def gaussian_kl(mean: Any, log_variance: Any, *, weights: Any = None, reduction:
 
 def negative_elbo(outputs: Any, x: Any, mean: Any, log_variance: Any, *, likelihood: str = "bernoulli",
                   beta: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """Minus the evidence lower bound of a variational autoencoder: ``-log p(x | z) + beta KL(q(z | x), N(0, 1))``.
+    """Negative evidence lower bound of a variational autoencoder: ``-log p(x | z) + beta KL(q(z | x), N(0, 1))``.
 
     Args:
-      outputs: of the decoder, floats [batch, ...]; x: the data, of the same shape.
-      mean, log_variance: of the code, floats [batch, features].
+      outputs: outputs of the decoder, floats [batch, ...]; x: the data, of the same shape.
+      mean, log_variance: parameters of the code's distribution, floats [batch, features].
       likelihood: "bernoulli", for outputs that are logits and data in [0, 1]; "normal", for means with variance 1.
       beta: weight of the divergence (Higgins et al., 2017); 1 is the bound (Kingma and Welling, 2014).
       weights, reduction: as in all losses; the losses are [batch].
@@ -39,7 +39,7 @@ def negative_elbo(outputs: Any, x: Any, mean: Any, log_variance: Any, *, likelih
     losses = jnp.sum(terms, tuple(range(1, terms.ndim)))
     divergence = gaussian_kl(wide("negative_elbo", mean, 2)[0], log_variance, reduction=None).astype(losses.dtype)
     if divergence.shape != losses.shape:
-        raise bad("negative_elbo", "code and data are of different batches", {"mean": mean, "x": x},
+        raise bad("negative_elbo", "code and data have different batch sizes", {"mean": mean, "x": x},
                   fix="pass a mean of shape [batch, features].")
     return reduced("negative_elbo", losses + beta * divergence, weights, reduction, dtype)
 

@@ -1,6 +1,6 @@
-"""Metrics: functions of predictions, labels and weights, and `Average`, which adds up over batches and devices.
+"""Metrics: functions of predictions, labels and weights, and `Average`, which accumulates over batches and devices.
 
-Every loss is a metric too: ``Average.of(mse(predictions, targets, reduction=None), weights)``.
+Every loss can be used as a metric: ``Average.of(mse(predictions, targets, reduction=None), weights)``.
 """
 
 from xnn.metrics.average import Average

@@ -1,4 +1,4 @@
-"""`Average`: a mean over batches, exact for batches of different sizes and over devices."""
+"""`Average`: a mean over batches and devices, exact for batches of different sizes."""
 
 from typing import Any, NamedTuple
 
@@ -9,10 +9,10 @@ from xnn.losses.reduction import reduced
 
 
 class Average(NamedTuple):
-    """A weighted mean in two sums, a pytree. Averages of batches are added; the value is computed at the end.
+    """A weighted mean stored as two sums, a pytree. Averages of batches are added; `value` is computed at the end.
 
-    ``Average.of(cross_entropy(logits, labels, reduction=None), mask)`` is that of one batch,
-    ``lax.psum(average, "batch")`` that of all devices of a `pmap`.
+    ``Average.of(cross_entropy(logits, labels, reduction=None), mask)`` is the average of one batch;
+    ``lax.psum(average, "batch")`` is the average over all devices of a `pmap`.
 
     Attributes:
       total: sum of the weighted values, float32[].
@@ -28,14 +28,14 @@ class Average(NamedTuple):
 
     @classmethod
     def of(cls, values: Any, weights: Any = None) -> "Average":
-        """The mean of numbers or bools; weights as in `xnn.losses`."""
+        """The average of numbers or bools; weights as in `xnn.losses`."""
         values = jnp.asarray(values).astype(np.float32)
         ones = jnp.ones_like(values)
         return cls(*(reduced("Average", what, weights, "sum", np.float32) for what in (values, ones)))
 
     @classmethod
     def empty(cls) -> "Average":
-        """Of no values: where a loop over batches starts."""
+        """The average of no values, the start of a loop over batches."""
         return cls(jnp.zeros((), np.float32), jnp.zeros((), np.float32))
 
     def __add__(self, other: "Average") -> "Average":      # type: ignore[override]   # a tuple's would concatenate
@@ -43,5 +43,5 @@ class Average(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The mean; NaN of no values."""
+        """The mean; NaN if there are no values."""
         return self.total / self.weight

@@ -1,4 +1,4 @@
-"""Metrics of predicted classes: accuracies, the confusion matrix and what follows from it, perplexity."""
+"""Metrics of predicted classes: accuracies, perplexity, the confusion matrix, precision, recall and F1."""
 
 import math
 from typing import Any
@@ -13,18 +13,18 @@ from xnn.losses.reduction import integer_labels, reduced, wide
 
 
 def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """Share of labels with the largest logit, of several equal ones the first.
+    """Share of examples whose label has the largest logit; of equal logits, the first counts as the largest.
 
     Args:
       logits: floats [..., classes].
-      labels: integers [...]; one outside [0, classes) is never right.
+      labels: integers [...]; a label outside [0, classes) counts as wrong.
       weights, reduction: as in `xnn.losses`.
     """
     return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
 
 
 def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None, reduction: str | None = "mean") -> Any:
-    """Share of labels among the k largest logits; of equal logits the first are the larger ones. See `accuracy`."""
+    """Share of examples whose label is among the k largest logits; equal logits count in order. See `accuracy`."""
     right = _among_largest("top_k_accuracy", logits, labels, k)
     return reduced("top_k_accuracy", right, weights, reduction, np.float32)
 
@@ -44,25 +44,25 @@ def _among_largest(caller: str, logits: Any, labels: Any, k: int) -> Any:
 
 
 def perplexity(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
-    """``exp`` of the mean cross-entropy of tokens: that of uniform predictions over so many."""
+    """``exp`` of the mean cross-entropy of tokens; it is n for uniform predictions over n tokens."""
     return jnp.exp(_entropy("perplexity", logits, labels, ignored_label, weights))
 
 
 def bits_per_token(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
-    """The mean cross-entropy of tokens to the base 2."""
+    """The mean cross-entropy of tokens with logarithms to the base 2."""
     return _entropy("bits_per_token", logits, labels, ignored_label, weights) / math.log(2)
 
 
 def _entropy(caller: str, logits: Any, labels: Any, ignored_label: int | None, weights: Any) -> Any:
-    logits, _ = wide(caller, logits, 1)                       # the mean of half precision has too few digits
+    logits, _ = wide(caller, logits, 1)                       # a mean in half precision has too few digits
     return cross_entropy(logits, labels, ignored_label=ignored_label, weights=weights)
 
 
 def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: Any = None) -> Any:
-    """Counts [classes, classes]: row i, column j has the examples of label i for which j is predicted.
+    """Counts [classes, classes]: entry (i, j) is the number of examples with label i and prediction j.
 
-    Those of several batches are added. Pairs with a label or prediction outside [0, classes) are left out.
-    Args: predictions, labels: integers of one shape; classes: their number; weights: as in `xnn.losses`.
+    Matrices of several batches can be added. Pairs with a label or prediction outside [0, classes) are left out.
+    Args: predictions, labels: integers of one shape; classes: number of classes; weights: as in `xnn.losses`.
     Returns: int32, or float32 with weights.
 
     >>> confusion_matrix(jnp.array([0, 1, 1]), jnp.array([0, 1, 0]), 2)
@@ -72,7 +72,7 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: An
     predictions, labels = jnp.asarray(predictions), jnp.asarray(labels)
     integers = all(jnp.issubdtype(x.dtype, np.integer) for x in (predictions, labels))
     if not integers or predictions.shape != labels.shape:
-        raise bad("confusion_matrix", "predictions and labels are not integers of one shape",
+        raise bad("confusion_matrix", "predictions and labels must be integers of the same shape",
                   {"predictions": type_text(predictions), "labels": type_text(labels)},
                   fix="pass argmax(logits, -1) as predictions.")
     dtype = np.int32 if weights is None else np.float32
@@ -82,19 +82,19 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: An
 
 
 def precision(confusion: Any, *, average: str | None = "macro") -> Any:
-    """Share of right ones among the predictions of each class, from a `confusion_matrix`.
+    """Share of the predictions of each class that are right, from a `confusion_matrix`.
 
     Args:
-      average: "macro" is the mean over classes, "weighted" that with the numbers of their labels; "micro" counts all
-        classes together, which makes it the accuracy; None returns the classes one by one.
-    A class that is never predicted has 0, as in scikit-learn.
+      average: "macro" is the mean over classes; "weighted" is the mean weighted by the number of labels of each class;
+        "micro" counts all classes together, which gives the accuracy; None returns one value for each class.
+    A class that is never predicted has precision 0, as in scikit-learn.
     """
     right, predicted, labelled = _counts("precision", confusion, average)
     return _averaged(_ratio(right, predicted), labelled, average)
 
 
 def recall(confusion: Any, *, average: str | None = "macro") -> Any:
-    """Share of right ones among the labels of each class; see `precision`. A class without labels has 0."""
+    """Share of the labels of each class that are predicted; see `precision`. A class without labels has recall 0."""
     right, _, labelled = _counts("recall", confusion, average)
     return _averaged(_ratio(right, labelled), labelled, average)
 
@@ -106,10 +106,10 @@ def f1(confusion: Any, *, average: str | None = "macro") -> Any:
 
 
 def _counts(caller: str, confusion: Any, average: str | None) -> tuple[Any, Any, Any]:
-    """(Right, predicted, labelled) of each class; [1], of all together, for "micro"."""
+    """Numbers of right predictions, of predictions and of labels of each class; for "micro" their totals [1]."""
     confusion = jnp.asarray(confusion)
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
-        raise bad(caller, "this is no confusion matrix", {"confusion": type_text(confusion)},
+        raise bad(caller, "a confusion matrix must be a square matrix", {"confusion": type_text(confusion)},
                   fix="pass confusion_matrix(predictions, labels, classes).")
     check_choice(caller, "average", average, ("macro", "micro", "weighted", None))
     counts = (jnp.diagonal(confusion), jnp.sum(confusion, 0), jnp.sum(confusion, 1))

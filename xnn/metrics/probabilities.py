@@ -1,6 +1,6 @@
-"""Metrics of scores and probabilities: areas under curves, calibration; and the explained variance of numbers.
+"""Metrics of scores and probabilities: areas under curves, calibration error, explained variance.
 
-They need all examples at once: collect predictions and labels of all batches, padded, with weights.
+They need all examples in one call: collect the predictions, labels and weights of all batches, with their padding.
 """
 
 from typing import Any
@@ -14,12 +14,13 @@ from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
 
 
 def roc_auc(scores: Any, labels: Any, *, weights: Any = None) -> Any:
-    """Probability that a positive example has a higher score than a negative one, equal scores counting half.
+    """Probability that a positive example has a higher score than a negative one; equal scores count half.
 
     Args:
       scores: floats [n], logits or probabilities; labels: [n], bools, or 0 and 1.
       weights: as in `xnn.losses`.
-    Returns: float32[]; NaN without examples of both kinds. Several classes: one against the rest, by `vmap`.
+    Returns: float32[]; NaN unless there are examples of both kinds. For several classes, use `vmap` over one-vs-rest
+      scores and labels.
 
     >>> roc_auc(jnp.array([0.1, 0.4, 0.4, 0.8]), jnp.array([0, 0, 1, 1]))
     Array(0.875, dtype=float32)
@@ -32,9 +33,9 @@ def roc_auc(scores: Any, labels: Any, *, weights: Any = None) -> Any:
 
 
 def average_precision(scores: Any, labels: Any, *, weights: Any = None) -> Any:
-    """Mean, over the positive examples, of the precision of all scores at least as high; see `roc_auc`.
+    """Mean over the positive examples of the precision among all scores at least as high; see `roc_auc`.
 
-    This is the area under the steps of the curve of precision and recall, as in scikit-learn.
+    This is the area under the step curve of precision and recall, as in scikit-learn.
     """
     scores, positive, _, weights = _sorted("average_precision", scores, labels, weights)
     first = jnp.searchsorted(scores, scores, "left")
@@ -44,10 +45,10 @@ def average_precision(scores: Any, labels: Any, *, weights: Any = None) -> Any:
 
 
 def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15, weights: Any = None) -> Any:
-    """Expected calibration error: mean distance of confidence and accuracy, over bins of confidence (Guo et al., 2017).
+    """Expected calibration error: mean gap between confidence and accuracy, over bins of confidence (Guo et al., 2017).
 
     Args:
-      probabilities: floats [..., classes]; the confidence is the largest one.
+      probabilities: floats [..., classes]; the confidence is the largest of them.
       labels: integers [...].
       bins: number of intervals of equal width.
       weights: as in `xnn.losses`.
@@ -68,8 +69,8 @@ def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15, weight
 def r2(predictions: Any, targets: Any, *, weights: Any = None) -> Any:
     """Share of the variance of the targets that the predictions explain: 1 - squared errors / squared deviations.
 
-    Args: predictions, targets: of one shape; weights: as in `xnn.losses`.
-    Returns: at most 1; -inf or NaN for targets that are all equal.
+    Args: predictions, targets: numbers of the same shape; weights: as in `xnn.losses`.
+    Returns: at most 1; -inf or NaN if all targets are equal.
     """
     predictions, dtype = wide("r2", predictions)
     targets = same_shape("r2", predictions, targets, "targets")
@@ -79,12 +80,12 @@ def r2(predictions: Any, targets: Any, *, weights: Any = None) -> Any:
 
 
 def _sorted(caller: str, scores: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any, Any]:
-    """(Scores in ascending order, weights of the positives, of the negatives, of both)."""
+    """(Scores in ascending order, weights of the positive examples, of the negative ones, of both)."""
     scores, _ = wide(caller, scores, 1)
     labels = same_shape(caller, scores, labels, "labels")
     if scores.ndim != 1:
-        raise bad(caller, "the scores are no vector", {"scores": type_text(scores)},
-                  fix="reshape them to [n]; several classes are mapped over: vmap(roc_auc, (1, 1)).")
+        raise bad(caller, "the scores must be a vector", {"scores": type_text(scores)},
+                  fix="reshape them to [n]; for several classes use vmap(roc_auc, (1, 1)).")
     weights = reduced(caller, jnp.ones_like(scores), weights, None, scores.dtype)
     order = jnp.argsort(scores)
     labels, weights = labels[order], weights[order]

@@ -1,4 +1,4 @@
-"""Optimizers as triples of pure functions, the companion of `xnn.stax`, with the API of `jax.example_libraries`.
+"""Optimizers as triples of pure functions, with the API of `jax.example_libraries.optimizers`.
 
     opt_init, opt_update, get_params = optimizers.adam(1e-3)
     opt_state = opt_init(params)
@@ -6,8 +6,8 @@
         grads = xjax.grad(loss)(get_params(opt_state), batch)
         opt_state = opt_update(i, grads, opt_state)
 
-A program written for JAX's module runs with its import changed, and computes the same numbers. `optimizer` makes an
-optimizer of your own from a rule for one array. For more of them, and for transformations that can be chained, take
+A program written for JAX's module runs with only its import changed, and computes the same numbers. `optimizer` makes
+a new optimizer from a rule for one array. For more optimizers, and for transformations that can be chained, use
 `xnn.optim`, which is optax.
 """
 

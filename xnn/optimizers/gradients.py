@@ -11,7 +11,7 @@ from xjax import tree_util
 def l2_norm(tree: Any) -> Any:
     """Root of the sum of the squares of all entries of all arrays, in float32 or wider.
 
-    At 0 its derivative is NaN, as that of sqrt.
+    Its derivative at 0 is NaN, like that of sqrt.
 
     >>> float(l2_norm({"a": jnp.array([3.0]), "b": jnp.array(4.0)}))
     5.0
@@ -20,12 +20,12 @@ def l2_norm(tree: Any) -> Any:
 
 
 def _wide(x: Any) -> Any:
-    """Half precision as float32: squares of numbers above 256 overflow float16."""
+    """Half precision as float32, because squares of numbers above 256 overflow float16."""
     return x.astype(jnp.float32) if jnp.result_type(x) in (jnp.float16, jnp.bfloat16) else x
 
 
 def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
-    """The tree as it is if its `l2_norm` is below max_norm, else scaled to have that norm; gradients keep their dtypes.
+    """The tree unchanged if its `l2_norm` is below max_norm, else scaled to that norm; gradients keep their dtypes.
 
     >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)
     [Array([3., 4.], dtype=float32)]

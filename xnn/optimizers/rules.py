@@ -1,4 +1,4 @@
-"""The update rules. Each keeps a tuple that starts with the parameter, and whose other entries are zero at first."""
+"""The update rules. The state of most is a tuple: the parameter first, then arrays that are zero initially."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from xnn.optimizers.trees import Optimizer, optimizer
 
 
 def _keep(n_slots: int) -> Callable[[Any], tuple]:
-    """init: the parameter and n arrays of zeros like it."""
+    """An `init` that returns the parameter and n_slots arrays of zeros like it."""
     return lambda x: (x, *(jnp.zeros_like(x) for _ in range(n_slots)))
 
 
 def _first(state: tuple) -> Any:
-    """get_params: the parameter stands first."""
+    """A `get_params`: the parameter is the first entry of the state."""
     return state[0]
 
 
@@ -29,7 +29,7 @@ def _inverse_root(x: Any) -> Any:
 
 
 def _unbiased(average: Any, decay: float, i: Step) -> Any:
-    """What an exponential average that started at 0 has to be divided by after step i."""
+    """The bias correction of an exponential average that started at 0: its divisor after step i."""
     decay = jnp.asarray(decay, average.dtype)
     return 1 - (decay ** (i + 1) if isinstance(i, int) else lax.pow(decay, i + 1))
 
@@ -74,7 +74,7 @@ def nesterov(step_size: float | Schedule, mass: float) -> Optimizer:
 
 @optimizer
 def adagrad(step_size: float | Schedule, momentum: float = 0.9) -> Optimizer:
-    """Adagrad (Duchi, Hazan & Singer 2011) with momentum: g over the root of the sum of all its squares."""
+    """Adagrad (Duchi, Hazan & Singer 2011) with momentum: g divided by the root of the sum of all its squares."""
     step_size = make_schedule(step_size)
 
     def update(i, g, state):
@@ -88,7 +88,7 @@ def adagrad(step_size: float | Schedule, momentum: float = 0.9) -> Optimizer:
 
 @optimizer
 def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) -> Optimizer:
-    """RMSProp: g over the root of the average of its squares, which decays by `gamma`; `eps` stands under the root."""
+    """RMSProp: g divided by ``sqrt(average + eps)``; the average of its squares decays by `gamma` at each step."""
     step_size = make_schedule(step_size)
 
     def update(i, g, state):
@@ -102,7 +102,7 @@ def rmsprop(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8) 
 @optimizer
 def rmsprop_momentum(step_size: float | Schedule, gamma: float = 0.9, eps: float = 1e-8,
                      momentum: float = 0.9) -> Optimizer:
-    """`rmsprop` whose steps are summed up, decaying by `momentum`."""
+    """`rmsprop` with momentum: its steps are accumulated in a sum that decays by `momentum`."""
     step_size = make_schedule(step_size)
 
     def update(i, g, state):
@@ -119,7 +119,7 @@ def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: f
     """Adam (Kingma & Ba 2015, algorithm 1).
 
     Args:
-      b1, b2: decay of the averages of g and of g squared.
+      b1, b2: decay rates of the averages of g and of g squared.
       eps: added to the root.
     """
     step_size = make_schedule(step_size)
@@ -136,7 +136,7 @@ def adam(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: f
 
 @optimizer
 def adamax(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimizer:
-    """AdaMax (Kingma & Ba 2015, algorithm 2): Adam with a decaying maximum of ``|g|`` in the place of the root."""
+    """AdaMax (Kingma & Ba 2015, algorithm 2): Adam with a decaying maximum of ``|g|`` instead of the root."""
     step_size = make_schedule(step_size)
 
     def update(i, g, state):
@@ -150,9 +150,9 @@ def adamax(step_size: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps:
 
 @optimizer
 def sm3(step_size: float | Schedule, momentum: float = 0.9) -> Optimizer:
-    """SM3 (Anil, Gupta, Koren & Singer 2019): `adagrad` whose sums are kept for each index of an axis only.
+    """SM3 (Anil, Gupta, Koren & Singer 2019): `adagrad` with one sum for each index of each axis, not for each entry.
 
-    The memory for an [m, n] parameter is m + n numbers beside the momentum. A 0-d parameter counts as one of shape [1].
+    The state of an [m, n] parameter is m + n numbers and the momentum. A 0-d parameter is treated as one of shape [1].
     """
     step_size = make_schedule(step_size)
 
@@ -164,7 +164,7 @@ def sm3(step_size: float | Schedule, momentum: float = 0.9) -> Optimizer:
         x, m, sums = state
         g = jnp.atleast_1d(g)
         others = [tuple(a for a in range(g.ndim) if a != axis) for axis in range(g.ndim)]
-        # A sum over an axis bounds each entry's own; the least of the bounds is the one to go on with.
+        # The sum of each index bounds the sums of its entries; the smallest bound over the axes is used.
         bounds = (jnp.expand_dims(s, axes) for s, axes in zip(sums, others, strict=True))
         total = functools.reduce(jnp.minimum, bounds) + jnp.square(g)
         m = (1.0 - momentum) * (g * _inverse_root(total)) + momentum * m

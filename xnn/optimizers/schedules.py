@@ -1,4 +1,4 @@
-"""Step sizes as functions of the number of the step; the first step is 0."""
+"""Step sizes as functions of the step number; the first step is 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Schedule = Callable[[Step], Any]
 
 
 def constant(step_size: Any) -> Schedule:
-    """The same at each step."""
+    """The same step size at each step."""
     return lambda i: step_size
 
 
@@ -30,12 +30,12 @@ def inverse_time_decay(step_size: float, decay_steps: float, decay_rate: float, 
     """``step_size / (1 + decay_rate * i / decay_steps)``; the quotient is rounded down if `staircase`."""
     if staircase:
         return lambda i: step_size / (1 + decay_rate * jnp.floor(i / decay_steps))
-    # i / 1: a float, also for a traced integer under strict promotion, where a float times an integer is refused.
+    # i / 1 is a float, also for a traced integer: strict promotion rejects a float times an integer.
     return lambda i: step_size / (1 + decay_rate * (i / 1) / decay_steps)
 
 
 def polynomial_decay(step_size: float, decay_steps: float, final_step_size: float, power: float = 1.0) -> Schedule:
-    """From `step_size` to `final_step_size` as ``(1 - i / decay_steps) ** power`` falls, then constant."""
+    """From `step_size` to `final_step_size`, in proportion to ``(1 - i / decay_steps) ** power``; then constant."""
     def schedule(i):
         left = (1 - jnp.minimum(i, decay_steps) / decay_steps) ** power
         return left * (step_size - final_step_size) + final_step_size
@@ -44,9 +44,9 @@ def polynomial_decay(step_size: float, decay_steps: float, final_step_size: floa
 
 
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
-    """``values[k]`` where k of the boundaries are smaller than i.
+    """``values[k]``, where k is the number of boundaries smaller than i.
 
-    Args: boundaries: number[n], rising;  values: number[n + 1].
+    Args: boundaries: number[n], ascending;  values: number[n + 1].
     Raises: ValueError for other shapes.
 
     >>> float(piecewise_constant([10, 20], [1.0, 0.5, 0.25])(11))
@@ -54,17 +54,17 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
     """
     boundaries, values = jnp.array(boundaries), jnp.array(values)
     if boundaries.ndim != 1 or values.shape != (boundaries.size + 1,):
-        raise bad("optimizers.piecewise_constant", "needs a sequence of boundaries, and of values one more",
+        raise bad("optimizers.piecewise_constant", "needs a sequence of boundaries, and one more value than boundaries",
                   {"boundaries": boundaries, "values": values},
                   "piecewise_constant([1000, 2000], [1e-2, 1e-3, 1e-4]).", ValueError)
     return lambda i: values[jnp.sum(i > boundaries)]
 
 
 def make_schedule(scalar_or_schedule: float | Schedule) -> Schedule:
-    """A schedule as it is, a number as the constant one.  Raises: TypeError for an array that is no scalar."""
+    """A schedule unchanged, or `constant` of a number.  Raises: TypeError for an array that is not a scalar."""
     if callable(scalar_or_schedule):
         return scalar_or_schedule
     if jnp.ndim(scalar_or_schedule) == 0:
         return constant(scalar_or_schedule)
-    raise bad("optimizers.make_schedule", "a step size is a number or a function of the step",
+    raise bad("optimizers.make_schedule", "a step size must be a number or a function of the step",
               {"step_size": scalar_or_schedule}, "pass 1e-3, or a schedule such as piecewise_constant(...).")

@@ -1,4 +1,4 @@
-"""From a rule for one array to an optimizer for trees of arrays; the state, packed and unpacked."""
+"""Optimizers for trees of arrays from rules for one array, and their state, packed and unpacked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ParamsFn = Callable[["OptimizerState"], Params]
 
 
 class Optimizer(NamedTuple):
-    """What an optimizer is: three functions, to be unpacked.
+    """An optimizer: a tuple of three functions.
 
     Attributes:
       init_fn: ``params -> opt_state``.
@@ -31,12 +31,12 @@ class Optimizer(NamedTuple):
 
 
 class OptimizerState(NamedTuple):
-    """The states of all parameters, a tree node: it goes through jit, pmap and scan, and is copied by `tree_map`.
+    """The states of all parameters; a pytree, so that it works with jit, pmap, scan and `tree_map`.
 
     Attributes:
-      packed_state: for each parameter the leaves of its state; the only part that holds arrays.
+      packed_state: for each parameter, the leaves of its state; the only part that holds arrays.
       tree_def: structure of the parameters.
-      subtree_defs: for each parameter the structure of its state.
+      subtree_defs: for each parameter, the structure of its state.
     """
 
     packed_state: Sequence[Sequence[Any]]
@@ -52,13 +52,14 @@ tree_util.register_pytree_node(
 
 
 def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> Callable[..., Optimizer]:
-    """Decorator: a maker of optimizers for one array becomes a maker of optimizers for trees of arrays.
+    """Decorator that extends an optimizer for one array to trees of arrays.
 
     Args:
-      opt_maker: any arguments -> the triple ``init(x) -> state``, ``update(i, g, state) -> state``,
-        ``get_params(state) -> x`` for one array; the state is a tree that keeps its structure.
-    Returns: a maker with the same arguments, of an `Optimizer` for trees. Its update raises TypeError if the gradients
-      do not have the structure of the parameters, and if the rule changes the structure of its state.
+      opt_maker: a function with any arguments that returns the triple ``init(x) -> state``,
+        ``update(i, g, state) -> state``, ``get_params(state) -> x`` for one array. The state is a tree of constant
+        structure.
+    Returns: a function with the same arguments that returns an `Optimizer` for trees. Its update raises TypeError if
+      the gradients do not have the structure of the parameters, or if the rule changes the structure of its state.
 
     >>> @optimizer
     ... def sign_descent(step_size):
@@ -89,7 +90,7 @@ def _for_trees(name: str, init: Callable, update: Callable, get_params: Callable
         new = _pack(tree, [update(i, g, state) for g, state in zip(leaves, states, strict=True)])
         if new.subtree_defs != opt_state.subtree_defs:
             raise bad(f"{name} update", "the rule changed the structure of its state", _state_mismatch(opt_state, new),
-                      "let update return a state with the structure of what init returned.")
+                      "let update return a state with the structure that init returned.")
         return new
 
     def tree_get_params(opt_state: OptimizerState) -> Params:
@@ -100,7 +101,7 @@ def _for_trees(name: str, init: Callable, update: Callable, get_params: Callable
 
 
 def _pack(tree: Any, states: Iterable[State]) -> OptimizerState:
-    """The states of the leaves of a tree of this structure, as one value."""
+    """The `OptimizerState` of the states of all leaves; `tree` is the structure of the parameters."""
     flat = [tree_util.tree_flatten(state) for state in states]
     return OptimizerState(tuple(leaves for leaves, _ in flat), tree, tuple(subtree for _, subtree in flat))
 
@@ -116,28 +117,28 @@ def _unpack(caller: str, opt_state: Any) -> list[State]:
 
 
 def _state_mismatch(before: OptimizerState, after: OptimizerState) -> list[str]:
-    """Lines that say which states changed their structure."""
+    """Lines that describe the states with changed structure."""
     numbered = before.tree_def.unflatten(range(before.tree_def.num_leaves))
     paths = [tree_util.keystr(path) for path, _ in tree_util.tree_leaves_with_path(numbered)]
     triples = zip(paths, before.subtree_defs, after.subtree_defs, strict=True)
     return [line for path, *pair in triples for line in tree_mismatch(f"state of params{path}: ", *pair)]
 
 
-# -- as a plain tree ---------------------------------------------------------------------------------------------------
+# -- the state as a plain tree -----------------------------------------------------------------------------------------
 
 class JoinPoint:
-    """Where the tree of parameters ends and the state of one of them, `subtree`, begins."""
+    """A leaf that holds `subtree`, the state of one parameter, at the parameter's place in the tree."""
 
     def __init__(self, subtree: Any):
         self.subtree = subtree
 
     def __iter__(self):
-        """The subtree alone, for code that takes all leaves for containers."""
+        """Yields the subtree, for code that treats all leaves as containers."""
         yield self.subtree
 
 
 def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
-    """The tree of parameters with a `JoinPoint` for each that holds its state: a form that can be pickled.
+    """The tree of parameters with each parameter replaced by a `JoinPoint` of its state; it can be pickled.
 
     >>> state = xnn.optimizers.momentum(0.1, 0.9).init_fn({"w": jnp.ones(2)})
     >>> unpack_optimizer_state(state)["w"].subtree
@@ -154,5 +155,5 @@ def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
         if not isinstance(leaf, JoinPoint):
             raise bad("optimizers.pack_optimizer_state", "a leaf is not a JoinPoint",
                       {f"tree{tree_util.keystr(path)}": f"{type(leaf).__name__} {leaf!r:.60}"},
-                      "pass what unpack_optimizer_state returned.")
+                      "pass a result of unpack_optimizer_state.")
     return _pack(tree, [leaf.subtree for leaf in leaves])

@@ -1,16 +1,16 @@
-"""Working on parameters: trees of arrays with readable paths.
+"""Functions of parameters: pytrees of arrays whose leaves have readable paths.
 
-Parameters are any pytree of arrays. A path is text: dict keys, sequence indices and field names joined with "/", such
-as "encoder/0/w"; the path of a tree that is a single leaf is "". A pattern selects leaves:
+Parameters are any pytree of arrays. A path is a string: dict keys, sequence indices and field names joined with "/",
+such as "encoder/0/w". The path of a tree that is a single leaf is "". A pattern selects leaves:
 
 - a path in which `*`, `?` and `[...]` match within one part and the part `**` matches any number of parts:
-  "encoder/**/w", "**/b"; a path always matches itself, and "**" is all leaves;
+  "encoder/**/w", "**/b"; a path always matches itself, and "**" matches all leaves;
 - a function ``(path, leaf) -> bool``;
-- a list of patterns: the leaves that match any of them (`[]`: none).
+- a list of patterns: the leaves that match any of them (`[]`: no leaf).
 
-A pattern that matches no leaf is an error, since a misspelt one would otherwise do nothing silently; only "**" and
-`[]` may match none. Patterns read paths (a function may also read the leaf): everything here works under `jit`, `grad`
-and `vmap`, and where only shapes and dtypes are needed also on trees of `ShapeDtypeStruct`.
+A pattern that matches no leaf is an error, because a misspelt pattern would otherwise be silently ignored; only "**"
+and `[]` may match no leaf. Patterns depend on paths only (except functions that read the leaf), so all functions here
+work under `jit`, `grad` and `vmap`. Functions that need only shapes and dtypes also take trees of `ShapeDtypeStruct`.
 """
 
 from xnn.params.adapters import adapted, low_rank

@@ -1,7 +1,7 @@
 """Low-rank adapters (LoRA): small trained factors whose product is added to fixed matrices.
 
-Hu et al. 2021, arXiv:2106.09685: ``W + scale / rank * a @ b``. The adapters are a tree of their own, so an optimizer
-sees only them:
+Hu et al. 2021, arXiv:2106.09685: ``W + scale / rank * a @ b``. The adapters are a separate tree, so an optimizer
+updates only them:
 
     adapters = params.low_rank(key, weights, "**/w", rank=4)
     loss = lambda adapters: cost(model.apply(params.adapted(weights, adapters, 8.0), x))
@@ -27,14 +27,14 @@ from xnn.params.values import unknown_path, updated
 def low_rank(key: Any, params: Params, pattern: Pattern, rank: int, *, dtype: Any = None) -> dict[str, Any]:
     """Adapters of the matrices that match: path -> {"a": [..., n_in, rank], "b": [..., rank, n_out]}.
 
-    `a` is normal with variance 1 / n_in, `b` is zero, so the adapted parameters start as they are. Leading axes, such
-    as those of `xnn.repeat`, are kept: one adapter for each matrix. What is drawn for a matrix depends on the key and
-    its path only, not on what else matches.
+    `a` is normal with variance 1 / n_in and `b` is zero, so the adapted parameters initially equal the parameters.
+    Leading axes, such as those of `xnn.repeat`, are kept: one adapter for each matrix. The random numbers for a matrix
+    depend only on the key and its path, not on the other matches.
     Args:
       rank: int, at least 1.
-      dtype: dtype of the adapters; None: that of each matrix.
+      dtype: dtype of the adapters; None: the dtype of each matrix.
     Raises: ValueError if rank < 1; TypeError if a leaf that matches has fewer than two axes, or is not floating or
-      complex; as `select`.
+      complex; the errors of `select`.
 
     >>> adapters = low_rank(random.key(0), {"w": jnp.ones((6, 3)), "b": jnp.ones(3)}, "w", rank=2)
     >>> xjax.tree.map(jnp.shape, adapters)
@@ -64,9 +64,10 @@ def adapted(params: Params, adapters: Mapping[str, Any], scale: Any = 1.0) -> Pa
 
     Differentiable in all three arguments; `grad` with respect to the adapters leaves the parameters fixed.
     Args:
-      adapters: what `low_rank` returned, with trained values.
+      adapters: a result of `low_rank`, with trained values.
       scale: number (alpha in the paper), may be traced.
-    Returns: the same tree. The product is computed in the dtype of the adapters, the sum has the dtype of W.
+    Returns: a tree of the same structure. The product is computed in the dtype of the adapters; the sum has the dtype
+      of W.
     Raises: ValueError for a path that is not in params; TypeError if a @ b does not have the shape of W.
 
     >>> adapters = {"w": {"a": jnp.ones((2, 1)), "b": jnp.ones((1, 2))}}
@@ -84,14 +85,14 @@ def adapted(params: Params, adapters: Mapping[str, Any], scale: Any = 1.0) -> Pa
 
 def _adapted(caller, path, w, factors, scale):
     if not isinstance(factors, Mapping) or set(factors) != {"a", "b"}:
-        raise bad(caller, "an adapter is not a dict of a and b", {"path": repr(path), "adapter": factors},
+        raise bad(caller, "an adapter must be a dict with keys a and b", {"path": repr(path), "adapter": factors},
                   "pass adapters made by params.low_rank, or trees of their structure.")
     a, b = factors["a"], factors["b"]
     shape_a, shape_b, shape_w = shape_of(a), shape_of(b), shape_of(w)
     rank = shape_a[-1] if shape_a else 0
     *leading, n_in, n_out = shape_w if len(shape_w) >= 2 else (0, 0)
     if not rank or shape_a != (*leading, n_in, rank) or shape_b != (*leading, rank, n_out):
-        raise bad(caller, "an adapter does not fit its matrix",
+        raise bad(caller, "the shapes of an adapter do not match its matrix",
                   {"path": repr(path), "W": type_text(w), "a": type_text(a), "b": type_text(b)},
                   "pass adapters made by params.low_rank for parameters of these shapes.")
     change = jnp.matmul(a, b)

@@ -1,4 +1,4 @@
-"""`merge`: the leaves of a checkpoint, or of a part of one, put into parameters, and a report of differences."""
+"""`merge`: parameters with leaves replaced from a whole or partial checkpoint, and a report of differences."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ class Report(NamedTuple):
     """Differences between a part and the parameters; ``any(report)`` is False if there are none.
 
     Attributes:
-      missing: paths of the parameters (under the prefix) that the part does not have.
-      extra: paths of the part, renamed and prefixed, that the parameters do not have.
-      mismatched: path -> the shapes or dtypes that differ, as text.
+      missing: paths of the parameters (under the prefix) that are not in the part.
+      extra: paths of the part, renamed and prefixed, that are not in the parameters.
+      mismatched: path -> the different shapes or dtypes, as text.
     """
 
     missing: tuple[str, ...]
@@ -28,15 +28,15 @@ class Report(NamedTuple):
 
 def merge(params: Params, part: Params, *, prefix: str = "", rename: Rename = None,
           strict: bool = False) -> tuple[Params, Report]:
-    """The same tree with the leaves of a checkpoint, or of a part of one, where paths and shapes agree.
+    """The parameters with leaves replaced by those of a whole or partial checkpoint, where paths and shapes agree.
 
     Args:
       part: a tree, or a dict path -> array. Dtypes are converted as by `update`.
       prefix: path in `params` at which the part begins, such as "encoder".
       rename: applied to the paths of the part, before the prefix: a dict of leading paths, {"backbone": "encoder"}
-        (the first that fits counts), or a function ``path -> new path``, None to leave the leaf out.
-      strict: one error for all that the report would hold.
-    Returns: (the new tree, Report). Leaves that are missing or do not fit keep the value of `params`.
+        (the first match is used), or a function ``path -> new path``, which returns None to leave the leaf out.
+      strict: raise one error with all differences instead of returning a report.
+    Returns: (the new tree, Report). Leaves that are missing or mismatched keep the value of `params`.
     Raises: ValueError if two leaves are renamed to one path, if no path of the part is in `params`, or, if `strict`,
       for all missing, extra and mismatched paths at once.
 
@@ -58,14 +58,14 @@ def merge(params: Params, part: Params, *, prefix: str = "", rename: Rename = No
     if strict and any(report):
         lines = [f"{kind:<10}  {path}" for kind in ("missing", "extra") for path in getattr(report, kind)]
         lines += [f"mismatched  {path}  {text}" for path, text in report.mismatched.items()]
-        raise bad(caller, "the part does not agree with the parameters", lines,
-                  "pass prefix= or rename= if the names differ, or strict=False to take those that agree.", ValueError)
+        raise bad(caller, "the part does not match the parameters", lines,
+                  "pass prefix= or rename= if names differ, or strict=False to take the matching leaves.", ValueError)
     usable = {path: leaf for path, leaf in new.items() if path in old and path not in report.mismatched}
     return updated(caller, params, usable), report
 
 
 def _renamed(caller: str, part: Params, prefix: str, rename: Rename) -> dict[str, Any]:
-    """The leaves of a part by their path in the parameters."""
+    """The leaves of a part by their paths in the parameters."""
     leaves: dict[str, Any] = {}
     for path, leaf in by_path(caller, part).items():
         new = rename(path) if callable(rename) else _with_new_start(path, rename or {})
@@ -80,7 +80,7 @@ def _renamed(caller: str, part: Params, prefix: str, rename: Rename) -> dict[str
 
 
 def _with_new_start(path: str, rename: Mapping[str, str]) -> str:
-    """The path with its leading parts replaced by the first entry that fits."""
+    """The path with its leading parts replaced by the first matching entry of `rename`."""
     for old, new in rename.items():
         if _is_under(path, old):
             return "/".join([*parts_of(new), *parts_of(path)[len(parts_of(old)):]])

@@ -1,4 +1,4 @@
-"""Paths of leaves as text, the patterns that select them, and what needs no values: mask, labels, count."""
+"""Paths of leaves, patterns that select them, and functions that do not read values: mask, labels, count."""
 
 import difflib
 import fnmatch
@@ -30,7 +30,7 @@ def paths(params: Params) -> dict[str, Any]:
 def select(params: Params, pattern: Pattern) -> dict[str, Any]:
     """The leaves that match a pattern, by path, in the order of `paths`.
 
-    Raises: ValueError if the pattern matches no leaf, with the nearest path; TypeError if it is not a pattern.
+    Raises: ValueError if the pattern matches no leaf, with the closest path; TypeError if it is not a pattern.
 
     >>> select({"body": {"w": 1, "b": 2}, "head": {"w": 3, "b": 4}}, "**/b")
     {'body/b': 2, 'head/b': 4}
@@ -41,8 +41,8 @@ def select(params: Params, pattern: Pattern) -> dict[str, Any]:
 def mask(params: Params, pattern: Pattern) -> Params:
     """The same tree with True at the leaves that match and False elsewhere (Python bools).
 
-    Use: `optim.masked`, and the `mask` of `optim.adamw` (weight decay on matrices only).
-    Raises: as `select`.
+    It is an argument of `optim.masked`, and the `mask` of `optim.adamw` (weight decay on matrices only).
+    Raises: the errors of `select`.
 
     >>> mask({"w": jnp.ones((2, 2)), "b": jnp.ones(2)}, "w")
     {'b': False, 'w': True}
@@ -55,9 +55,9 @@ def labels(params: Params, patterns: Mapping[Hashable, Pattern], default: Hashab
     """The same tree with one label at each leaf, for `optim.multi_transform`.
 
     Args:
-      patterns: label -> pattern. A leaf that several patterns match has the first of their labels.
-      default: label of the leaves that no pattern matches; None: such a leaf is an error.
-    Raises: ValueError if a leaf has no label; as `select` for each pattern.
+      patterns: label -> pattern. A leaf that matches several patterns gets the first of their labels.
+      default: label of the leaves that match no pattern; None: a leaf without a match is an error.
+    Raises: ValueError if a leaf has no label; the errors of `select` for each pattern.
 
     >>> labels({"body": {"w": 1, "b": 2}, "head": {"w": 3}}, {"slow": "body/**"}, "fast")
     {'body': {'b': 'slow', 'w': 'slow'}, 'head': {'w': 'fast'}}
@@ -73,7 +73,7 @@ def labels(params: Params, patterns: Mapping[Hashable, Pattern], default: Hashab
 
 
 def count(params: Params, pattern: Pattern = "**") -> int:
-    """Number of scalars in the leaves that match.  Raises: as `select`.
+    """Number of scalars in the leaves that match.  Raises: the errors of `select`.
 
     >>> count({"w": jnp.ones((3, 2)), "b": jnp.ones(2)}), count({"w": jnp.ones((3, 2)), "b": jnp.ones(2)}, "b")
     (8, 2)
@@ -82,7 +82,7 @@ def count(params: Params, pattern: Pattern = "**") -> int:
 
 
 def size_in_bytes(params: Params, pattern: Pattern = "**") -> int:
-    """Bytes of the values of the leaves that match, without padding or copies on devices.  Raises: as `select`.
+    """Size in bytes of the leaves that match, without padding or copies on devices.  Raises: the errors of `select`.
 
     >>> size_in_bytes({"w": jnp.ones((3, 2)), "b": jnp.ones(2, jnp.bfloat16)})
     28
@@ -92,25 +92,25 @@ def size_in_bytes(params: Params, pattern: Pattern = "**") -> int:
 
 
 def by_path(caller: str, params: Params) -> dict[str, Any]:
-    """The leaves by path; `caller` is the public function that errors name, here and below."""
+    """The leaves by path; `caller` is the public function named in errors, here and below."""
     pairs, _ = tree_util.tree_flatten_with_path(params)
     leaves: dict[str, Any] = {}
     for keys, leaf in pairs:
         path = tree_util.keystr(keys, simple=True, separator="/")
         if path in leaves:
             raise bad(caller, "two leaves have the same path", {"path": repr(path)},
-                      'rename a dict key: one with "/" reads as several.', ValueError)
+                      'rename a dict key: a key with "/" is read as several parts.', ValueError)
         leaves[path] = leaf
     return leaves
 
 
 def with_leaves(params: Params, leaves: Any) -> Params:
-    """The tree of the same structure with these leaves, in the order of `paths`."""
+    """A tree of the same structure with these leaves, in the order of `paths`."""
     return tree_util.tree_structure(params).unflatten(leaves)
 
 
 def selected(caller: str, params: Params, pattern: Pattern) -> dict[str, Any]:
-    """`select` for another public function, which errors name."""
+    """`select` with errors that name the public function `caller`."""
     leaves = by_path(caller, params)
     hits = _hits(caller, leaves, pattern)
     return {path: leaf for path, leaf in leaves.items() if path in hits}
@@ -124,12 +124,12 @@ def _hits(caller: str, leaves: Mapping[str, Any], pattern: Pattern) -> set[str]:
     elif callable(pattern):
         hits = {path for path, leaf in leaves.items() if pattern(path, leaf)}
     else:
-        raise bad(caller, "not a pattern", {"pattern": repr(pattern)},
-                  'pass a path such as "encoder/**/w", a list of them, or a function (path, leaf) -> bool.')
+        raise bad(caller, "the argument is not a pattern", {"pattern": repr(pattern)},
+                  'pass a path such as "encoder/**/w", a list of patterns, or a function (path, leaf) -> bool.')
     if not hits and pattern != "**":
         hint = _suggestion(pattern, leaves) if isinstance(pattern, str) else None
         raise bad(caller, "the pattern matches no leaf", {"pattern": repr(pattern), "paths": listing(leaves)},
-                  hint or "pass a pattern that matches one of the paths, or [] for none.", ValueError)
+                  hint or "pass a pattern that matches one of the paths, or [] for no leaf.", ValueError)
     return hits
 
 
@@ -156,12 +156,12 @@ def _match_parts(pattern: list[str], parts: list[str]) -> bool:
 
 
 def parts_of(path: str) -> list[str]:
-    """The parts of a path or pattern; none of the path ""."""
+    """The parts of a path or pattern; an empty list for the path ""."""
     return path.split("/") if path else []
 
 
 def listing(known: Collection[str]) -> str:
-    """At most eight of the texts, for a message."""
+    """The first eight strings, joined for a message."""
     shown = list(known)[:8]
     return ", ".join(shown) + (f", ... ({len(known)} in all)" if len(known) > 8 else "")
 

@@ -1,4 +1,4 @@
-"""Versions of layers, saved with parameters, so that a layer whose parameters have changed can read the old ones."""
+"""Versions of parameter formats, saved with parameters, so that a layer with a new format can read old parameters."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from xnn.sharing import shared_slot, slots_of
 
 
 def versions(layer: Layer) -> dict[str, int]:
-    """The version of each layer of a model, by path; only those above 1, so ``{}`` for most models.
+    """The version of each layer of a model, by path; only versions above 1, so ``{}`` for most models.
 
     Save it with the parameters, for example as JSON.
 
@@ -21,20 +21,21 @@ def versions(layer: Layer) -> dict[str, int]:
 
 
 def upgrade(layer: Layer, params: Params, saved: Mapping[str, int]) -> Params:
-    """Saved parameters in the form that the layers have now.
+    """Saved parameters converted to the current format of the layers.
 
-    Args: saved: what `versions` gave when the parameters were saved.
-    Raises: ValueError if a layer is older than the parameters, or cannot read theirs.
+    Args: saved: the result of `versions` when the parameters were saved.
+    Raises: ValueError if a path of `saved` is not in the model, or if a layer is older than its parameters or cannot
+      read them.
     """
     unknown = [path for path in saved if path not in dict(_leaves("", layer))]
     if unknown:
-        raise bad("params.upgrade", "the parameters are of another model", {"no such layer": ", ".join(unknown)},
+        raise bad("params.upgrade", "the parameters belong to another model", {"no such layer": ", ".join(unknown)},
                   fix="pass the model with which they were saved; merge() reads a part of them.", exc=ValueError)
     return _upgraded("", layer, params, saved)
 
 
 def _leaves(path: str, layer: Layer) -> Iterator[tuple[str, Layer]]:
-    """The layers without children that have parameters of their own, by the path of these."""
+    """The layers without children, with the path of their parameters; shared layers only at their slot."""
     if layer.parts is None:
         yield path, layer
     elif shared_slot(layer) is None:
@@ -71,8 +72,8 @@ def _of_leaf(path: str, layer: Layer, params: Params, version: int) -> Params:
     context = {"layer": f"{path or 'the model'}: {layer.name}", "saved version": version, "its version": layer.version}
     if version > layer.version:
         raise bad("params.upgrade", "the parameters are newer than the layer", context,
-                  fix="update the package that has the layer.", exc=ValueError)
+                  fix="update the package that defines the layer.", exc=ValueError)
     if layer.upgrade is None:
-        raise bad("params.upgrade", "the layer does not read older parameters", context,
-                  fix="give it upgrade=, a function (params, version) -> params.", exc=ValueError)
+        raise bad("params.upgrade", "the layer cannot read older parameters", context,
+                  fix="define it with upgrade=, a function (params, version) -> params.", exc=ValueError)
     return layer.upgrade(params, version)

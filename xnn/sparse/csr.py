@@ -1,6 +1,6 @@
-"""`CSR`: one sparse matrix, whose transpose travels with it.
+"""`CSR`: a sparse matrix that also stores the tables of its transpose.
 
-The tables of both directions are made once on the host. Nothing of size rows x columns is ever made.
+The tables of both are computed once, on the host. No array of size rows x columns is allocated, except by `todense`.
 """
 
 import importlib
@@ -28,17 +28,17 @@ Reduce = Literal["sum", "mean", "max", "min"]
 class CSR:
     """Sparse matrix in compressed row form; a pytree of its arrays, with a static shape.
 
-    Make one with `from_scipy`, `from_edges`, `from_arrays` or `from_dense`, outside `jit`: the
-    structure must be known. The values may be traced (`from_edges`, `with_data`).
+    Make one with `from_scipy`, `from_edges`, `from_arrays` or `from_dense`, outside `jit`, because the structure must
+    not be traced. The values may be traced (`from_edges`, `with_data`).
 
-    Products have one of two forms. "segments" is a gather and a sorted sum over segments, quick to compile. "unrolled"
-    has the terms of each row written out (`xnn.sparse.rows`): several times faster, and half a second longer to
-    compile. Which of them a new matrix has depends on its structure alone; `tune` chooses by what is known of the work
-    ahead.
+    Products are computed in one of two forms. "segments" is a gather and a sorted segment sum, quick to compile.
+    "unrolled" writes out the terms of each row (`xnn.sparse.rows`): it runs several times faster, and takes half a
+    second longer to compile. The form of a new matrix depends only on its structure; `tune` chooses a form for a
+    given amount of work.
 
     Attributes:
-      data: [nnz] stored values, row after row. Repeated places count as their sum.
-      by_row, by_col: tables of the matrix, and of its transpose: where the values are in the order of rows, of columns.
+      data: [nnz] stored values, row after row. Repeated positions count as their sum.
+      by_row, by_col: tables of the matrix and of its transpose, with the values in the order of rows and of columns.
       shape: (n_rows, n_cols).
     """
 
@@ -47,7 +47,7 @@ class CSR:
     by_col: Side
     shape: tuple[int, int]
 
-    __array_ufunc__ = None  # `ndarray @ csr` comes to __rmatmul__
+    __array_ufunc__ = None  # so that `ndarray @ csr` calls __rmatmul__
     near, far = old_attribute("CSR.near", "by_row"), old_attribute("CSR.far", "by_col")
 
     @classmethod
@@ -55,8 +55,8 @@ class CSR:
         """Matrix with ``values[k]`` at ``(rows[k], cols[k])``, in any order.
 
         Args:
-          rows, cols: int[nnz], known (not traced).
-          values: [nnz] array, may be traced; None stands for ones (float32).
+          rows, cols: int[nnz], not traced.
+          values: [nnz] array, may be traced; None: ones (float32).
           shape: (n_rows, n_cols).
         Raises: ValueError if lengths differ or an index is outside `shape`; TypeError if the
           indices are traced or not integers.
@@ -67,7 +67,7 @@ class CSR:
         values = np.ones(len(rows), np.float32) if values is None else values
         values = values if hasattr(values, "shape") else np.asarray(values)
         if not len(rows) == len(cols) or tuple(values.shape) != rows.shape:
-            raise bad(caller, "rows, cols and values differ in length",
+            raise bad(caller, "rows, cols and values have different lengths",
                       {"rows": type_text(rows), "cols": type_text(cols), "values": type_text(values)},
                       fix="pass one row, one column and one value for each edge.", exc=ValueError)
         _check_range(caller, "rows", rows, n_rows)
@@ -80,7 +80,7 @@ class CSR:
 
     @classmethod
     def from_arrays(cls, data: Any, indices: Any, indptr: Any, *, shape: Any) -> "CSR":
-        """Matrix from the three arrays of the format, as SciPy names them.
+        """Matrix from the three arrays of the CSR format, with SciPy's names.
 
         Args:
           data: [nnz] values, row after row; may be traced.
@@ -104,7 +104,7 @@ class CSR:
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> "CSR":
-        """The same matrix from any SciPy sparse matrix or array; repeated places are summed."""
+        """The same matrix from any SciPy sparse matrix or array; repeated positions are summed."""
         if not is_scipy_sparse(matrix) or matrix.ndim != 2:
             raise bad("CSR.from_scipy", "takes a two-dimensional SciPy sparse matrix", {"matrix": type_text(matrix)},
                       fix="use CSR.from_dense for a dense array, CSR.from_edges for lists of edges.")
@@ -114,7 +114,7 @@ class CSR:
 
     @classmethod
     def from_dense(cls, x: Any) -> "CSR":
-        """The non-zero values of a known two-dimensional array."""
+        """The matrix of the non-zero values of a two-dimensional array, not traced."""
         x = _host_array("CSR.from_dense", "x", x)
         if x.ndim != 2:
             raise bad("CSR.from_dense", "x is not a matrix", {"x": type_text(x)}, "pass [n, m].")
@@ -143,7 +143,7 @@ class CSR:
 
     @property
     def dtype(self) -> Any:
-        """Type of the stored values."""
+        """Dtype of the stored values."""
         return self.data.dtype
 
     @property
@@ -153,25 +153,25 @@ class CSR:
 
     @property
     def T(self) -> "CSR":
-        """The transpose: its tables are at hand, only the values are put in their order."""
+        """The transpose: its tables are already stored, so only the values are reordered."""
         return CSR(self.data[self.by_col.order], self.by_col, self.by_row, self.shape[::-1])
 
     @property
     def form(self) -> Form:
-        """How products are computed: "unrolled" or "segments"."""
+        """Form in which products are computed: "unrolled" or "segments"."""
         return "segments" if self.by_row.blocks is None else "unrolled"
 
     def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "CSR":
-        """The same matrix, with the form of products that takes less time in all, compiling included.
+        """The same matrix, in the form of products with the least total time, including compilation.
 
-        The choice is a function of the arguments and the structure: nothing changes by itself, since another form adds
-        in another order, which is other bits. The two agree to rounding.
+        The choice depends only on the arguments and the structure, so results are reproducible: the two forms add in
+        different orders and agree up to rounding.
 
         Args:
           columns: typical number of columns of the dense operand.
           steps: how often a program with the product will run.
-          form: "unrolled" or "segments" to choose it oneself; None: whichever is expected to be faster.
-        Raises: TypeError within `jit`: the structure must be known.
+          form: "unrolled" or "segments"; None: the form that is expected to be faster.
+        Raises: TypeError within `jit`, because the structure must not be traced.
 
         >>> CSR.from_dense(np.eye(3)).tune(form="unrolled").form
         'unrolled'
@@ -186,39 +186,40 @@ class CSR:
             values = np.asarray(self.data)
             by_col_values = values[by_col.order]
         except TracerArrayConversionError:
-            values = by_col_values = None                               # traced: each product puts them in place
+            values = by_col_values = None                               # traced: each product reorders them
         return replace(self, by_row=_on_device(with_blocks(by_row, values)),
                        by_col=_on_device(with_blocks(by_col, by_col_values)))
 
     def with_data(self, data: Any) -> "CSR":
-        """The same places with other values.  Raises: ValueError if their number differs."""
+        """The same positions with other values.  Raises: ValueError if the number of values differs."""
         if tuple(data.shape) != tuple(self.data.shape):
             raise bad("CSR.with_data", "the number of values differs",
                       {"stored": type_text(self.data), "given": type_text(data)},
-                      fix="pass one value for each stored one, in the order of csr.rows, csr.indices.", exc=ValueError)
+                      fix="pass one value for each stored value, in the order of csr.rows and csr.indices.",
+                      exc=ValueError)
         return replace(self, data=data, by_row=other_values(self.by_row), by_col=other_values(self.by_col))
 
     def astype(self, dtype: Any) -> "CSR":
-        """The same matrix with values of another type."""
+        """The same matrix with values of another dtype."""
         data = self.data.astype(dtype)
         by_row, by_col = (side if side.blocks is None else side._replace(blocks=converted(side.blocks, data.dtype))
                           for side in (self.by_row, self.by_col))
         return replace(self, data=data, by_row=by_row, by_col=by_col)
 
     def todense(self) -> Any:
-        """[n_rows, n_cols]: the dense array. For looking at and for tests: it is full size."""
+        """The dense array [n_rows, n_cols], for inspection and tests of small matrices."""
         return jnp.zeros(self.shape, self.dtype).at[self.rows, self.indices].add(self.data)
 
     def to_scipy(self) -> Any:
-        """`scipy.sparse.csr_array` with its own arrays.  Raises: ImportError without SciPy."""
+        """`scipy.sparse.csr_array` with copies of the arrays.  Raises: ImportError without SciPy."""
         return _to_scipy("CSR.to_scipy", self)
 
     def __matmul__(self, dense: Any) -> Any:
         """Product with a dense vector or matrix, or with a sparse one.
 
         Shape: [n_rows, n_cols] @ [n_cols] -> [n_rows];  @ [n_cols, f] -> [n_rows, f]. With a `CSR` or a SciPy matrix
-        [n_cols, m] the result is a `CSR` [n_rows, m], whose structure is computed on the host: both must be known.
-        Differentiable in both modes, any number of times; `vmap` it for more axes.
+        [n_cols, m] the result is a `CSR` [n_rows, m], computed on the host: neither operand may be traced.
+        Differentiable in both modes, any number of times; use `vmap` for more axes.
         """
         if isinstance(dense, CSR) or is_scipy_sparse(dense):
             return _sparse_product(self, dense)
@@ -239,11 +240,11 @@ class CSR:
         return (self.T @ dense.T).T
 
     def product(self, dense: Any, reduce: Reduce = "sum") -> Any:
-        """As ``csr @ dense``, with another reduction of the terms ``value * row``; equal extremes share the gradient.
+        """As ``csr @ dense``, with a choice of reduction of the terms ``value * row``; equal extremes share a gradient.
 
         Shape: [n_rows, n_cols], [n_cols, f] -> [n_rows, f], or without f; 0 in rows without values.
         Args: reduce: "sum", "mean" (over the stored values of a row), "max" or "min".
-        Raises: ValueError for another reduction.
+        Raises: ValueError for any other reduction.
         """
         check_choice("CSR.product", "reduction", reduce, _REDUCTIONS)
         if reduce == "sum":
@@ -255,15 +256,15 @@ class CSR:
         return y if dense.ndim == 2 else y[:, 0]
 
     def softmax(self) -> "CSR":
-        """The softmax of the stored values of each row, at the same places."""
+        """The softmax of the stored values of each row, at the same positions."""
         return self.with_data(segment_softmax(self.data, self.rows, self.shape[0], is_sorted=True,
                                               rows=self.by_row.blocks))
 
     def sampled(self, left: Any, right: Any) -> "CSR":
-        """``left @ right.T`` at the places of this matrix only, such as scores of edges; its values play no part.
+        """``left @ right.T`` at the stored positions only, such as scores of edges; the stored values are not used.
 
         Args: left: [n_rows, f]; right: [n_cols, f].
-        Raises: TypeError if the shapes do not fit.
+        Raises: TypeError if the shapes do not match.
 
         >>> CSR.from_dense(np.eye(2)).sampled(np.array([[1.0], [2.0]]), np.array([[3.0], [4.0]])).todense()
         Array([[3., 0.],
@@ -272,7 +273,7 @@ class CSR:
         left, right = jnp.asarray(left), jnp.asarray(right)
         if left.ndim != 2 or right.ndim != 2 or (left.shape[0], right.shape[0]) != self.shape or \
                 left.shape[1] != right.shape[1]:
-            raise bad("CSR.sampled", "needs one row of `left` for each row, and one of `right` for each column",
+            raise bad("CSR.sampled", "`left` must have a row for each row, `right` a row for each column",
                       {"csr": type_text(self), "left": type_text(left), "right": type_text(right)},
                       fix=f"pass [{self.shape[0]}, f] and [{self.shape[1]}, f].")
         return self.with_data(sampled(left, right, self.rows, self.indices))
@@ -285,8 +286,8 @@ tree_util.register_dataclass(CSR, ["data", "by_row", "by_col"], ["shape"])
 
 
 def is_scipy_sparse(x: Any) -> bool:
-    """Whether x is a SciPy sparse matrix or array; does not import SciPy to find out."""
-    scipy_sparse = sys.modules.get("scipy.sparse")  # who holds such a matrix has it loaded
+    """Whether x is a SciPy sparse matrix or array, without importing SciPy."""
+    scipy_sparse = sys.modules.get("scipy.sparse")  # always loaded if such a matrix exists
     return scipy_sparse is not None and scipy_sparse.issparse(x)
 
 
@@ -295,7 +296,7 @@ def _on_device(side: Side) -> Side:
 
 
 def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:
-    """Tables of a matrix and of its transpose from places sorted by row."""
+    """Tables of a matrix and of its transpose, from positions sorted by row."""
     to_cols = np.argsort(cols, kind="stable")
     to_rows = np.empty_like(to_cols)
     to_rows[to_cols] = np.arange(len(to_cols))
@@ -307,63 +308,63 @@ def _side(rows, cols, n_rows, order) -> Side:
     return Side(*(jnp.asarray(table.astype(np.int32)) for table in (rows, cols, indptr, order)))
 
 
-def _checked_shape(where, shape) -> tuple[int, int]:
+def _checked_shape(caller, shape) -> tuple[int, int]:
     ok = isinstance(shape, tuple | list) and len(shape) == 2
     if not ok or not all(isinstance(n, int | np.integer) and 0 <= n <= _MAX_INDEX for n in shape):
-        raise bad(where, "shape must be (n_rows, n_cols), each below 2**31", {"shape": repr(shape)},
+        raise bad(caller, "shape must be (n_rows, n_cols), each below 2**31", {"shape": repr(shape)},
                   fix="pass the number of rows and of columns, such as shape=(2708, 2708).")
     return int(shape[0]), int(shape[1])
 
 
-def _host_array(where, name, x) -> np.ndarray:
+def _host_array(caller, name, x) -> np.ndarray:
     try:
         return np.asarray(x)
     except TracerArrayConversionError as err:
         raise bad(
-            where,
-            f"{name} is traced, but the structure of a sparse matrix must be known",
+            caller,
+            f"{name} is traced, but the structure of a sparse matrix must be concrete",
             {name: type_text(x)},
-            fix="make the CSR outside jit and pass it in (it is a pytree); csr.with_data(values) "
+            fix="make the CSR outside jit and pass it as an argument (it is a pytree); csr.with_data(values) "
             "takes traced values.",
         ) from err
 
 
-def _host_indices(where, name, x) -> np.ndarray:
-    x = _host_array(where, name, x)
+def _host_indices(caller, name, x) -> np.ndarray:
+    x = _host_array(caller, name, x)
     x = x.astype(np.int64) if x.size == 0 else x  # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu" or x.size > _MAX_INDEX:
-        raise bad(where, f"{name} must be a one-dimensional array of integers", {name: type_text(x)},
+        raise bad(caller, f"{name} must be a one-dimensional array of integers", {name: type_text(x)},
                   fix="pass int32 or int64 indices, at most 2**31 - 1 of them.")
     return x
 
 
-def _check_range(where, name, x, size) -> None:
+def _check_range(caller, name, x, size) -> None:
     wrong = np.flatnonzero((x < 0) | (x >= size))
     if wrong.size:
-        raise bad(where, f"an index in {name} is outside the matrix",
+        raise bad(caller, f"an index in {name} is outside the matrix",
                   {f"{name}[{wrong[0]}]": str(x[wrong[0]]), "size": str(size)},
                   fix=f"pass indices from 0 to {size - 1}, or a larger shape.", exc=ValueError)
 
 
 def _sparse_product(left: CSR, right: Any) -> CSR:
     if left.shape[1] != right.shape[0]:
-        raise bad("CSR.__matmul__", "the shapes of two sparse matrices do not fit",
+        raise bad("CSR.__matmul__", "the shapes of two sparse matrices do not match",
                   {"left": type_text(left), "right": type_text(right)},
-                  fix=f"pass a matrix of {left.shape[1]} rows.")
+                  fix=f"pass a matrix with {left.shape[1]} rows.")
     both = [_to_scipy("CSR.__matmul__", m) if isinstance(m, CSR) else m for m in (left, right)]
     return CSR.from_scipy(both[0] @ both[1])
 
 
 def _to_scipy(caller: str, csr: CSR) -> Any:
     arrays = (_host_array(caller, "csr", part) for part in (csr.data, csr.indices, csr.indptr))
-    scipy_sparse = importlib.import_module("scipy.sparse")  # optional, 0.2 s: on demand
+    scipy_sparse = importlib.import_module("scipy.sparse")  # on demand: it is optional, and takes 0.2 s to import
     return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
 
 
 def _dense_operand(dense, csr: CSR) -> Any:
     dense = jnp.asarray(dense)
     if dense.ndim not in (1, 2) or dense.shape[0] != csr.shape[1]:
-        what = "takes a dense vector or matrix with one row for each column of the sparse one"
+        what = "takes a dense vector or matrix with one row for each column of the sparse matrix"
         raise bad("CSR.__matmul__", what, {"sparse": type_text(csr), "operand": type_text(dense)},
-                  fix=f"pass [{csr.shape[1]}] or [{csr.shape[1]}, f]; map further axes with vmap.")
+                  fix=f"pass [{csr.shape[1]}] or [{csr.shape[1]}, f]; use vmap for more axes.")
     return dense

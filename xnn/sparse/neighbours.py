@@ -1,4 +1,4 @@
-"""The largest of the rows that a sparse matrix names in each of its rows, and its derivatives."""
+"""The maximum over the rows of x selected by each row of a sparse matrix, and its derivatives."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from xnn.sparse.rows import matching_sum, row_max
 
 @xjax.custom_jvp
 def neighbour_max(x: Any, by_row: Side, by_col: Side) -> Any:
-    """Largest row of x among those that each row of a matrix names, column by column: [m, f] -> [n_rows, f].
+    """Maximum, column by column, over the rows of x selected by each row of a matrix: [m, f] -> [n_rows, f].
 
-    Rows that are equally large share the gradient, as in `segment_max`. No array of size [nnz, f] is made.
+    Rows with equal values share the gradient, as in `segment_max`. No array of size [nnz, f] is allocated.
 
-    Args: by_row, by_col: sides of the matrix, whose rows are written out. Of them `rows` and `blocks` are read.
+    Args: by_row, by_col: sides of the matrix, in the form "unrolled"; only their `rows` and `blocks` are read.
     """
     return row_max(by_row.blocks, x)
 
@@ -27,7 +27,7 @@ def neighbour_max(x: Any, by_row: Side, by_col: Side) -> Any:
 def _rule(primals, tangents):
     (x, by_row, by_col), (dx, *_) = primals, tangents
     largest = neighbour_max(x, by_row, by_col)
-    # NaN equals nothing: infinite numbers have no gradient.
+    # Infinite maxima become NaN, which equals nothing, so that they have no gradient.
     tables = by_row, by_col, *map(lax.stop_gradient, (jnp.where(jnp.isfinite(largest), largest, np.nan), x))
 
     def moved(tables, dx):

@@ -1,7 +1,8 @@
 """The product of a sparse and a dense matrix, its derivatives, and the form in which rows are summed.
 
-The derivative by the dense operand is the product with the transpose, whose tables are at hand: no scatter. That by the
-values is `sampled`: for each stored value the dot product of two rows. All derivatives exist, in both modes.
+The derivative with respect to the dense operand is the product with the transpose, whose tables are stored, so it needs
+no scatter. The derivative with respect to the values is `sampled`: for each stored value the dot product of two rows.
+All derivatives exist, in both modes.
 """
 
 import functools
@@ -21,14 +22,14 @@ Form = Literal["unrolled", "segments"]
 
 
 class Side(NamedTuple):
-    """Where the stored values are, in row order, seen from the matrix or from its transpose.
+    """Positions of the stored values, in row order, of a matrix or of its transpose.
 
     Attributes:
       rows: int32[nnz], ascending.
       cols: int32[nnz].
       indptr: int32[n_rows + 1]; row i has the values ``indptr[i]:indptr[i + 1]``.
       order: int32[nnz]; value k of this side is value ``order[k]`` of the other side.
-      blocks: the rows written out, for products of the form "unrolled"; None for "segments".
+      blocks: the rows as blocks, for products in the form "unrolled"; None for "segments".
     """
 
     rows: Any
@@ -39,14 +40,14 @@ class Side(NamedTuple):
 
 
 def best_form(nnz: int, columns: int, steps: int) -> Form:
-    """The form that takes less time in all, compiling included, for `steps` products with `columns` columns."""
-    found = limits("sparse products unrolled", xjax.default_backend())
-    wins = found is not None and nnz * columns * steps * found["saved"] > found["compiling"]
+    """The form with the least total time, including compilation, for `steps` products with `columns` columns."""
+    measured = limits("sparse products unrolled", xjax.default_backend())
+    wins = measured is not None and nnz * columns * steps * measured["saved"] > measured["compiling"]
     return "unrolled" if wins else "segments"
 
 
 def with_blocks(side: Side, values: np.ndarray | None) -> Side:
-    """A side with its rows written out. Args: values: [nnz] in the order of the side, where they are known."""
+    """The side with `blocks`. Args: values: [nnz] in the order of the side, or None if they are traced."""
     return side._replace(blocks=make_rows(np.asarray(side.indptr), np.asarray(side.cols), values))
 
 
@@ -59,8 +60,8 @@ def other_values(side: Side) -> Side:
 def product(values: Any, x: Any, by_row: Side, by_col: Side) -> Any:
     """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `by_row` and `by_col` are the sides of A.
 
-    With values [nnz, heads] and x [n_cols, heads, f] these are several products, of matrices with the same places.
-    Values of None are ones.
+    With values [nnz, heads] and x [n_cols, heads, f] it computes several products, of matrices with the same positions.
+    For values of None all values are 1.
     """
     def transposed(tables, ct):
         values, by_row, by_col = tables
@@ -116,19 +117,19 @@ def _row_sums(values: Any, x: Any, side: Side) -> Any:
 
 def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
-    f, found = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
-    if f > (step := int(found["at_once"])):                 # all terms [nnz, f] at a time would fill the memory
+    f, measured = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
+    if f > (step := int(measured["at_once"])):              # limits the memory of the terms [nnz, f]
         parts = [slice(start, start + step) for start in range(0, f, step)]
         each = [sampled(left[..., part], right[..., part], rows, cols) for part in parts]
         return functools.reduce(jnp.add, map(lax.optimization_barrier, each))
-    if math.prod(left.shape[1:-1]) > 1 and 0 < f <= found["short"]:
-        # The short rows of all heads are read as one: a loop over 8 numbers takes twice as long for each of them.
+    if math.prod(left.shape[1:-1]) > 1 and 0 < f <= measured["short"]:
+        # The short rows of all heads are read as one row, because a loop over only 8 numbers takes twice as long each.
         flat = (x.reshape(x.shape[0], -1) for x in (left, right))
         terms = lax.optimization_barrier(functools.reduce(jnp.multiply, map(spread, flat, (rows, cols))))
         return jnp.sum(terms.reshape(-1, *left.shape[1:]), -1)
     terms = spread(left, rows) * spread(right, cols)
-    # Halves are added, and what is left column by column: XLA's reduction takes 1.4 to 6 times as long. Of 128 columns
-    # 32 are left: halved further, they take four times as long.
+    # Halves are added down to `least` columns, and then single columns, because XLA's reduction takes 1.4 to 6 times as
+    # long. 128 columns are halved only down to 32: further halving takes four times as long.
     least = 1 if f <= 64 else 32
     while terms.shape[-1] > least and terms.shape[-1] % 2 == 0:
         half = terms.shape[-1] // 2

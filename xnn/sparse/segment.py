@@ -1,15 +1,16 @@
-"""Reductions of rows that have the same segment: nodes of a graph, edges of a node.
+"""Reductions over the rows of each segment, such as the nodes of a graph or the edges of a node.
 
-Each takes rows ``x: [n, ...]`` with ``ids: int[n]``, the segment of each, and gives ``[n_segments, ...]``. A row with
-an id outside ``0 .. n_segments - 1`` belongs to no segment, and neither does one whose `mask` is False, whatever it
-holds: NaN there changes neither values nor gradients. A segment without rows is 0. Derivatives exist in both modes.
-The result has the dtype of x, but means of integers are float32; 16-bit floats are summed in float32.
+Each takes rows ``x: [n, ...]`` with ``ids: int[n]``, the segment of each row, and returns ``[n_segments, ...]``. A row
+belongs to no segment if its id is outside ``0 .. n_segments - 1`` or its `mask` is False; NaN in such a row changes
+neither values nor gradients. The result for a segment without rows is 0. Derivatives exist in both modes. The result
+has the dtype of x, but means of integers are float32; 16-bit floats are summed in float32.
 
-Args that all of them share:
-  n_segments: number of segments, known while tracing.
-  mask: bool[n], False for rows that do not count; None if all do.
+Args that all functions share:
+  n_segments: number of segments, static.
+  mask: bool[n], False for rows that do not count; None if all rows count.
   is_sorted: promise that ids ascend, which is faster.
-  rows: `xnn.sparse.rows.SlicedEll` of the segments, where ids are known, valid and ascend: still faster (`CSR.tune`).
+  rows: `xnn.sparse.rows.SlicedEll` of the segments, if ids are concrete, valid and ascending: faster still
+    (`CSR.tune`).
 """
 
 import functools
@@ -67,24 +68,24 @@ def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
                 rows: Any = None, epsilon: float = 1e-5) -> Any:
     """Standard deviation of the rows of each segment, in two passes: the root of the mean of ``(x - mean)**2``.
 
-    A variance up to `epsilon` counts as 0 and has no gradient: near 0 that of the root has no bound (PNA, Corso et al.,
-    2020, as PyTorch Geometric computes it).
+    A variance up to `epsilon` counts as 0 and has no gradient, because the gradient of the root is unbounded near 0
+    (PNA, Corso et al., 2020, as PyTorch Geometric computes it).
 
     >>> segment_std(jnp.array([1.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([1., 0., 0.], dtype=float32)
     """
     x, ids = _rows("segment_std", x, ids, mask)
     x = x if jnp.issubdtype(x.dtype, np.inexact) else x.astype(np.float32)
-    x, how = kept(x, _counted(ids, n_segments, mask), 0), {"is_sorted": is_sorted, "rows": rows}
-    mean = segment_mean(x, ids, n_segments, mask=mask, **how)
-    variance = segment_mean(jnp.square(x - rows_of(mean, ids, **how)), ids, n_segments, mask=mask, **how)
-    flat = variance <= epsilon                                      # not of NaN, which stays
+    x, options = kept(x, _counted(ids, n_segments, mask), 0), {"is_sorted": is_sorted, "rows": rows}
+    mean = segment_mean(x, ids, n_segments, mask=mask, **options)
+    variance = segment_mean(jnp.square(x - rows_of(mean, ids, **options)), ids, n_segments, mask=mask, **options)
+    flat = variance <= epsilon                                      # False for NaN, which is kept
     return jnp.where(flat, 0, jnp.sqrt(jnp.where(flat, 1, variance)))
 
 
 def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
                 rows: Any = None) -> Any:
-    """Largest row of each segment, column by column; rows that are equally large share its gradient.
+    """Maximum over the rows of each segment, column by column; rows with equal values share its gradient.
 
     >>> segment_max(jnp.array([-1.0, -2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([-1.,  0.,  5.], dtype=float32)
@@ -94,7 +95,7 @@ def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
 
 def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
                 rows: Any = None) -> Any:
-    """Smallest row of each segment, as `segment_max`.
+    """Minimum over the rows of each segment, column by column; see `segment_max`.
 
     >>> segment_min(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([1., 0., 5.], dtype=float32)
@@ -104,7 +105,7 @@ def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
 
 def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
                  rows: Any = None) -> Any:
-    """Product of the rows of each segment; that of none is 0, as in the other reductions.
+    """Product of the rows of each segment; 0 for a segment without rows, as in the other reductions.
 
     >>> segment_prod(jnp.array([2.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([6., 0., 5.], dtype=float32)
@@ -118,7 +119,7 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
         order = jnp.argsort(ids, stable=True)
         x, ids = x[order], ids[order]
         mask = None if mask is None else jnp.asarray(mask)[order]
-    # Running products that start anew with each segment: unlike quotients, they have all derivatives at 0.
+    # Running products restart at each segment. Unlike quotients of one running product, they have all derivatives at 0.
     starts = over_columns(jnp.concatenate([jnp.ones(1, bool), ids[1:] != ids[:-1]]), x)
     _, products = lax.associative_scan(_product_of_runs, (jnp.broadcast_to(starts, x.shape), x))
     ends = jnp.concatenate([ids[1:] != ids[:-1], jnp.ones(1, bool)])
@@ -129,24 +130,25 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
 
 def _product_of_runs(one: Any, other: Any) -> Any:
     (one_starts, one_product), (other_starts, other_product) = one, other
-    # Not a choice between two products: 0 times the infinite product of an earlier segment would be a NaN in gradients.
+    # The choice is in the factor. A choice between two products would give NaN gradients: 0 times an infinite product
+    # of an earlier segment.
     return one_starts | other_starts, jnp.where(other_starts, jnp.ones_like(one_product), one_product) * other_product
 
 
 def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
                     rows: Any = None) -> Any:
-    """Softmax over the rows of each segment: the shape of x; rows that do not count get 0.
+    """Softmax over the rows of each segment, with the shape of x; 0 for rows that do not count.
 
-    Args: own: [n_segments, ...], one more row of each segment, which is not among x.
-    Returns: with `own` the pair of the results for x and for `own`.
+    Args: own: [n_segments, ...], one more row for each segment, which is not in x.
+    Returns: with `own`, a pair: the results for x and for `own`.
 
     >>> segment_softmax(jnp.array([1.0, 1.0, 5.0]), jnp.array([0, 0, 2]), 3)
     Array([0.5, 0.5, 1. ], dtype=float32)
     """
     x, ids = _rows("segment_softmax", x, ids, mask)
     if not jnp.issubdtype(x.dtype, np.inexact):
-        raise bad("segment_softmax", "takes floating-point numbers", {"x": type_text(x)},
-                  "convert: x.astype('float32').")
+        raise bad("segment_softmax", "needs floating-point numbers", {"x": type_text(x)},
+                  "convert them: x.astype('float32').")
     grown, own, total = segment_exp(x, ids, n_segments, own, mask=mask, is_sorted=is_sorted, rows=rows)
     divisor = rows_of(total, ids, is_sorted=is_sorted, rows=rows)
     weights = grown / jnp.where(divisor == 0, 1, divisor)
@@ -155,20 +157,21 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask:
 
 def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
                 rows: Any = None) -> tuple[Any, Any, Any]:
-    """What `segment_softmax` divides: ``exp(x - the largest of the segment)``, the same of `own`, and their sums.
+    """Numerators and denominator of `segment_softmax`: ``exp(x - maximum of the segment)``, and sums over segments.
 
-    Derivatives are those of quotients of the results, in which the largest cancels.
-    Returns: (the shape of x, 0 for rows that do not count; the shape of own, or None; [n_segments, ...], 0 of none).
+    Derivatives are correct only for quotients of the results, in which the maximum cancels.
+    Returns: (exponentials of x, 0 for rows that do not count; exponentials of own, or None; their sums
+      [n_segments, ...], 0 for a segment without rows).
     """
-    how = {"is_sorted": is_sorted, "rows": rows}
-    # With barriers XLA does not compute scores, exponentials and their cotangents again for every term that reads them.
+    options = {"is_sorted": is_sorted, "rows": rows}
+    # Without barriers XLA recomputes scores, exponentials and their cotangents for every term that reads them.
     x = lax.optimization_barrier(kept(x, _counted(ids, n_segments, mask), -np.inf))
-    largest = _largest(lax.stop_gradient(x), ids, n_segments, **how)
+    largest = _largest(lax.stop_gradient(x), ids, n_segments, **options)
     shift = jnp.where(jnp.isfinite(largest), largest, 0)
     if own is not None:
         shift = jnp.maximum(shift, lax.stop_gradient(own))
-    grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **how)))      # exp(-inf) of rows that do not count
-    total = segment_sum(grown, ids, n_segments, **how)
+    grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **options)))   # exp(-inf) for rows not counted
+    total = segment_sum(grown, ids, n_segments, **options)
     if own is None:
         return grown, None, total
     own = jnp.exp(own - shift)
@@ -176,9 +179,9 @@ def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any
 
 
 def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
-    """Positions of the k largest values of each segment, largest first, and which of them exist.
+    """Positions of the k largest values of each segment, in descending order, and whether they exist.
 
-    Equal values come in the order of their positions; NaN counts as larger than all numbers.
+    Equal values are in the order of their positions; NaN counts as larger than all numbers.
 
     Args: x: [n], one value for each row.
     Returns: ``(positions int32[n_segments, k], exists bool[n_segments, k])``; a position that does not exist is 0.
@@ -190,8 +193,8 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
     """
     x, ids = _rows("segment_top_k", x, ids, mask)
     if x.ndim != 1:
-        raise bad("segment_top_k", "takes one value for each row", {"x": type_text(x)},
-                  "pass [n], a score for each row.")
+        raise bad("segment_top_k", "needs one value for each row", {"x": type_text(x)},
+                  "pass x [n], a score for each row.")
     n = x.shape[0]
     ids = jnp.where(_counted(ids, n_segments, mask), ids, n_segments).astype(np.int32)
     if jnp.issubdtype(x.dtype, np.inexact):                          # a sort puts NaN last; here it comes first
@@ -202,18 +205,18 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
     starts = jnp.cumsum(counts) - counts
     exists = jnp.arange(k)[None] < counts[:, None]
     places = jnp.where(exists, starts[:, None] + jnp.arange(k, dtype=starts.dtype)[None], 0)
-    found = jnp.take(order, places, mode="clip") if n else places
-    return jnp.where(exists, found, 0).astype(np.int32), exists
+    positions = jnp.take(order, places, mode="clip") if n else places
+    return jnp.where(exists, positions, 0).astype(np.int32), exists
 
 
 def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) -> Any:
-    """``table[ids]``: for each row what its segment has; 0 for a row of no segment."""
+    """``table[ids]``: for each row the value of its segment; 0 for a row that belongs to no segment."""
     n = table.shape[0]
     if n == 0:
         return jnp.zeros((*ids.shape, *table.shape[1:]), table.dtype)
     if rows is None:
         ids = _counted_ids(ids, n)
-    # Not the transpose of `take`, which does not know that ids ascend.
+    # An explicit transpose, because that of `take` cannot use that ids ascend.
     return linear_call(
         lambda known, table: spread(table, known[0]) if rows is not None else
         jnp.take(table, known[0], axis=0, mode="fill", fill_value=0),
@@ -221,7 +224,7 @@ def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) 
 
 
 def _counted_ids(ids: Any, n_segments: int) -> Any:
-    """ids with n_segments for all that name no segment: a negative index would count from the end."""
+    """ids with every invalid id replaced by n_segments, because a negative index would count from the end."""
     return jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
 
 
@@ -232,7 +235,7 @@ def _counted(ids: Any, n_segments: int, mask: Any) -> Any:
 
 
 def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
-    """Sum in 32 bits for types of fewer: in bfloat16 a sum of ones ends at 256."""
+    """Sum in 32 bits for narrower dtypes, because a sum of ones in bfloat16 stops at 256."""
     x = kept(x, mask, 0)
     if x.dtype.itemsize < 4:
         x = x.astype(np.float32 if jnp.issubdtype(x.dtype, np.floating) else np.int32)
@@ -243,7 +246,7 @@ def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, row
 
 
 def _largest(x: Any, ids: Any, n_segments: int, *, is_sorted: bool, rows: Any) -> Any:
-    """Largest row of each segment, of which derivatives are not asked; anything for a segment without rows."""
+    """Maximum over the rows of each segment, without derivatives; any value for a segment without rows."""
     if rows is None:
         return ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted)
     return _by_rows(message_max, rows, x)
@@ -260,12 +263,12 @@ def _extreme(caller: str, sign: int, x: Any, ids: Any, n_segments: int, mask: An
 
 
 def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Any, ids: Any, mask: Any, rows: Any) -> Any:
-    how, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
+    options, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
     x = kept(x, mask, -sign * np.inf if is_float else (jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
-    found = flip(_largest(flip(x), ids, n_segments, **how))
-    some = segment_count(ids, n_segments, mask=mask, **how) > 0
-    return jnp.where(over_columns(some, found), found, jnp.zeros((), found.dtype))
+    extreme = flip(_largest(flip(x), ids, n_segments, **options))
+    some = segment_count(ids, n_segments, mask=mask, **options) > 0
+    return jnp.where(over_columns(some, extreme), extreme, jnp.zeros((), extreme.dtype))
 
 
 _float_extreme = functools.partial(xjax.custom_jvp, nondiff_argnums=(0, 1, 2))(_find_extreme)
@@ -273,32 +276,32 @@ _float_extreme = functools.partial(xjax.custom_jvp, nondiff_argnums=(0, 1, 2))(_
 
 @_float_extreme.defjvp
 def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
-    """The derivative is that of the mean of the rows equal to the extreme, where it is finite."""
+    """The derivative is that of the mean of the rows equal to the extreme, if the extreme is finite."""
     (x, ids, mask, rows), (dx, *_) = primals, tangents
-    how = {"mask": mask, "is_sorted": is_sorted, "rows": rows}
-    x = lax.optimization_barrier(x)         # XLA may round otherwise where it computes x again, to compare it
-    found = _float_extreme(sign, n_segments, is_sorted, x, ids, mask, rows)
-    finite = jnp.where(jnp.isfinite(found), found, np.nan)
+    options = {"mask": mask, "is_sorted": is_sorted, "rows": rows}
+    x = lax.optimization_barrier(x)         # if XLA recomputed x for the comparison, it might round differently
+    extreme = _float_extreme(sign, n_segments, is_sorted, x, ids, mask, rows)
+    finite = jnp.where(jnp.isfinite(extreme), extreme, np.nan)
     equal = lax.stop_gradient(x) == lax.stop_gradient(rows_of(finite, ids, is_sorted=is_sorted, rows=rows))
-    ties = segment_sum(equal.astype(x.dtype), ids, n_segments, **how)
-    return found, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **how) / jnp.maximum(ties, 1)
+    ties = segment_sum(equal.astype(x.dtype), ids, n_segments, **options)
+    return extreme, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **options) / jnp.maximum(ties, 1)
 
 
 def _rows(caller: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
     x, ids = jnp.asarray(x), jnp.asarray(ids)
     if x.dtype == np.bool_:
-        raise bad(caller, "takes numbers", {"x": type_text(x)}, "convert: x.astype('int32').")
+        raise bad(caller, "needs numbers, not bools", {"x": type_text(x)}, "convert them: x.astype('int32').")
     if ids.ndim != 1 or not jnp.issubdtype(ids.dtype, np.integer) or x.ndim < 1 or x.shape[0] != ids.shape[0]:
-        raise bad(caller, "needs one segment for each row", {"x": type_text(x), "ids": type_text(ids)},
+        raise bad(caller, "needs one segment id for each row", {"x": type_text(x), "ids": type_text(ids)},
                   fix="pass x [n, ...] and ids int[n].")
     if mask is not None and (jnp.shape(mask) != ids.shape or not jnp.issubdtype(jnp.asarray(mask).dtype, np.bool_)):
-        raise bad(caller, "the mask must say for each row whether it counts",
+        raise bad(caller, "the mask must have one bool for each row",
                   {"mask": type_text(jnp.asarray(mask)), "ids": type_text(ids)}, fix="pass bool[n].")
-    return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 8 bits
+    return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 16 bits
 
 
 def kept(x: Any, mask: Any, fill: Any) -> Any:
-    """x with `fill` in the rows whose mask is False."""
+    """x with `fill` in the rows where `mask` is False."""
     if mask is None:
         return x
     return jnp.where(over_columns(jnp.asarray(mask), x), x, jnp.asarray(fill, x.dtype))
