@@ -1,4 +1,4 @@
-"""Layers, one family in each file."""
+"""Layers; each file holds one family."""
 
 from xnn.layers.activations import (
     GLU,

@@ -1,7 +1,7 @@
-"""Activations: a table of those without arguments, and some with arguments, parameters or random slopes.
+"""Activations: a table of activations without arguments, and some with arguments, parameters or random slopes.
 
-Those of the table are layers, not constructors: ``serial(Dense(32), Relu, Dense(10))``. For another setting of a
-function make a layer of it: ``Steep = elementwise(nn.leaky_relu, negative_slope=0.2)``.
+The activations of the table are layers, not constructors: ``serial(Dense(32), Relu, Dense(10))``. For other settings
+of a function, make a new layer: ``Steep = elementwise(nn.leaky_relu, negative_slope=0.2)``.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ LeakyRelu = elementwise(nn.leaky_relu, "LeakyRelu")
 Elu = elementwise(nn.elu, "Elu")
 Celu = elementwise(nn.celu, "Celu")
 Selu = elementwise(nn.selu, "Selu")
-Gelu = elementwise(nn.gelu, "Gelu")  # tanh form: the default of JAX, and GPT-2's
-ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")  # with erf: PyTorch's default, and BERT's
-QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")  # CLIP's
+Gelu = elementwise(nn.gelu, "Gelu")  # by tanh, as in JAX's default and GPT-2
+ExactGelu = elementwise(lambda x: nn.gelu(x, approximate=False), "ExactGelu")  # by erf, as in PyTorch and BERT
+QuickGelu = elementwise(lambda x: x * nn.sigmoid(1.702 * x), "QuickGelu")  # as in CLIP
 Silu = elementwise(nn.silu, "Silu")  # also called swish
 Mish = elementwise(nn.mish, "Mish")
 Softplus = elementwise(nn.softplus, "Softplus")
@@ -52,17 +52,19 @@ LogSoftmax = elementwise(nn.log_softmax, "LogSoftmax", axis=-1)
 
 
 def Threshold(threshold: float, value: float = 0.0) -> Layer:
-    """x where it is above `threshold`, `value` elsewhere.  Shape: any -> the same."""
+    """x where it is greater than `threshold`, `value` elsewhere.  Shape: any -> the same."""
     return elementwise(lambda x, threshold, value: jnp.where(x > threshold, x, value), "Threshold",
                        threshold=threshold, value=value)
 
 
 @recorded()
 def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
-    """``max(x, 0) + slope * min(x, 0)`` with a slope that is learned (He et al., 2015).  Shape: any -> the same.
+    """``max(x, 0) + slope * min(x, 0)`` with a learned slope (He et al., 2015).  Shape: any -> the same.
 
-    Args: per_feature: one slope for each index of the last axis, not one in all; slope: its first value, PyTorch's.
-    Params: ``{"slope": [] or [features]}``; leave it out of weight decay, which would make it a Relu.
+    Args:
+      per_feature: one slope for each index of the last axis, instead of a single one.
+      slope: the initial value; the default is PyTorch's.
+    Params: ``{"slope": [] or [features]}``. Exclude it from weight decay, which would turn the layer into a Relu.
     """
 
     def init(rng, in_shape):
@@ -79,7 +81,7 @@ def PReLU(*, per_feature: bool = False, slope: float = 0.25) -> Layer:
 
 @recorded()
 def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
-    """Leaky Relu whose slope is random in training, one for each value: uniform in [lower, upper] (Xu et al., 2015).
+    """Leaky Relu with a random slope for each value in training: uniform in [lower, upper) (Xu et al., 2015).
 
     In evaluation the slope is the mean. Shape: any -> the same.
     Params: ``()``.  Raises: ValueError unless lower <= upper; TypeError from apply in training without rng.
@@ -98,11 +100,11 @@ def RReLU(lower: float = 1 / 8, upper: float = 1 / 3) -> Layer:
     return Layer(shape_kept, apply, "RReLU", positionwise=True)
 
 
-# -- halves of the features, one of which gates the other -----------------------------------------------------------
+# -- one half of the features gates the other -----------------------------------------------------------------------
 
 
 def _gated(name: str, gate: Callable) -> Layer:
-    """``value * gate(rest)``, where value is the first half of the features and rest the second, as in PyTorch's GLU.
+    """``value * gate(rest)``, where value is the first half of the features and rest the second half, as in PyTorch.
 
     Shape: [..., 2 n] -> [..., n].
     """
@@ -127,19 +129,19 @@ def _divided(name: str, shape: Any, features: int, by: int) -> int:
 
 
 GLU = _gated("GLU", nn.sigmoid)  # Dauphin et al., 2017
-ReGLU = _gated("ReGLU", nn.relu)  # this one and the next two: Shazeer, 2020
-GeGLU = _gated("GeGLU", nn.gelu)  # with the tanh form of Gelu, as T5 v1.1
+ReGLU = _gated("ReGLU", nn.relu)  # this and the next two: Shazeer, 2020
+GeGLU = _gated("GeGLU", nn.gelu)  # by tanh, as in T5 v1.1
 SwiGLU = _gated("SwiGLU", nn.silu)
 
 
 def Maxout(pieces: int = 2) -> Layer:
-    """The maximum of each group of `pieces` neighbouring features (Goodfellow et al., 2013), for use after a `Dense`.
+    """The maximum of each group of `pieces` adjacent features (Goodfellow et al., 2013), for use after a `Dense`.
 
     Shape: [..., pieces * n] -> [..., n].
-    Params: ``()``.  Raises: ValueError if the features do not divide into such groups.
+    Params: ``()``.  Raises: ValueError if the number of features is not a multiple of `pieces`.
     """
     if pieces < 1:
-        raise bad("Maxout", "a group has at least one feature", {"pieces": pieces}, "Maxout(2).", ValueError)
+        raise bad("Maxout", "a group must have at least one feature", {"pieces": pieces}, "Maxout(2).", ValueError)
 
     def out_shape(in_shape):
         *others, features = check_shape("Maxout", in_shape)

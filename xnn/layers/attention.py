@@ -1,8 +1,8 @@
 """`MultiHeadAttention` and `CrossAttention`: four `Dense` layers around attention without parameters.
 
-The projections are matrices [features, heads * head_size], the heads one after another, and not arrays of three axes:
-weights of Hugging Face are their transposes, `params.low_rank` adapts them, and a mesh axis over the last axis splits
-them by heads.
+The projections are matrices [features, heads * head_size], with the heads one after another, instead of arrays with
+three axes. So weights of Hugging Face are their transposes, `params.low_rank` can adapt them, and a mesh axis over the
+last axis shards them by heads.
 """
 
 from collections.abc import Callable
@@ -21,32 +21,33 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
                        causal: bool = False, window: int | None = None, positions: Rotary | ALiBi | None = None,
                        bias: bool = True, dropout: float = 0.0, scale: float | None = None,
                        w_init: Callable | None = None) -> Layer:
-    """Each position gets a mean of values of all positions, for several heads (Vaswani et al., 2017).
+    """Multi-head self-attention: each position gets a weighted mean over all positions (Vaswani et al., 2017).
 
     Shape: [batch, time, n_in] -> [batch, time, features].
 
     Args:
       features: number of output features.
       heads: number of heads of the query.
-      head_size: features of a head; ``features // heads`` if None.
-      kv_heads: number of heads of keys and values, each shared by ``heads // kv_heads`` neighbouring heads of the query
-        (grouped-query attention, Ainslie et al., 2023; 1: multi-query); `heads` if None.
-      causal: whether a position sees no later ones; needed for generation.
-      window: if not None, a position sees those that are less than `window` away.
+      head_size: features of a head; None: ``features // heads``.
+      kv_heads: number of heads of keys and values, each shared by ``heads // kv_heads`` adjacent heads of the query
+        (grouped-query attention, Ainslie et al., 2023; 1: multi-query); None: `heads`.
+      causal: whether later positions are excluded for each position; needed for generation.
+      window: if not None, a position attends only to positions at a distance less than `window`.
       positions: `Rotary()` or `ALiBi()`; with None, attention does not depend on the order of positions.
       bias: whether the four projections add a vector.
-      dropout: rate at which weights of the mean are dropped in training.
-      scale: factor of the products; ``1 / sqrt(head_size)`` if None.
+      dropout: rate at which attention weights are dropped in training.
+      scale: factor of the products; None: ``1 / sqrt(head_size)``.
       w_init: initializer of the four matrices, as in `Dense`.
     Inputs:
       mask: bool [batch, time], False for padding; or [batch or 1, heads or 1, time, time], True where the query (third
-        axis) sees the key. A query that sees no key gets zeros, before the last projection.
-      bias: float, with four axes as the mask: is added to the products, see `RelativeBias`.
-      positions: int [batch or 1, time]; if None positions are counted, without those that a mask [batch, time] leaves
-        out: padding may be left or right.
+        axis) attends to the key (last axis). A query without keys gets zeros, before the last projection.
+      bias: float, with four axes like the mask; it is added to the products, see `RelativeBias`.
+      positions: int [batch or 1, time]. None: positions are counted from 0. A mask [batch, time] excludes padding from
+        the count, so padding may be on the left or right.
     Params: ``{"query", "key", "value", "out"}``, each ``{"w", "b"}`` of a `Dense`, and ``"attend": ()``.
-    Cache: of `DotProductAttention`.
-    Raises: ValueError if `features` does not divide into heads, or `heads` into groups.
+    Cache: that of `DotProductAttention`.
+    Raises: ValueError if `features` is not a multiple of `heads` (unless head_size is given), or `heads` not a multiple
+      of `kv_heads`.
     """
     head_size, kv_heads = _head_sizes("MultiHeadAttention", features, heads, head_size, kv_heads)
     attend = DotProductAttention(heads, head_size, kv_heads=kv_heads, causal=causal, window=window,
@@ -65,17 +66,17 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
 def CrossAttention(features: int, heads: int, *, head_size: int | None = None, kv_heads: int | None = None,
                    bias: bool = True, dropout: float = 0.0, scale: float | None = None,
                    w_init: Callable | None = None) -> Layer:
-    """Each position gets a mean of values of a second sequence, the context: a decoder reads what an encoder made.
+    """Attention of each position to a second sequence, the context, such as an encoder's output in a decoder.
 
     Shape: [batch, time, n_in], context [batch, keys, n_context] -> [batch, time, features].
 
-    Args: as of `MultiHeadAttention`.
+    Args: as in `MultiHeadAttention`.
     Inputs:
-      context: the second sequence. In a call with a cache None takes the keys and values of the first call, so that
-        they are computed once.
+      context: the second sequence. In a call with a cache, None reuses the keys and values of the first call, so they
+        are computed once.
       context_mask: bool [batch, keys], False for padding; or [batch or 1, heads or 1, time, keys].
-    Params: as of `MultiHeadAttention`.  Cache: empty at first, then keys, values and mask of the context.
-    Raises: as `MultiHeadAttention`.
+    Params: as in `MultiHeadAttention`.  Cache: empty at first, then keys, values and mask of the context.
+    Raises: as in `MultiHeadAttention`.
     """
     head_size, kv_heads = _head_sizes("CrossAttention", features, heads, head_size, kv_heads)
 
@@ -90,7 +91,7 @@ def CrossAttention(features: int, heads: int, *, head_size: int | None = None, k
 
 
 def _head_sizes(caller: str, features: int, heads: int, head_size: int | None, kv_heads: int | None) -> tuple[int, int]:
-    """(head_size, kv_heads) with defaults. Raises: ValueError if they do not divide."""
+    """(head_size, kv_heads) with defaults. Raises: ValueError if features or heads are not divisible."""
     if head_size is None and features % heads:
         raise bad(caller, "the features do not divide into heads of equal size",
                   {"features": features, "heads": heads}, "pass head_size=, or another number of heads.", ValueError)

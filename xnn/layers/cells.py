@@ -1,7 +1,7 @@
-"""Recurrent cells: one step of a recurrence, which `scan_over_time` runs over a sequence.
+"""Recurrent cells: one step of a recurrence, which `scan_over_time` applies along a sequence.
 
 A cell is a layer ``apply(params, x, carry=None) -> (y, carry)`` for the input x of one step. Without a carry it starts
-from zeros; `xnn.init_carry` makes these explicitly. Any layer of this form is a cell, a `composite` of cells too.
+from zeros, which `xnn.init_carry` returns. Any layer of this form is a cell, including a `composite` of cells.
 """
 
 import math
@@ -24,9 +24,9 @@ class Recurrence:
     """The `apply` of a cell in two parts: `scan_over_time` calls `project` once, on the inputs of all steps together.
 
     Attributes:
-      name: of the cell, for messages.
+      name: name of the cell, for messages.
       carry: number of features of each array of the carry, such as ``(8, 8)`` for the (h, c) of an LSTM.
-      shapes: ``n_in -> shapes of the parameters``; None for one that the cell does not have.
+      shapes: ``n_in -> shapes of the parameters``; None for a parameter that the cell does not have.
       project: ``(params, x) -> z``, the part that does not depend on the carry; x may have further leading axes.
       advance: ``(params, z, carry) -> (y, carry)``.
       spatial: number of axes between the batch and the features.
@@ -75,11 +75,11 @@ def RNNCell(features: int, *, activation: Callable = jnp.tanh, bias: bool = True
 
     Shape: [..., n_in] -> ([..., features], h [..., features]).
     Args:
-      activation: such as ``nn.relu``.
+      activation: a function of arrays, such as ``nn.relu``.
       bias: False leaves b out.
-      w_init, recurrent_init, b_init: initializers ``(key, shape) -> array``. If None glorot uniform, orthogonal, which
-        keeps the norm of h over many steps (Saxe et al., 2014), and zeros: Keras's defaults. PyTorch draws all from the
-        uniform distribution on ±1/sqrt(features).
+      w_init, recurrent_init, b_init: initializers ``(key, shape) -> array``. The defaults are Keras's: glorot uniform;
+        orthogonal, which keeps the norm of h over many steps (Saxe et al., 2014); and zeros. PyTorch's default for all
+        is uniform on ±1/sqrt(features).
     Params: ``{"w_in": [n_in, features], "w_rec": [features, features], "b": [features]}``.
     """
 
@@ -105,16 +105,16 @@ def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True,
     Shape: [..., n_in] -> ([..., features], (h [..., features], c [..., features])).
     Args:
       projection: number of features of y and h, which are then multiplied by w_proj (Sak et al., 2014).
-      forget_bias: added to the bias of f when it is made; 1 keeps c in the first steps of training (Jozefowicz et al.,
-        2015), as in Keras. PyTorch and Flax have 0.
-      bias, w_init, recurrent_init, b_init: as in `RNNCell`, for each gate by itself.
+      forget_bias: added to the initial bias of f. 1 preserves c in the first steps of training (Jozefowicz et al.,
+        2015), as in Keras; PyTorch and Flax use 0.
+      bias, w_init, recurrent_init, b_init: as in `RNNCell`, applied to each gate separately.
     Params: ``{"w_in": [n_in, 4 features], "w_rec": [features, 4 features], "b": [4 features]}``; with a projection
-      ``w_rec`` is [projection, 4 features], and there is ``"w_proj": [features, projection]``.
+      ``w_rec`` is [projection, 4 features], and there is also ``"w_proj": [features, projection]``.
     Raises: ValueError for a forget_bias without a bias.
     """
     if not bias and forget_bias != 1.0:
-        raise bad("LSTMCell", "there is no bias to add forget_bias to", {"bias": "False", "forget_bias": forget_bias},
-                  fix="leave one of the two out.", exc=ValueError)
+        raise bad("LSTMCell", "forget_bias needs a bias", {"bias": "False", "forget_bias": forget_bias},
+                  fix="leave out one of the two.", exc=ValueError)
     n_out = features if projection is None else projection
 
     def shapes(n_in):
@@ -141,11 +141,11 @@ def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_ini
 
     Shape: [..., n_in] -> ([..., features], h [..., features]).
     Args:
-      reset_after: whether the reset gate multiplies h w_rec, with a bias b_rec of its own, as in PyTorch and Flax, or h
+      reset_after: whether the reset gate multiplies h w_rec plus a separate bias b_rec, as in PyTorch and Flax, or h
         before the product, as in the paper.
-      bias, w_init, recurrent_init, b_init: as in `RNNCell`, for each gate by itself.
-    Params: ``{"w_in": [n_in, 3 features], "w_rec": [features, 3 features], "b": [3 features], "b_rec": [features]}``,
-      the last one with reset_after only.
+      bias, w_init, recurrent_init, b_init: as in `RNNCell`, applied to each gate separately.
+    Params: ``{"w_in": [n_in, 3 features], "w_rec": [features, 3 features], "b": [3 features], "b_rec": [features]}``;
+      b_rec only with reset_after.
     """
 
     def shapes(n_in):
@@ -172,22 +172,22 @@ def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_ini
 @recorded()
 def ConvLSTMCell(features: int, window: int | tuple[int, ...], *, bias: bool = True, forget_bias: float = 1.0,
                  w_init: Init = None, recurrent_init: Init = None, b_init: Init = None) -> Layer:
-    """One step of a convolutional LSTM (Shi et al., 2015): `LSTMCell` with convolutions in place of the products.
+    """One step of a convolutional LSTM (Shi et al., 2015): `LSTMCell` with convolutions instead of matrix products.
 
-    The convolutions have stride 1 and keep the spatial sizes ("SAME"). As in Keras and Flax there are no peepholes,
-    the paper's products of c with the gates.
+    The convolutions have stride 1 and keep the spatial sizes ("SAME"). As in Keras and Flax there are no peepholes
+    (the paper's products of c with the gates).
 
-    Shape: [batch, *positions, n_in] -> ([batch, *positions, features], (h, c)), both of the shape of the output.
-    Args: window: sizes of the kernels, one for each of 1 to 3 spatial axes; the others as in `LSTMCell`.
+    Shape: [batch, *positions, n_in] -> ([batch, *positions, features], (h, c)); h and c have the shape of the output.
+    Args: window: sizes of the kernels, one for each of 1 to 3 spatial axes. The other arguments are as in `LSTMCell`.
     Params: ``{"w_in": [*window, n_in, 4 features], "w_rec": [*window, features, 4 features], "b": [4 features]}``.
     """
     window = (window,) if isinstance(window, int) else tuple(window)
     if not 1 <= len(window) <= 3:
-        raise bad("ConvLSTMCell", "window has one size for each of 1 to 3 spatial axes", {"window": repr(window)},
+        raise bad("ConvLSTMCell", "window must have one size for each of 1 to 3 spatial axes", {"window": repr(window)},
                   fix="pass (3, 3) for images.", exc=ValueError)
     if not bias and forget_bias != 1.0:
-        raise bad("ConvLSTMCell", "there is no bias to add forget_bias to",
-                  {"bias": "False", "forget_bias": forget_bias}, fix="leave one of the two out.", exc=ValueError)
+        raise bad("ConvLSTMCell", "forget_bias needs a bias",
+                  {"bias": "False", "forget_bias": forget_bias}, fix="leave out one of the two.", exc=ValueError)
 
     def shapes(n_in):
         return {"w_in": (*window, n_in, 4 * features), "w_rec": (*window, features, 4 * features),
@@ -218,7 +218,7 @@ def _cell(recurrence: Recurrence, n_out: int, draw: Callable, **settings: Any) -
 
 
 def _drawn(features: int, w_init: Init, recurrent_init: Init, b_init: Init, forget_bias: float = 0.0) -> Callable:
-    """The `draw` of a cell. Each gate is drawn by itself: initializers depend on the sizes of one, not of all."""
+    """The function `draw` of a cell. Gates are drawn separately, because initializers must use the size of one gate."""
     inits = {"w_in": w_init or initializers.glorot_uniform(), "w_rec": recurrent_init or initializers.orthogonal(),
              "w_proj": w_init or initializers.glorot_uniform()}
 
@@ -250,7 +250,7 @@ def _lstm(gates: Any, c: Any) -> tuple[Any, Any]:
 
 
 def _conv(x: Any, w: Any) -> Any:
-    """Convolution of the axes before the last one, for any leading axes."""
+    """Convolution over the spatial axes before the last axis, for any leading axes."""
     spatial = w.ndim - 2
     at = x.ndim - spatial - 1
     axes = "DHW"[-spatial:]

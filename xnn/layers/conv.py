@@ -1,7 +1,7 @@
-"""Convolutions over 1 to 3 spatial axes of [batch, ..., features]; any number of batch axes, or none.
+"""Convolutions over 1 to 3 spatial axes of [batch, ..., features], with any number of batch axes.
 
-The length of `window` is the number of spatial axes; an int is one axis. As in all libraries of neural networks, the
-weights are not flipped: the result is a correlation.
+The length of `window` is the number of spatial axes; an int means one axis. As in all neural network libraries, the
+weights are not flipped, so the result is a correlation.
 """
 
 import functools
@@ -30,15 +30,15 @@ def Conv(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding =
     Args:
       features: number of output features.
       window: sizes of the window.
-      strides: its step along each axis.
+      strides: step of the window along each axis.
       padding: "SAME": zeros around the input such that the output has ``ceil(size / stride)`` positions, as in Flax;
-        "VALID": none; "CAUSAL": zeros before the first position of one axis, so that no output depends on a later one;
-        "CIRCULAR", "REFLECT": the input continued; or a number, PyTorch's convention, or for each axis one or a pair
-        (before, after).
-      dilation: distance of neighbouring positions in the window.
-      groups: groups of features that do not mix; divides n_in and `features`.
+        "VALID": no padding; "CAUSAL": zeros before the first position, for one spatial axis, so that no output depends
+        on a later position; "CIRCULAR", "REFLECT": the input is continued periodically, or mirrored. As in PyTorch, it
+        may also be a number, or a sequence with a number or pair (before, after) for each axis.
+      dilation: distance between adjacent positions in the window.
+      groups: number of separate groups of features; it must divide n_in and `features`.
       bias: False leaves b out.
-      w_init, b_init: initializers ``(key, shape) -> array``; LeCun normal and zeros, Flax's defaults, if None.
+      w_init, b_init: initializers ``(key, shape) -> array``; None: LeCun normal and zeros, Flax's defaults.
     Params: ``{"w": [*window, n_in / groups, features], "b": [features]}``, without "b" if bias is False.
     Raises: ValueError if groups do not divide the features, or the window is larger than the padded input.
 
@@ -56,12 +56,12 @@ def Conv(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding =
 def DepthwiseConv(window: Sizes, *, multiplier: int = 1, strides: Sizes = 1, padding: Padding = "SAME",
                   dilation: Sizes = 1, bias: bool = True, w_init: Callable | None = None,
                   b_init: Callable | None = None) -> Layer:
-    """Convolution of each feature by itself.  Shape: [..., *spatial, n_in] -> [..., *out, n_in * multiplier].
+    """Convolution of each feature separately.  Shape: [..., *spatial, n_in] -> [..., *out, n_in * multiplier].
 
-    Output features ``i * multiplier`` up to ``(i + 1) * multiplier`` are those of input feature i, as in PyTorch's
-    ``Conv2d(n_in, n_in * multiplier, groups=n_in)``.
+    Output features from ``i * multiplier`` up to, but not including, ``(i + 1) * multiplier`` are computed from input
+    feature i, as in PyTorch's ``Conv2d(n_in, n_in * multiplier, groups=n_in)``.
 
-    Args: multiplier: number of output features for each input feature; others: as `Conv`.
+    Args: multiplier: number of output features for each input feature. The other arguments are as in `Conv`.
     Params: ``{"w": [*window, 1, n_in * multiplier], "b": [n_in * multiplier]}``, without "b" if bias is False.
     """
     shape = make_window("DepthwiseConv", window, strides, padding, dilation, _PADDINGS)
@@ -73,20 +73,20 @@ def DepthwiseConv(window: Sizes, *, multiplier: int = 1, strides: Sizes = 1, pad
 def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME",
                   output_padding: Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
                   w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """Transposed convolution plus a bias for each feature: `strides` enlarge the input.
+    """Transposed convolution plus a bias for each feature; it enlarges the spatial axes by `strides`.
 
-    A convolution of the input with ``stride - 1`` zeros between its positions (Dumoulin and Visin, 2016).
+    It is a convolution of the input with ``stride - 1`` zeros between its positions (Dumoulin and Visin, 2016).
     Shape: [..., *spatial, n_in] -> [..., *out, features].
 
     Args:
-      strides: how much larger the output is along each axis.
-      padding: "SAME": ``size * stride`` positions, "VALID": ``size * stride + max(extent - stride, 0)``, as in Flax,
-        with the extent ``dilation * (window - 1) + 1``; numbers as in PyTorch, those of the convolution that this one
-        transposes: ``(size - 1) * stride + extent - before - after + output_padding``.
-      output_padding: positions added at the end of each axis, with numbers as padding only; less than the stride or the
-        dilation.
-      Others: as `Conv`.
-    Params: those of `Conv`. PyTorch's weights [in, out / groups, *window] become "w" by flipping their spatial axes.
+      strides: factor by which the output is larger along each axis.
+      padding: "SAME": the output has ``size * stride`` positions; "VALID": ``size * stride + max(extent - stride, 0)``,
+        as in Flax, with the extent ``dilation * (window - 1) + 1``. Numbers are, as in PyTorch, the padding of the
+        convolution that this one transposes: ``(size - 1) * stride + extent - before - after + output_padding``.
+      output_padding: positions added at the end of each axis; only if `padding` is given as numbers. It must be less
+        than the stride or the dilation.
+      Others: as in `Conv`.
+    Params: those of `Conv`. PyTorch stores the weights as [in, out / groups, *window], with flipped window axes.
     """
     name = "ConvTranspose"
     shape = make_window(name, window, strides, padding, dilation)
@@ -96,7 +96,7 @@ def ConvTranspose(features: int, window: Sizes, *, strides: Sizes = 1, padding: 
         out = [-1 if n < 0 else max((n - 1) * s + 2 + sum(pad) - e, 0)
                for n, s, pad, e in zip(spatial, shape.strides, pads, shape.extents, strict=True)]
         if 0 in out:
-            raise bad(name, "nothing is left of the output within the padding",
+            raise bad(name, "the padding removes the whole output",
                       {"spatial sizes": spatial, "padding": repr(padding)}, "choose a smaller padding.", ValueError)
         return tuple(out)
 
@@ -114,9 +114,9 @@ def _output_padding(window: Window, value: Sizes) -> tuple[int, ...]:
     if any(m >= max(s, d) for m, s, d in zip(more, window.strides, window.dilation, strict=True)):
         raise bad(window.caller, "output_padding must be less than the stride or the dilation",
                   {"output_padding": more, "strides": window.strides, "dilation": window.dilation},
-                  "choose a smaller one: it resolves which of `stride` input sizes is meant.", ValueError)
+                  "choose a smaller value: it selects one of `stride` possible output sizes.", ValueError)
     if any(more) and isinstance(window.padding, str):
-        raise bad(window.caller, f"padding {window.padding!r} says the size of the output, and so does output_padding",
+        raise bad(window.caller, f"padding {window.padding!r} sets the output size, so output_padding must be 0",
                   {"output_padding": more}, "pass padding as numbers, or no output_padding.", ValueError)
     return more
 
@@ -137,11 +137,11 @@ def _transposed_pads(window: Window, output_padding: tuple[int, ...]) -> list[tu
 @recorded()
 def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padding = "SAME", dilation: Sizes = 1,
               bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """Convolution with other weights at each position, a locally connected layer.
+    """Convolution with separate weights at each position, a locally connected layer.
 
-    Shape: [..., *spatial, n_in] -> [..., *out, features], where the spatial sizes cannot be open.
+    Shape: [..., *spatial, n_in] -> [..., *out, features]; the spatial sizes must be known.
 
-    Args: as `Conv`; initializers get the shapes of one position, ``(*window, n_in, features)`` and ``(features,)``.
+    Args: as in `Conv`; initializers get the shapes of one position, ``(*window, n_in, features)`` and ``(features,)``.
     Params: ``{"w": [*out, *window, n_in, features], "b": [*out, features]}``, without "b" if bias is False.
     """
     name = "ConvLocal"
@@ -172,20 +172,20 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
 
 
 def _at_each(out: tuple[int, ...], rng: Any, init: Callable, sizes: tuple[int, ...]) -> Any:
-    """Weights of these sizes for each position, each drawn by itself: an initializer sees one window."""
+    """Weights of these sizes for each position, drawn separately, so that an initializer gets the shape of a window."""
     keys = random.split(rng, math.prod(out))
     return jnp.reshape(xjax.vmap(lambda key: init(key, sizes))(keys), (*out, *sizes))
 
 
 def _by_position(window: Window, x: Any, w: Any) -> Any:
-    """What the window sees at each position, times the weights of the position."""
+    """The product of the window of x at each position with the weights of that position."""
     n = window.n_axes
     x, leading = as_one_batch(x, n)
     x, pads = window.padded(x)
     seen = lax.conv_general_dilated_patches(x, window.sizes, window.strides, pads, rhs_dilation=window.dilation,
                                             dimension_numbers=_LAYOUTS[n])
     out = seen.shape[1:-1]
-    seen = jnp.reshape(seen, (seen.shape[0], *out, x.shape[-1], *window.sizes))       # one feature's are neighbours
+    seen = jnp.reshape(seen, (seen.shape[0], *out, x.shape[-1], *window.sizes))       # a feature's values are adjacent
     at, inside = "abc"[:n], "ijk"[:n]
     y = jnp.einsum(f"n{at}f{inside},{at}{inside}fo->n{at}o", seen, w)
     return jnp.reshape(y, (*leading, *y.shape[1:]))
@@ -193,7 +193,7 @@ def _by_position(window: Window, x: Any, w: Any) -> Any:
 
 def _initializers(name: str, bias: bool, w_init: Callable | None, b_init: Callable | None) -> tuple[Callable, Callable]:
     if b_init and not bias:
-        raise bad(name, "there is no bias to initialize", {"bias": "False", "b_init": repr(b_init)},
+        raise bad(name, "b_init needs a bias", {"bias": "False", "b_init": repr(b_init)},
                   "leave out b_init, or bias=False.")
     return w_init or initializers.lecun_normal(), b_init or initializers.zeros
 
@@ -203,7 +203,7 @@ def _by_groups(name: str, features: int, groups: int) -> Callable[[int], tuple[i
         if groups < 1 or n_in % groups or features % groups:
             raise bad(name, "the features do not divide into groups of equal size",
                       {"input features": n_in, "output features": features, "groups": groups},
-                      f"choose a divisor of both, such as {math.gcd(n_in, features)}.", ValueError)
+                      f"pass a divisor of both, such as groups={math.gcd(n_in, features)}.", ValueError)
         return features, groups
 
     return channels
@@ -219,12 +219,12 @@ def _correlated(window: Window, x: Any, w: Any, groups: int) -> Any:
 
 def _convolution(window: Window, channels: Callable[[int], tuple[int, int]], linear: Callable, out_sizes: Callable,
                  bias: bool, w_init: Callable | None, b_init: Callable | None) -> Layer:
-    """A layer with one window of weights for all positions.
+    """A layer with the same weights at all positions.
 
     Args:
-      channels: number of input features -> (of output features, of groups).
+      channels: number of input features -> (number of output features, number of groups).
       linear: ``(x, w, groups) -> y``.
-      out_sizes: spatial sizes of the input -> of the output; raises where the window does not fit.
+      out_sizes: spatial sizes of the input -> spatial sizes of the output; raises if the window is too large.
     """
     name, n = window.caller, window.n_axes
     w_init, b_init = _initializers(name, bias, w_init, b_init)

@@ -1,4 +1,4 @@
-"""Dense: the affine map of the last axis."""
+"""Dense: an affine map of the last axis."""
 
 from collections.abc import Callable
 
@@ -18,12 +18,12 @@ def Dense(n_out: int, *, bias: bool = True, w_init: Callable | None = None, b_in
     Args:
       n_out: number of output features.
       bias: False leaves b out.
-      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
+      w_init, b_init: initializers ``(key, shape) -> array``; None: glorot uniform and zeros.
     Params: ``{"w": [n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
-    A `CSR` matrix is a valid input too.
+    The input may also be a `CSR` matrix.
     """
     if b_init and not bias:
-        raise bad("Dense", "there is no bias to initialize", {"bias": "False", "b_init": repr(b_init)},
+        raise bad("Dense", "b_init needs a bias", {"bias": "False", "b_init": repr(b_init)},
                   "leave out b_init, or bias=False.")
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros

@@ -1,6 +1,6 @@
-"""Attention without parameters: means of values weighted by products of queries and keys, and the caches of keys.
+"""Attention without parameters: means of values weighted by products of queries and keys, with caches of keys.
 
-`DotProductAttention` is for sequences that attend to themselves, `ContextAttention` for those that attend to another.
+`DotProductAttention` is for attention within a sequence, `ContextAttention` for attention to another sequence.
 """
 
 import functools
@@ -29,15 +29,17 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
                         scale: float | None = None) -> Layer:
     """``softmax(q k^T scale) v`` for each head: the part of `MultiHeadAttention` without projections.
 
-    Shape: [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the query.
-    Softmax is computed in float32 for inputs of half precision. On NVIDIA GPUs these are computed by cuDNN, which keeps
-    no array of queries times keys, where it can: without dropout, for heads of at most 128 features, a multiple of 8.
+    Shape: query [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the
+    query. For inputs in half precision, softmax is computed in float32. On NVIDIA GPUs such inputs are computed by
+    cuDNN, which stores no array of queries times keys, if there is no dropout and the head size is a multiple of 8 up
+    to 128.
 
-    Args, inputs: as of `MultiHeadAttention`.  Params: ``()``.
+    Args, inputs: as in `MultiHeadAttention`.  Params: ``()``.
     Cache, if causal: keys (rotated) and values [batch, length, kv_heads, head_size]; the position of each slot [batch,
-      length], -1 where it is empty or left out by a mask; the number of filled slots. With a cache, `mask` [batch,
-      time] is that of the new positions, and `bias` has one key for each slot. A window limits what is seen, not what
-      is kept. More than `length` positions in one call are an error; in several calls, those beyond are NaN.
+      length], -1 if the slot is empty or left out by a mask; the number of filled slots. With a cache, `mask` [batch,
+      time] is for the new positions only, and `bias` has one key for each slot. A window limits the attention, not the
+      contents of the cache. More than `length` positions in one call are an error; if several calls exceed `length`,
+      the outputs beyond it are NaN.
     """
     sizes = _Heads("DotProductAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
     encoding = _checked_encoding(positions, head_size, window)
@@ -49,7 +51,7 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
         query, key = _rotated(encoding, query, key, at)
         order, near = _in_order(causal, slots, slots), _near(window, at, at)
         return sizes.means(query, key, value, [*unmasked, *order, *near], _with_alibi(encoding, heads, bias, at, at),
-                           rng, train, beside_order=[*unmasked, *near] if causal else None)
+                           rng, train, noncausal=[*unmasked, *near] if causal else None)
 
     def init_cache(batch, length):
         return {**sizes.init_cache(batch, length), **init_slots(batch, length)}
@@ -74,10 +76,11 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
                      scale: float | None = None) -> Layer:
     """`DotProductAttention` to keys and values of another sequence: the part of `CrossAttention` without projections.
 
-    Shape: [batch, time, heads * head_size], key and value [batch, keys, kv_heads * head_size] -> that of the query.
-    Inputs: key, value: None in a call with a cache takes those of the call before; mask: bool [batch, keys], or four
-      axes as of `MultiHeadAttention`.
-    Params: ``()``.  Cache: empty at first, then keys, values and mask of the last call that had them.
+    Shape: query [batch, time, heads * head_size], key and value [batch, keys, kv_heads * head_size] -> that of the
+    query.
+    Inputs: key, value: in a call with a cache, None reuses those of the previous call; mask: bool [batch, keys], or
+      four axes as in `MultiHeadAttention`.
+    Params: ``()``.  Cache: empty at first, then keys, values and mask of the last call that passed them.
     """
     sizes = _Heads("ContextAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
 
@@ -90,11 +93,11 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
             _, key, value = sizes.split(x, key, value)
             cache = {"key": key, "value": value, **({} if mask is None else {"mask": jnp.asarray(mask)})}
         elif mask is not None:
-            raise bad(sizes.name, "a mask without a context: that of the first call is in the cache",
+            raise bad(sizes.name, "a mask needs a context; the mask of the first call is in the cache",
                       {"mask": type_text(mask)}, "leave the mask out, or pass the context too.")
         elif not cache:
             raise bad(sizes.name, "there is no context, neither in the call nor in the cache",
-                      fix="pass the context in the first call with a cache; context=None is for the next ones.")
+                      fix="pass the context in the first call with a cache; context=None is for later calls.")
         query = sizes.split_one("the query", x, heads)
         seen = sizes.unmasked(cache.get("mask"), query, cache["key"])
         return sizes.means(query, cache["key"], cache["value"], seen, None), cache
@@ -103,7 +106,7 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
 
 
 class _Heads(NamedTuple):
-    """The sizes of an attention layer, and what does not depend on positions."""
+    """The sizes of an attention layer, and the part of its computation that does not depend on positions."""
 
     name: str
     heads: int
@@ -119,10 +122,10 @@ class _Heads(NamedTuple):
 
     def split_one(self, what: str, x: Any, heads: int) -> Any:
         if x is None:
-            raise bad(self.name, f"{what} is None", fix="pass the context; None is for calls with a cache that has it.")
+            raise bad(self.name, f"{what} is None", fix="pass the context; None needs a cache that holds the context.")
         x = check_sequence(self.name, x)
         if x.shape[-1] != heads * self.head_size:
-            raise bad(self.name, f"{what} does not have {heads} heads of {self.head_size} features",
+            raise bad(self.name, f"{what} must have {heads} heads of {self.head_size} features",
                       {"given": type_text(x)}, f"pass [batch, time, {heads * self.head_size}].")
         return jnp.reshape(x, (*x.shape[:2], heads, self.head_size))
 
@@ -131,24 +134,26 @@ class _Heads(NamedTuple):
         return {"key": jnp.zeros(shape), "value": jnp.zeros(shape)}
 
     def unmasked(self, mask: Any, query: Any, key: Any) -> list[Any]:
-        """The condition of a mask, with axes of batch, heads, queries and keys; none without a mask."""
+        """The mask as a list of one condition [batch, heads, queries, keys]; an empty list without a mask."""
         if mask is None:
             return []
         mask = check_mask(self.name, mask, (query.shape[0], self.heads, query.shape[1], key.shape[1]))
         return [mask if mask.ndim == 4 else mask[:, None, None]]
 
     def means(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any, rng: Any = None,
-              train: bool = False, beside_order: list[Any] | None = None) -> Any:
+              train: bool = False, noncausal: list[Any] | None = None) -> Any:
         """The weighted means of values, [batch, queries, heads * head_size].
 
-        `nn.dot_product_attention` has no dropout, and gives the mean of all values to a query that sees no key.
+        `nn.dot_product_attention` is not enough: it has no dropout, and for a query without keys it returns the mean of
+        all values.
         Args:
-          seen: bools that broadcast to [batch, heads, queries, keys], which must all hold; bias: floats likewise.
-          beside_order: those without the one that query i sees keys up to i; None if there is no such one.
+          seen: conditions that broadcast to [batch, heads, queries, keys]; a query attends to a key if all are True.
+          bias: floats that broadcast to the same shape.
+          noncausal: the conditions except the causal one (keys up to the query's index); None if there is none.
         """
         drops = train and self.dropout.settings["rate"] > 0
-        if not drops and self._fits_cudnn(query, key, value, seen if beside_order is None else beside_order, bias):
-            return self._means_by_cudnn(query, key, value, seen, bias, beside_order)
+        if not drops and self._fits_cudnn(query, key, value, seen if noncausal is None else noncausal, bias):
+            return self._means_by_cudnn(query, key, value, seen, bias, noncausal)
         (batch, time), wide = query.shape[:2], at_least_float32(query.dtype)
         query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
         products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
@@ -161,27 +166,27 @@ class _Heads(NamedTuple):
         return jnp.reshape(means, (batch, time, self.heads * self.head_size))
 
     def _fits_cudnn(self, query: Any, key: Any, value: Any, conditions: list[Any], bias: Any) -> bool:
-        """Whether this is a row of the table of forms. A bias of more digits than the query has is not rounded."""
-        found = limits("attention by cuDNN", xjax.default_backend())
-        if found is None or query.dtype not in (jnp.float16, jnp.bfloat16):
+        """Whether cuDNN computes it: the limits are in the table of forms, and a bias must have the query's dtype."""
+        measured = limits("attention by cuDNN", xjax.default_backend())
+        if measured is None or query.dtype not in (jnp.float16, jnp.bfloat16):
             return False
         if not query.dtype == key.dtype == value.dtype or (
                 bias is not None and getattr(bias, "dtype", None) != query.dtype):
             return False
-        # cuDNN's derivatives with a bias or a mask are of even numbers of positions.
+        # With a bias or a mask, cuDNN's derivatives need even numbers of positions.
         is_plain = bias is None and not conditions
-        return (self.head_size <= found["features"] and not self.head_size % found["step"]
+        return (self.head_size <= measured["features"] and not self.head_size % measured["step"]
                 and (is_plain or not (query.shape[1] % 2 or key.shape[1] % 2)))
 
     def _means_by_cudnn(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any,
-                        beside_order: list[Any] | None) -> Any:
-        """The same in one call, which does not keep the products."""
+                        noncausal: list[Any] | None) -> Any:
+        """As `means`, in one call of cuDNN that does not store the products."""
         positions = query.shape[1], key.shape[1]
-        conditions = seen if beside_order is None else beside_order
+        conditions = seen if noncausal is None else noncausal
         mask = functools.reduce(operator.and_, conditions) if conditions else None
         mask, bias = (x if x is None else jnp.broadcast_to(x, (*x.shape[:2], *positions)) for x in (mask, bias))
         y = nn.dot_product_attention(query, key, value, bias, mask, scale=self.scale,
-                                     is_causal=beside_order is not None, implementation="cudnn")
+                                     is_causal=noncausal is not None, implementation="cudnn")
         if mask is not None:
             sees = jnp.any(functools.reduce(operator.and_, seen), axis=-1)           # [batch or 1, heads or 1, queries]
             y = jnp.where(jnp.swapaxes(sees, 1, 2)[..., None], y, 0)
@@ -194,7 +199,7 @@ class _Heads(NamedTuple):
         for condition in seen[1:]:
             sees = sees & condition
         sees = self._by_group("mask", sees, products)
-        # A query that sees no key has equal weights at first, and then zeros; with -inf it would have NaN.
+        # For a query without keys softmax gives equal weights, which become zeros below; with -inf it would give NaN.
         weights = nn.softmax(jnp.where(sees, products, jnp.finfo(products.dtype).min), axis=-1)
         return jnp.where(sees, weights, 0)
 
@@ -233,13 +238,13 @@ def _with_alibi(encoding: Any, heads: int, bias: Any, at: Any, key_at: Any) -> A
 
 
 def _checked_encoding(encoding: Any, head_size: int, window: int | None) -> Any:
-    """Raises: ValueError for an empty window or pairs that do not fit, TypeError for what encodes no positions."""
+    """The encoding. Raises: ValueError for a window below 1 or an invalid `Rotary`; TypeError for other encodings."""
     if window is not None and window < 1:
-        raise bad("DotProductAttention", "a window has at least the position itself", {"window": window}, "window=1.",
+        raise bad("DotProductAttention", "a window must be at least 1", {"window": window}, "window=1.",
                   ValueError)
     if not isinstance(encoding, Rotary | ALiBi | None):
-        raise bad("DotProductAttention", "positions are encoded by Rotary(...) or ALiBi()",
-                  {"positions": repr(encoding)}, "pass one of them; LearnedPositions is a layer, before the attention.")
+        raise bad("DotProductAttention", "positions must be Rotary(...), ALiBi() or None",
+                  {"positions": repr(encoding)}, "pass one of them; LearnedPositions is a layer before the attention.")
     if isinstance(encoding, Rotary):
         encoding.frequencies(head_size)
     return encoding

@@ -1,4 +1,4 @@
-"""Dropout of values, of whole features or of whole examples, and the one for Selu networks."""
+"""Dropout of values, features or examples, and alpha dropout for Selu networks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +14,18 @@ from xnn.sparse import CSR
 
 @recorded()
 def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
-    """In training set each value to zero with probability `rate`, scale the rest to keep the mean.
+    """In training, set each value to zero with probability `rate` and scale the others to keep the mean.
 
-    Shape: any -> the same. Without `train`, and for rate 0, it is the identity. Of a `CSR` input the stored values are
-    dropped: the zeros between them stay zero either way. With an `xnn.RowKey` as rng the mask of a row depends on the
-    row's global number only.
+    Shape: any -> the same. Without `train`, and for rate 0, it is the identity. For a `CSR` input, stored values are
+    dropped. With an `xnn.RowKey` as rng, the mask of a row depends only on its number in the whole array.
 
     Args:
-      rate: probability to *drop*, 0 <= rate < 1. (stax counts the other way round: its rate is the probability to
-        keep.)
-      broadcast: axes along which values are dropped together. ``Dropout(0.5, broadcast=(1, 2))`` of images
-        [batch, height, width, features] drops whole features, as PyTorch's Dropout2d.
+      rate: probability to *drop*, 0 <= rate < 1. (In stax, the rate is the probability to keep.)
+      broadcast: axes along which values are dropped together. For images [batch, height, width, features],
+        ``Dropout(0.5, broadcast=(1, 2))`` drops whole features, like PyTorch's Dropout2d.
     Params: ``()``.
-    Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and rng is None, and for
-      an input without the axes of `broadcast`.
+    Raises: ValueError for a rate outside [0, 1). apply raises TypeError in training if rng is None, and for an input
+      without the axes of `broadcast`.
     """
     check_rate("Dropout", rate)
     broadcast = as_axes(broadcast)
@@ -44,13 +42,13 @@ def Dropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
 
 
 def StochasticDepth(rate: float) -> Layer:
-    """In training set whole examples to zero with probability `rate`, scale the rest to keep the mean.
+    """In training, set whole examples to zero with probability `rate` and scale the others to keep the mean.
 
-    At the end of a residual branch it drops the branch for these examples (Huang et al., 2016), also called drop path:
+    At the end of a residual branch it drops the branch for some examples (Huang et al., 2016), also called drop path:
     ``residual(block, StochasticDepth(0.1))``. Shape: [n, ...] -> the same.
 
     Args: rate: probability to drop, 0 <= rate < 1.
-    Params: ``()``.  Raises: as `Dropout`, as which it depends on an `xnn.RowKey`.
+    Params: ``()``.  Raises, `xnn.RowKey`: as in `Dropout`.
     """
     check_rate("StochasticDepth", rate)
 
@@ -71,11 +69,11 @@ _SELU_MINIMUM = -1.0507009873554805 * 1.6732632423543772           # the limit o
 def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     """Dropout that keeps mean 0 and variance 1 of values after `Selu` (Klambauer et al., 2017).
 
-    In training values become the minimum of Selu with probability `rate`; an affine map of all values restores the
-    moments. Shape: any -> the same.
+    In training, values are set to the minimum of Selu with probability `rate`; an affine map of all values restores
+    mean and variance. Shape: any -> the same.
 
-    Args: rate, broadcast: as in `Dropout`; with ``broadcast=(1, 2)`` it is PyTorch's FeatureAlphaDropout of images.
-    Params: ``()``.  Raises: as `Dropout`.
+    Args: rate, broadcast: as in `Dropout`; ``broadcast=(1, 2)`` is PyTorch's FeatureAlphaDropout for images.
+    Params: ``()``.  Raises: as in `Dropout`.
     """
     check_rate("AlphaDropout", rate)
     broadcast = as_axes(broadcast)
@@ -93,7 +91,7 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
 
 
 def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> Any:
-    """x, an array or CSR: each value stays with probability `keep`, divided by it; the others are 0."""
+    """x, an array or CSR, where each value is kept with probability `keep` and divided by it; the others are 0."""
     if isinstance(x, CSR):
         mask = rng_lib.bernoulli_at(rng, keep, x.rows, x.indices)
         return x.with_data(_scaled(mask, x.data, keep))
@@ -106,10 +104,10 @@ def _scaled(mask, x, keep):
 
 
 def _mask(rng: Any, x: Any, keep: float, broadcast: Sequence[int]) -> Any:
-    """bool of the shape of x, equal along the axes of `broadcast`."""
+    """A random bool mask of the shape of x, constant along the axes of `broadcast`."""
     axes = {a % x.ndim for a in broadcast}
     if isinstance(rng, RowKey) and 0 in axes:
-        rng = rng.key                               # one draw for all rows, whichever block they are in
+        rng = rng.key                               # one draw for all rows, in any block
     drawn = rng_lib.bernoulli(rng, keep, tuple(1 if a in axes else n for a, n in enumerate(x.shape)))
     return jnp.broadcast_to(drawn, x.shape)
 
@@ -117,8 +115,8 @@ def _mask(rng: Any, x: Any, keep: float, broadcast: Sequence[int]) -> Any:
 def _with_axes(caller: str, x: Any, axes: Sequence[int]) -> Any:
     rank = len(x.shape) if hasattr(x, "shape") else jnp.ndim(x)
     if axes and (isinstance(x, CSR) or not all(-rank <= a < rank for a in axes)):
-        raise bad(caller, "`broadcast` has axes of a dense input", {"x": type_text(x), "broadcast": str(axes)},
-                  fix="pass axes that x has; of a sparse matrix single values are dropped, without `broadcast`.")
+        raise bad(caller, "`broadcast` must be axes of a dense input", {"x": type_text(x), "broadcast": str(axes)},
+                  fix="pass axes that x has; for a sparse matrix leave `broadcast` out.")
     return x
 
 
@@ -126,4 +124,4 @@ def check_rate(caller: str, rate: float) -> None:
     """Raises: ValueError unless the rate is in [0, 1)."""
     if not 0 <= rate < 1:
         raise bad(caller, "rate is the probability to drop, and must be in [0, 1)", {"rate": repr(rate)},
-                  fix="0.5 drops half; stax's keep rate r is 1 - r here.", exc=ValueError)
+                  fix="0.5 drops half of the values; a keep rate r of stax is 1 - r here.", exc=ValueError)

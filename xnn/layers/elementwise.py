@@ -1,4 +1,4 @@
-"""Makers of layers without parameters: a function with its map of shapes, or one that keeps the shape."""
+"""Constructors of layers without parameters, from a function that changes or keeps the shape."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from xnn.layer import Layer
 
 def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[str, Any] | None = None,
               positionwise: bool = True) -> Layer:
-    """Layer without parameters from ``fun(x)`` and the map of shapes ``out_shape(in_shape)``."""
+    """A layer without parameters from ``fun(x)`` and ``out_shape(in_shape)``."""
 
     def init(rng, in_shape):
         return out_shape(in_shape), ()
@@ -21,7 +21,7 @@ def stateless(fun: Callable, out_shape: Callable, name: str, settings: Mapping[s
 
 
 def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Layer:
-    """Layer that applies ``fun(x, **settings)``, which keeps the shape.  Params: ``()``.
+    """A layer that applies ``fun(x, **settings)``, which must keep the shape.  Params: ``()``.
 
     >>> elementwise(xjax.nn.softmax, axis=0)
     softmax(axis=0)

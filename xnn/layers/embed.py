@@ -1,4 +1,4 @@
-"""Embedding, a row of a table for each integer, and Attend, its transpose."""
+"""Embedding, which maps integers to rows of a table, and Attend, its transpose."""
 
 from collections.abc import Callable
 
@@ -15,12 +15,12 @@ from xnn.layer import Layer, recorded
 def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
     """Row x of a table for each integer x.  Shape: integers [...] -> [..., features].
 
-    Integers outside [0, n) give NaN, as they have no row.
+    Integers outside [0, n) give NaN.
     Args:
       n: number of rows, the size of the vocabulary.
       features: length of a row.
-      init: initializer ``(key, shape) -> array``; if None the normal distribution, PyTorch's default.
-    Params: ``{"table": [n, features]}``, those of `Attend`: share them for a tied output layer.
+      init: initializer ``(key, shape) -> array``; None: standard normal, PyTorch's default.
+    Params: ``{"table": [n, features]}``, as in `Attend`; share them to tie the output layer.
     """
     make_table = init or initializers.normal(1.0)
 
@@ -33,7 +33,7 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
             raise bad("Embedding", "the input must be integers", {"x": type_text(x)},
                       fix="pass token ids, or x.astype('int32').")
         check_params("Embedding", params, x, table=(n, features))
-        row = jnp.where(x < 0, n, x)                # outside: a negative one would count from the end
+        row = jnp.where(x < 0, n, x)                # a negative index would count from the end; n gives NaN
         return jnp.take(params["table"], row, axis=0, mode="fill", fill_value=np.nan)
 
     return Layer(init_params, apply, "Embedding", positionwise=True)
@@ -41,7 +41,7 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
 
 @recorded()
 def Attend(n: int, *, init: Callable | None = None) -> Layer:
-    """Products with the rows of a table: the logits of a model whose `Embedding` shares it.
+    """Products with the rows of a table: the logits of a model that shares the table of its `Embedding`.
 
     Shape: [..., features] -> [..., n].
     Args: n: number of rows; init: as in `Embedding`.

@@ -1,4 +1,4 @@
-"""MixtureOfExperts: each token is computed by the few of n experts that a router chooses."""
+"""MixtureOfExperts: a router chooses a few of n experts for each token."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ from xnn.layers.dense import Dense
 from xnn.precision import at_least_float32
 from xnn.rng import RowKey, check_rng, fold_in
 
-_MOMENTUM = 0.1                                          # of the running load, as of BatchNorm's statistics
+_MOMENTUM = 0.1                                          # of the running load, the default of BatchNorm
 
 
 @recorded("expert")
@@ -27,37 +27,38 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
                      eval_capacity: float | None = None, noisy: bool = False) -> Layer:
     """``y = sum of gate[e] * expert[e](x)`` over the k experts that a router chooses for each token x.
 
-    The gates are the softmax of the router's logits; those of the k largest are divided by their sum, and a single one
-    (k = 1, Switch Transformer) is taken as it is. An expert has room for ``capacity * k * tokens / n`` tokens, rounded
-    up, of all examples together; first choices come before second ones, earlier tokens before later ones. A token for
-    which there is no room gets zero from this expert, so a `residual` around the layer passes it on unchanged.
+    The gates are the k largest values of the softmax of the router's logits, divided by their sum; a single gate (k =
+    1, Switch Transformer) is not divided. An expert has ``capacity * k * tokens / n`` slots, rounded up, for the tokens
+    of all examples together. Slots are assigned to first choices before second choices, and to earlier tokens before
+    later ones. A token without a slot gets zero from the expert, so a `residual` around the layer returns it unchanged.
 
     Shape: [..., features] -> [..., n_out], where an expert maps [tokens, features] to [tokens, n_out].
-    Inputs: row_mask: bool of the leading axes of x, False for padding, such as [n, length] for x [n, length, features]:
-      its output is zero, it takes no room, and is in none of the losses. The room is still a share of all tokens. None:
-      all count. In a composite it is the last input.
+    Inputs: row_mask: bool of the leading axes of x, False for padding, such as [n, length] for x [n, length, features].
+      Padding has output zero, takes no slots and does not count in the losses, but it counts in the number of tokens
+      that determines the number of slots. None: all tokens count. In a composite it is the last input.
 
     Args:
-      expert: the layer that each expert is; each token by itself (`positionwise`), without state.
+      expert: the layer for each expert; it must be `positionwise` and without state.
       n: number of experts.
       k: experts for each token.
-      capacity: in training; 1.25 is Switch Transformer's. None: room for all tokens, at n / k times the computation.
-      eval_capacity: the same in evaluation. With None, the default, the output for a token depends on the token only.
-      noisy: add normal noise to the logits in training, of a learned size (Shazeer et al., 2017).
+      capacity: in training; 1.25 is Switch Transformer's. None: slots for all tokens, at n / k times the computation.
+      eval_capacity: the same in evaluation. With None, the default, the output for a token depends on that token only.
+      noisy: add normal noise of a learned scale to the logits in training (Shazeer et al., 2017).
     Params: ``{"router": {"w": [features, n]}, "experts": params of expert with a first axis n}``; with `noisy` also
-      ``"noise": {"w": [features, n]}``, zeros at first.
-    State: of a training step: "balance_loss", "z_loss" [], "load" [n]: running mean of the share of tokens of each
-      expert, before tokens are dropped. The losses are functions of the parameters: add them to the loss, with
-      `auxiliary_loss`, inside the function whose gradient is taken::
+      ``"noise": {"w": [features, n]}``, initially zeros.
+    State: values of a training step: "balance_loss" and "z_loss", scalars; "load" [n], the running mean of each
+      expert's share of tokens, before tokens are dropped. The losses are functions of the parameters: add them to the
+      loss, by `auxiliary_loss`, inside the function whose gradient is taken::
 
           def loss(params):
               y, new_state = model.apply_with_state(params, state, x, rng=rng, train=True)
               return cross_entropy(y, labels) + auxiliary_loss(new_state), new_state
 
-    Raises: ValueError for a k above n, or an expert with state, further inputs, or that combines positions; TypeError
+    Raises: ValueError for k > n, and for an expert with state or extra inputs, or that combines positions; TypeError
       for a mask of another shape or dtype.
-    Of Fedus et al. (2021), the z-loss of Zoph et al. (2022). An `xnn.RowKey` makes the noise independent of the blocks
-    of rows, but the room is that of a block, and dropout in experts draws for slots, not rows.
+    Sources: Fedus et al. (2021); the z-loss is that of Zoph et al. (2022). With an `xnn.RowKey` the noise does not
+    depend on the blocks of rows, but slots are assigned within each block, and dropout in experts draws for slots
+    instead of rows.
     """
     expert = _checked(as_layer(expert, "MixtureOfExperts"), n, k, capacity, eval_capacity)
     children = {"router": _router(n), "experts": _stacked(expert, n)}
@@ -67,7 +68,7 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
 
 
 class _Routing(NamedTuple):
-    """The sizes of a mixture: experts, experts for each token, and the room of an expert."""
+    """The sizes of a mixture: number of experts, experts for each token, and capacities."""
 
     n: int
     k: int
@@ -75,7 +76,7 @@ class _Routing(NamedTuple):
     eval_capacity: float | None
 
     def slots(self, tokens: int, train: bool) -> int:
-        """Number of tokens for which an expert has room."""
+        """Number of slots of each expert."""
         factor = self.capacity if train else self.eval_capacity
         return tokens if factor is None else min(tokens, math.ceil(factor * self.k * tokens / self.n))
 
@@ -124,7 +125,7 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
 
     def rebuild(some):
         if tuple(some) != keys:
-            raise bad("MixtureOfExperts", "its layers work together only", {"layers": ", ".join(keys)},
+            raise bad("MixtureOfExperts", "its layers cannot be sliced", {"layers": ", ".join(keys)},
                       fix="take single layers: model.layers['experts'].", exc=IndexError)
         return _mixture(some, routing)
 
@@ -133,7 +134,7 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
 
 
 def _routed(call: Calls, state: Any, x: Any, mask: Any, routing: _Routing) -> tuple[Any, Any]:
-    """(Output, new state). Args: call: of the router, the experts and the noise layer; mask: bool[...] or None."""
+    """(Output, new state). Args: call: applies router, experts and noise layer; mask: bool[...] or None."""
     x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
     logits = call("router", x)
     if "noise" in call.children and call.train:
@@ -148,12 +149,12 @@ def _routed(call: Calls, state: Any, x: Any, mask: Any, routing: _Routing) -> tu
 
 
 def _router(n: int, w_init: Any = None) -> Layer:
-    """Logits, computed in float32 (Fedus et al.): `with_precision` rounds them once, and the softmax is in float32."""
+    """The logits, computed in float32 (Fedus et al.); `with_precision` rounds them once. The softmax is in float32."""
     return dataclasses.replace(Dense(n, bias=False, w_init=w_init), computes_in="float32")
 
 
 def _stacked(expert: Layer, n: int) -> Layer:
-    """n layers of one kind, layer i on x[i].  Params: those of the layer with a first axis n."""
+    """n copies of a layer; copy i is applied to x[i].  Params: those of the layer with a first axis n."""
 
     def init(rng, in_shape):
         pairs = [init_child("experts", expert, fold_in(rng, i), in_shape[1:]) for i in range(n)]
@@ -161,7 +162,7 @@ def _stacked(expert: Layer, n: int) -> Layer:
         return (n, *pairs[0][0]), params
 
     def apply(params, x, *, rng=None, train=False):
-        key = rng.key if isinstance(rng, RowKey) else rng           # its rows are slots, not examples
+        key = rng.key if isinstance(rng, RowKey) else rng           # the rows here are slots, not examples
 
         def one(params, x, i):
             return apply_child("experts", expert, params, x, {}, rng=fold_in(key, i), train=train)
@@ -174,10 +175,10 @@ def _stacked(expert: Layer, n: int) -> Layer:
 
 
 class _Plan(NamedTuple):
-    """Where the tokens go: `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
+    """The assignment of tokens: `experts`, `gates` and `slots` are [tokens, k], `probs` [tokens, n].
 
-    `counts` says which tokens are no padding, bool[tokens]. A slot is an index into the tokens of one expert; those of
-    n_slots and above are dropped.
+    `counts` is bool[tokens], False for padding. A slot is an index into the tokens of one expert; a token with a slot
+    of n_slots or above is dropped.
     """
 
     counts: Any
@@ -188,13 +189,13 @@ class _Plan(NamedTuple):
     n_slots: int
 
     def dispatched(self, tokens: Any, routing: _Routing) -> Any:
-        """[n, slots, features]: the tokens at their slots, zeros elsewhere."""
+        """[n, slots, features]: the tokens in their slots, zeros elsewhere."""
         empty = jnp.zeros((routing.n, self.n_slots, tokens.shape[-1]), tokens.dtype)
         each = jnp.broadcast_to(tokens[:, None], (*self.slots.shape, tokens.shape[-1]))
         return empty.at[self.experts, self.slots].set(each, mode="drop")
 
     def combined(self, outs: Any) -> Any:
-        """[tokens, n_out]: the outputs of each token's experts, weighted by the gates; 0 where there was no room."""
+        """[tokens, n_out]: the outputs of each token's experts, weighted by the gates; 0 for a token without a slot."""
         each = outs.at[self.experts, self.slots].get(mode="fill", fill_value=0)
         return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
 
@@ -206,7 +207,7 @@ def _plan(logits: Any, counts: Any, routing: _Routing, n_slots: int) -> _Plan:
         gates = gates / jnp.broadcast_to(jnp.sum(gates, -1, keepdims=True), gates.shape)
     in_order = jnp.reshape(experts.T, (-1,))                             # first choices of all tokens, then second
     chosen = jnp.where(jnp.tile(counts, routing.k)[:, None], nn.one_hot(in_order, routing.n, dtype="int32"), 0)
-    before = jnp.sum(chosen * (jnp.cumsum(chosen, 0) - chosen), 1)       # tokens that the same expert has already
+    before = jnp.sum(chosen * (jnp.cumsum(chosen, 0) - chosen), 1)       # earlier tokens of the same expert
     slots = jnp.where(counts[:, None], jnp.reshape(before, (routing.k, -1)).T, n_slots)
     return _Plan(counts, probs, experts, gates, slots, n_slots)
 
@@ -215,7 +216,7 @@ def _new_state(state: Any, logits: Any, plan: _Plan) -> dict[str, Any]:
     n, weights = plan.probs.shape[-1], plan.counts.astype(plan.probs.dtype)
     weights = weights / jnp.maximum(jnp.sum(weights), 1)
     share = weights @ jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), 1)
-    balance = n * jnp.sum(share * (weights @ plan.probs))                # 1 for equal shares; n if one expert has all
+    balance = n * jnp.sum(share * (weights @ plan.probs))                # 1 for equal shares, n if one expert gets all
     z = weights @ jnp.square(nn.logsumexp(logits.astype(plan.probs.dtype), -1))
     load = (1 - _MOMENTUM) * state["load"] + _MOMENTUM * share.astype(state["load"].dtype)
     return {"balance_loss": balance.astype(state["balance_loss"].dtype), "z_loss": z.astype(state["z_loss"].dtype),
@@ -223,19 +224,19 @@ def _new_state(state: Any, logits: Any, plan: _Plan) -> dict[str, Any]:
 
 
 def _checked(expert: Layer, n: int, k: int, *capacities: float | None) -> Layer:
-    """The expert. Raises: ValueError for what cannot be routed."""
+    """The expert. Raises: ValueError for invalid numbers, and for an expert that tokens cannot be routed to."""
     if not 1 <= k <= n:
-        raise bad("MixtureOfExperts", "k experts of n are chosen for each token", {"n": n, "k": k},
+        raise bad("MixtureOfExperts", "k must be between 1 and the number of experts", {"n": n, "k": k},
                   fix=f"choose k from 1 to {n}.", exc=ValueError)
     if any(factor is not None and not factor > 0 for factor in capacities):
         raise bad("MixtureOfExperts", "a capacity must be positive", {"capacity": capacities[0],
-                  "eval_capacity": capacities[1]}, "1.25, or None for room for all tokens.", ValueError)
-    why = ("has running statistics, which empty slots would enter" if expert.state else
-           f"takes further inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else
-           "is not positionwise: it may combine tokens, and those of all examples are mixed" if not expert.positionwise
+                  "eval_capacity": capacities[1]}, "pass 1.25, or None for slots for all tokens.", ValueError)
+    why = ("has running statistics, which would include empty slots" if expert.state else
+           f"takes extra inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else
+           "is not positionwise: it would combine tokens of different examples" if not expert.positionwise
            else None)
     if why:
         raise bad("MixtureOfExperts", f"the expert {why}", {"expert": call_text(expert)},
-                  fix="take layers that map each token by itself, such as serial(Dense(4 * n), Gelu, Dense(n)).",
+                  fix="use a layer that maps each token separately, such as serial(Dense(4 * n), Gelu, Dense(n)).",
                   exc=ValueError)
     return expert

@@ -1,4 +1,4 @@
-"""Where branches part and meet: FanOut, FanInSum, FanInConcat, around `parallel`."""
+"""Split and join of branches around `parallel`: FanOut, FanInSum, FanInConcat."""
 
 import functools
 import operator
@@ -17,7 +17,7 @@ def FanOut(n: int) -> Layer:
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """The inputs joined along one axis.  Shape: ([..., a], [..., b]) -> [..., a + b]."""
+    """The inputs concatenated along one axis.  Shape: ([..., a], [..., b]) -> [..., a + b]."""
 
     def out_shape(in_shapes):
         first, rest = _first("FanInConcat", in_shapes)
@@ -41,7 +41,7 @@ def _sum_shape(in_shapes):
 def _first(caller: str, in_shapes: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     if not in_shapes or not all(isinstance(shape, tuple) for shape in in_shapes):
         raise bad(caller, "needs the shapes of at least one input, in a tuple", {"in_shapes": repr(in_shapes)},
-                  fix="put it behind a parallel(...), which has a tuple of outputs.")
+                  fix="apply it after a parallel(...), which returns a tuple.")
     return in_shapes[0], in_shapes[1:]
 
 

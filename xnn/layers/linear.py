@@ -1,4 +1,4 @@
-"""Linear maps beyond `Dense`: of several axes, by an equation, of two inputs; and a bias or a scale alone."""
+"""Linear maps beyond `Dense`: of several axes, by an einsum equation, of two inputs; and a bias or a scale alone."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from xnn.layer import Layer, recorded
 @recorded("w_init", "b_init")
 def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, *, bias: bool = True,
                  w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """Affine map of several axes to several: the input axes are summed over, the output axes come last.
+    """Affine map from several axes to several axes: it sums over the input axes; the output axes come last.
 
     Shape: [batch, time, heads, size] -> [batch, time, n_out] for ``DenseGeneral(n_out, axis=(-2, -1))``.
 
     Args:
-      features: size of the output axis, or sizes of several.
-      axis: the input axes, in the order in which w has them; their sizes must be known.
+      features: size of the output axis, or sizes of several output axes.
+      axis: the input axes, in their order in w; their sizes must be known.
       bias: False leaves b out.
-      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None, as in `Dense`. They make
-        a matrix [product of input sizes, product of features] and a vector, so fans are those of the map.
+      w_init, b_init: initializers ``(key, shape) -> array``; None: glorot uniform and zeros, as in `Dense`. They make a
+        matrix [product of input sizes, product of features] and a vector, so the fans are those of the whole map.
     Params: ``{"w": [*input sizes, *features], "b": [*features]}``, without "b" if bias is False.
-    Raises: TypeError from `init` for an input without these axes, or with one of open size.
+    Raises: TypeError from `init` for an input without these axes, or with an unknown size of one of them.
     """
-    sizes, given = as_axes(features), as_axes(axis)
+    sizes, in_axes = as_axes(features), as_axes(axis)
     w_init, b_init = w_init or initializers.glorot_uniform(), b_init or initializers.zeros
     n_out = math.prod(sizes)
 
     def init(rng, in_shape):
-        axes = _axes("DenseGeneral", in_shape, given)
+        axes = _axes("DenseGeneral", in_shape, in_axes)
         in_sizes = tuple(in_shape[a] for a in axes)
         w_rng, b_rng = random.split(rng)
         params = {"w": jnp.reshape(w_init(w_rng, (math.prod(in_sizes), n_out)), (*in_sizes, *sizes))}
@@ -44,23 +44,23 @@ def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, 
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("DenseGeneral", x)
-        axes = _axes("DenseGeneral", x.shape, given)
+        axes = _axes("DenseGeneral", x.shape, in_axes)
         in_sizes = tuple(x.shape[a] for a in axes)
         check_params("DenseGeneral", params, x, w=(*in_sizes, *sizes), b=sizes if bias else None)
         y = jnp.tensordot(x, params["w"], (axes, tuple(range(len(axes)))))
         return y + jnp.broadcast_to(params["b"], y.shape) if bias else y
 
-    return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in given))
+    return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in in_axes))
 
 
 def _axes(caller: str, shape: Any, axes: Sequence[int]) -> tuple[int, ...]:
-    """Axes counted from the start. Raises: TypeError for one that is not there, is given twice, or has size -1."""
+    """The axes as indices from 0. Raises: TypeError for an axis that does not exist, is repeated, or has size -1."""
     rank = len(shape)
     start = tuple(a + rank if a < 0 else a for a in axes)
     if len(set(start)) < len(start) or not all(0 <= a < rank and shape[a] >= 0 for a in start):
-        raise bad(caller, "each of the axes must be an axis of the input, once, and of known size",
+        raise bad(caller, "the axes must be different axes of the input, with known sizes",
                   {"in_shape": str(tuple(shape)), "axis": str(tuple(axes))},
-                  fix="pass axes of this shape; sizes on which no parameter depends may be -1.")
+                  fix="pass axes of this shape; only sizes that do not affect the parameters may be -1.")
     return start
 
 
@@ -70,14 +70,14 @@ def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Ca
     """``y = einsum(equation, x, w) + b``, such as ``Einsum("btd,dhk->bthk", (512, 8, 64))``.
 
     Args:
-      equation: of two operands, x and w, with "->". "..." stands for further axes of x.
-      shape: of w.
-      bias: False leaves b out, which has the axes of the result that come from w.
-      w_init, b_init: initializers ``(key, shape) -> array``. If None, zeros for b, and for w glorot uniform: fan_in is
-        the product of the sizes that are summed over, fan_out that of the sizes that only w has; axes of w that x and
-        the result have too are independent maps.
+      equation: an einsum equation of two operands, x and w, with "->". "..." stands for any other axes of x.
+      shape: shape of w.
+      bias: False leaves b out; b has the axes of the result that are also axes of w.
+      w_init, b_init: initializers ``(key, shape) -> array``. The default is zeros for b and glorot uniform for w:
+        fan_in is the product of the sizes that are summed over, fan_out the product of the sizes that are only in w.
+        Axes of w that are also in x and in the result are independent maps.
     Params: ``{"w": shape, "b": [sizes of its axes]}``, without "b" if bias is False.
-    Raises: ValueError for an equation that is not of this form; TypeError from `init` for an input it does not fit.
+    Raises: ValueError for an equation that is not of this form; TypeError from `init` for an input that does not match.
 
     >>> Einsum("...td,dhk->...htk", (6, 2, 3)).init(random.key(0), (-1, 5, 6))[0]
     (-1, 2, 5, 3)
@@ -107,7 +107,7 @@ def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Ca
 
 
 class _Equation:
-    """The axis labels of an equation ``x,w->y``; `sizes` has those of w."""
+    """The axis labels of an equation ``x,w->y``; `sizes` maps the labels of w to sizes."""
 
     def __init__(self, equation: str, shape: tuple[int, ...]):
         operands, arrow, self.y = equation.replace(" ", "").partition("->")
@@ -119,7 +119,7 @@ class _Equation:
                  and all(len(set(part)) == len(part) for part in (letters, known, self.w))
                  and set(known) <= set(letters + self.w) and ("..." in self.x) == ("..." in self.y))
         if not valid or len(self.w) != len(shape):
-            raise bad("Einsum", "the equation must name each axis of x, of w and of the result once",
+            raise bad("Einsum", "the equation must name each axis of x, w and the result once",
                       {"equation": repr(equation), "shape": f"{shape}, of w"},
                       fix='write "x,w->y", one letter for an axis: Einsum("btd,dhk->bthk", (512, 8, 64)).',
                       exc=ValueError)
@@ -127,17 +127,17 @@ class _Equation:
 
     @property
     def is_positionwise(self) -> bool:
-        """Whether the axes that only x has lead in x and in the result: then they are mapped over."""
+        """Whether the axes that are only in x come first in x and in the result, so that they are mapped over."""
         own = "".join(label for label in self.x if label not in self.sizes)
         return self.x.startswith(own) and self.y.startswith(own)
 
     def _labels(self, part: str, n_further: int) -> list[Any]:
-        """One label for each axis; those of "..." are numbers."""
+        """One label for each axis; the labels of the axes of "..." are numbers."""
         before, dots, after = part.partition("...")
         return [*before, *(range(n_further) if dots else ()), *after]
 
     def result(self, rank: int) -> list[Any]:
-        """The labels of the result for an x of this rank."""
+        """The labels of the result, for x of this rank."""
         return self._labels(self.y, rank - len(self.x.replace("...", "")))
 
     def out_shape(self, in_shape: Sequence[int]) -> tuple[int, ...]:
@@ -151,13 +151,13 @@ class _Equation:
         return tuple({**of_x, **self.sizes}[label] for label in self.result(len(in_shape)))
 
     def _unfit(self, in_shape: Sequence[int], what: str) -> Exception:
-        return bad("Einsum", f"the input does not fit the equation: {what}",
+        return bad("Einsum", f"the input does not match the equation: {what}",
                    {"in_shape": str(tuple(in_shape)), "equation": repr(self.equation),
                     "w": str(tuple(self.sizes.values()))},
-                   fix="change the equation or the shape of w; axes that w shares must have a known size.")
+                   fix="change the equation or the shape of w; axes of x that are also in w must have known sizes.")
 
     def glorot(self) -> Callable:
-        """Glorot uniform, with the fans that the equation gives."""
+        """Glorot uniform, with the fans of the equation."""
         at = {role: [i for i, label in enumerate(self.w) if (label in self.x, label in self.y) == role]
               for role in ((True, False), (False, True), (True, True))}
         return initializers.glorot_uniform(at[True, False], at[False, True], at[True, True])
@@ -166,15 +166,15 @@ class _Equation:
 @recorded("w_init", "b_init")
 def Bilinear(features: int, *, bias: bool = True, w_init: Callable | None = None,
              b_init: Callable | None = None) -> Layer:
-    """Bilinear map of two inputs: ``y[k] = sum over i, j of x[i] w[i, j, k] other[j], + b[k]``.
+    """Bilinear map of two inputs: ``y[k] = b[k] + sum over i, j of x[i] w[i, j, k] other[j]``.
 
     Shape: [..., n_in], [..., n_other] -> [..., features].
 
     Args:
       features: number of output features.
       bias: False leaves b out.
-      w_init, b_init: initializers ``(key, shape) -> array``. If None, w is uniform in ±1 / sqrt(n_in), PyTorch's
-        default, and b is zeros.
+      w_init, b_init: initializers ``(key, shape) -> array``. By default, w is uniform in ±1 / sqrt(n_in), as in
+        PyTorch, and b is zeros.
     Inputs: other: the second factor, with the leading sizes of x; `init` needs its shape.
     Params: ``{"w": [n_in, n_other, features], "b": [features]}``, without "b" if bias is False.
     """
@@ -207,7 +207,7 @@ def Bilinear(features: int, *, bias: bool = True, w_init: Callable | None = None
 def Bias(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Layer:
     """``y = x + b``, with b along some axes.  Shape: any -> the same.
 
-    Args: axis: the axes that b has, of known size; init: initializer ``(key, shape) -> array``, zeros if None.
+    Args: axis: the axes of b, of known size; init: initializer ``(key, shape) -> array``; None: zeros.
     Params: ``{"b": [sizes of axis]}``.
     """
     return _along_axes("Bias", "b", jnp.add, init or initializers.zeros, axis)
@@ -217,7 +217,7 @@ def Bias(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Lay
 def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> Layer:
     """``y = x * scale``, with a scale for each index of some axes.  Shape: any -> the same.
 
-    Args: axis: the axes that the scale has, of known size; init: initializer ``(key, shape) -> array``, ones if None.
+    Args: axis: the axes of the scale, of known size; init: initializer ``(key, shape) -> array``; None: ones.
       ``init=initializers.constant(1e-6)`` is the layer scale of ConvNeXt and CaiT (Touvron et al., 2021).
     Params: ``{"scale": [sizes of axis]}``.
     """
@@ -225,10 +225,10 @@ def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> La
 
 
 def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],) -> Layer:
-    given = as_axes(axis)
+    param_axes = as_axes(axis)
 
     def sizes_of(shape):
-        return tuple(shape[a] for a in sorted(_axes(name, shape, given)))
+        return tuple(shape[a] for a in sorted(_axes(name, shape, param_axes)))
 
     def init(rng, in_shape):
         return in_shape, {key: make(rng, sizes_of(in_shape))}
@@ -236,7 +236,7 @@ def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: in
     def apply(params, x, *, rng=None, train=False):
         x = check_float(name, x)
         check_params(name, params, x, **{key: sizes_of(x.shape)})
-        others = [a for a in range(x.ndim) if a not in _axes(name, x.shape, given)]
+        others = [a for a in range(x.ndim) if a not in _axes(name, x.shape, param_axes)]
         return combine(x, jnp.broadcast_to(jnp.expand_dims(params[key], others), x.shape))
 
-    return Layer(init, apply, name, positionwise=given == (-1,))
+    return Layer(init, apply, name, positionwise=param_axes == (-1,))

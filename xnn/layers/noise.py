@@ -14,9 +14,9 @@ from xnn.rng import check_rng
 def GaussianNoise(std: float) -> Layer:
     """``x + std * noise`` in training, with standard normal noise for each value.  Shape: any -> the same.
 
-    With an `xnn.RowKey` as rng the noise of a row depends on the row's global number only.
+    With an `xnn.RowKey` as rng, the noise of a row depends only on its number in the whole array.
     Args: std: standard deviation, 0 or more.
-    Params: ``()``.  Raises: ValueError for a negative std; apply raises TypeError if `train` is true and rng is None.
+    Params: ``()``.  Raises: ValueError for a negative std; apply raises TypeError in training if rng is None.
     """
     if not std >= 0:
         raise bad("GaussianNoise", "std is a standard deviation, and must not be negative", {"std": std},
@@ -27,10 +27,10 @@ def GaussianNoise(std: float) -> Layer:
 def GaussianDropout(rate: float) -> Layer:
     """``x * (1 + noise)`` in training: noise with the variance of dropout, rate / (1 - rate) (Srivastava et al., 2014).
 
-    Shape: any -> the same. With an `xnn.RowKey` as rng the noise of a row depends on the row's global number only.
-    Args: rate: of the dropout that it stands for, 0 <= rate < 1.
-    Params: ``()``.  Raises: ValueError for a rate outside [0, 1); apply raises TypeError if `train` is true and rng is
-      None.
+    Shape: any -> the same. With an `xnn.RowKey` as rng, the noise of a row depends only on its number in the whole
+    array.
+    Args: rate: rate of a dropout with noise of the same variance, 0 <= rate < 1.
+    Params: ``()``.  Raises: ValueError for a rate outside [0, 1); apply raises TypeError in training if rng is None.
     """
     check_rate("GaussianDropout", rate)
     std = (rate / (1 - rate)) ** 0.5

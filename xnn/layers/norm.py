@@ -1,4 +1,4 @@
-"""Normalisation layers. The features are the last axis; all of them compute in float32 under `with_precision`."""
+"""Normalisation layers. The features are the last axis. All layers compute in float32 under `with_precision`."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,8 +17,9 @@ from xnn.precision import at_least_float32
 def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
     """Zero mean and unit variance over `axis` of each example (Ba et al., 2016).  Shape: any -> the same.
 
-    Args: axis: the axes to normalise over, which have the parameters; scale, bias: False leaves the parameter out.
-    Params: ``{"scale": ones, "bias": zeros}`` of the sizes of `axis`. Defaults are PyTorch's.
+    Args: axis: the axes to normalise over, which are also the axes of the parameters; scale, bias: False leaves the
+      parameter out.
+    Params: ``{"scale": ones, "bias": zeros}`` with the sizes of `axis`. The defaults are PyTorch's.
     """
     axes = as_axes(axis)
 
@@ -38,7 +39,7 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
 def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
     """Each example divided by the root of its mean square over the features (Zhang and Sennrich, 2019).
 
-    Params: ``{"scale": ones [features]}``. epsilon is that of Llama.
+    Params: ``{"scale": ones [features]}``. The default epsilon is that of Llama.
     """
 
     def init(rng, in_shape):
@@ -57,10 +58,10 @@ def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
 
 @recorded()
 def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bias: bool = True) -> Layer:
-    """Zero mean and unit variance over the positions and the features of each group (Wu and He, 2018).
+    """Zero mean and unit variance over all positions and the features of each group (Wu and He, 2018).
 
     Shape: [n, ..., features] -> the same.
-    Args: groups: number of groups of neighbouring features, a divisor of their number.
+    Args: groups: number of groups of adjacent features; it must divide the number of features.
     Params: ``{"scale": ones [features], "bias": zeros [features]}``.
     Raises: ValueError from `init` if the features do not divide into groups.
     """
@@ -69,7 +70,7 @@ def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bi
         in_shape = check_shape("GroupNorm", in_shape, min_rank=2)
         if in_shape[-1] % groups:
             raise bad("GroupNorm", "the features do not divide into groups of equal size",
-                      {"in_shape": str(in_shape), "groups": groups}, f"a divisor of {in_shape[-1]}: "
+                      {"in_shape": str(in_shape), "groups": groups}, f"pass a divisor of {in_shape[-1]}: "
                       f"GroupNorm({math.gcd(in_shape[-1], groups)}).", ValueError)
         return in_shape, _affine(in_shape[-1:], scale, bias)
 
@@ -85,7 +86,7 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
     """Zero mean and unit variance of each feature over the positions of each example (Ulyanov et al., 2016).
 
     Shape: [n, ..., features] -> the same, with at least one axis of positions.
-    Params: ``{}`` by default, as in PyTorch; ``{"scale", "bias"}`` [features] on request.
+    Params: ``{}`` by default, as in PyTorch; else ``{"scale", "bias"}``, each [features].
     """
 
     def init(rng, in_shape):
@@ -104,25 +105,26 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
               scale: bool = True, bias: bool = True, scale_init: Callable | None = None) -> Layer:
     """Zero mean and unit variance of each feature over the batch and its positions (Ioffe and Szegedy, 2015).
 
-    In evaluation the running statistics take the place of the batch's. Shape: [..., features] -> the same.
+    In evaluation it uses running statistics instead of those of the batch. Shape: [..., features] -> the same.
 
     Args:
-      momentum: weight of the new batch in the running statistics, PyTorch's convention. Flax's and Keras's ``0.99`` is
-        ``momentum=0.01``.
-      unbiased: whether the running variance has Bessel's correction n / (n - 1), as in PyTorch; the batch itself is
-        normalised without. Flax has none: ``unbiased=False``.
-      axis_name: of a `pmap`, whose devices have one batch together.
-      scale_init: initializer ``(key, shape) -> array`` of the scale; ones if None.
-    Inputs: row_mask: bool of the leading axes of x, False for padding, which the statistics do not count: ``[n]`` for x
-      [n, features], such as `xnn.graph.Graph.node_mask`; None: all counts. Layers and stacks on graphs pass it
-      themselves; see also `xnn.graph.with_node_mask`. In a composite it is the last input. For layers whose `mask` is
-      that of the rows too: ``renamed(BatchNorm(), row_mask="mask")``.
+      momentum: weight of the new batch in the running statistics, as in PyTorch. ``0.99`` in Flax and Keras is
+        ``momentum=0.01`` here.
+      unbiased: whether the running variance has Bessel's correction n / (n - 1), as in PyTorch; False: no correction,
+        as in Flax. The batch itself is always normalised without the correction.
+      axis_name: axis of a `pmap` whose devices share one batch.
+      scale_init: initializer ``(key, shape) -> array`` of the scale; None: ones.
+    Inputs: row_mask: bool of the leading axes of x, False for padding, which is left out of the statistics: ``[n]`` for
+      x [n, features], such as `xnn.graph.Graph.node_mask`. None: all rows count. Layers and stacks on graphs pass it
+      automatically; see also `xnn.graph.with_node_mask`. In a composite it is the last input. If other layers have a
+      `mask` of the same rows, use ``renamed(BatchNorm(), row_mask="mask")``.
     Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
-    Raises: ValueError in training for one value of each feature, whose variance is unknown; with a mask that leaves
-      fewer than two the running statistics stay as they are. TypeError for a mask of another shape or dtype.
+    Raises: ValueError in training if each feature has only one value, because the variance is then unknown. With a mask
+      that leaves fewer than two rows the running statistics do not change. TypeError for a mask of another shape or
+      dtype.
     """
     if scale_init and not scale:
-        raise bad("BatchNorm", "there is no scale to initialize", {"scale": "False", "scale_init": repr(scale_init)},
+        raise bad("BatchNorm", "scale_init needs a scale", {"scale": "False", "scale_init": repr(scale_init)},
                   "leave out scale_init, or scale=False.")
 
     def init(rng, in_shape):
@@ -157,7 +159,7 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
 
 
 def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
-    """(Mean, biased variance, number of values) of each feature; in two passes, since E[x²] - E[x]² cancels."""
+    """(Mean, biased variance, number of values) of each feature, in two passes, because E[x²] - E[x]² cancels."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.pmean(v, axis_name)
     n = math.prod(x.shape[:-1]) * (1 if axis_name is None else lax.axis_size(axis_name))
     if n < 2:
@@ -168,7 +170,7 @@ def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
 
 
 def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any, Any]:
-    """As `_batch_moments`, of the rows in the mask, x being 0 in the others."""
+    """As `_batch_moments`, for the rows where the mask is True; x must be 0 in the others."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.psum(v, axis_name)
     n = over_devices(jnp.sum(mask, dtype=x.dtype))
     mean = over_devices(jnp.sum(x, axes)) / jnp.maximum(n, 1)

@@ -1,4 +1,4 @@
-"""Pools: reductions of windows, of bins, or of all positions, of each feature of [batch, ..., features] by itself."""
+"""Pooling of [batch, ..., features]: reductions over windows, bins or all positions, for each feature separately."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make
 
 @recorded()
 def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID", dilation: Sizes = 1) -> Layer:
-    """The largest value in each window.  Shape: [..., *spatial, features] -> [..., *out, features].
+    """The maximum of each window.  Shape: [..., *spatial, features] -> [..., *out, features].
 
     Args:
-      window: sizes for the 1 to 3 spatial axes; an int is one axis.
-      strides: step of the window along each axis; if None its size, PyTorch's default.
-      padding: "VALID": none; "SAME": ``ceil(size / stride)`` windows; a number, or for each axis one or a pair
-        (before, after), less than the window. Padding is never the largest value.
-      dilation: distance of neighbouring positions in the window.
+      window: sizes for the 1 to 3 spatial axes; an int means one axis.
+      strides: step of the window along each axis; None: the window size, PyTorch's default.
+      padding: "VALID": no padding; "SAME": ``ceil(size / stride)`` windows; a number; or a number or pair (before,
+        after) for each axis, less than the window. Padding is never the maximum.
+      dilation: distance between adjacent positions in the window.
     Params: ``()``.
     Raises: ValueError if the window is larger than the padded input.
     """
@@ -44,8 +44,8 @@ def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
             count_include_pad: bool = True) -> Layer:
     """The mean of each window.  Shape, Args, Params: as `MaxPool`.
 
-    Args: count_include_pad: whether padding counts, as zeros: the default of PyTorch and Flax. Keras and stax count the
-      values of the input only: False.
+    Args: count_include_pad: whether padding counts as zeros, as by default in PyTorch and Flax. With False only values
+      of the input count, as in Keras and stax.
     """
     shape = _window("AvgPool", window, strides, padding)
 
@@ -64,7 +64,7 @@ def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, d
     if not isinstance(shape.padding, str) and any(
             max(pad) >= extent for pad, extent in zip(shape.padding, shape.extents, strict=True)):
         raise bad(name, "a window could contain padding only", {"window": shape.extents, "padding": shape.padding},
-                  "choose a padding less than the window.", ValueError)
+                  "choose a padding smaller than the window.", ValueError)
     return shape
 
 
@@ -103,10 +103,10 @@ def _pool(window: Window, reduce: Callable) -> Layer:
 def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
     """The mean of each of `out_sizes` bins along the spatial axes.  Shape: [..., *spatial, f] -> [..., *out_sizes, f].
 
-    Bin i of an axis of n positions and m bins has those from ``floor(i n / m)`` up to ``ceil((i + 1) n / m)``, as in
-    PyTorch: where m does not divide n, neighbours overlap.
+    For an axis of n positions and m bins, bin i has the positions from ``floor(i n / m)`` up to, but not including,
+    ``ceil((i + 1) n / m)``, as in PyTorch. If m does not divide n, adjacent bins overlap.
 
-    Args: out_sizes: numbers of bins for the 1 to 3 spatial axes, None to keep the size; an int is one axis.
+    Args: out_sizes: numbers of bins for the 1 to 3 spatial axes, None to keep a size; an int means one axis.
     Params: ``()``.
     """
     return _adaptive_pool("AdaptiveAvgPool", out_sizes, _mean_of_bins)
@@ -114,7 +114,7 @@ def AdaptiveAvgPool(out_sizes: int | Sequence[int | None]) -> Layer:
 
 @recorded()
 def AdaptiveMaxPool(out_sizes: int | Sequence[int | None]) -> Layer:
-    """The largest value in each bin.  Shape, Args, Params: as `AdaptiveAvgPool`."""
+    """The maximum of each bin.  Shape, Args, Params: as `AdaptiveAvgPool`."""
     return _adaptive_pool("AdaptiveMaxPool", out_sizes, _largest_of_bins)
 
 
@@ -128,19 +128,19 @@ def _largest_of_bins(binned: Any, inside: Any, axis: int) -> Any:
 
 
 def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable) -> Layer:
-    given = tuple(out_sizes) if isinstance(out_sizes, tuple | list) else (out_sizes,)
-    sizes_of(name, "out_sizes", tuple(1 if size is None else size for size in given))
-    n = len(given)
+    bin_counts = tuple(out_sizes) if isinstance(out_sizes, tuple | list) else (out_sizes,)
+    sizes_of(name, "out_sizes", tuple(1 if size is None else size for size in bin_counts))
+    n = len(bin_counts)
 
     def init(rng, in_shape):
         in_shape = check_spatial_shape(name, in_shape, n)
         spatial = in_shape[-n - 1:-1]
-        return (*in_shape[:-n - 1], *(old if m is None else m for old, m in zip(spatial, given, strict=True)),
+        return (*in_shape[:-n - 1], *(old if m is None else m for old, m in zip(spatial, bin_counts, strict=True)),
                 in_shape[-1]), ()
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float(name, x, n + 1)
-        for axis, bins in enumerate(given, x.ndim - n - 1):
+        for axis, bins in enumerate(bin_counts, x.ndim - n - 1):
             if bins is not None:
                 index, inside = _bins(x.shape[axis], bins)
                 binned = jnp.take(x, index, axis)
@@ -153,7 +153,7 @@ def _adaptive_pool(name: str, out_sizes: Any, reduce: Callable) -> Layer:
 
 
 def _bins(n: int, bins: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Positions of each bin [bins, largest bin], which of them are in the bin)."""
+    """(Positions of each bin [bins, size of the largest bin], whether each of them is in the bin)."""
     i = np.arange(bins)
     start, end = i * n // bins, -((i + 1) * -n // bins)
     index = start[:, None] + np.arange(np.max(end - start))
@@ -175,7 +175,7 @@ def GlobalAvgPool(*, keepdims: bool = False) -> Layer:
 
 @recorded()
 def GlobalMaxPool(*, keepdims: bool = False) -> Layer:
-    """The largest value of all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
+    """The maximum over all positions.  Shape, Args, Params: as `GlobalAvgPool`."""
     return _global_pool("GlobalMaxPool", keepdims, jnp.max)
 
 

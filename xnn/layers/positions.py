@@ -1,7 +1,7 @@
-"""Positions of a sequence: how they are counted, with padding and in generation, and layers that add a vector for each.
+"""Positions in sequences with padding and in generation, and layers that add a vector for each position.
 
-Every layer here and in `xnn.layers.attention` counts in the same way (`positions_of`): 0, 1, ... for the positions that
-a mask keeps, whether the padding is before or after them; a cache continues the count of each row.
+All layers here and in `xnn.layers.attention` count in the same way (`positions_of`): 0, 1, ... for the positions that a
+mask keeps, with padding before or after them. A cache continues the count of each row.
 """
 
 import math
@@ -24,12 +24,12 @@ def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
     """x plus row t of a table at position t, as in BERT and GPT-2.  Shape: [batch, time, features] -> the same.
 
     Args:
-      length: number of rows, the greatest number of positions.
-      init: initializer ``(key, shape) -> array``; if None normal with standard deviation 0.02, GPT-2's.
-    Inputs: mask, bool [batch, time]: positions that are False are not counted; positions, int [batch, time]: instead of
-      counting, for packed sequences.
+      length: number of rows, the maximum number of positions.
+      init: initializer ``(key, shape) -> array``; None: normal with standard deviation 0.02, as in GPT-2.
+    Inputs: mask, bool [batch, time]: positions with False are not counted; positions, int [batch, time]: positions to
+      use instead of counting, for packed sequences.
     Params: ``{"table": [length, features]}``.  Cache: the next position of each row.
-    A position without a row gives NaN.
+    A position outside the table gives NaN.
     Raises: ValueError for a sequence longer than `length`.
     """
     make_table = init or initializers.normal(0.02)
@@ -53,7 +53,7 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
     """x plus sines and cosines of the position (Vaswani et al., 2017).  Shape: [batch, time, features] -> the same.
 
     Feature 2i gets sin(t / base^(2i / features)), feature 2i + 1 the cosine of the same angle.
-    Inputs, cache: as of `LearnedPositions`.  Params: ``()``.
+    Inputs, cache: as in `LearnedPositions`.  Params: ``()``.
     Raises: ValueError from `init` for an odd number of features.
     """
 
@@ -74,7 +74,7 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
 
 
 def _adding(name: str, init: Callable, rows: Callable) -> Layer:
-    """The layer that adds ``rows(params, x, at)``, where `at` has the position of each vector of x."""
+    """A layer that adds ``rows(params, x, at)`` to x, where `at` has the position of each vector of x."""
 
     def added(params, x, at):
         return x + jnp.broadcast_to(rows(params, x, at), x.shape)
@@ -101,15 +101,15 @@ def positions_of(caller: str, x: Any, mask: Any, positions: Any, start: Any = No
     """int32 [batch or 1, time]: the position of each vector of x [batch, time, features] in its sequence.
 
     Args:
-      mask: None, or bools; one of two axes [batch, time] says which positions count.
-      positions: int [batch or 1, time], instead of counting.
-      start: int32 [batch], the position of the first one; None is 0.
+      mask: None or bools; only a mask with two axes, [batch, time], affects the count.
+      positions: int [batch or 1, time], returned instead of counting.
+      start: int32 [batch], the first position of each row; None: 0.
     """
     batch, time = x.shape[:2]
     if positions is not None:
         positions = jnp.asarray(positions)
         if not jnp.issubdtype(positions.dtype, np.integer) or positions.shape not in ((batch, time), (1, time)):
-            raise bad(caller, "positions are integers, one for each position of the input",
+            raise bad(caller, "positions must be integers, one for each position of the input",
                       {"x": type_text(x), "positions": type_text(positions), "expected": f"i32[{batch},{time}]"},
                       "pass integers of that shape, or leave them out.")
         return positions.astype("int32")
@@ -122,26 +122,26 @@ def positions_of(caller: str, x: Any, mask: Any, positions: Any, start: Any = No
 
 
 def _kept(at: Any, mask: Any) -> Any:
-    """Positions, and -1 for those that a mask of two axes leaves out."""
+    """The positions, with -1 where a mask [batch, time] is False."""
     return at if mask is None or np.ndim(mask) != 2 else jnp.where(jnp.asarray(mask), at, -1)
 
 
 def init_slots(batch: int, length: int) -> dict[str, Any]:
-    """The part of a cache that says what its slots hold: the position of each, -1 for none; how many are filled."""
+    """Bookkeeping of a cache: the position of each slot, -1 if it is empty, and the number of filled slots."""
     return {"positions": jnp.full((batch, length), -1, "int32"), "filled": jnp.zeros((), "int32")}
 
 
 def fill_slots(caller: str, slots: Mapping[str, Any], x: Any, mask: Any, positions: Any) -> tuple[Any, dict[str, Any]]:
-    """(Positions of the new vectors x, slots with them).
+    """(Positions of the new vectors x, slots that include them).
 
     Raises: TypeError for a mask of pairs; ValueError for more vectors than slots.
     """
     length, time = slots["positions"].shape[1], x.shape[1]
     if time > length:
         raise bad(caller, f"the cache has {length} positions, the input {time}", {"x": type_text(x)},
-                  f"init_cache(batch, {time}), or more for what follows.", ValueError)
+                  f"init_cache(batch, {time}), or longer if more positions follow.", ValueError)
     if mask is not None and np.ndim(mask) != 2:
-        raise bad(caller, "with a cache, the mask says which of the new positions count", {"mask": type_text(mask)},
+        raise bad(caller, "with a cache, the mask must have one bool for each new position", {"mask": type_text(mask)},
                   f"pass bools [{x.shape[0]}, {time}].")
     at = positions_of(caller, x, mask, positions, jnp.max(slots["positions"], 1) + 1)
     new = jnp.broadcast_to(_kept(at, mask), x.shape[:2])
@@ -149,7 +149,7 @@ def fill_slots(caller: str, slots: Mapping[str, Any], x: Any, mask: Any, positio
 
 
 def write(slots: Any, new: Any, at: Any) -> Any:
-    """`slots` [batch, length, ...] with `new` [batch, time, ...] from the slot `at` on."""
+    """`slots` [batch, length, ...] with `new` [batch, time, ...] written from slot `at`."""
     zero = jnp.zeros((), "int32")
     return lax.dynamic_update_slice(slots, new, (zero, at, *[zero] * (slots.ndim - 2)))
 
@@ -158,29 +158,29 @@ def write(slots: Any, new: Any, at: Any) -> Any:
 
 
 def check_sequence(caller: str, x: Any) -> Any:
-    """x as floats [batch, time, features]. Raises: TypeError if it is not."""
+    """x as an array. Raises: TypeError unless it is floats [batch, time, features]."""
     x = check_float(caller, x, 3)
     if x.ndim != 3:
-        raise bad(caller, "the input has the axes [batch, time, features]", {"x": type_text(x)},
-                  "reshape it: positions along several axes become one.")
+        raise bad(caller, "the input must have the axes [batch, time, features]", {"x": type_text(x)},
+                  "reshape it, with all positions along one axis.")
     return x
 
 
 def check_mask(caller: str, mask: Any, shape: tuple[int, int, int, int]) -> Any:
-    """The mask as bools [batch, keys], or of four axes that broadcast to `shape`: batch, heads, queries, keys."""
+    """The mask as bools [batch, keys], or with four axes that broadcast to `shape`: batch, heads, queries, keys."""
     mask = jnp.asarray(mask)
     wanted = (shape[0], shape[3]) if mask.ndim == 2 else shape
     fits = len(wanted) == mask.ndim and all(n in (1, m) for n, m in zip(mask.shape, wanted, strict=True))
     if mask.dtype != bool or not fits or (mask.ndim == 2 and mask.shape != wanted):
-        raise bad(caller, "the mask has another type than the input needs",
+        raise bad(caller, "the mask does not have the type that the input needs",
                   {"mask": type_text(mask), "expected": f"bool[{shape[0]},{shape[3]}], True for keys that count, or "
                    f"bool[{','.join(map(str, shape))}] (or 1), True for pairs"},
-                  "pass bools of one of these shapes: mask != 0, or mask[:, None] of three axes.")
+                  "pass bools of one of these shapes: use mask != 0, or mask[:, None] for a mask with three axes.")
     return mask
 
 
 def angles_of(x: Any, at: Any, frequencies: Any) -> Any:
-    """Position times frequency, [*at.shape, n]; in float32 at least: float16 cannot count beyond 2048."""
+    """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048."""
     dtype, shape = at_least_float32(x.dtype), (*at.shape, len(frequencies))
     return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
         jnp.asarray(frequencies, dtype), shape)

@@ -1,4 +1,4 @@
-"""Recurrent layers over [batch, time, features]: both directions, and the stacks `RNN`, `LSTM` and `GRU`."""
+"""Recurrent layers over [batch, time, features]: `bidirectional`, and the stacks `RNN`, `LSTM` and `GRU`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,17 +15,17 @@ from xnn.layers.scan import check_cell, scan_over_time
 
 @recorded("forward", "backward")
 def bidirectional(forward: Layer, backward: Layer, *, unroll: int = 1, return_carry: bool = False) -> Layer:
-    """Two cells over a sequence, one from each end; their outputs are concatenated (Schuster and Paliwal, 1997).
+    """Two cells over a sequence, one from each end, with concatenated outputs (Schuster and Paliwal, 1997).
 
     The backward cell starts at the last position that counts, as in PyTorch's packed sequences.
 
-    Shape: [batch, time, n_in] -> [batch, time, features of both]; with return_carry (that, the pair of last carries).
-    Inputs: those of `scan_over_time`; carry is a pair.
+    Shape: [batch, time, n_in] -> y [batch, time, features of both]; with return_carry (y, the pair of last carries).
+    Inputs: as in `scan_over_time`; carry is a pair.
     Params: ``{"forward": ..., "backward": ...}``.
     """
-    how = {"unroll": unroll, "return_carry": True}
-    scans = {"forward": scan_over_time(check_cell("bidirectional", forward), **how),
-             "backward": scan_over_time(check_cell("bidirectional", backward), reverse=True, **how)}
+    scan_options = {"unroll": unroll, "return_carry": True}
+    scans = {"forward": scan_over_time(check_cell("bidirectional", forward), **scan_options),
+             "backward": scan_over_time(check_cell("bidirectional", backward), reverse=True, **scan_options)}
     return _two_ways(scans, return_carry)
 
 
@@ -46,7 +46,7 @@ def _two_ways(scans: Mapping[str, Layer], return_carry: bool) -> Layer:
 
 
 def _one_for_each(caller: str, carry: Any, n: int) -> Any:
-    """The carries of n layers out of that of all of them."""
+    """The carries of n layers, from the carry of the whole layer."""
     if carry is None:
         return (None,) * n
     if not isinstance(carry, tuple | list) or len(carry) != n:
@@ -74,20 +74,21 @@ def LSTM(features: int, *, layers: int = 1, bidirectional: bool = False, dropout
          return_carry: bool = False, **cell: Any) -> Layer:
     """Layers of `LSTMCell` over a sequence, each on the outputs of the one before, as in PyTorch's LSTM.
 
-    Shape: [batch, time, n_in] -> [batch, time, features], twice the features if bidirectional; with return_carry (that,
-    the last carries).
+    Shape: [batch, time, n_in] -> y [batch, time, features], or twice the features if bidirectional; with return_carry
+    (y, the last carries).
     Args:
-      features: of each layer and direction.
+      features: number of output features of each layer and direction.
       layers: number of layers.
       bidirectional: whether each layer reads the sequence from both ends.
       dropout: rate of dropout between layers, in training.
       unroll: as in `scan_over_time`.
-      return_carry: whether to return the carries: a tuple with one for each layer, a pair for both directions.
+      return_carry: whether to return the carries: a tuple with one entry for each layer, which is a pair if
+        bidirectional.
       cell: options of `LSTMCell`.
-    Inputs: those of `scan_over_time`; carry has the form of the carries that are returned.
+    Inputs: as in `scan_over_time`; carry has the structure of the returned carries.
     Params: ``{"layer_0": those of the cell, "layer_1": ...}``; if bidirectional each is ``{"forward", "backward"}``.
     Cache: the carries, unless bidirectional.
-    Raises: ValueError for dropout with one layer, as there is nothing between.
+    Raises: ValueError for dropout with a single layer, because dropout is applied between layers.
     """
     return _stack("LSTM", LSTMCell, features, cell, layers, bidirectional, dropout, unroll, return_carry)
 
@@ -98,8 +99,8 @@ def _stack(name: str, make_cell: Callable, features: int, options: Mapping[str, 
     if layers < 1 or (dropout and layers == 1):
         raise bad(name, "dropout is applied between layers" if layers == 1 else "layers must be at least 1",
                   {"layers": layers, "dropout": dropout}, "pass layers=2, or serial(..., Dropout(rate)).", ValueError)
-    how = {"unroll": unroll, "return_carry": True}
-    one = bidirectional(cell, cell, **how) if both_ways else scan_over_time(cell, **how)
+    scan_options = {"unroll": unroll, "return_carry": True}
+    one = bidirectional(cell, cell, **scan_options) if both_ways else scan_over_time(cell, **scan_options)
     children = {f"layer_{i}": one for i in range(layers)}
     if dropout:
         children["dropout"] = Dropout(dropout)

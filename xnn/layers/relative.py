@@ -20,14 +20,15 @@ from xnn.scaling import Llama3Scaling
 class Rotary:
     """Rotation of pairs of features of queries and keys by angles proportional to the position (Su et al., 2021).
 
-    Their products then depend on the distance only: ``MultiHeadAttention(512, 8, causal=True, positions=Rotary())``.
+    The position then affects products of queries and keys only through the distance between the two:
+    ``MultiHeadAttention(512, 8, causal=True, positions=Rotary())``.
 
     Attributes:
-      base: pair i of n turns by base^(-i / n) per position; 10,000 in the paper, 500,000 in Llama 3.
-      fraction: part of the features of a head that is rotated; the last ones stay (GPT-NeoX: 0.25).
-      interleaved: pairs are features 2i and 2i + 1, as in the paper and GPT-J; if False features i and i + n, as in
-        the weights of Llama and GPT-NeoX that Hugging Face stores.
-      scaling: for longer contexts.
+      base: pair i of n is rotated by base^(-i / n) radians per position; 10,000 in the paper, 500,000 in Llama 3.
+      fraction: fraction of the features of a head that are rotated; the last features are kept (GPT-NeoX: 0.25).
+      interleaved: pairs are features 2i and 2i + 1, as in the paper and GPT-J; if False, features i and i + n, as in
+        Hugging Face's weights of Llama and GPT-NeoX.
+      scaling: change of the frequencies for longer contexts; None: no change.
     """
 
     base: float = 10_000.0
@@ -39,32 +40,35 @@ class Rotary:
         """float64 [pairs]: radians per position. Raises: ValueError for an odd number of features."""
         n = int(head_size * self.fraction)
         if n % 2 or not 0 < self.fraction <= 1:
-            raise bad("Rotary", "features are rotated in pairs, out of those of a head",
+            raise bad("Rotary", "the number of rotated features must be even",
                       {"head_size": head_size, "fraction": self.fraction, "rotated": n},
                       "choose a fraction in (0, 1] that gives an even number.", ValueError)
         frequencies = self.base ** (-np.arange(0, n, 2) / max(n, 1))
         return self.scaling(frequencies) if self.scaling else frequencies
 
     def rotate(self, x: Any, at: Any) -> Any:
-        """x [batch, time, heads, head_size], rotated to the positions `at`, int [batch or 1, time]."""
+        """x [batch, time, heads, head_size] rotated by the angles of the positions `at`, int [batch or 1, time]."""
         frequencies = self.frequencies(x.shape[-1])
         n = 2 * len(frequencies)
         shape = (*x.shape[:3], n // 2)
         angles = angles_of(x, at, frequencies)[:, :, None]
         cos, sin = (jnp.broadcast_to(f(angles).astype(x.dtype), shape) for f in (jnp.cos, jnp.sin))
         one, other = (x[..., 0:n:2], x[..., 1:n:2]) if self.interleaved else (x[..., :n // 2], x[..., n // 2:n])
-        turned = one * cos - other * sin, one * sin + other * cos
+        rotated = one * cos - other * sin, one * sin + other * cos
         if self.interleaved:
-            return jnp.concatenate([jnp.reshape(jnp.stack(turned, -1), (*x.shape[:3], n)), x[..., n:]], -1)
-        return jnp.concatenate([*turned, x[..., n:]], -1)
+            return jnp.concatenate([jnp.reshape(jnp.stack(rotated, -1), (*x.shape[:3], n)), x[..., n:]], -1)
+        return jnp.concatenate([*rotated, x[..., n:]], -1)
 
 
 @dataclass(frozen=True, slots=True)
 class ALiBi:
-    """A penalty on products that grows with the distance, steeper in some heads than in others (Press et al., 2022)."""
+    """A bias on attention products: minus a slope of the head times the distance (Press et al., 2022)."""
 
     def slopes(self, heads: int) -> np.ndarray:
-        """The steepness of each head: 2^(-8/n), 2^(-16/n), ... for n a power of 2, else with those of 2n between."""
+        """The slope of each head: 2^(-8/n), 2^(-16/n), ..., where n is `heads` if that is a power of 2.
+
+        Otherwise n is the next lower power of 2, and the other slopes are the 1st, 3rd, ... of those for 2n heads.
+        """
         n = 2 ** int(math.log2(heads))
         whole = 2.0 ** (-8 / n * np.arange(1, n + 1))
         return np.concatenate([whole, 2.0 ** (-4 / n * np.arange(1, 2 * (heads - n), 2))])
@@ -81,16 +85,17 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
                  init: Callable | None = None) -> Layer:
     """A learned bias on the products of attention for each head and distance, in T5's buckets (Raffel et al., 2020).
 
-    Half of the buckets are for one distance each, the others grow geometrically up to `max_distance`.
+    Half of the buckets hold one distance each; the sizes of the others grow geometrically up to `max_distance`.
     Shape: [batch, time, features] -> [batch, heads, time, time]: the input `bias` of attention layers. With a cache the
     keys are all slots of the cache, [batch, heads, time, length].
 
     Args:
       heads, buckets: sizes of the table.
-      max_distance: beyond it all distances share the last bucket.
-      bidirectional: whether keys after the query have buckets of their own, half of them; if not, they have that of 0.
-      init: initializer of the table; if None normal with standard deviation 1.
-    Inputs: mask, positions: as of `LearnedPositions`.
+      max_distance: distances from here on share the last bucket.
+      bidirectional: whether half of the buckets are for keys after the query; if False, such keys have the bucket of
+        distance 0.
+      init: initializer of the table; None: normal with standard deviation 1.
+    Inputs: mask, positions: as in `LearnedPositions`.
     Params: ``{"table": [buckets, heads]}``.  Cache: the positions so far.
     """
     make_table = init or initializers.normal(1.0)
@@ -120,12 +125,12 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
 
 
 def _distance(queries: Any, keys: Any) -> Any:
-    """int32 [batch or 1, queries, keys]: how far each key is after each query."""
+    """int32 [batch or 1, queries, keys]: position of the key minus position of the query."""
     return keys[:, None, :] - queries[:, :, None]
 
 
 def bucket_of(distance: Any, buckets: int, max_distance: int, bidirectional: bool) -> Any:
-    """int32: the bucket of T5 for each distance of a key after its query."""
+    """int32: the T5 bucket of each distance, where a distance is positive if the key is after the query."""
     n = buckets // 2 if bidirectional else buckets
     first = jnp.where(distance > 0, n, 0) if bidirectional else jnp.zeros_like(distance)
     distance = jnp.abs(distance) if bidirectional else jnp.maximum(-distance, 0)

@@ -1,4 +1,4 @@
-"""Other sizes of the spatial axes: Upsample, PixelShuffle, PixelUnshuffle, Pad."""
+"""Changes of the spatial sizes: Upsample, PixelShuffle, PixelUnshuffle, Pad."""
 
 import math
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 @recorded()
 def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None = None,
              method: str = "nearest", antialias: bool = False) -> Layer:
-    """The spatial axes resampled to other sizes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
+    """Resamples the spatial axes to other sizes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
 
     Args:
       scale: the output has ``floor(size * scale)`` positions along an axis; one number for all spatial axes, or one for
-        each.
-      size: the sizes of the output instead; an int for all axes.
-      method: "nearest", "linear", "cubic" or "lanczos3", by the centres of positions: PyTorch's "nearest" for whole
-        scales, its "bilinear" and "bicubic" with ``align_corners=False``. The cubic kernel is Keys' (1981) with
-        a = -0.75, and with a = -0.5 if `antialias` is True, as in PyTorch.
-      antialias: whether an axis that shrinks is smoothed first.
+        each axis.
+      size: sizes of the output, instead of `scale`; an int for all axes.
+      method: "nearest", "linear", "cubic" or "lanczos3". Positions are pixel centres, as in PyTorch's "nearest" for
+        integer scales, and in its "bilinear" and "bicubic" with ``align_corners=False``. The cubic kernel is that of
+        Keys (1981) with a = -0.75, or a = -0.5 if `antialias` is True, as in PyTorch.
+      antialias: whether an axis is smoothed before it is made smaller.
     Params: ``()``.
 
     >>> Upsample(2).apply((), jnp.array([[[1.0], [2.0]]])).ravel()
@@ -38,7 +38,7 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
                   "Upsample(2), or Upsample(size=(32, 32)).")
     check_choice("Upsample", "method", method, _METHODS)
     if antialias and method == "nearest":
-        raise bad("Upsample", 'the method "nearest" does not smooth', {"antialias": "True"}, 'method="linear".',
+        raise bad("Upsample", 'the method "nearest" has no antialiasing', {"antialias": "True"}, 'method="linear".',
                   ValueError)
     scales = None if scale is None else _scales(scale)
 
@@ -47,13 +47,13 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
         if scales is None:
             out = sizes_of("Upsample", "size", size, n)
         elif len(scales) not in (1, n):
-            raise bad("Upsample", "`scale` has another number of axes than the input", {"scale": repr(scale),
+            raise bad("Upsample", "`scale` must have one entry for each spatial axis", {"scale": repr(scale),
                       "in_shape": str(shape)}, "pass one number, or one for each axis between batch and features.")
         else:
             out = [-1 if old < 0 else math.floor(old * s) for old, s in zip(shape[1:-1], scales * (n // len(scales)),
                                                                             strict=True)]
         if 0 in out:
-            raise bad("Upsample", "nothing is left of an axis", {"scale": repr(scale), "in_shape": str(shape)},
+            raise bad("Upsample", "an axis of the output is empty", {"scale": repr(scale), "in_shape": str(shape)},
                       "choose a larger scale.", ValueError)
         return (shape[0], *out, shape[-1])
 
@@ -76,15 +76,15 @@ def _scales(scale: Any) -> tuple[float, ...]:
 
 @recorded()
 def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0.0) -> Layer:
-    """Positions added around the spatial axes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
+    """Adds positions around the spatial axes.  Shape: [batch, *spatial, features] -> [batch, *out, features].
 
     Args:
-      widths: a number for all spatial axes, or for each axis one or a pair (before, after); negative ones crop.
-      mode: of `xjax.numpy.pad`: "constant", "edge" (PyTorch's "replicate"), "reflect", "symmetric" or "wrap" (PyTorch's
-        "circular").
-      value: of the constant.
+      widths: a number for all spatial axes, or a number or pair (before, after) for each axis; negative numbers crop.
+      mode: mode of `xjax.numpy.pad`: "constant", "edge" (PyTorch's "replicate"), "reflect", "symmetric" or "wrap"
+        (PyTorch's "circular").
+      value: the value for mode "constant".
     Params: ``()``.
-    Raises: ValueError if more is cropped than there is.
+    Raises: ValueError if cropping leaves no positions.
 
     >>> Pad(((1, -1),), mode="edge").init(None, (-1, 5, 3))[0], Pad(2).init(None, (-1, 8, 8, 3))[0]
     ((-1, 5, 3), (-1, 12, 12, 3))
@@ -98,7 +98,7 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
         pads = pads_of("Pad", "widths", widths, len(shape) - 2)
         out = [-1 if n < 0 else n + sum(pad) for n, pad in zip(shape[1:-1], pads, strict=True)]
         if any(m <= 0 <= n for n, m in zip(shape[1:-1], out, strict=True)):
-            raise bad("Pad", "more is cropped than there is", {"in_shape": str(shape), "widths": repr(widths)},
+            raise bad("Pad", "cropping leaves no positions", {"in_shape": str(shape), "widths": repr(widths)},
                       "crop less.", ValueError)
         return (shape[0], *out, shape[-1])
 
@@ -120,10 +120,11 @@ def Pad(widths: int | Sequence[Any], *, mode: str = "constant", value: float = 0
 
 
 def PixelShuffle(factor: int) -> Layer:
-    """Features moved to positions, `factor` times as many along each axis (Shi et al., 2016).
+    """Moves features to positions, `factor` times as many along each axis (Shi et al., 2016).
 
-    Shape: [batch, *spatial, f * factor ** n] -> [batch, *(factor * spatial), f], with n spatial axes. Their
-    order is PyTorch's: input feature ``(i * factor + j) + factor ** 2 * feature`` goes to row i and column j.
+    Shape: [batch, *spatial, f * factor ** n] -> [batch, *(factor * spatial), f], with n spatial axes. The order is
+    PyTorch's: for images, input feature ``factor ** 2 * feature + i * factor + j`` goes to row i and column j of a
+    block.
     Params: ``()``.  Raises: ValueError if ``factor ** n`` does not divide the features.
     """
     (factor,) = sizes_of("PixelShuffle", "factor", factor)
@@ -131,21 +132,21 @@ def PixelShuffle(factor: int) -> Layer:
     def out_shape(shape):
         blocks = factor ** (len(shape) - 2)
         if shape[-1] % blocks:
-            raise bad("PixelShuffle", f"{blocks} new positions do not divide the features",
+            raise bad("PixelShuffle", f"the number of features must be a multiple of {blocks}",
                       {"in_shape": str(shape), "factor": factor}, f"pass a multiple of {blocks} features.", ValueError)
         return (shape[0], *(-1 if n < 0 else n * factor for n in shape[1:-1]), shape[-1] // blocks)
 
     def shuffled(x):
         n, out = x.ndim - 2, out_shape(x.shape)
         split = jnp.reshape(x, (*x.shape[:-1], out[-1], *(factor,) * n))
-        pairs = [axis for d in range(1, n + 1) for axis in (d, d + n + 1)]        # each axis, and its place in a block
+        pairs = [axis for d in range(1, n + 1) for axis in (d, d + n + 1)]        # each axis, and its axis in a block
         return jnp.reshape(jnp.transpose(split, (0, *pairs, n + 1)), out)
 
     return _rearrangement("PixelShuffle", factor, out_shape, shuffled)
 
 
 def PixelUnshuffle(factor: int) -> Layer:
-    """Blocks of ``factor ** n`` positions moved to features, the inverse of `PixelShuffle`.
+    """Moves blocks of ``factor ** n`` positions to features, the inverse of `PixelShuffle`.
 
     Shape: [batch, *spatial, f] -> [batch, *(spatial / factor), f * factor ** n], with n spatial axes.
     Params: ``()``.  Raises: ValueError if `factor` does not divide the spatial sizes.
@@ -155,7 +156,7 @@ def PixelUnshuffle(factor: int) -> Layer:
     def out_shape(shape):
         if any(n > 0 and n % factor for n in shape[1:-1]):
             raise bad("PixelUnshuffle", "the factor does not divide the spatial sizes",
-                      {"in_shape": str(shape), "factor": factor}, "pass multiples of it; see Pad.", ValueError)
+                      {"in_shape": str(shape), "factor": factor}, "pad the input to multiples of it: Pad.", ValueError)
         return (shape[0], *(-1 if n < 0 else n // factor for n in shape[1:-1]), shape[-1] * factor ** (len(shape) - 2))
 
     def unshuffled(x):

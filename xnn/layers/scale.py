@@ -7,10 +7,10 @@ from xnn.layer import Layer, recorded
 
 @recorded()
 def LayerScale(value: float = 1e-6) -> Layer:
-    """Each feature times a parameter, small at first, at the end of a residual branch (Touvron et al., 2021).
+    """Multiplies each feature by a small parameter, at the end of a residual branch (Touvron et al., 2021).
 
     Shape: [..., features] -> the same.
-    Args: value: of the parameter at first; the default is that of ConvNeXt.
+    Args: value: initial value of the parameters; the default is that of ConvNeXt.
     Params: ``{"scale": [features]}``.
     """
 

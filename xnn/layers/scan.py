@@ -1,4 +1,4 @@
-"""`scan_over_time`: a cell over the positions of a sequence [batch, time, ..., features]."""
+"""`scan_over_time`: a cell applied along a sequence [batch, time, ..., features]."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,9 +22,9 @@ _CARRY = Input("carry", None, "carry before the first step; None: zeros")
 
 
 def init_carry(cell: Layer, params: Any, x: Any, **extra: Any) -> Any:
-    """The carry that a cell starts from if it is given none: zeros, for the input x of one step, or its type.
+    """The initial carry of a cell: zeros, for the input x of one step, or its type.
 
-    Args: extra: further inputs of the cell by name.
+    Args: extra: extra inputs of the cell by name.
 
     >>> from xnn import LSTMCell
     >>> cell = LSTMCell(4)
@@ -40,20 +40,20 @@ def init_carry(cell: Layer, params: Any, x: Any, **extra: Any) -> Any:
 
 @recorded("cell")
 def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, return_carry: bool = False) -> Layer:
-    """A cell applied at each position of a sequence, as one loop.
+    """A cell applied at each position of a sequence, in one loop.
 
-    What a cell of xnn computes from its input alone is one product for all positions, before the loop.
+    For the cells of xnn, the part that depends on the input only is one product for all positions, before the loop.
 
-    Shape: [batch, time, ..., n_in] -> [batch, time, ..., features]; with return_carry (that, the last carry).
+    Shape: [batch, time, ..., n_in] -> y [batch, time, ..., features]; with return_carry (y, the last carry).
     Args:
       cell: a layer ``apply(params, x, carry=None) -> (y, carry)``. Its other inputs are the same at each position.
       reverse: whether to start from the last position.
       unroll: number of positions in one iteration of the loop.
       return_carry: whether to return the carry of each sequence after its last position that counts.
-    Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, that before the first step. At a position that
-      a mask or length leaves out the output is 0 and the carry stays; without either all positions count.
-    Params: those of the cell.  Cache: the carry, of a cell of xnn without spatial axes that is not reversed.
-    Raises: TypeError for a layer that has no input `carry`, or has running statistics.
+    Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, the carry before the first step. At a position
+      that lengths or mask leave out, the output is 0 and the carry does not change. Without both, all positions count.
+    Params: those of the cell.  Cache: the carry, for a cell of xnn without spatial axes, unless `reverse`.
+    Raises: TypeError for a layer without an input `carry`, or with running statistics.
     """
     cell = check_cell("scan_over_time", cell)
     inputs = (_LENGTHS, _MASK, _CARRY, *(one for one in cell.inputs if one.name != "carry"))
@@ -87,7 +87,7 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
         return (y, carry) if return_carry else y
 
     if isinstance(cell.apply, Recurrence):
-        # The cell is no child here: `with_precision` then converts its weights once, and not in each step.
+        # The cell is not a child here, so that `with_precision` converts its weights once instead of in each step.
         has_cache = cell.apply.spatial == 0 and not reverse
         return Layer(init, apply, "scan_over_time", inputs, {"cell": cell},
                      cache=_carry_as_cache(cell.apply, run, inputs, return_carry) if has_cache else None)
@@ -102,7 +102,7 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
 def check_cell(caller: str, cell: Any) -> Layer:
     cell = as_layer(cell, caller)
     if "carry" not in cell.extra_inputs:
-        raise bad(caller, f"{cell.name} is no cell: it has no input `carry`",
+        raise bad(caller, f"{cell.name} is not a cell, because it has no input `carry`",
                   {"inputs": ", ".join(("x", *cell.extra_inputs))},
                   fix="pass a cell such as LSTMCell(8), or a layer apply(params, x, carry=None) -> (y, carry).")
     if cell.state:
@@ -118,8 +118,8 @@ def _carry_as_cache(recurrence: Recurrence, run: Callable, inputs: Sequence[Inpu
     def apply_with_cache(params, cache, x, *extra, **named):
         values = bind("scan_over_time", inputs, extra, named)
         if values["carry"] is not None:
-            raise bad("scan_over_time", "the cache is the carry, and another one is given",
-                      {"carry": type_text(values["carry"])}, fix="pass the carry in place of the cache.")
+            raise bad("scan_over_time", "`carry` must be None, because the cache holds the carry",
+                      {"carry": type_text(values["carry"])}, fix="pass the carry as the cache.")
         carry = tree_util.tree_map(lambda leaf: leaf.astype(x.dtype), cache)
         y, carry = run(params, x, {**values, "carry": carry})
         cache = tree_util.tree_map(lambda new, old: new.astype(old.dtype), carry, cache)
@@ -128,11 +128,11 @@ def _carry_as_cache(recurrence: Recurrence, run: Callable, inputs: Sequence[Inpu
     return CacheFns(init_cache, apply_with_cache)
 
 
-def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], how: Mapping[str, Any], reverse: bool,
+def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], options: Mapping[str, Any], reverse: bool,
           unroll: int) -> tuple[Any, Any]:
     """(Outputs, last carry) of a cell over the positions of x."""
     counts = _positions_that_count(x, values["lengths"], values["mask"])
-    inputs, step, carry = _steps(cell, params, x, values, **how)
+    inputs, step, carry = _steps(cell, params, x, values, **options)
     if values["carry"] is not None:
         carry = check_carry(cell.name, values["carry"], carry)
 
@@ -148,7 +148,7 @@ def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], how: Mapp
 
 
 def _steps(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], rng: Any, train: bool) -> tuple:
-    """(What the steps take, time first; ``step(carry, one of these, i) -> (y, carry)``; the first carry)."""
+    """(Inputs of the steps, with time first; ``step(carry, input, i) -> (y, carry)``; the initial carry)."""
     xs = _axes_swapped(x)
     of_one_step = xjax.ShapeDtypeStruct(xs.shape[1:], x.dtype)
     if isinstance(cell.apply, Recurrence):
@@ -185,14 +185,14 @@ def _checked_input(name: str, value: Any, x: Any, shape: tuple[int, ...], kind: 
     value = jnp.asarray(value)
     if value.shape != shape or not jnp.issubdtype(value.dtype, kind):
         expected = f"{'bools' if kind is np.bool_ else 'integers'} [{','.join(map(str, shape))}]"
-        raise bad("scan_over_time", f"`{name}` does not fit the input",
+        raise bad("scan_over_time", f"`{name}` does not match the input",
                   {"x": type_text(x), name: type_text(value), "expected": expected},
                   fix="pass one length for each sequence, or one bool for each of its positions.")
     return value
 
 
 def _chosen(choice: Any, one: Any, other: Any) -> Any:
-    """Leaves of one tree in the rows where `choice`, bool[batch], is true, of the other one elsewhere."""
+    """Rows of `one` where `choice`, bool[batch], is True, and of `other` elsewhere, leaf by leaf."""
 
     def choose(a, b):
         rows = jnp.reshape(choice, choice.shape + (1,) * (a.ndim - 1))

@@ -1,4 +1,4 @@
-"""Layers that change the shape only, and the identity."""
+"""Layers that only change the shape, and the identity."""
 
 import math
 
@@ -13,11 +13,11 @@ Identity = stateless(lambda x: x, lambda shape: shape, "Identity")
 def Reshape(*sizes: int) -> Layer:
     """New shape for all axes but the first.  Shape: [n, ...] -> [n, *sizes].
 
-    Args: sizes: ints; one of them may be -1, and takes what is left.
+    Args: sizes: ints; one of them may be -1, and is inferred from the others.
     Raises: TypeError if the number of elements differs.
     """
     if sum(size < 0 for size in sizes) > 1:
-        raise bad("Reshape", "more than one size is -1", {"sizes": repr(sizes)}, "leave one open.")
+        raise bad("Reshape", "only one size may be -1", {"sizes": repr(sizes)}, "give all sizes but one.")
 
     def out_shape(in_shape):
         total, known = math.prod(in_shape[1:]), math.prod(size for size in sizes if size >= 0)
@@ -26,7 +26,7 @@ def Reshape(*sizes: int) -> Layer:
         if math.prod(out) != total:
             raise bad("Reshape", "the number of elements differs",
                       {"in_shape": f"{in_shape}, {total} per row", "sizes": f"{sizes}"},
-                      fix="choose sizes with that product; -1 stands for what is left.")
+                      fix="choose sizes with that product; one of them may be -1, and is inferred.")
         return (in_shape[0], *out)
 
     return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes}, False)
@@ -34,7 +34,7 @@ def Reshape(*sizes: int) -> Layer:
 
 def _flat(shape):
     if not shape or min(shape[1:], default=0) < 0:
-        raise bad("Flatten", "only the first size may be -1", {"in_shape": repr(shape)}, "fix it.")
+        raise bad("Flatten", "only the first size may be -1", {"in_shape": repr(shape)}, "pass all the others to init.")
     return (shape[0], math.prod(shape[1:]))
 
 

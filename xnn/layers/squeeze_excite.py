@@ -1,4 +1,4 @@
-"""SqueezeExcite: gates of the features of an image, computed from their means."""
+"""SqueezeExcite: a gate for each feature, computed from the means of all features."""
 
 from collections.abc import Callable
 
@@ -17,9 +17,9 @@ def SqueezeExcite(reduction: int = 16, *, activation: Callable = nn.relu, gate: 
     Shape: [n, ..., features] -> the same, with at least one axis of positions.
 
     Args:
-      reduction: `squeeze` has features / reduction outputs, at least 1.
-      activation, gate: functions of arrays. MobileNetV3 takes ``gate=nn.hard_sigmoid``.
-    Params: ``{"squeeze": {"w", "b"}, "excite": {"w", "b"}}``, those of two `Dense`.
+      reduction: `squeeze` has ``features // reduction`` outputs, at least 1.
+      activation, gate: functions of arrays. MobileNetV3 uses ``gate=nn.hard_sigmoid``.
+    Params: ``{"squeeze": {"w", "b"}, "excite": {"w", "b"}}``, those of two `Dense` layers.
     """
     if reduction < 1:
         raise bad("SqueezeExcite", "reduction must be at least 1", {"reduction": reduction}, "SqueezeExcite(16).",

@@ -1,11 +1,11 @@
-"""Blocks of transformers: attention and a feed-forward network, each with a norm and added to its input.
+"""Transformer blocks: attention and a feed-forward network, each with a norm and a residual connection.
 
-A block is made of the layers that it is given, so their options are not repeated here. That of Llama is
+A block is built from layers that the caller passes, so their options are not repeated here. The block of Llama is
 
     EncoderBlock(MultiHeadAttention(4096, 32, kv_heads=8, causal=True, positions=Rotary(), bias=False),
                  FeedForward(4096, 14_336, activation=nn.silu, gated=True, bias=False), norm=RMSNorm())
 
-and that of BERT has `norm_first=False`.
+and the block of BERT has `norm_first=False`.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
     Shape: [..., n_in] -> [..., features].
     Args:
       features: number of output features.
-      hidden: number of features between the matrices.
-      activation: f, a function of arrays; `nn.gelu` is the approximation by tanh of GPT-2, `exact_gelu` that by erf.
-      gated: whether f is of a third projection, which multiplies: with `nn.silu` SwiGLU, of Llama.
+      hidden: number of hidden features, between `up` and `down`.
+      activation: f, a function of arrays; `nn.gelu` is the tanh approximation of GPT-2, `exact_gelu` uses erf.
+      gated: whether f is applied to a third projection, the gate; with `nn.silu` it is SwiGLU, as in Llama.
       bias: whether the projections add a vector.
-      dropout: rate for the hidden features, in training.
+      dropout: dropout rate of the hidden features, in training.
       w_init: initializer of the matrices, as in `Dense`.
     Params: ``{"up", "down"}``, and "gate" if gated, each ``{"w", "b"}`` of a `Dense`; ``"dropout": ()``.
     """
@@ -47,7 +47,7 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
 
 
 def exact_gelu(x: Any) -> Any:
-    """x times the normal distribution function of x, by erf: the activation of BERT and ViT."""
+    """x times the standard normal distribution function of x, by erf: the activation of BERT and ViT."""
     return nn.gelu(x, approximate=False)
 
 
@@ -59,12 +59,12 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
     With causal attention it is the block of a decoder-only model.
 
     Args:
-      attention: a layer of one input sequence, such as `MultiHeadAttention`.
-      feed_forward: such as `FeedForward`.
-      norm: the layer that is used, with separate parameters, at both places; `LayerNorm()` if None.
-      norm_first: False normalises the sums, ``norm(x + attention(x))``, as the first transformers did.
-      dropout: rate for what is added, in training.
-    Inputs: those of `attention` among mask, bias and positions.
+      attention: a self-attention layer, such as `MultiHeadAttention`.
+      feed_forward: a layer such as `FeedForward`.
+      norm: the norm, used at both places with separate parameters; None: `LayerNorm()`.
+      norm_first: False normalises the sums, ``norm(x + attention(x))``, as in the original transformer.
+      dropout: dropout rate of the two summands that are added to x, in training.
+    Inputs: mask, bias and positions, which `attention` must have.
     Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``.
     """
     attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
@@ -82,18 +82,18 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
 @recorded("attention", "cross_attention", "feed_forward", "norm")
 def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, *, norm: Layer | None = None,
                  norm_first: bool = True, dropout: float = 0.0) -> Layer:
-    """`EncoderBlock` with cross-attention between the two: the block of a decoder that reads an encoder's output.
+    """`EncoderBlock` with cross-attention between the two layers: the block of a decoder with an encoder.
 
     Shape: [batch, time, features], context [batch, keys, n_context] -> [batch, time, features].
-    Args: attention: causal; cross_attention: such as `CrossAttention`; the others as of `EncoderBlock`.
-    Inputs: mask, bias, positions as of `EncoderBlock`; context and context_mask as of `CrossAttention`.
+    Args: attention: a causal layer; cross_attention: a layer such as `CrossAttention`; others as in `EncoderBlock`.
+    Inputs: mask, bias, positions as in `EncoderBlock`; context and context_mask as in `CrossAttention`.
     Params: those of `EncoderBlock`, and ``{"cross_attention_norm", "cross_attention"}``.
-    Raises: ValueError if `attention` cannot generate.
+    Raises: ValueError if `attention` has no cache.
     """
     attention = _with_inputs("DecoderBlock", "attention", attention, ("mask", "bias", "positions"))
     cross_attention = _with_inputs("DecoderBlock", "cross_attention", cross_attention, ("context", "context_mask"))
     if attention.cache is None:
-        raise bad("DecoderBlock", "the attention of a decoder is causal", {"attention": call_text(attention)},
+        raise bad("DecoderBlock", "the attention of a decoder must be causal", {"attention": call_text(attention)},
                   "MultiHeadAttention(..., causal=True).", ValueError)
     norm = LayerNorm() if norm is None else norm
 
@@ -109,7 +109,7 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
 
 
 def _added(norm_first: bool) -> Callable:
-    """``(name, layers, x, **inputs)``: x plus a layer of it, with the norm before or after."""
+    """A function ``(name, layers, x, **inputs)``: x plus the layer's output, with the norm before or after."""
 
     def added(name: str, layers: Any, x: Any, **inputs: Any) -> Any:
         norm = layers[f"{name}_norm"]
@@ -120,11 +120,11 @@ def _added(norm_first: bool) -> Callable:
 
 
 def _with_inputs(caller: str, what: str, layer: Layer, names: tuple[str, ...]) -> Layer:
-    """The layer. Raises: ValueError if it does not have these inputs, which a block passes on."""
+    """The layer. Raises: ValueError if it lacks one of these inputs, which a block passes to it."""
     layer = as_layer(layer, f"{caller}[{what!r}]")
     missing = [name for name in names if name not in layer.extra_inputs]
     if missing:
         raise bad(caller, f"`{what}` has no input `{missing[0]}`",
                   {what: call_text(layer), "inputs": ", ".join(("x", *layer.extra_inputs))},
-                  f"pass a layer of the inputs x, {', '.join(names)}.", ValueError)
+                  f"pass a layer with the inputs x, {', '.join(names)}.", ValueError)
     return layer

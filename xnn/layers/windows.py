@@ -1,4 +1,4 @@
-"""Windows that move over the spatial axes of [batch, ..., features]: sizes, strides, dilation, padding."""
+"""Sliding windows over the spatial axes of [batch, ..., features]: sizes, strides, dilation, padding."""
 
 import math
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ Pads = tuple[tuple[int, int], ...]
 Sizes = int | Sequence[int]
 Padding = str | int | Sequence[int | tuple[int, int]]
 
-# Name -> what fills the padding (a mode of `xjax.numpy.pad`), and (before, after) for the extent of a window. "SAME"
-# depends on the size of the input too.
+# Name -> mode of `xjax.numpy.pad`, and function from the extent of a window to (before, after). "SAME" has no function,
+# because it also depends on the size of the input.
 _NAMES = {
     "SAME": ("constant", None),
     "VALID": ("constant", lambda extent: (0, 0)),
@@ -26,11 +26,11 @@ _NAMES = {
 
 
 class Window(NamedTuple):
-    """A window, with one entry for each spatial axis in each field.
+    """A window; its fields have one entry for each spatial axis.
 
     Attributes:
-      caller: the layer, for messages.
-      sizes, strides, dilation: of the window.
+      caller: name of the layer, for messages.
+      sizes, strides, dilation: sizes, steps and dilation of the window.
       padding: a name, or (before, after) for each axis.
     """
 
@@ -50,7 +50,7 @@ class Window(NamedTuple):
         return tuple(d * (k - 1) + 1 for k, d in zip(self.sizes, self.dilation, strict=True))
 
     def pads(self, spatial: Sequence[int]) -> Pads:
-        """(before, after) for each axis of an input of these sizes."""
+        """(before, after) for each axis of an input with these spatial sizes."""
         if not isinstance(self.padding, str):
             return self.padding
         if self.padding == "SAME":
@@ -60,7 +60,7 @@ class Window(NamedTuple):
         return tuple(_NAMES[self.padding][1](extent) for extent in self.extents)
 
     def padded(self, x: Any) -> tuple[Any, Pads]:
-        """(x, zeros still to be added): padding other than zeros is added to x here."""
+        """(x with its padding, or unchanged if that is zeros; numbers of zeros that remain to be added)."""
         pads = self.pads(self.spatial(x.shape))
         mode = _NAMES[self.padding][0] if isinstance(self.padding, str) else "constant"
         if mode == "constant":
@@ -72,11 +72,11 @@ class Window(NamedTuple):
         return tuple(shape[-self.n_axes - 1:-1])
 
     def check_shape(self, in_shape: Any) -> tuple[int, ...]:
-        """`in_shape`, which init takes. Raises: TypeError if it has too few axes or open features."""
+        """The argument in_shape of `init`. Raises: TypeError for too few axes or an unknown number of features."""
         return check_spatial_shape(self.caller, in_shape, self.n_axes)
 
     def out_sizes(self, spatial: Sequence[int]) -> tuple[int, ...]:
-        """Spatial sizes of the output, -1 for open ones. Raises: ValueError if the window is larger than the input."""
+        """Spatial sizes of the output, -1 if unknown. Raises: ValueError if the window exceeds the padded input."""
         pads = self.pads([max(n, 0) for n in spatial])
         out = [-1 if n < 0 else max((n + sum(pad) - e) // s + 1, 0)
                for n, s, e, pad in zip(spatial, self.strides, self.extents, pads, strict=True)]
@@ -90,13 +90,14 @@ class Window(NamedTuple):
 
 def make_window(caller: str, window: Sizes, strides: Sizes, padding: Padding, dilation: Sizes = 1,
                 names: Sequence[str] = ("SAME", "VALID")) -> Window:
-    """A `Window` from the arguments of a layer; `names`: of paddings that it supports.
+    """A `Window` from the arguments of a layer.
 
-    Raises: TypeError for values of another kind, ValueError for an unknown padding.
+    Args: names: names of paddings that the layer supports.
+    Raises: TypeError for values of another type, ValueError for an unknown padding.
     """
     sizes = sizes_of(caller, "window", window)
     if not 1 <= len(sizes) <= 3:
-        raise bad(caller, "a window has 1 to 3 axes", {"window": repr(window)},
+        raise bad(caller, "a window must have 1 to 3 axes", {"window": repr(window)},
                   "pass one size for each spatial axis: (3, 3) for images.", ValueError)
     n = len(sizes)
     return Window(caller, sizes, sizes_of(caller, "strides", strides, n), sizes_of(caller, "dilation", dilation, n),
@@ -104,7 +105,7 @@ def make_window(caller: str, window: Sizes, strides: Sizes, padding: Padding, di
 
 
 def sizes_of(caller: str, name: str, value: Sizes, n: int | None = None, least: int = 1) -> tuple[int, ...]:
-    """One int for each of n axes, from one for all of them or a sequence; n None: of any length, 1 for an int.
+    """One int for each of n axes, from an int or a sequence; n None: a sequence of any length, or an int for one axis.
 
     Raises: TypeError for anything else, and for numbers below `least`.
     """
@@ -122,15 +123,15 @@ def _padding(caller: str, padding: Padding, n: int, names: Sequence[str]) -> str
         return pads_of(caller, "padding", padding, n, least=0)
     name = padding.upper()
     check_choice(caller, "padding", name, names, "pass one of these, a number, or (before, after) for each axis; a Pad "
-                 "layer has other ways to fill it.")
+                 "layer has more modes.")
     if name == "CAUSAL" and n > 1:
-        raise bad(caller, "causal padding is for one spatial axis", {"spatial axes": n},
+        raise bad(caller, "causal padding needs exactly one spatial axis", {"spatial axes": n},
                   "pass (before, after) for each axis.", ValueError)
     return name
 
 
 def pads_of(caller: str, name: str, value: Any, n: int, least: int | None = None) -> Pads:
-    """(before, after) for each of n axes, from a number, or from a number or pair for each axis.
+    """(before, after) for each of n axes, from one number for all axes, or a number or pair for each axis.
 
     Raises: TypeError for anything else, and for numbers below `least`.
     """
@@ -140,7 +141,7 @@ def pads_of(caller: str, name: str, value: Any, n: int, least: int | None = None
         if all(_is_pair(pair) and (least is None or min(pair) >= least) for pair in pairs):
             return tuple((int(before), int(after)) for before, after in pairs)
     kind = "a number" if least is None else f"a number of at least {least}"
-    raise bad(caller, f"`{name}` must be {kind}, or for each spatial axis one or a pair (before, after)",
+    raise bad(caller, f"`{name}` must be {kind}, or a number or pair (before, after) for each spatial axis",
               {name: repr(value), "spatial axes": n}, f"pass {name}={((1, 1),) * n}.")
 
 
@@ -153,7 +154,7 @@ def _is_int(value: Any) -> bool:
 
 
 def check_spatial_shape(caller: str, in_shape: Any, n: int) -> tuple[int, ...]:
-    """The shape of an input with n spatial axes. Raises: TypeError for too few axes, and open features."""
+    """The shape of an input with n spatial axes. Raises: TypeError for too few axes or unknown features."""
     in_shape = check_shape(caller, in_shape)
     if len(in_shape) <= n:
         raise bad(caller, f"the input must have {counted(n, 'spatial axis', 'spatial axes')} before the features",
@@ -162,12 +163,12 @@ def check_spatial_shape(caller: str, in_shape: Any, n: int) -> tuple[int, ...]:
 
 
 def pad_spatial(x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:
-    """x with elements added around its spatial axes, the last ones before the features."""
+    """x padded along its spatial axes, which are the last axes before the features."""
     widths = ((0, 0),) * (x.ndim - len(pads) - 1) + (*pads, (0, 0))
     return jnp.pad(x, widths, mode, **({"constant_values": value} if mode == "constant" else {}))
 
 
 def as_one_batch(x: Any, n: int) -> tuple[Any, tuple[int, ...]]:
-    """(x with its axes before n spatial ones and the features made one, their sizes)."""
+    """(x with all axes before the n spatial axes and the features merged into one, the sizes of these axes)."""
     leading = x.shape[:-n - 1]
     return jnp.reshape(x, (math.prod(leading), *x.shape[-n - 1:])), leading
