@@ -1,6 +1,6 @@
-"""Models: a function that takes a config, a frozen dataclass, and returns a Layer; one file each.
+"""Models: each is a function from a config, a frozen dataclass, to a Layer, in a file of its own.
 
-A model's file is loaded when its name is first used; those of the configs need no jaxlib.
+A model's file is loaded when its name is first used; the files of the configs do not need jaxlib.
 
     model = ResNet(ResNetConfig(stages=((1, 16), (1, 32)), classes=10))
     model = resnet18(classes=10, small_images=True)

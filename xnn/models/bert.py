@@ -1,4 +1,4 @@
-"""BERT, an encoder of text (Devlin et al., 2019)."""
+"""BERT, a transformer encoder for text (Devlin et al., 2019)."""
 
 import xjax.numpy as jnp
 from xjax.nn import initializers
@@ -23,10 +23,10 @@ def BERT(config: BERTConfig = BERTConfig()) -> Layer:
     """A vector for each token, and one for the text: the pooled vector of the first token.
 
     Shape: integers [batch, time] -> ([batch, time, features], [batch, features]).
-    Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], 0 if None;
-      positions, as of `LearnedPositions`.
-    Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``; those of the blocks have a
-      first axis of layers. The base model has 109,482,240 numbers.
+    Inputs: mask, bool [batch, time], False for padding; token_types, integers [batch, time], None: all 0;
+      positions, as in `LearnedPositions`.
+    Params: ``{"tokens", "types", "positions", "norm", "blocks", "pooler", "dropout"}``. The first axis of the
+      parameters of the blocks is the number of the layer. The base model has 109,482,240 parameters.
     """
     w_init, norm = initializers.normal(0.02), LayerNorm(epsilon=config.epsilon)
     attention = MultiHeadAttention(config.features, config.heads, dropout=config.dropout, w_init=w_init)

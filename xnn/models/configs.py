@@ -1,6 +1,6 @@
-"""The configs of all models: sizes and options, frozen dataclasses with the defaults of the papers.
+"""The configs of all models: sizes and options, as frozen dataclasses with the defaults of the papers.
 
-They stand apart from the models so that a program can read and check them without loading jaxlib.
+They are separate from the models so that a program can read and check configs without loading jaxlib.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ class MLPConfig:
     """Sizes of an `MLP`.
 
     Attributes:
-      hidden: numbers of features of the hidden layers; none for a linear model.
+      hidden: numbers of features of the hidden layers; empty for a linear model.
       features: number of outputs.
-      activation: after each hidden layer, a function of arrays, or the name of one in `xjax.nn`.
-      dropout: rate of dropout after each activation, in training.
+      activation: activation after each hidden layer: a function of arrays, or the name of a function in `xjax.nn`.
+      dropout: dropout rate after each activation, in training.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -29,14 +29,14 @@ class MLPConfig:
 
 @dataclass(frozen=True, slots=True)
 class LeNetConfig:
-    """What varies among networks of this name.
+    """Sizes and options of a `LeNet`.
 
     Attributes:
       classes: number of outputs.
-      features: of the two convolutions.
+      features: numbers of output features of the two convolutions.
       hidden: sizes of the two hidden layers.
       activation: the paper's "tanh", or "relu".
-      pool: the paper's "avg", here without parameters, or "max".
+      pool: "avg" as in the paper, but without parameters, or "max".
     """
 
     classes: int = 10
@@ -51,15 +51,15 @@ class ResNetConfig:
     """Sizes and options of a residual network; the defaults are those of ResNet-18.
 
     Attributes:
-      stages: (number of blocks, features) of each stage; each after the first halves the image.
-      bottleneck: whether a block is 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the features; else it
-        is two 3 x 3 convolutions.
+      stages: (number of blocks, features) of each stage; each stage after the first halves the image.
+      bottleneck: whether a block has 1 x 1, 3 x 3 and 1 x 1 convolutions, the last with four times the features. If
+        False, a block has two 3 x 3 convolutions.
       classes: number of outputs.
-      small_images: a stem of one 3 x 3 convolution that keeps the size, for images such as CIFAR's; else 7 x 7 with a
-        stride of 2, and a pool.
-      zero_init: whether the last scale of each block starts at 0, so that the block starts as its shortcut (Goyal et
-        al., 2017).
-      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
+      small_images: whether the stem is one 3 x 3 convolution that keeps the size, for images such as CIFAR's. If False,
+        it is a 7 x 7 convolution with stride 2, and a pool.
+      zero_init: whether the last scale of each block is initially 0, so that the block initially equals its shortcut
+        (Goyal et al., 2017).
+      axis_name: axis of a `pmap` whose devices share one batch, as in `BatchNorm`.
     """
 
     stages: tuple[tuple[int, int], ...] = ((2, 64), (2, 128), (2, 256), (2, 512))
@@ -75,12 +75,12 @@ class ConvNeXtConfig:
     """Sizes of a ConvNeXt; the defaults are those of ConvNeXt-T.
 
     Attributes:
-      stages: (number of blocks, features) of each stage; each after the first halves the image.
+      stages: (number of blocks, features) of each stage; each stage after the first halves the image.
       classes: number of outputs.
       patch: size and stride of the first convolution.
-      layer_scale: first value of the parameters of `LayerScale`.
-      drop_path: rate of `StochasticDepth` in the last block; it grows linearly from 0 in the first one. The paper
-        trains ConvNeXt-T with 0.1.
+      layer_scale: initial value of the parameters of `LayerScale`.
+      drop_path: rate of `StochasticDepth` in the last block; the rate grows linearly from 0 in the first block. The
+        paper trains ConvNeXt-T with 0.1.
     """
 
     stages: tuple[tuple[int, int], ...] = ((3, 96), (3, 192), (9, 384), (3, 768))
@@ -95,10 +95,10 @@ class UNetConfig:
     """Sizes and options of a U-Net; the features are the paper's.
 
     Attributes:
-      classes: features of the output.
-      features: of each resolution, the highest first; each after the first halves the image.
-      norm: whether a `BatchNorm` follows each 3 x 3 convolution, which then has no bias; the paper has none.
-      axis_name: of a `pmap`, whose devices have one batch together, as in `BatchNorm`.
+      classes: number of features of the output.
+      features: number of features at each resolution, highest resolution first; each next resolution is half of it.
+      norm: whether a `BatchNorm` follows each 3 x 3 convolution, which then has no bias; the paper has no norm.
+      axis_name: axis of a `pmap` whose devices share one batch, as in `BatchNorm`.
     """
 
     classes: int
@@ -115,8 +115,8 @@ class ViTConfig:
       classes: number of outputs.
       image, patch: height and width of an image, and of the squares that it is split into.
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
-      dropout: rate for embeddings and what blocks add.
-      epsilon: of `LayerNorm`.
+      dropout: rate for embeddings and the outputs of attention and feed-forward networks.
+      epsilon: epsilon of `LayerNorm`.
     """
 
     classes: int = 1000
@@ -132,13 +132,13 @@ class ViTConfig:
 
 @dataclass(frozen=True, slots=True)
 class LSTMLanguageModelConfig:
-    """Sizes of an `LSTMLanguageModel`; the defaults are the small model of the paper, with its output layer tied.
+    """Sizes of an `LSTMLanguageModel`; the defaults are the small model of the paper, with a tied output layer.
 
     Attributes:
       vocabulary: number of tokens.
-      features: of the embedding and of each layer.
+      features: number of features of the embedding and of each layer.
       layers: number of LSTM layers.
-      dropout: rate of dropout of the inputs of each layer, and of the outputs of the last one.
+      dropout: dropout rate of the inputs of each layer, and of the outputs of the last layer.
       tied: whether the output layer has the weights of the embedding, and no bias (Press and Wolf, 2017).
       unroll: number of positions in one iteration of the loop.
       return_carry: whether to return (logits, carry), to continue a text in the next batch.
@@ -155,12 +155,12 @@ class LSTMLanguageModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class VAEConfig:
-    """Sizes of a `VAE`; the defaults are those common for MNIST.
+    """Sizes of a `VAE`; the defaults are common for MNIST.
 
     Attributes:
-      shape: of one example.
+      shape: shape of one example.
       code: number of features of the code z.
-      hidden: features of the encoder's hidden layers; the decoder has them in reverse order.
+      hidden: numbers of features of the encoder's hidden layers; the decoder has them in reverse order.
     """
 
     shape: tuple[int, ...] = (28, 28, 1)
@@ -174,9 +174,9 @@ class GPT2Config:
 
     Attributes:
       vocabulary: number of tokens.
-      length: greatest number of positions.
-      features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden ones.
-      dropout: rate for embeddings, attention and what blocks add.
+      length: maximum number of positions.
+      features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden features.
+      dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
     """
 
     vocabulary: int = 50_257
@@ -193,10 +193,10 @@ class BERTConfig:
 
     Attributes:
       vocabulary, types: number of tokens, and of token types.
-      length: greatest number of positions.
+      length: maximum number of positions.
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
-      dropout: rate for embeddings, attention and what blocks add.
-      epsilon: of `LayerNorm`.
+      dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
+      epsilon: epsilon of `LayerNorm`.
     """
 
     vocabulary: int = 30_522
@@ -218,10 +218,10 @@ class LlamaConfig:
       vocabulary: number of tokens.
       features, hidden, layers: sizes of the blocks and of their feed-forward networks.
       heads, kv_heads: number of heads of queries, and of keys and values.
-      head_size: features of a head; features // heads if None.
-      base, scaling: of `Rotary`.
-      epsilon: of `RMSNorm`.
-      tied: whether the output layer is the table of the embedding, as in the small models of Llama 3.2.
+      head_size: features of a head; None: features // heads.
+      base, scaling: options of `Rotary`.
+      epsilon: epsilon of `RMSNorm`.
+      tied: whether the output layer uses the table of the embedding, as in the small models of Llama 3.2.
     """
 
     vocabulary: int = 128_256
@@ -243,13 +243,14 @@ class T5Config:
 
     Attributes:
       vocabulary: number of tokens.
-      features, hidden, layers, heads, head_size: sizes of the blocks, of encoder and decoder.
-      gated: whether the feed-forward networks are gated by gelu, as in T5 1.1; if not they have relu.
-      tied: whether the output layer is the table of the embedding; False in T5 1.1.
-      scaled: whether the output layer gets its input times features^-1/2; None: if tied.
-      buckets, max_distance: of `RelativeBias`.
-      dropout: rate for embeddings, attention, hidden features and what blocks add.
-      epsilon: of `RMSNorm`.
+      features, hidden, layers, heads, head_size: sizes of the blocks in encoder and decoder.
+      gated: whether the feed-forward networks are gated by gelu, as in T5 1.1; if False they use relu.
+      tied: whether the output layer uses the table of the embedding; False in T5 1.1.
+      scaled: whether the input of the output layer is multiplied by features^-1/2; None: only if tied.
+      buckets, max_distance: options of `RelativeBias`.
+      dropout: rate for embeddings, attention weights, hidden features, and the outputs of attention and feed-forward
+        networks.
+      epsilon: epsilon of `RMSNorm`.
     """
 
     vocabulary: int = 32_128

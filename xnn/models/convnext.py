@@ -1,4 +1,4 @@
-"""ConvNeXt, a convolutional network for images with the proportions of a vision transformer (Liu et al., 2022)."""
+"""ConvNeXt, a convolutional network for images, designed like a vision transformer (Liu et al., 2022)."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _NORM = LayerNorm(epsilon=1e-6)
 
 
 def ConvNeXt(config: ConvNeXtConfig) -> Layer:
-    """The network.  Shape: [batch, height, width, features] -> [batch, classes].
+    """Logits of classes.  Shape: [batch, height, width, features] -> [batch, classes].
 
     Params: ``{"stem": {"conv", "norm"}, "stage0": {"block0": {"depthwise", "norm", "expand", "project", "scale"},
     ...}, "stage1": {"downsample": {"norm", "conv"}, "block0": ...}, ..., "head": {"norm", "dense"}}``.

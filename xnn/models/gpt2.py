@@ -20,9 +20,10 @@ from xnn.sharing import shared, with_shared
 def GPT2(config: GPT2Config = GPT2Config()) -> Layer:
     """Logits of the next token at each position.  Shape: integers [batch, time] -> [batch, time, vocabulary].
 
-    Inputs: mask, bias and positions, as of `MultiHeadAttention`.
-    Params: ``{"shared": {"tokens"}, "body": {"positions", "blocks", "norm", ...}}``; the output layer is the table of
-      the embedding. Those of the blocks have a first axis of layers. The small model has 124,439,808 numbers.
+    Inputs: mask, bias and positions, as in `MultiHeadAttention`.
+    Params: ``{"shared": {"tokens"}, "body": {"positions", "blocks", "norm", ...}}``; the output layer uses the table of
+      the embedding. The first axis of the parameters of the blocks is the number of the layer. The small model has
+      124,439,808 parameters.
     Cache: keys and values of each block, and the positions so far.
     """
     w_init = initializers.normal(0.02)

@@ -1,4 +1,4 @@
-"""The configs of networks on graphs; as those in `xnn.models.configs` they can be read without loading jaxlib."""
+"""The configs of networks on graphs; like those in `xnn.models.configs`, they can be read without loading jaxlib."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,19 +7,19 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class GraphStackConfig:
-    """What all stacks of layers on graphs have in common, see `graph_stack`.
+    """The common options of all stacks of layers on graphs, see `graph_stack`.
 
     Attributes:
       features: number of outputs of each node, or of each graph with `pool`.
-      hidden: numbers of features of the hidden layers; none for a single layer.
-      activation: after each hidden layer, a function of arrays, or the name of one in `xjax.nn`.
-      dropout: rate of dropout of the input of each layer, in training.
-      input_dropout: that of the first layer; None: as `dropout`.
-      norm: after each hidden layer, before the activation: `BatchNorm`, `LayerNorm`, `GraphNorm` or `PairNorm`, or a
-        function without arguments that returns a layer; None for none.
-      residual: whether a hidden layer adds its input, where the number of features is the same.
-      jumping: how `JumpingKnowledge` combines the hidden layers; None: the last one counts.
-      pool: how `GraphPool` reduces the nodes of each graph; None for outputs of nodes.
+      hidden: numbers of features of the hidden layers; empty for a single layer.
+      activation: activation after each hidden layer: a function of arrays, or the name of a function in `xjax.nn`.
+      dropout: dropout rate of the input of each layer, in training.
+      input_dropout: dropout rate of the input of the first layer; None: the same as `dropout`.
+      norm: the layer after each hidden layer, before the activation: `BatchNorm`, `LayerNorm`, `GraphNorm` or
+        `PairNorm`, or a function without arguments that returns a layer; None for no norm.
+      residual: whether a hidden layer adds its input, if the number of features is the same.
+      jumping: how `JumpingKnowledge` combines the hidden layers; None: only the last hidden layer is used.
+      pool: how `GraphPool` reduces the nodes of each graph; None: the outputs are per node.
     """
 
     features: int = 7
@@ -38,8 +38,8 @@ class GCNConfig(GraphStackConfig):
     """Sizes of a `GCNStack`; the defaults are those of Kipf and Welling (2017) for Cora.
 
     Attributes: those of `GraphStackConfig`, and
-      adjacency: "symmetric" or "row" normalises it in each layer, as `GraphConvolution(norm=...)`; None takes one that
-        `normalized_adjacency` prepared, which is faster.
+      adjacency: "symmetric" or "row" normalises the adjacency in each layer, as `GraphConvolution(norm=...)` does. None
+        takes an adjacency already prepared by `normalized_adjacency`, which is faster.
     """
 
     hidden: tuple[int, ...] = (16,)
@@ -53,9 +53,9 @@ class GATConfig(GraphStackConfig):
     Attributes: those of `GraphStackConfig`, and
       hidden: numbers of features of each head of the hidden layers, whose heads are concatenated.
       heads: number of heads of the hidden layers.
-      out_heads: number of heads of the layer of the outputs, of which the mean is taken; 8 in the paper for Pubmed.
-      attention_dropout: rate at which attention is dropped in training.
-      edge_features: number of features of an edge that the scores take; None for none.
+      out_heads: number of heads of the output layer, which are averaged; 8 in the paper for Pubmed.
+      attention_dropout: rate at which attention weights are dropped in training.
+      edge_features: number of edge features that the scores use; None: no edge features.
     """
 
     hidden: tuple[int, ...] = (8,)
@@ -69,10 +69,12 @@ class GATConfig(GraphStackConfig):
 
 @dataclass(frozen=True, slots=True)
 class GATv2Config(GATConfig):
-    """Sizes of a `GATv2Stack`; the defaults are those of `GATConfig`, the paper (Brody et al., 2022) has none for Cora.
+    """Sizes of a `GATv2Stack`; the defaults are those of `GATConfig`.
+
+    The paper (Brody et al., 2022) gives no sizes for Cora.
 
     Attributes: those of `GATConfig`, and
-      shared_weights: whether receivers are mapped as senders are.
+      shared_weights: whether receivers are mapped by the same weights as senders.
     """
 
     shared_weights: bool = False
@@ -80,12 +82,12 @@ class GATv2Config(GATConfig):
 
 @dataclass(frozen=True, slots=True)
 class GraphSAGEConfig(GraphStackConfig):
-    """Sizes of a `GraphSAGEStack`: two layers, as in Hamilton et al. (2017), which has other graphs than Cora.
+    """Sizes of a `GraphSAGEStack`: two layers, as in Hamilton et al. (2017), a paper without results for Cora.
 
     Attributes: those of `GraphStackConfig`, and
       aggregator: how neighbours are reduced.
-      project: whether neighbours are mapped first; with "max" it is the paper's pooling aggregator.
-      normalize: whether each output of a layer is scaled to length 1.
+      project: whether neighbours are first mapped by a layer; with "max" it is the paper's pooling aggregator.
+      normalize: whether each output vector of a layer is scaled to length 1.
     """
 
     aggregator: Literal["mean", "sum", "max"] = "mean"
@@ -95,14 +97,14 @@ class GraphSAGEConfig(GraphStackConfig):
 
 @dataclass(frozen=True, slots=True)
 class GINConfig(GraphStackConfig):
-    """Sizes of a `GINStack`: four layers of 64, as in Xu et al. (2019) for social networks.
+    """Sizes of a `GINStack`: four layers with 64 features, as in Xu et al. (2019) for social networks.
 
-    Each layer has an MLP with one hidden layer of its own number of features. The paper has a BatchNorm, whose
-    statistics would include nodes of padding; here it is a LayerNorm.
+    Each layer has an MLP with one hidden layer of the same number of features. The default norm is "layer"; the paper
+    uses BatchNorm.
 
     Attributes: those of `GraphStackConfig`, and
       train_eps: whether the weight of a node's own features is learned.
-      edge_features: number of features of an edge, which `GINE` adds to those of the sender; None: `GIN`.
+      edge_features: number of edge features, which `GINE` adds to the features of the sender; None: `GIN`.
     """
 
     hidden: tuple[int, ...] = (64, 64, 64, 64)
@@ -118,12 +120,12 @@ class APPNPConfig:
     Attributes:
       features: number of outputs of each node.
       hidden: numbers of features of the hidden layers of the MLP.
-      activation: after each of them, a function of arrays, or the name of one in `xjax.nn`.
-      dropout: rate of dropout of the input of each layer, in training.
+      activation: activation after each hidden layer: a function of arrays, or the name of a function in `xjax.nn`.
+      dropout: dropout rate of the input of each layer, in training.
       k: number of propagations.
       alpha: probability to return to the outputs of the MLP.
-      adjacency_dropout: rate at which values of the adjacency are dropped in training, in each propagation anew.
-      adjacency: as of `GCNConfig`.
+      adjacency_dropout: rate at which values of the adjacency are dropped in training, separately in each propagation.
+      adjacency: as in `GCNConfig`.
     """
 
     features: int = 7
@@ -143,8 +145,8 @@ class SGCConfig:
     Attributes:
       features: number of outputs of each node.
       k: number of propagations.
-      dropout: rate of dropout of the input, in training.
-      adjacency: as of `GCNConfig`.
+      dropout: dropout rate of the input, in training.
+      adjacency: as in `GCNConfig`.
     """
 
     features: int = 7
@@ -161,11 +163,11 @@ class GCNIIConfig:
       features: number of outputs of each node.
       hidden: number of features of all hidden layers.
       layers: number of convolutions.
-      dropout: rate of dropout of the input of each layer, in training.
-      alpha: share of the features before the first convolution.
-      theta: the paper's lambda; the larger, the less a convolution is near the identity.
-      shared_weights: whether the features before the first convolution have no matrix of their own.
-      adjacency: as of `GCNConfig`.
+      dropout: dropout rate of the input of each layer, in training.
+      alpha: share of the initial features, those before the first convolution, in the input of each convolution.
+      theta: the paper's lambda; with a larger value, the matrices of the convolutions are farther from the identity.
+      shared_weights: whether the initial features are multiplied by the same matrix as the propagated features.
+      adjacency: as in `GCNConfig`.
     """
 
     features: int = 7

@@ -1,4 +1,4 @@
-"""Networks on graphs: layers of one kind one after another, with what is put between them and after them."""
+"""Networks on graphs: stacks of layers of one kind, with dropout, norms, activations and pooling."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -38,21 +38,21 @@ _NORMS = {"batch": BatchNorm, "layer": LayerNorm, "graph": GraphNorm, "pair": Pa
 
 def graph_stack(make_layer: Callable[[int], Layer], config: GraphStackConfig = GraphStackConfig(), *,
                 make_last: Callable[[int], Layer] | None = None, name: str = "graph_stack") -> Layer:
-    """Layers on a graph with dropout before each, and norm, activation and residual after each hidden one.
+    """Layers on a graph, with dropout before each layer, and norm, activation and residual after each hidden layer.
 
-    Without `jumping` and `pool` the last layer makes the outputs. With one of the two all layers are hidden ones, and a
-    `Dense` makes the outputs from what `JumpingKnowledge` and `GraphPool` return.
+    Without `jumping` and `pool`, the last layer computes the outputs. With either of them, all layers are hidden, and a
+    `Dense` computes the outputs from the result of `JumpingKnowledge` or `GraphPool`.
 
     Shape: x [n, f] -> [n, features], or [g, features] with `pool`.
     Args:
       make_layer: ``number of features -> layer``, called for each layer.
       config: sizes and options.
-      make_last: in place of make_layer for the layer of the outputs, such as one that takes the mean of its heads.
-      name: for messages.
+      make_last: used instead of make_layer for the output layer, such as a layer that averages its heads.
+      name: name of the model in messages.
     Inputs: graph; then those of the layers.
-    Params: ``{"layer_0", "norm_0", ..., "dropout": (), "activation": (), "jump", "pool": (), "head"}``, where the
-      config has them.
-    Raises: ValueError for unknown options, and without layers.
+    Params: ``{"layer_0", "norm_0", ..., "dropout": (), "activation": (), "jump", "pool": (), "head"}``; the optional
+      parts only if the config has them.
+    Raises: ValueError for unknown options, and for `jumping` or `pool` without hidden layers.
 
     >>> config = GraphStackConfig(features=3, hidden=(16,), norm="graph")
     >>> model = graph_stack(lambda n: GraphConvolution(n, norm="symmetric"), config)
@@ -61,7 +61,7 @@ def graph_stack(make_layer: Callable[[int], Layer], config: GraphStackConfig = G
     """
     with_head = config.jumping is not None or config.pool is not None
     if with_head and not config.hidden:
-        raise bad(name, "there are no layers to combine or to pool", {"hidden": "()"}, "pass hidden=(64,).", ValueError)
+        raise bad(name, "`jumping` and `pool` need hidden layers", {"hidden": "()"}, "pass hidden=(64,).", ValueError)
     children: dict[str, Layer] = {}
     for i, features in enumerate(config.hidden):
         children[f"layer_{i}"] = as_layer(make_layer(features), f"{name}['layer_{i}']")
@@ -86,10 +86,10 @@ def graph_stack(make_layer: Callable[[int], Layer], config: GraphStackConfig = G
 
 
 def _stack(name: str, children: Mapping[str, Layer], hidden: int, residual: bool) -> Layer:
-    """The composite of the children that `graph_stack` makes."""
+    """The composite of the children made by `graph_stack`."""
 
     def through(visit, x, add, visit_nodes):
-        """The order of the children, for shapes and for values alike; `visit_nodes` knows which nodes count."""
+        """Calls the children in order, on shapes or on values; `visit_nodes` also passes the mask of nodes."""
         outs = []
         for i in range(hidden + (f"layer_{hidden}" in children)):
             y = visit_nodes(f"layer_{i}", visit("dropout" if i else "input_dropout", x))
@@ -126,7 +126,7 @@ def _stack(name: str, children: Mapping[str, Layer], hidden: int, residual: bool
 def GCNStack(config: GCNConfig = GCNConfig()) -> Layer:
     """A network of graph convolutions (Kipf and Welling, 2017), which returns logits.
 
-    Shape, inputs, params: as of `graph_stack`.
+    Shape, inputs, params: as in `graph_stack`.
 
     >>> GCNStack(GCNConfig(features=3)).layers["layer_1"]
     GraphConvolution(n_out=3, norm='symmetric') of (x, graph)
@@ -137,8 +137,8 @@ def GCNStack(config: GCNConfig = GCNConfig()) -> Layer:
 def GATStack(config: GATConfig = GATConfig()) -> Layer:
     """A network of attention layers (Velickovic et al., 2018), which returns logits.
 
-    Heads of hidden layers are concatenated, of those of the last layer the mean is taken.
-    Shape, inputs, params: as of `graph_stack`.
+    The heads of hidden layers are concatenated; the heads of the last layer are averaged.
+    Shape, inputs, params: as in `graph_stack`.
 
     >>> GATStack(GATConfig(features=3)).layers["layer_1"]
     GAT(n_out=3, concat=False, dropout=0.6) of (x, graph)
@@ -147,7 +147,7 @@ def GATStack(config: GATConfig = GATConfig()) -> Layer:
 
 
 def GATv2Stack(config: GATv2Config = GATv2Config()) -> Layer:
-    """A network of `GATv2` layers (Brody et al., 2022), as `GATStack`."""
+    """A network of `GATv2` layers (Brody et al., 2022); see `GATStack`."""
     return _attention_stack("GATv2Stack", GATv2, config, {"shared_weights": config.shared_weights})
 
 
@@ -160,7 +160,7 @@ def _attention_stack(name: str, kind: Callable, config: GATConfig, options: Mapp
 def GraphSAGEStack(config: GraphSAGEConfig = GraphSAGEConfig()) -> Layer:
     """A network of `GraphSAGE` layers (Hamilton et al., 2017), which returns logits.
 
-    The last layer is never normalised. Shape, inputs, params: as of `graph_stack`.
+    The outputs of the last layer are never normalised. Shape, inputs, params: as in `graph_stack`.
     """
     def make(features, normalize=config.normalize):
         return GraphSAGE(features, config.aggregator, project=config.project, normalize=normalize)
@@ -169,9 +169,9 @@ def GraphSAGEStack(config: GraphSAGEConfig = GraphSAGEConfig()) -> Layer:
 
 
 def GINStack(config: GINConfig = GINConfig()) -> Layer:
-    """A network of `GIN` layers, or of `GINE` with features of edges (Xu et al., 2019; Hu et al., 2020).
+    """A network of `GIN` layers, or of `GINE` layers with edge features (Xu et al., 2019; Hu et al., 2020).
 
-    Shape, inputs, params: as of `graph_stack`.
+    Shape, inputs, params: as in `graph_stack`.
     """
     def make(features):
         mlp = serial(Dense(features), Relu, Dense(features))
@@ -183,7 +183,7 @@ def GINStack(config: GINConfig = GINConfig()) -> Layer:
 
 
 def APPNPStack(config: APPNPConfig = APPNPConfig()) -> Layer:
-    """An MLP whose outputs are propagated by personalised PageRank (Gasteiger et al., 2019): logits.
+    """An MLP whose outputs are propagated by personalised PageRank (Gasteiger et al., 2019); it returns logits.
 
     Shape: x [n, f] -> [n, features].
     Inputs: graph.
@@ -199,7 +199,7 @@ def APPNPStack(config: APPNPConfig = APPNPConfig()) -> Layer:
 
 
 def SGCStack(config: SGCConfig = SGCConfig()) -> Layer:
-    """One affine map of propagated features (Wu et al., 2019): logits.
+    """One affine map of propagated features (Wu et al., 2019), which returns logits.
 
     Shape: x [n, f] -> [n, features].
     Inputs: graph.
@@ -209,7 +209,7 @@ def SGCStack(config: SGCConfig = SGCConfig()) -> Layer:
 
 
 def GCNIIStack(config: GCNIIConfig = GCNIIConfig()) -> Layer:
-    """A deep network of convolutions with initial residual and identity mapping (Chen et al., 2020): logits.
+    """A deep network of convolutions with initial residual and identity mapping (Chen et al., 2020); returns logits.
 
     Shape: x [n, f] -> [n, features].
     Inputs: graph.
@@ -237,8 +237,8 @@ def _norm(name: str, norm: Any) -> Any:
 
 
 def _activation(name: str, activation: str | Callable) -> Callable:
-    found = activation if callable(activation) else getattr(nn, activation, None)
-    if not callable(found):
-        raise bad(name, "`activation` is no function of xjax.nn", {"activation": repr(activation)},
+    function = activation if callable(activation) else getattr(nn, activation, None)
+    if not callable(function):
+        raise bad(name, "`activation` must be the name of a function of xjax.nn", {"activation": repr(activation)},
                   "use a name such as 'relu' or 'elu', or pass a function of arrays.", ValueError)
-    return found
+    return function

@@ -1,4 +1,4 @@
-"""LeNet-5, a convolutional network for images of digits (LeCun et al., 1998)."""
+"""LeNet-5, a convolutional network for images of handwritten digits (LeCun et al., 1998)."""
 
 from xjax.errors import check_choice
 from xnn.combinators import named
@@ -13,8 +13,9 @@ _POOLS = {"avg": AvgPool, "max": MaxPool}
 def LeNet(config: LeNetConfig = LeNetConfig()) -> Layer:
     """Two convolutions with pools, and three dense layers.  Shape: [batch, 28, 28, features] -> [batch, classes].
 
-    The first convolution keeps the size of the image, which the paper has enlarged to 32 x 32 by zeros.
-    Params: dict of "conv1", "conv2", "dense1", "dense2" and "dense3": 61,706 numbers for 28 x 28 images of one feature.
+    The first convolution keeps the size of the image, like the paper's padding of the images to 32 x 32 by zeros.
+    Params: dict with "conv1", "conv2", "dense1", "dense2" and "dense3": 61,706 parameters for 28 x 28 images with one
+    feature.
 
     >>> from xjax import random
     >>> shape, params = LeNet().init(random.PRNGKey(0), (-1, 28, 28, 1))

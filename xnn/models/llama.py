@@ -21,9 +21,10 @@ from xnn.sharing import shared, with_shared
 def Llama(config: LlamaConfig = LlamaConfig()) -> Layer:
     """Logits of the next token at each position.  Shape: integers [batch, time] -> [batch, time, vocabulary].
 
-    Inputs: mask, bias and positions, as of `MultiHeadAttention`.
-    Params: ``{"tokens", "blocks", "norm", "logits"}``; if tied ``{"shared": {"tokens"}, "body": the others}``. Those of
-      the blocks have a first axis of layers. Llama 3.1 8B has 8,030,261,248 numbers.
+    Inputs: mask, bias and positions, as in `MultiHeadAttention`.
+    Params: ``{"tokens", "blocks", "norm", "logits"}``; if tied ``{"shared": {"tokens"}, "body": the others}``.
+      The first axis of the parameters of the blocks is the number of the layer. Llama 3.1 8B has 8,030,261,248
+      parameters.
     Cache: keys and values of each block.
     """
     w_init = initializers.normal(0.02)

@@ -1,4 +1,4 @@
-"""The language model of stacked LSTMs of Zaremba et al. (2014)."""
+"""A language model with stacked LSTM layers (Zaremba et al., 2014)."""
 
 from xjax.errors import bad
 from xjax.nn import initializers
@@ -12,10 +12,10 @@ from xnn.sharing import shared, with_shared
 def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig()) -> Layer:
     """Logits of the next token at each position: embedding, stacked LSTM, output layer.
 
-    Shape: integers [batch, time] -> [batch, time, vocabulary]; with return_carry (that, the carries of `LSTM`).
-    Inputs: lengths, mask, carry, those of `LSTM`.
+    Shape: integers [batch, time] -> logits [batch, time, vocabulary]; with return_carry (logits, carries of `LSTM`).
+    Inputs: lengths, mask and carry, as in `LSTM`.
     Params: ``{"embedding", "lstm", "logits", "dropout"}``; if tied ``{"shared": {"tokens": ...}, "body": these}``, and
-      the table is drawn with standard deviation features^-1/2, so that the first logits are small.
+      the table is drawn with standard deviation features^-1/2, so that the initial logits are small.
     Cache: the carries; each call of `apply_with_cache` takes the next tokens.
 
     >>> import xjax
@@ -25,7 +25,7 @@ def LSTMLanguageModel(config: LSTMLanguageModelConfig = LSTMLanguageModelConfig(
     ((4, 10, 50), ['embedding', 'lstm', 'logits', 'dropout'])
     """
     if config.layers < 1:
-        raise bad("LSTMLanguageModel", "it needs at least 1 layer", {"layers": config.layers}, "pass layers=2.",
+        raise bad("LSTMLanguageModel", "layers must be at least 1", {"layers": config.layers}, "pass layers=2.",
                   ValueError)
     table = initializers.normal(config.features ** -0.5) if config.tied else None
     embedding = Embedding(config.vocabulary, config.features, init=table)

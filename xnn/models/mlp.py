@@ -11,7 +11,7 @@ from xnn.models.configs import MLPConfig
 
 
 def MLP(config: MLPConfig = MLPConfig()) -> Layer:
-    """Dense layers with an activation between them.  Shape: [..., n_in] -> [..., features].
+    """Dense layers with activations between them.  Shape: [..., n_in] -> [..., features].
 
     Params: ``{"hidden0": {"dense": {"w", "b"}, "activation": (), "dropout": ()}, ..., "head": {"w", "b"}}``.
 
@@ -32,6 +32,6 @@ def _function(activation: str | Callable) -> Callable:
     if callable(activation):
         return activation
     if not callable(getattr(nn, activation, None)):
-        raise bad("MLP", "`activation` is no function of xjax.nn", {"activation": repr(activation)},
+        raise bad("MLP", "`activation` must be the name of a function of xjax.nn", {"activation": repr(activation)},
                   fix="use a name such as 'relu', 'gelu', 'silu' or 'tanh', or pass a function of arrays.")
     return getattr(nn, activation)

@@ -1,4 +1,5 @@
-"""Residual networks for images (He et al., 2016), version 1.5: in a bottleneck the 3 x 3 convolution has the stride."""
+"""Residual networks for images (He et al., 2016), version 1.5: in a bottleneck, the stride is in the 3 x 3 convolution.
+"""
 
 from typing import Any
 
@@ -12,7 +13,7 @@ from xnn.models.configs import ResNetConfig
 
 
 def ResNet(config: ResNetConfig) -> Layer:
-    """The network.  Shape: [batch, height, width, features] -> [batch, classes].
+    """Logits of classes.  Shape: [batch, height, width, features] -> [batch, classes].
 
     Params: ``{"stem": {"conv", "norm"}, "stage0": {"block0": {"conv1", "norm1", ..., "shortcut"}, ...}, ...,
     "head": {"dense"}}``.  State: running statistics of the norms.
@@ -70,6 +71,6 @@ def _bottleneck_block(layers, x):
 
 
 def _conv(features: int, window: int, stride: int = 1) -> Layer:
-    """Numbers as padding: with a stride, "SAME" is another one than that of published weights."""
+    """A convolution with padding as a number, because "SAME" with a stride differs from that of published weights."""
     return Conv(features, (window, window), strides=stride, padding=window // 2, bias=False,
                 w_init=initializers.variance_scaling(2.0, "fan_out", "normal"))                  # He et al., 2015

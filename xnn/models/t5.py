@@ -1,4 +1,4 @@
-"""T5, an encoder and a decoder of text with relative positions (Raffel et al., 2020)."""
+"""T5, an encoder-decoder transformer for text with relative positions (Raffel et al., 2020)."""
 
 import dataclasses
 
@@ -28,11 +28,11 @@ from xnn.sharing import shared, with_shared
 def T5(config: T5Config = T5Config()) -> Layer:
     """Logits of the next token of the output text.  Shape: integers [batch, time] -> [batch, time, vocabulary].
 
-    Inputs: source, integers [batch, source time], the text that the encoder reads; source_mask and mask, bool of the
-      same shapes as source and x, False for padding. `init` takes the shape of source. In calls with a cache, the first
-      has the source, the next ones None.
-    Params: ``{"shared": {"tokens"}, "body": {"encoder", "bias", "blocks", "norm", ...}}``; those of the blocks have a
-      first axis of layers. T5 small has 60,506,624 numbers.
+    Inputs: source, integers [batch, source time], the input of the encoder; source_mask and mask, bool with the shapes
+      of source and x, False for padding. `init` takes the shape of source. With a cache, pass the source in the first
+      call, and None in later calls.
+    Params: ``{"shared": {"tokens"}, "body": {"encoder", "bias", "blocks", "norm", ...}}``. The first axis of the
+      parameters of the blocks is the number of the layer. T5 small has 60,506,624 parameters.
     Cache: keys and values of each block, and those of the encoder's output.
     """
     norm, embed = RMSNorm(epsilon=config.epsilon), _embedding(config)
@@ -70,7 +70,7 @@ def _encoder(config: T5Config) -> Layer:
 
 
 def _whole(layer: Layer) -> Layer:
-    """The layer without a cache: in generation too, its input is a whole sequence, and not the next positions."""
+    """The layer without a cache, because in generation its input is still a whole sequence, not the next positions."""
     made = combine(layer.name, {None: layer}, lambda visit, shape, shapes: visit(None, shape),
                    lambda call, x, values: call(None, x), lambda entries: entries[0],
                    rebuild=lambda some: _whole(some[None]))

@@ -1,4 +1,4 @@
-"""U-Net: an image to an image, by features of several resolutions (Ronneberger et al., 2015)."""
+"""U-Net: a map from images to images through features at several resolutions (Ronneberger et al., 2015)."""
 
 import xjax.numpy as jnp
 from xjax.nn import initializers
@@ -10,10 +10,10 @@ from xnn.models.configs import UNetConfig
 
 
 def UNet(config: UNetConfig) -> Layer:
-    """The network.  Shape: [batch, height, width, features] -> [batch, height, width, classes].
+    """Logits for each pixel.  Shape: [batch, height, width, features] -> [batch, height, width, classes].
 
-    Convolutions keep the size of the image, where the paper's lose its border. Sizes may be odd: a pool then rounds up,
-    and the upsampled image is cropped to that of its shortcut.
+    Convolutions keep the size of the image; in the paper they remove its border. Sizes may be odd: a pool then rounds
+    up, and the upsampled image is cropped to the size of its shortcut.
     Params: ``{"down0": ..., "bottom": ..., "up0": {"w", "b"}, "merge0": ..., "head": {"w", "b"}}``, with a number for
     each resolution; "down", "merge" and "bottom" are ``{"conv1", "norm1", "conv2", "norm2"}``.
     State: running statistics of the norms.

@@ -17,18 +17,18 @@ from xnn.rng import RowKey
 
 
 def VAE(config: VAEConfig = VAEConfig()) -> Layer:
-    """An encoder of x into a normal distribution of codes z, and a decoder of a code.
+    """An encoder from x to a normal distribution of codes z, and a decoder from a code to x.
 
-    In training z is drawn, ``mean + exp(log_variance / 2) * normal numbers``; in evaluation it is the mean. The loss is
-    `xnn.losses.negative_elbo`::
+    In training z is drawn as ``mean + exp(log_variance / 2) * noise`` with standard normal noise; in evaluation it is
+    the mean. The loss is `xnn.losses.negative_elbo`::
 
         outputs, mean, log_variance = model.apply(params, x, rng=key, train=True)
         loss = negative_elbo(outputs, x, mean, log_variance)
 
-    New examples: ``nn.sigmoid(model.layers["decoder"].apply(params["decoder"], z))`` of normal numbers z.
+    New examples are ``nn.sigmoid(model.layers["decoder"].apply(params["decoder"], z))`` for standard normal z.
 
     Shape: [batch, *shape] -> (outputs [batch, *shape], mean [batch, code], log_variance [batch, code]). The outputs are
-    logits for data in [0, 1], or means: as the likelihood in the loss says.
+    logits for data in [0, 1], or means, depending on the likelihood in the loss.
     Params: ``{"encoder", "mean", "log_variance", "sample", "decoder"}``.
     Raises: TypeError in training without rng.
 
@@ -42,7 +42,7 @@ def VAE(config: VAEConfig = VAEConfig()) -> Layer:
 
     def forward(layers, x):
         if x.shape[1:] != config.shape:
-            raise bad("VAE", "the examples have another shape than the model", {"x": type_text(x),
+            raise bad("VAE", "the examples do not have the shape in the config", {"x": type_text(x),
                       "shape": str(config.shape)}, fix=f"pass VAEConfig(shape={x.shape[1:]}), or reshape x.")
         h = layers.encoder(x)
         mean, log_variance = layers.mean(h), layers.log_variance(h)
@@ -75,7 +75,7 @@ def _NormalSample() -> Layer:
 
 
 def _normal_like(rng: Any, x: Any) -> Any:
-    """Normal numbers of the shape of x, those of a `RowKey` row by row."""
+    """Standard normal numbers of the shape of x; a `RowKey` draws them row by row."""
     if not isinstance(rng, RowKey):
         return random.normal(rng, x.shape, x.dtype)
     keys = xjax.vmap(lambda row: random.fold_in(rng.key, row))(rng.rows(x.shape[0]))

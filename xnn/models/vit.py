@@ -18,13 +18,15 @@ from xnn.models.configs import ViTConfig
 def ViT(config: ViTConfig = ViTConfig()) -> Layer:
     """Logits of classes.  Shape: [batch, image, image, channels] -> [batch, classes].
 
-    Params: ``{"patches", "first", "positions", "blocks", "norm", "logits", "dropout"}``; those of the blocks have a
-      first axis of layers. ViT-B/16 has 86,567,656 numbers for images of 3 channels.
-    Raises: ValueError if patches do not cover the image; TypeError for an image of another size.
+    Params: ``{"patches", "first", "positions", "blocks", "norm", "logits", "dropout"}``. The first axis of the
+      parameters of the blocks is the number of the layer. ViT-B/16 has 86,567,656 parameters for images with 3
+      channels.
+    Raises: ValueError if the image size is not a multiple of the patch size; TypeError for an image of another size.
     """
     if config.image % config.patch:
-        raise bad("ViT", "patches do not cover the image", {"image": config.image, "patch": config.patch},
-                  "choose a patch that divides the image.", ValueError)
+        raise bad("ViT", "the image size must be a multiple of the patch size",
+                  {"image": config.image, "patch": config.patch}, "choose a patch size that divides the image size.",
+                  ValueError)
     norm = LayerNorm(epsilon=config.epsilon)
     block = EncoderBlock(MultiHeadAttention(config.features, config.heads),
                          FeedForward(config.features, config.hidden, activation=exact_gelu), norm=norm,
@@ -45,7 +47,7 @@ def _patches(images: Any, config: ViTConfig) -> Any:
     """[batch, patches, patch * patch * channels]: the squares of an image, row by row."""
     images = check_float("ViT", images)
     if images.ndim != 4 or images.shape[1:3] != (config.image, config.image):
-        raise bad("ViT", "the images have another size than the positions are for", {"x": type_text(images)},
+        raise bad("ViT", "the images do not have the size in the config", {"x": type_text(images)},
                   f"pass [batch, {config.image}, {config.image}, channels].")
     batch, height, _, channels = images.shape
     n, size = height // config.patch, config.patch
@@ -54,7 +56,7 @@ def _patches(images: Any, config: ViTConfig) -> Any:
 
 
 def _FirstToken() -> Layer:
-    """A learned vector before the sequence.  Shape: [batch, time, features] -> [batch, time + 1, features]."""
+    """Prepends a learned vector to a sequence.  Shape: [batch, time, features] -> [batch, time + 1, features]."""
 
     def init(rng, in_shape):
         batch, time, features = check_shape("FirstToken", in_shape, min_rank=3)

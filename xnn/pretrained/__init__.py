@@ -1,4 +1,4 @@
-"""Weights in the folders of Hugging Face: `load` makes a model and its parameters of one, `save` writes one."""
+"""Weights in folders of Hugging Face: `load` returns a model and its parameters, `save` writes a folder."""
 
 from xnn.pretrained.folders import Pretrained, load, save
 

@@ -1,4 +1,4 @@
-"""`load` and `save`: a folder with config.json and tensors in safetensors, in one file or in several with an index."""
+"""`load` and `save`: folders with config.json and safetensors, in one file or in several files with an index."""
 
 import json
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ from xnn.pretrained.names import FAMILIES, STATE, Family, Tensor
 
 
 class Pretrained(NamedTuple):
-    """What `load` returns: the model, its parameters and state, and the config that made the model.
+    """The result of `load`: the model, its parameters and state, and the config from which the model was made.
 
-    The state is that of `Layer.init_state`, the running statistics of a ResNet; other models have none.
+    The state has the structure of `Layer.init_state`: the running statistics of a ResNet; other models have no state.
     """
 
     model: Layer
@@ -31,11 +31,11 @@ class Pretrained(NamedTuple):
 def load(folder: str | Path) -> Pretrained:
     """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT, T5, ViT or ResNet.
 
-    ``model, params, state, config = load("gpt2")``. Parameters are NumPy arrays of the dtypes of the files. No code of
-    the folder runs, and no pickle is read.
-    Heads of BERT's pretraining are not read. Of the dropout rates, which matter in training only, one is read.
-    Raises: ValueError for a model or a setting that is not known here, and one error for all tensors that are missing,
-      not of the model, or of another shape.
+    ``model, params, state, config = load("gpt2")``. Parameters are NumPy arrays with the dtypes of the files. No code
+    in the folder is run, and no pickle is read.
+    The pretraining heads of BERT are not read. Only one of the dropout rates, which affect training only, is read.
+    Raises: ValueError for an unsupported model or setting, and one error for all tensors that are missing, unknown or
+      of another shape. FileNotFoundError for a missing file.
     """
     folder = Path(folder)
     settings = _read_json(folder / "config.json")
@@ -47,24 +47,24 @@ def load(folder: str | Path) -> Pretrained:
 
 
 def save(folder: str | Path, config: Any, params: Params, state: Any = ()) -> None:
-    """Writes config.json and model.safetensors, which `load` and `transformers` read.
+    """Writes config.json and model.safetensors, which `load` and `transformers` can read.
 
-    The layout has no place for `zero_init` and `axis_name` of a ResNet, which matter in training only.
+    The format cannot store `zero_init` and `axis_name` of a ResNet, which affect training only.
 
-    Args: config: of the model, such as a `GPT2Config`; params, state: its parameters and running statistics.
-    Raises: ValueError for a config of another model; TypeError for parameters or a state that are not those of the
+    Args: config: config of the model, such as a `GPT2Config`; params, state: its parameters and running statistics.
+    Raises: ValueError for a config of an unsupported model; TypeError for parameters or a state that do not match the
       model.
     """
     kind = next((kind for kind, family in FAMILIES.items() if family.config_type is type(config)), None)
     if kind is None:
-        raise bad("pretrained.save", "the config is not of a model with a layout", {"config": type(config).__name__},
+        raise bad("pretrained.save", "the config must be that of a supported model", {"config": type(config).__name__},
                   f"pass a config of {', '.join(family.model.__name__ for family in FAMILIES.values())}.", ValueError)
     family, ours = FAMILIES[kind], _leaves(params, state)
     wanted = _leaves(*_types(family, config, family.model(config)))
     shapes, expected = ({path: np.shape(leaf) for path, leaf in leaves.items()} for leaves in (ours, wanted))
     wrong = [path for path in {**shapes, **expected} if shapes.get(path) != expected.get(path)]
     if wrong:
-        raise bad("pretrained.save", "the parameters or the state are not those of this config",
+        raise bad("pretrained.save", "the parameters or the state do not match the config",
                   {"paths": ", ".join(wrong)}, "pass the config that made the model.")
     tensors = {_full(family, name): np.asarray(one.form.to_theirs([
         np.asarray(ours[path] if i is None else ours[path][i]) for path in one.ours]))
@@ -85,24 +85,24 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(file.read_text("utf-8")))
     except (ValueError, TypeError) as err:
-        raise bad("pretrained.load", f"{file.name} has no settings in JSON", {"file": str(file), "cause": err},
+        raise bad("pretrained.load", f"{file.name} does not contain a JSON object", {"file": str(file), "cause": err},
                   "download it again.", ValueError) from err
 
 
 def _family(kind: Any) -> Family:
     if kind not in FAMILIES:
-        raise bad("pretrained.load", f"the model type {kind!r} is not known here", {"known": ", ".join(FAMILIES)},
+        raise bad("pretrained.load", f"the model type {kind!r} is not supported", {"supported": ", ".join(FAMILIES)},
                   "load a model of one of these types.", ValueError)
     return FAMILIES[kind]
 
 
 def _config(family: Family, settings: Mapping[str, Any]) -> Any:
-    """Our config from their settings; what they leave out has their default, which is that of our config."""
+    """Our config from their settings; a missing setting has Hugging Face's default, which is also our default."""
     other = {name: settings[name] for name, value in family.fixed.items() if settings.get(name, value) != value}
     if other:
-        raise bad("pretrained.load", "the model has settings that are not known here",
-                  {name: f"{value!r}, known is {family.fixed[name]!r}" for name, value in other.items()},
-                  "load a model with the known settings.", ValueError)
+        raise bad("pretrained.load", "the model has settings that are not supported",
+                  {name: f"{value!r}, supported is {family.fixed[name]!r}" for name, value in other.items()},
+                  "load a model with the supported settings.", ValueError)
     fields = {ours: settings[theirs] for ours, theirs in family.settings.items() if theirs in settings}
     return family.config_type(**{**fields, **family.read(settings)})
 
@@ -141,12 +141,12 @@ def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np
                     values[path].append(array)
     table = next((one.theirs for one in known if "tokens/table" in one.ours), "")
     if np.array_equal(tensors.get("lm_head.weight"), tensors.get(table)):
-        used.add("lm_head.weight")                      # tied: some files have it twice
+        used.add("lm_head.weight")                      # tied: some files contain the table twice
     unknown = [name for name in tensors if not (
         name in used or name.endswith(family.ignored) or name.startswith(family.heads))]
-    faults += [f"{name}: {type_text(tensors[name])}, not of the model" for name in unknown]
+    faults += [f"{name}: {type_text(tensors[name])}, not in the model" for name in unknown]
     if faults:
-        raise bad("pretrained.load", "the tensors are not those of the model",
+        raise bad("pretrained.load", "the tensors do not match the model",
                   {counted(len(faults), "fault"): "\n    ".join(["", *faults])},
                   "load the files that belong to config.json.", ValueError)
     stacked = {path for one in known if "{i}" in one.theirs for path in one.ours}
@@ -154,7 +154,7 @@ def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np
 
 
 def _known_name(family: Family, name: str) -> str:
-    """The name without its prefix; the first BERT files call the parameters of norms gamma and beta."""
+    """The name without its prefix, and with gamma and beta, names in early BERT files, as weight and bias."""
     start, _, last = name.removeprefix(family.prefix).rpartition(".")
     last = {"gamma": "weight", "beta": "bias"}.get(last, last) if start.endswith("LayerNorm") else last
     return f"{start}.{last}" if start else last
@@ -167,19 +167,19 @@ def _types(family: Family, config: Any, model: Layer) -> tuple[Params, Any]:
 
 
 def _places(one: Tensor, config: Any) -> list[tuple[str, int | None]]:
-    """(Name, number of the block or None) of each of their tensors."""
+    """(Name, number of the block or None) of each Hugging Face tensor that `one` describes."""
     if "{i}" not in one.theirs:
         return [(one.theirs, None)]
     return [(one.theirs.format(i=i), i) for i in range(config.layers)]
 
 
 def _leaves(params: Params, state: Any) -> dict[str, Any]:
-    """Leaves by path, without the part of the path that `with_shared` adds; those of the state after `STATE`."""
+    """Leaves by path, without the parts that `with_shared` adds; paths in the state start with `STATE`."""
     ours = {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
     return ours | {f"{STATE}{path}": leaf for path, leaf in paths(state).items()}
 
 
 def _full(family: Family, name: str) -> str:
-    """The name with the prefix that files of their models with a head have; heads are without."""
+    """The name with the family's prefix, as in files of models with a head; the head itself has no prefix."""
     return name if name.startswith(("lm_head", "classifier")) or family.architecture == "BertModel" else (
         family.prefix + name)

@@ -1,4 +1,7 @@
-"""What Hugging Face calls the settings and tensors of each model, in tables."""
+"""Tables of Hugging Face's names for the settings and tensors of each model.
+
+Here "ours" are names and arrays of xnn, "theirs" those of Hugging Face.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,7 +27,7 @@ from xnn.models import (
 
 
 class Form(NamedTuple):
-    """How one of their tensors is one or several of ours: `to_ours` returns a list, which `to_theirs` takes."""
+    """Conversion between one of their tensors and a list of ours, by `to_ours` and its inverse `to_theirs`."""
 
     to_ours: Callable[[np.ndarray], list[np.ndarray]]
     to_theirs: Callable[[list[np.ndarray]], np.ndarray]
@@ -35,13 +38,13 @@ TRANSPOSED = Form(lambda w: [w.T], lambda ws: ws[0].T)
 IN_THREE = Form(lambda w: np.split(w, 3, -1), lambda ws: np.concatenate(ws, -1))
 
 
-STATE = "state: "                                             # before a path in the state, as of running statistics
+STATE = "state: "                                             # prefix of paths in the state, such as running statistics
 
 
 class Tensor(NamedTuple):
-    """One of their tensors, "{i}" for the number of the block, and the paths of ours that it is made of.
+    """One of their tensors, with "{i}" for the number of the block in its name, and the paths of ours in it.
 
-    A tensor made of none of ours is a constant: it is written, and not read.
+    A tensor without any of ours is a constant, which is written but not read.
     """
 
     theirs: str
@@ -50,19 +53,19 @@ class Tensor(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A model type of theirs.
+    """One of their model types.
 
     Attributes:
-      model, config_type: the constructor and its config.
-      settings: our fields -> theirs.
-      fixed: settings of theirs of which one value, the default, is known here.
-      tensors: config -> all tensors, but for those of `ignored`.
-      shapes: config -> shape for `init`, and those of further inputs by name.
-      architecture: the class of theirs that `save` names.
-      prefix: what some files have before each name.
-      ignored: ends of names of tensors that are constants, or copies of others.
-      heads: starts of names of output layers that the model does not have: those of BERT's pretraining.
-      read, write: what tables cannot say: their settings -> our fields; config -> their settings.
+      model, config_type: our constructor and the type of its config.
+      settings: names of our fields -> names of their settings.
+      fixed: their settings with only one supported value, the default.
+      tensors: config -> all tensors, except the ignored ones.
+      shapes: config -> (shape for `init`, shapes of extra inputs by name).
+      architecture: the name of their class, which `save` writes.
+      prefix: prefix of tensor names in some files.
+      ignored: suffixes of names of tensors that are constants, or copies of others.
+      heads: prefixes of names of output layers that the model does not have, such as BERT's pretraining heads.
+      read, write: conversions beyond the tables: their settings -> our fields; config -> their settings.
     """
 
     model: Callable
@@ -94,7 +97,7 @@ _ENCODER = {"hidden": "intermediate_size", "epsilon": "layer_norm_eps", "dropout
 
 
 def _gpt2(config: GPT2Config) -> list[Tensor]:
-    def conv1d(theirs, *ours):                     # theirs is stored as ours is, [in, out]
+    def conv1d(theirs, *ours):                     # both are stored as [in, out]
         form = IN_THREE if len(ours) == 3 else SAME
         return [Tensor(f"h.{{i}}.{theirs}.{name}", tuple(f"blocks/{path}/{key}" for path in ours), form)
                 for name, key in (("weight", "w"), ("bias", "b"))]
@@ -120,7 +123,7 @@ def _llama(config: LlamaConfig) -> list[Tensor]:
             *([] if config.tied else _dense("lm_head", "logits", bias=False))]
 
 
-# Our config has the sizes of Llama 3.1, theirs those of the first Llama.
+# The defaults of our config are those of Llama 3.1; the defaults of their config are those of the first Llama.
 _LLAMA_DEFAULTS = {"vocabulary": ("vocab_size", 32_000), "features": ("hidden_size", 4096),
                    "hidden": ("intermediate_size", 11_008), "layers": ("num_hidden_layers", 32),
                    "heads": ("num_attention_heads", 32), "epsilon": ("rms_norm_eps", 1e-6),
@@ -131,8 +134,8 @@ def _read_llama(settings: Mapping[str, Any]) -> dict[str, Any]:
     rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind not in ("default", "llama3") or rope.get("partial_rotary_factor", 1) != 1:
-        raise bad("pretrained.load", f"the scaling {kind!r} of rotary positions is not known here",
-                  {"rope": str(rope)}, "convert the model to one of rope_type llama3 or default.", ValueError)
+        raise bad("pretrained.load", f"the scaling {kind!r} of rotary positions is not supported",
+                  {"rope": str(rope)}, "load a model with the rope_type llama3 or default.", ValueError)
     scaling = Llama3Scaling(rope["factor"], rope["low_freq_factor"], rope["high_freq_factor"],
                             rope["original_max_position_embeddings"]) if kind == "llama3" else None
     missing = {ours: value for ours, (theirs, value) in _LLAMA_DEFAULTS.items() if settings.get(theirs) is None}
@@ -150,7 +153,7 @@ def _write_llama(config: LlamaConfig) -> dict[str, Any]:
 
 
 def _encoder_block(attention: str) -> list[Tensor]:
-    """The matrices of a block of BERT or ViT, which differ in the name of the attention."""
+    """The matrices of a block of BERT or ViT; the two differ in the name of the attention."""
     names = {f"{attention}.query": "attention/query", f"{attention}.key": "attention/key",
              f"{attention}.value": "attention/value", "attention.output.dense": "attention/out",
              "intermediate.dense": "feed_forward/up", "output.dense": "feed_forward/down"}
@@ -168,7 +171,7 @@ def _bert(config: BERTConfig) -> list[Tensor]:
 
 def _vit(config: ViTConfig) -> list[Tensor]:
     size, features = config.patch, config.features
-    # A convolution [features, channels, height, width], ours [height * width * channels, features].
+    # Theirs is a convolution [features, channels, height, width], ours [height * width * channels, features].
     patches = Form(lambda w: [np.moveaxis(w, (2, 3, 1, 0), (0, 1, 2, 3)).reshape(-1, features)],
                    lambda ws: np.transpose(ws[0].reshape(size, size, -1, features), (3, 2, 0, 1)))
     return [Tensor("embeddings.patch_embeddings.projection.weight", ("patches/w",), patches),
@@ -183,7 +186,7 @@ def _vit(config: ViTConfig) -> list[Tensor]:
 
 def _resnet(config: ResNetConfig) -> list[Tensor]:
     kernel = Form(lambda w: [np.transpose(w, (2, 3, 1, 0))], lambda ws: np.transpose(ws[0], (3, 2, 0, 1)))
-    steps = Form(lambda w: [], lambda ws: np.zeros((), np.int64))      # a count that nothing reads
+    steps = Form(lambda w: [], lambda ws: np.zeros((), np.int64))      # a count that is not used
 
     def convolution(theirs, ours, number=""):
         norm = f"{ours}/norm{number}"
@@ -210,16 +213,17 @@ def _read_resnet(settings: Mapping[str, Any]) -> dict[str, Any]:
     out = 4 if kind == "bottleneck" else 1
     if (kind not in ("basic", "bottleneck") or len(depths) != len(sizes) or sizes[0] != stem * out
             or any(size % out for size in sizes)):
-        raise bad("pretrained.load", "a ResNet of this form is not known here", {
+        raise bad("pretrained.load", "this form of ResNet is not supported", {
             "layer_type": repr(kind), "embedding_size": stem, "hidden_sizes": sizes, "depths": depths},
-            "load one of basic or bottleneck blocks, whose first stage has the features of the stem.", ValueError)
+            "load a ResNet with basic or bottleneck blocks, and a first stage with the features of the stem.",
+            ValueError)
     return {"stages": tuple((n, size // out) for n, size in zip(depths, sizes, strict=True)),
             "bottleneck": kind == "bottleneck", **_read_classes(settings)}
 
 
 def _write_resnet(config: ResNetConfig) -> dict[str, Any]:
     if config.small_images:
-        raise bad("pretrained.save", "the layout has no ResNet for small images", {"small_images": True},
+        raise bad("pretrained.save", "the format does not support a ResNet for small images", {"small_images": True},
                   "write its parameters and state with the package safetensors.", ValueError)
     kind, out = ("bottleneck", 4) if config.bottleneck else ("basic", 1)
     return {"layer_type": kind, "embedding_size": config.stages[0][1], "depths": [n for n, _ in config.stages],
@@ -259,9 +263,9 @@ _T5_PARTS = {"SelfAttention": "attention", "EncDecAttention": "cross_attention",
 def _read_t5(settings: Mapping[str, Any]) -> dict[str, Any]:
     kind, layers = settings.get("feed_forward_proj", "relu"), settings.get("num_layers", 6)
     if kind not in ("relu", "gated-gelu") or settings.get("num_decoder_layers", layers) not in (layers, None):
-        raise bad("pretrained.load", "a T5 of this form is not known here", {
+        raise bad("pretrained.load", "this form of T5 is not supported", {
             "feed_forward_proj": repr(kind), "num_decoder_layers": settings.get("num_decoder_layers")},
-            "load one with relu or gated-gelu, and as many layers in the decoder as in the encoder.", ValueError)
+            "load a T5 with relu or gated-gelu, and as many layers in the decoder as in the encoder.", ValueError)
     return {"gated": kind == "gated-gelu", "scaled": settings.get("scale_decoder_outputs")}
 
 

@@ -1,16 +1,17 @@
-"""The layers and combinators of `jax.example_libraries.stax`, with their names, arguments and meaning.
+"""The layers and combinators of `jax.example_libraries.stax`, with the same names, arguments and meaning.
 
-A program written for that module runs with its import changed, starts from the same parameters, bit for bit, and
-computes the same numbers. What differs from the rest of `xnn`, to keep that promise:
+A program written for that module runs with only its import changed, starts from bit-identical parameters, and computes
+the same numbers. For this purpose, some things differ from the rest of `xnn`:
 
-- `Dropout` takes the probability to *keep* a value, and is for training or not from its construction on;
-- `BatchNorm` always normalises by the batch at hand;
-- combinators *split* the key, so a layer that is added changes the streams of the others; parameters are tuples, those
-  of `serial` a list; `FanOut` and `parallel` give lists;
-- every `apply` takes any keyword, and combinators hand all to their children.
+- `Dropout` takes the probability to *keep* a value, and its mode, training or evaluation, is an argument of the
+  constructor;
+- `BatchNorm` always normalises by the current batch;
+- combinators *split* the key, so an added layer changes the random streams of the others. Parameters are tuples, but a
+  list in `serial`. `FanOut` and `parallel` return lists;
+- every `apply` accepts any keyword, and combinators pass all keywords to their children.
 
-A layer here is an `xnn.Layer` and may stand in `xnn.serial` and its like; layers of `xnn` with one input may stand
-here.
+A layer of this module is an `xnn.Layer`, and can be used in `xnn.serial` and other combinators of `xnn`. Layers of
+`xnn` with one input can be used in the combinators of this module.
 
     init_random_params, predict = stax.serial(stax.Dense(1024), stax.Relu, stax.Dense(10), stax.LogSoftmax)
     _, params = init_random_params(random.PRNGKey(0), (-1, 784))

@@ -21,7 +21,7 @@ Layouts = Sequence[str]
 def Dense(out_dim: int, W_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
     """Affine map of the last axis: ``y = x W + b``.  Shape: [..., n_in] -> [..., out_dim].
 
-    Args: W_init, b_init: initializers ``(key, shape) -> array``; glorot normal, and normal of deviation 0.01, if None.
+    Args: W_init, b_init: initializers ``(key, shape) -> array``; None: glorot normal, and normal with deviation 0.01.
     """
     affine = layers.Dense(out_dim, w_init=W_init or glorot_normal(), b_init=b_init or normal())
 
@@ -32,7 +32,7 @@ def Dense(out_dim: int, W_init: Callable | None = None, b_init: Callable | None 
     def apply(params, x, **kwargs):
         W, b = params
         if jnp.result_type(x).kind in "iub":
-            x = jnp.asarray(x, W.dtype)                        # stax takes masks and counts too
+            x = jnp.asarray(x, W.dtype)                        # stax also takes bools and integers
         return affine.apply({"w": W, "b": b}, x)
 
     return Layer(init, apply, "Dense")
@@ -44,13 +44,13 @@ def GeneralConv(dimension_numbers: Layouts, out_chan: int, filter_shape: Sequenc
     """Convolution plus a bias for each channel.
 
     Args:
-      dimension_numbers: what the axes of input, weights and output are: ``("NHWC", "HWIO", "NHWC")`` for images with
-        the channels last, as in `Conv`.
+      dimension_numbers: the order of the axes of input, weights and output: ``("NHWC", "HWIO", "NHWC")`` for images
+        with channels last, as in `Conv`.
       out_chan: number of output channels.
-      filter_shape: sizes of the window, in the order in which the weights have them.
-      strides: step of the window along each of its axes, 1 if None.
+      filter_shape: sizes of the window, in their order in the weights.
+      strides: step of the window along each of its axes; None: 1.
       padding: "VALID", "SAME", or (before, after) for each axis of the window.
-      W_init, b_init: initializers ``(key, shape) -> array``; glorot normal, and normal of deviation 1e-6, if None.
+      W_init, b_init: initializers ``(key, shape) -> array``; None: glorot normal, and normal with deviation 1e-6.
     """
     return _convolution("Conv", lax.conv_general_dilated, dimension_numbers, out_chan, filter_shape, strides, padding,
                         W_init, b_init)
@@ -59,9 +59,9 @@ def GeneralConv(dimension_numbers: Layouts, out_chan: int, filter_shape: Sequenc
 def GeneralConvTranspose(dimension_numbers: Layouts, out_chan: int, filter_shape: Sequence[int],
                          strides: Sequence[int] | None = None, padding: Padding = "VALID",
                          W_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """Transposed convolution plus a bias for each channel: `strides` enlarge the image.
+    """Transposed convolution plus a bias for each channel; it enlarges the image by `strides`.
 
-    Args: as `GeneralConv`; padding in numbers is that of the enlarged image.
+    Args: as in `GeneralConv`; padding given as numbers applies to the enlarged image.
     """
     return _convolution("ConvTranspose", lax.conv_transpose, dimension_numbers, out_chan, filter_shape, strides,
                         padding, W_init, b_init)

@@ -1,4 +1,4 @@
-"""serial, parallel and shape_dependent, which split the key among their children."""
+"""serial and parallel, which split the key among their children, and shape_dependent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def serial(*layers: Any) -> Layer:
 
     Args: layers: layers or pairs ``(init_fun, apply_fun)``.
     Params: list, one entry for each layer.
-    Raises: TypeError if an argument is no layer, or a layer of `xnn` with more than one input.
+    Raises: TypeError if an argument is not a layer, or is a layer of `xnn` with more than one input.
 
     >>> from xnn import stax
     >>> init, apply = serial(stax.Dense(3), stax.Relu)
@@ -57,7 +57,7 @@ def parallel(*layers: Any) -> Layer:
 
     Args: layers: layers or pairs ``(init_fun, apply_fun)``.
     Params: tuple, one entry for each layer. `init` takes a sequence of shapes and returns a tuple of shapes.
-    Raises: as `serial`; TypeError if the number of inputs or shapes is not that of the layers.
+    Raises: as in `serial`; TypeError if the number of inputs or shapes differs from the number of layers.
     """
     children = _children("stax.parallel", layers)
     n = len(children)
@@ -86,7 +86,7 @@ def parallel(*layers: Any) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Any]) -> Layer:
-    """The layer ``make_layer(shape of the input)``, made when that is known: anew by `init` and by each `apply`.
+    """The layer ``make_layer(shape of the input)``, which is constructed in each call of `init` and `apply`.
 
     >>> from xnn import stax
     >>> narrow = shape_dependent(lambda shape: stax.Dense(shape[-1] // 2))
@@ -110,5 +110,5 @@ def _children(caller: str, layers: Sequence[Any]) -> list[Layer]:
     for i, child in enumerate(children):
         if child.extra_inputs:
             raise bad(f"{caller}[{i}]", f"{child.name} takes more than one input", {"inputs": repr(child)},
-                      f"put it in {caller.replace('stax', 'xnn')}, which hands on further inputs.")
+                      f"put it in {caller.replace('stax', 'xnn')}, which passes extra inputs.")
     return children

@@ -15,13 +15,13 @@ from xnn.stax.shapes import check_image_shape, shape_of_result
 
 def MaxPool(window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: str = "VALID",
             spec: str | None = None) -> Layer:
-    """The largest value in each window.
+    """The maximum of each window.
 
     Args:
       window_shape: sizes of the window along the spatial axes.
-      strides: its step along each of them, 1 if None.
-      padding: "VALID": windows inside the image only; "SAME": ``ceil(size / stride)`` windows along an axis.
-      spec: what the axes are, such as "NCHW"; None: batch first, channels last.
+      strides: step of the window along each spatial axis; None: 1.
+      padding: "VALID": only windows inside the image; "SAME": ``ceil(size / stride)`` windows along an axis.
+      spec: the order of the axes, such as "NCHW"; None: batch first, channels last.
     """
     return _pooling("MaxPool", _Windows.largest, window_shape, strides, padding, spec)
 
@@ -34,7 +34,7 @@ def SumPool(window_shape: Sequence[int], strides: Sequence[int] | None = None, p
 
 def AvgPool(window_shape: Sequence[int], strides: Sequence[int] | None = None, padding: str = "VALID",
             spec: str | None = None) -> Layer:
-    """The mean of each window, of those of its values that lie in the image.  Args: as `MaxPool`.
+    """The mean of each window, without padding.  Args: as `MaxPool`.
 
     >>> AvgPool((1, 2), padding="SAME").apply((), jnp.arange(3.0).reshape(1, 1, 3, 1)).ravel()
     Array([0.5, 1.5, 2. ], dtype=float32)
@@ -43,7 +43,7 @@ def AvgPool(window_shape: Sequence[int], strides: Sequence[int] | None = None, p
 
 
 class _Windows(NamedTuple):
-    """The windows of an image, as `lax.reduce_window` takes them; of size 1 along batch and channels."""
+    """The windows of an image as arguments of `lax.reduce_window`, with size 1 along batch and channels."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Shapes of images: what `init` is given, and what a layer makes of it."""
+"""Shapes of images: a check of the argument of `init`, and the shape of a layer's result."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from xjax.errors import bad
 
 
 def check_image_shape(name: str, in_shape: Sequence[int], rank: int, batch: int) -> None:
-    """Raises: TypeError if the shape has not so many axes, or another open one (-1) than the batch's."""
+    """Raises: TypeError if the shape does not have `rank` axes, or has a -1 outside the batch axis."""
     if len(in_shape) == rank and min((*in_shape[:batch], *in_shape[batch + 1:])) >= 0:
         return
-    raise bad(f"stax.{name}", f"init needs the shape of an input with {rank} axes, only axis {batch} open",
-              {"in_shape": repr(in_shape)}, f"pass all {rank} sizes; -1 may stand for the batch.")
+    raise bad(f"stax.{name}", f"init needs the shape of an input with {rank} axes, where only axis {batch} may be -1",
+              {"in_shape": repr(in_shape)}, f"pass all {rank} sizes; only the batch size may be -1.")
 
 
 def shape_of_result(fun: Callable, in_shape: Sequence[int], dtype: Any, batch_axes: tuple[int, int]) -> tuple[int, ...]:
-    """Shape of ``fun(x)`` for an x of this shape, whose batch may be -1.
+    """Shape of ``fun(x)`` for x of this shape, where the batch size may be -1.
 
-    Args: batch_axes: where the batch stands in the input and in the result; `fun` must not change its size.
+    Args: batch_axes: batch axis of the input and of the result; `fun` must not change the batch size.
     """
     at, to = batch_axes
     known = [1 if axis == at else size for axis, size in enumerate(in_shape)]

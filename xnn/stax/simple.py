@@ -1,4 +1,4 @@
-"""Layers without weights, BatchNorm, and what makes branches."""
+"""Layers without weights, BatchNorm, and FanOut, FanInSum and FanInConcat for branches."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from xnn.rng import split
 
 
 def stateless(fun: Callable, out_shape: Callable, name: str) -> Layer:
-    """Layer without parameters from ``fun(x)`` and the map of shapes, whose apply takes any keyword."""
+    """A layer without parameters from ``fun(x)`` and ``out_shape(in_shape)``; its apply accepts any keyword."""
     return Layer(lambda rng, in_shape: (out_shape(in_shape), ()), lambda params, x, **kwargs: fun(x), name)
 
 
 def elementwise(fun: Callable, **fun_kwargs: Any) -> Layer:
-    """Layer that applies ``fun(x, **fun_kwargs)``, which keeps the shape.
+    """A layer that applies ``fun(x, **fun_kwargs)``, which must keep the shape.
 
     >>> elementwise(jnp.clip, min=0, max=6).apply((), jnp.array([-1.0, 7.0]))
     Array([0., 6.], dtype=float32)
@@ -34,7 +34,7 @@ def elementwise(fun: Callable, **fun_kwargs: Any) -> Layer:
 
 
 def _old(layer: Layer) -> Layer:
-    """A layer of xnn that depends on x alone, as one whose apply takes any keyword."""
+    """A layer of xnn that depends on x only, with an apply that accepts and ignores any keyword."""
     return Layer(layer.init, lambda params, x, **kwargs: layer.apply(params, x), layer.name)
 
 
@@ -46,12 +46,12 @@ Identity, Flatten = _old(layers.Identity), _old(layers.Flatten)
 
 
 def Dropout(rate: float, mode: str = "train") -> Layer:
-    """Keep each value with probability `rate` and divide it by that; set the others to 0.
+    """Keep each value with probability `rate` and divide it by `rate`; set the others to 0.
 
     Args:
-      rate: probability to *keep*, 0 < rate <= 1. (That of `xnn.Dropout` is the probability to drop.)
-      mode: "train"; with anything else the layer is the identity. A `train` of `xnn.serial` does not change that.
-    Raises: ValueError for another rate, and from apply, in any mode, if there is no rng.
+      rate: probability to *keep*, 0 < rate <= 1. (In `xnn.Dropout` it is the probability to drop.)
+      mode: "train"; with any other value the layer is the identity. The keyword `train` of `apply` has no effect.
+    Raises: ValueError for another rate; apply raises ValueError, in any mode, without rng.
     """
     if not 0 < rate <= 1:
         raise bad("stax.Dropout", "rate is the probability to keep a value, and must be in (0, 1]",
@@ -68,15 +68,15 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
 
 def BatchNorm(axis: int | Sequence[int] = (0, 1, 2), epsilon: float = 1e-5, center: bool = True, scale: bool = True,
               beta_init: Callable = zeros, gamma_init: Callable = ones) -> Layer:
-    """``gamma (x - mean) / sqrt(variance + epsilon) + beta``, mean and variance over `axis` of the batch at hand.
+    """``gamma (x - mean) / sqrt(variance + epsilon) + beta``, with mean and variance over `axis` of the current batch.
 
-    There are no running averages: in evaluation too a row's output depends on the rows beside it. The variance is
-    ``mean(x**2) - mean(x)**2``, which is inexact where the mean is large.
+    There are no running averages, so in evaluation the output of a row also depends on the other rows of the batch. The
+    variance is ``mean(x**2) - mean(x)**2``, which is inexact if the mean is large.
 
     Args:
-      axis: the axes that mean and variance go over, the others have parameters.
+      axis: the axes over which mean and variance are computed; the parameters have the other axes.
       center, scale: False leaves beta or gamma out.
-    Params: ``(beta, gamma)``, each of the shape of the other axes, or ``()`` if left out.
+    Params: ``(beta, gamma)``, each with the sizes of the other axes, or ``()`` if left out.
     """
     axes = (axis,) if np.ndim(axis) == 0 else tuple(axis)
 
@@ -100,12 +100,12 @@ def FanOut(num: int) -> Layer:
     return stateless(lambda x: [x] * num, lambda shape: [shape] * num, "FanOut")
 
 
-# Shapes are not compared here: arrays that broadcast could always be added.
+# Shapes are not compared, because stax accepts arrays that broadcast.
 FanInSum = stateless(functools.partial(layers.FanInSum.apply, ()), lambda shapes: shapes[0], "FanInSum")
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """The inputs joined along one axis."""
+    """The inputs concatenated along one axis."""
     def out_shape(shapes):
         first = tuple(shapes[0])
         at = axis % len(first)
