@@ -137,7 +137,7 @@ def test_keys_of_the_context_are_computed_once():
     assert_close(np.concatenate([first, second], 1), whole, tol=0.25)
     new = step(params, cache, x, 2 * context)[0]
     assert_close(new, run(layer, params, x, 2 * context), tol=0.25)
-    with pytest.raises(TypeError, match="a mask without a context"):
+    with pytest.raises(TypeError, match="a mask needs a context"):
         layer.apply_with_cache(params, cache, x, None, mask)
 
 

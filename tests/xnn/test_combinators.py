@@ -180,7 +180,7 @@ def test_what_repeat_compiles_as_a_loop(layer, n, unroll, loops):
 
 
 def test_repeat_refuses_what_is_no_number_of_layers():
-    with pytest.raises(ValueError, match="(?s)repeat: `unroll` is no number of layers.*-2.*fix:"):
+    with pytest.raises(ValueError, match="(?s)repeat: `unroll` must be a number of layers.*-2.*fix:"):
         xnn.repeat(Tanh, 3, unroll=-2)
 
 

@@ -230,13 +230,13 @@ WRONG = {
               ["`top_k` must be at least 1"]),
     "top_p": (lambda: sample(KEY, jnp.ones((1, 3)), top_p=0.0), ValueError, ["sample: `top_p`", "(0, 1]"]),
     "greedy top_k": (lambda: generate(MODEL, (), PROMPT, steps=1, temperature=0, top_k=2), ValueError,
-                     ["does not depend on top_k"]),
+                     ["top_k and top_p have no effect"]),
     "a token that is not there": (
         lambda: generate(MODEL, MODEL.init(KEY, (-1, -1))[1], PROMPT + 5, steps=2, temperature=0), ValueError,
         ["generate: the model's logits are NaN", "rows", "embedding"]),
     "no cache": (lambda: generate(serial(Embedding(N, 8), xnn.elementwise(nn.softmax, axis=1)),
                                   Embedding(N, 8).init(KEY, (1, 1)), PROMPT, steps=1, temperature=0), TypeError,
-                 ["it has no cache of earlier positions"]),
+                 ["the layer has no cache of earlier positions"]),
 }
 
 

@@ -303,7 +303,7 @@ WRONG = {
     "temperature": (lambda: losses.info_nce(X, Y, temperature=0), ValueError, ["info_nce: the temperature", "0"]),
     "ctc labels": (lambda: losses.ctc(X[None], LABELS), TypeError, ["ctc: the labels", "i32[4]", "integers [1,n]"]),
     "ctc lengths": (lambda: losses.ctc(X[None], LABELS[None], lengths=LABELS), TypeError, ["the lengths", "[1]"]),
-    "ctc blank": (lambda: losses.ctc(X[None], LABELS[None], blank=3), ValueError, ["`blank` is no class", "[0, 3)"]),
+    "ctc blank": (lambda: losses.ctc(X[None], LABELS[None], blank=3), ValueError, ["`blank` must be", "[0, 3)"]),
     "ctc rank": (lambda: losses.ctc(X, LABELS[None]), TypeError, ["ctc", "3 axes", "f32[4,3]"]),
     "likelihood": (lambda: losses.negative_elbo(X, Y, X, Y, likelihood="gauss"), ValueError,
                    ["negative_elbo: unknown likelihood", "'gauss'", "'normal'"]),

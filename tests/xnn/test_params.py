@@ -133,7 +133,7 @@ MISTAKES = {
     "adapter shape": (lambda p: params.adapted(p, {"head/w": {"a": np.ones((3, 2)), "b": np.ones((2, 1))}}), TypeError,
                       ["f32[2,1]", "f64[3,2]"]),
     "adapter of a vector": (lambda p: params.adapted(p, {"head/b": {"a": np.ones((1, 1)), "b": np.ones((1, 1))}}),
-                            TypeError, ["does not fit"]),
+                            TypeError, ["do not match"]),
 }
 
 

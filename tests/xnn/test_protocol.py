@@ -458,7 +458,7 @@ WRONG = {
         ["layers of the slot 'w' have different parameters", "f32[3,4]"]),
     "nothing shared": (lambda: with_shared(Dense(3)), ValueError, ["no layer of the model is shared"]),
     "shared state": (lambda: shared("w", Centered()), ValueError, ["Centered keeps running statistics"]),
-    "mixed names": (lambda: parallel(Relu, a=Relu), TypeError, ["some layers have names and others have not"]),
+    "mixed names": (lambda: parallel(Relu, a=Relu), TypeError, ["only some of the layers have names"]),
     "names of inputs": (lambda: parallel(a=Relu).apply({"a": ()}, {"b": X}), TypeError,
                         ["the inputs have other names than the layers", "'b'"]),
     "misspelt input of a child": (
@@ -466,7 +466,7 @@ WRONG = {
         ["net['a']: masked has no input `musk`", "did you mean 'mask'"]),
     "input of a child by position": (
         lambda: composite(lambda layers, x: layers.a(x, x), "net", a=masked()).apply({"a": ()}, X), TypeError,
-        ["net['a']: further inputs are passed by name", "layers.a(x, name=value)"]),
+        ["net['a']: extra inputs must be passed by name", "layers.a(x, name=value)"]),
     "reserved name": (lambda: composite(lambda layers, x: x, "net", train=Relu), ValueError,
                       ["net: a layer cannot have the name 'train'"]),
     "apply without rng": (lambda: Layer(Relu.init, lambda params, x: x, "mine"), TypeError,
@@ -480,7 +480,7 @@ WRONG = {
     "slice of a loop": (lambda: repeat(serial(Relu, Tanh), 2).layers[:1], IndexError,
                         ["repeat.layers: a slice would not be the same computation", "repeat(n=2)"]),
     "dtype of a policy": (lambda: with_precision(Relu, "int8"), ValueError,
-                          ["with_precision: `compute` is no dtype of floats"]),
+                          ["with_precision: `compute` must be a floating-point dtype"]),
     "no such layer": (lambda: named(body=Relu).layers["bdoy"], LookupError,
                       ["named.layers: no child 'bdoy'", "did you mean 'body'"]),
     "slice of a leaf": (lambda: Relu.layers[:1], IndexError, ["Relu.layers: it has no children"]),

@@ -240,7 +240,7 @@ WRONG = {
     "lengths": (
         lambda: CSR.from_edges([0, 1], [0], shape=(2, 2)),
         ValueError,
-        ["differ in length", "[2]", "[1]"],
+        ["different lengths", "[2]", "[1]"],
     ),
     "float index": (
         lambda: CSR.from_edges([0.0], [0], shape=(1, 1)),

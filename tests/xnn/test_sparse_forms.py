@@ -284,7 +284,7 @@ def test_the_form_is_a_function_of_structure_and_of_the_work_ahead():
     assert small.tune(columns=128, steps=10**6).form == "unrolled"
     assert best_form(10**6, 16, 1000) == "unrolled" and best_form(10**6, 16, 1) == "segments"
     assert_refused(lambda: small.tune(form="rows"), ValueError, ["unknown form", "'unrolled'"])
-    with pytest.raises(TypeError, match="must be known"):
+    with pytest.raises(TypeError, match="must be concrete"):
         xjax.jit(lambda csr: csr.tune(form="unrolled") @ jnp.ones(40))(small)
 
 

@@ -89,7 +89,7 @@ def test_vit_sees_patches_row_by_row():
     swapped = np.concatenate([images[:, :, 2:], images[:, :, :2]], 2)          # columns of patches change places
     moved = {**params, "positions": {"table": np.asarray(params["positions"]["table"])[[0, 2, 1, 4, 3]]}}
     np.testing.assert_allclose(run(moved, swapped), run(params, images), atol=2e-5)
-    with pytest.raises(TypeError, match="another size"):
+    with pytest.raises(TypeError, match="the size in the config"):
         model.apply(params, images[:, :2])
-    with pytest.raises(ValueError, match="do not cover"):
+    with pytest.raises(ValueError, match="multiple of the patch size"):
         ViT(ViTConfig(image=5, patch=2))

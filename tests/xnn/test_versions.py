@@ -52,8 +52,8 @@ def test_old_parameters_are_read(name, key):
 WRONG = {
     "newer": (lambda: upgrade(serial(Scale(1)), ({},), {"0": 2}), ["newer than the layer", "0: Scale"]),
     "not readable": (lambda: upgrade(Layer(Relu.init, Relu.apply, "Own", version=3), (), {}),
-                     ["does not read older parameters", "the model: Own", "upgrade="]),
-    "another model": (lambda: upgrade(serial(Relu), ((),), {"7": 2}), ["of another model", "7"]),
+                     ["cannot read older parameters", "the model: Own", "upgrade="]),
+    "another model": (lambda: upgrade(serial(Relu), ((),), {"7": 2}), ["belong to another model", "7"]),
 }
 
 

@@ -102,11 +102,11 @@ def changed(data, text=None, **metadata):
 
 
 DAMAGE = {
-    "empty": (lambda data: b"", "not in the format safetensors"),
-    "cut short": (lambda data: data[:-1], "not in the format safetensors"),
-    "cut in its header": (lambda data: data[:60], "not in the format safetensors"),
-    "nested": (lambda data: (10**5).to_bytes(8, "little") + b"[" * 10**5, "not in the format safetensors"),
-    "pickle": (lambda data: b"\x80\x04\x95" + data, "not in the format safetensors"),
+    "empty": (lambda data: b"", "not in the safetensors format"),
+    "cut short": (lambda data: data[:-1], "not in the safetensors format"),
+    "cut in its header": (lambda data: data[:60], "not in the safetensors format"),
+    "nested": (lambda data: (10**5).to_bytes(8, "little") + b"[" * 10**5, "not in the safetensors format"),
+    "pickle": (lambda data: b"\x80\x04\x95" + data, "not in the safetensors format"),
     "of weights": (lambda data: changed(data, format="pt"), "(?s)no graph of this version.*pt, version 1"),
     "newer": (lambda data: changed(data, version="2"), "(?s)no graph of this version.*version 2"),
     "one bit": (lambda data: data[:-3] + bytes([data[-3] ^ 4]) + data[-2:], "(?s)damaged.*checksum"),

@@ -273,12 +273,12 @@ def test_top_k_of_integers(dtype):
 X, IDS0 = jnp.ones((3, 2)), jnp.zeros(3, np.int32)
 WRONG = {
     "fewer ids": (lambda: xg.segment_sum(X, IDS0[:2], 2), TypeError, ["segment_sum", "f32[3,2]", "i32[2]"]),
-    "ids of floats": (lambda: xg.segment_max(X, X[:, 0], 2), TypeError, ["segment_max", "one segment for each row"]),
+    "ids of floats": (lambda: xg.segment_max(X, X[:, 0], 2), TypeError, ["segment_max", "one segment id for each row"]),
     "ids with two axes": (lambda: xg.segment_mean(X, IDS0[:, None], 2), TypeError, ["segment_mean"]),
     "a scalar": (lambda: xg.segment_prod(jnp.float32(1), IDS0, 2), TypeError, ["segment_prod"]),
     "mask of numbers": (lambda: xg.segment_std(X, IDS0, 2, mask=IDS0), TypeError, ["segment_std", "mask"]),
     "longer mask": (lambda: xg.segment_softmax(X, IDS0, 2, mask=np.ones(4, bool)), TypeError, ["mask", "bool[4]"]),
-    "bools": (lambda: xg.segment_sum(X > 0, IDS0, 2), TypeError, ["segment_sum", "takes numbers", "astype"]),
+    "bools": (lambda: xg.segment_sum(X > 0, IDS0, 2), TypeError, ["segment_sum", "needs numbers", "astype"]),
     "softmax of integers": (lambda: xg.segment_softmax(IDS0, IDS0, 2), TypeError, ["floating-point", "i32[3]"]),
     "count of floats": (lambda: xg.segment_count(X[:, 0], 2), TypeError, ["segment_count"]),
     "number of segments": (lambda: xg.segment_sum(X, IDS0, 2.5), TypeError, ["num_segments"]),

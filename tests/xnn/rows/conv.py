@@ -140,7 +140,7 @@ WRONG = {
     "Conv, paddings": (lambda: Conv(4, (3, 3), padding=(1, 2, 3)), TypeError, ["Conv: `padding`", "(1, 2, 3)"]),
     "Conv, negative padding": (lambda: Conv(4, 3, padding=-1), TypeError, ["Conv: `padding`", "at least 0", "-1"]),
     "Conv, causal images": (lambda: Conv(4, (3, 3), padding="CAUSAL"), ValueError, ["causal", "one spatial axis"]),
-    "Conv, b_init": (lambda: Conv(4, 3, bias=False, b_init=initializers.ones), TypeError, ["there is no bias"]),
+    "Conv, b_init": (lambda: Conv(4, 3, bias=False, b_init=initializers.ones), TypeError, ["b_init needs a bias"]),
     "Conv, params": (lambda: Conv(4, (3, 3)).apply({"w": X}, X), TypeError,
                      ["Conv: the params are not those", "w f32[2,5,5,3]", "w [3,3,3,4], b [4]"]),
     "DepthwiseConv, features": (

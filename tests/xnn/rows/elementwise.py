@@ -27,7 +27,7 @@ ROWS = {
 WRONG = {
     "Reshape, size": (lambda: xnn.Reshape(3, 4).init(KEY, (2, 10)), TypeError,
                       ["Reshape: the number of elements differs", "10 per row", "(3, 4)"]),
-    "Reshape, two open": (lambda: xnn.Reshape(-1, -1), TypeError, ["more than one size is -1"]),
+    "Reshape, two open": (lambda: xnn.Reshape(-1, -1), TypeError, ["only one size may be -1"]),
     "Flatten, open": (lambda: xnn.Flatten.init(KEY, (2, -1, 3)), TypeError, ["Flatten", "(2, -1, 3)"]),
     "lambda_, shape of an input": (
         lambda: xnn.lambda_(lambda x, scale: x * scale, name="scaled").init(KEY, (2, 3)), TypeError,

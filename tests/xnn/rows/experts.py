@@ -78,7 +78,7 @@ WRONG = {
                       ["switch: the index must be one integer", "f32[3]", "vmap"]),
     "switch, no index": (lambda: switch(xnn.Relu, xnn.Tanh).apply(((), ()), X), TypeError,
                          ["switch: takes 1 extra input, 0 given", "index"]),
-    "MixtureOfExperts, k": (lambda: _moe(k=4), ValueError, ["k experts of n", "from 1 to 3"]),
+    "MixtureOfExperts, k": (lambda: _moe(k=4), ValueError, ["k must be between 1", "from 1 to 3"]),
     "MixtureOfExperts, capacity": (lambda: _moe(capacity=0), ValueError, ["a capacity must be positive"]),
     "MixtureOfExperts, state": (lambda: MixtureOfExperts(xnn.BatchNorm(), 2), ValueError,
                                 ["the expert has running statistics", "BatchNorm"]),

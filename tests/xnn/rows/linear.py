@@ -53,9 +53,9 @@ def _params(layer, in_shape):
 
 WRONG = {
     "Dense, bias": (lambda: Dense(2, bias=False, b_init=nn.initializers.ones), TypeError,
-                    ["Dense: there is no bias to initialize"]),
+                    ["Dense: b_init needs a bias"]),
     "Dense, features": (lambda: Dense(2).apply(Dense(2).init(KEY, (-1, 4))[1], X), TypeError,
-                        ["Dense: params['w'] has another shape than the input needs", "f32[3,5]", "f32[4,2]", "[5,2]"]),
+                        ["Dense: params['w'] does not have the shape", "f32[3,5]", "f32[4,2]", "[5,2]"]),
     "Dense, open features": (lambda: Dense(2).init(KEY, (4, -1)), TypeError,
                              ["Dense: init needs the shape", "(4, -1)", "leading"]),
     "Dense, shape": (lambda: Dense(2).init(KEY, 4), TypeError, ["in_shape", "4"]),

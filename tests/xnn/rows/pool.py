@@ -139,7 +139,7 @@ WRONG = {
     "Upsample, axes": (lambda: Upsample((2, 2, 2)).apply((), X), TypeError, ["Upsample: `scale`", "(2, 2, 2)"]),
     "Upsample, size": (lambda: Upsample(size=(2, 2, 2)).apply((), X), TypeError, ["Upsample: `size`", "2 ints"]),
     "Upsample, negative": (lambda: Upsample(-1), TypeError, ["Upsample: `scale` must be positive", "-1"]),
-    "Upsample, nothing": (lambda: Upsample(0.2).apply((), X), ValueError, ["nothing is left", "0.2"]),
+    "Upsample, nothing": (lambda: Upsample(0.2).apply((), X), ValueError, ["an axis of the output is empty", "0.2"]),
     "PixelShuffle, features": (lambda: PixelShuffle(2).apply((), X), ValueError, ["(2, 5, 4, 3)", "multiple of 4"]),
     "PixelUnshuffle, sizes": (lambda: PixelUnshuffle(2).apply((), X), ValueError, ["(2, 5, 4, 3)", "Pad"]),
     "PixelShuffle, factor": (lambda: PixelShuffle(0), TypeError, ["PixelShuffle: `factor`", "0"]),

@@ -204,7 +204,7 @@ WRONG = {
     "scan_over_time, init of one step": (lambda: scan_over_time(LSTMCell(4)).init(KEY, (2, 3)), TypeError,
                                          ["scan_over_time: init needs the shape", "(2, 3)"]),
     "scan_over_time, mask": (_lstm(mask=jnp.ones((2, 3), bool)), TypeError,
-                             ["`mask` does not fit", "f32[2,4,3]", "[2,3]", "bools [2,4]"]),
+                             ["`mask` does not match", "f32[2,4,3]", "[2,3]", "bools [2,4]"]),
     "scan_over_time, mask of numbers": (_lstm(mask=jnp.ones((2, 4))), TypeError, ["`mask`", "f32[2,4]", "bools [2,4]"]),
     "scan_over_time, lengths": (_lstm(lengths=jnp.ones(3, int)), TypeError, ["`lengths`", "i32[3]", "integers [2]"]),
     "scan_over_time, carry": (_lstm(carry=jnp.ones((2, 4))), TypeError, ["LSTMCell: the carry", "f32[2,4]"]),
@@ -212,7 +212,7 @@ WRONG = {
         {}, (), SEQUENCE), TypeError, ["scan_over_time: it has no cache"]),
     "scan_over_time, cache and carry": (lambda: scan_over_time(GRUCell(4)).apply_with_cache(
         GRUCell(4).init(KEY, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 4))), TypeError,
-        ["the cache is the carry"]),
+        ["the cache holds the carry"]),
     "LSTM, cache of both directions": (lambda: LSTM(4, bidirectional=True).apply_with_cache(
         LSTM(4, bidirectional=True).init(KEY, (2, 4, 3))[1], LSTM(4, bidirectional=True).init_cache(2, 4), SEQUENCE),
         TypeError, ["scan_over_time: it has no cache", "reverse=True"]),

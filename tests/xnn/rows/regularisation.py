@@ -61,7 +61,7 @@ WRONG = {
     "Dropout, negative": (lambda: Dropout(-0.1), ValueError, ["[0, 1)", "-0.1"]),
     "Dropout, no rng": _no_rng(Dropout(0.5)),
     "Dropout, axes": (_apply(Dropout(0.5, broadcast=(1, 2))), TypeError,
-                      ["Dropout: `broadcast` has axes of a dense input", "f32[2,3]", "(1, 2)"]),
+                      ["Dropout: `broadcast` must be axes of a dense input", "f32[2,3]", "(1, 2)"]),
     "Dropout, sparse": (lambda: Dropout(0.5, broadcast=(1,)).apply((), xnn.CSR.from_dense(X), rng=KEY, train=True),
                         TypeError, ["sparse f32[2,3]", "without `broadcast`"]),
     "StochasticDepth, rate": (lambda: StochasticDepth(2), ValueError, ["StochasticDepth: rate", "2"]),
