@@ -75,7 +75,7 @@ def _check_arrays(caller: str, what: str, tree: Any, x: Any, shapes: Mapping[str
                   fix=f"pass the {what} that this layer's own {maker} returned.")
     for name, shape in expected.items():
         if np.shape(tree[name]) != shape:
-            raise bad(caller, f"{what}[{name!r}] does not have the shape that the input needs",
+            raise bad(caller, f"{what}[{name!r}] has another shape than the input needs",
                       {"x": type_text(x), name: type_text(tree[name]), "expected": _shapes_text({name: shape})},
                       fix=f"pass {what} that {maker} made for this input shape, or an input of a matching shape.")
 

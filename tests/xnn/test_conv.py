@@ -177,7 +177,7 @@ def test_positionwise_convolutions_generate(key):
     params = drawn_params(model, (1, 4, 2))
     y, _ = model.apply_with_cache(params, model.init_cache(1, 4), jnp.ones((1, 1, 2)))
     assert y.shape == (1, 1, 2)
-    with pytest.raises(TypeError, match="Conv: it has no cache"):
+    with pytest.raises(TypeError, match="Conv: the layer has no cache"):
         Conv(3, 3).apply_with_cache({}, (), jnp.ones((1, 1, 2)))
 
 

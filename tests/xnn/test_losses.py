@@ -286,7 +286,7 @@ def test_vmap_over_temperatures_and_examples():
 
 WRONG = {
     "label shape": (lambda: losses.cross_entropy(X, LABELS[:3]), TypeError,
-                    ["cross_entropy: the labels do not fit", "f32[4,3]", "i32[3]", "integers [4]"]),
+                    ["cross_entropy: the labels do not match", "f32[4,3]", "i32[3]", "integers [4]"]),
     "label column": (lambda: losses.cross_entropy(X, LABELS[:, None]), TypeError, ["i32[4,1]", "integers [4]"]),
     "soft shape": (lambda: losses.cross_entropy(X, Y[:, :2]), TypeError, ["cross_entropy: the labels", "f32[4,2]"]),
     "smoothing": (lambda: losses.cross_entropy(X, LABELS, label_smoothing=2), ValueError, ["label_smoothing", "2"]),
@@ -299,7 +299,7 @@ WRONG = {
     "column and vector": (lambda: losses.mse(X[:, 0], Y[:, :1]), TypeError,
                           ["mse: the targets do not have the shape", "f32[4]", "f32[4,1]"]),
     "triplet": (lambda: losses.triplet(X, Y, Y[:2]), TypeError, ["triplet: the negatives", "f32[2,3]"]),
-    "pairs": (lambda: losses.nt_xent(X[0], Y[0]), TypeError, ["nt_xent: the examples are the rows", "f32[3]"]),
+    "pairs": (lambda: losses.nt_xent(X[0], Y[0]), TypeError, ["nt_xent: the inputs must be matrices", "f32[3]"]),
     "temperature": (lambda: losses.info_nce(X, Y, temperature=0), ValueError, ["info_nce: the temperature", "0"]),
     "ctc labels": (lambda: losses.ctc(X[None], LABELS), TypeError, ["ctc: the labels", "i32[4]", "integers [1,n]"]),
     "ctc lengths": (lambda: losses.ctc(X[None], LABELS[None], lengths=LABELS), TypeError, ["the lengths", "[1]"]),

@@ -98,7 +98,7 @@ def test_training_learns_a_text(precision):
 
 WRONG = {
     "layers": (lambda: LSTMLanguageModel(LSTMLanguageModelConfig(layers=0)), ValueError,
-               ["LSTMLanguageModel: it needs at least 1 layer", "0"]),
+               ["LSTMLanguageModel: layers must be at least 1", "0"]),
     "floats": (lambda: made(CONFIG)[0].apply(made(CONFIG)[1], jnp.ones((2, 6))), TypeError,
                ["Embedding: the input must be integers", "f32[2,6]"]),
     "dropout": (lambda: LSTMLanguageModel(LSTMLanguageModelConfig(dropout=1.0)), ValueError, ["rate", "1.0"]),

@@ -157,14 +157,14 @@ def test_an_average_of_bools_and_of_half_precision():
 
 WRONG = {
     "labels": (lambda: metrics.accuracy(A["logits"], A["labels"][:3]), TypeError,
-               ["accuracy: the labels do not fit", "i32[3]"]),
+               ["accuracy: the labels do not match", "i32[3]"]),
     "k": (lambda: metrics.top_k_accuracy(A["logits"], A["labels"], 6), ValueError, ["top_k_accuracy", "6", "[1, 5]"]),
-    "matrix": (lambda: metrics.f1(A["labels"]), TypeError, ["f1: this is no confusion matrix", "confusion_matrix("]),
+    "matrix": (lambda: metrics.f1(A["labels"]), TypeError, ["f1: a confusion matrix must be", "confusion_matrix("]),
     "average": (lambda: metrics.recall(CONFUSION, average="mean"), ValueError, ["recall: unknown average", "'macro'"]),
     "logits as predictions": (lambda: metrics.confusion_matrix(A["logits"], A["labels"], 5), TypeError,
                               ["confusion_matrix", "f32[40,5]", "argmax"]),
     "scores": (lambda: metrics.roc_auc(A["logits"], A["logits"]), TypeError,
-               ["roc_auc: the scores are no vector", "vmap"]),
+               ["roc_auc: the scores must be a vector", "vmap"]),
     "bins": (lambda: metrics.calibration_error(A["logits"], A["labels"], bins=0), ValueError, ["at least 1 bin"]),
     "weights": (lambda: Average.of(A["labels"], A["weights"][:3]), TypeError, ["Average: the weights", "f32[3]"]),
 }

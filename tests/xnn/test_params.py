@@ -114,7 +114,7 @@ MISTAKES = {
     "nothing near": (lambda p: params.select(p, "zzz"), ValueError, ["'zzz'", "encoder/0/b, "]),
     "one of a list": (lambda p: params.cast(p, F32, ["scale", "hed/w"]), ValueError, ["params.cast", "'head/w'"]),
     "function": (lambda p: params.mask(p, lambda path, x: False), ValueError, ["matches no leaf"]),
-    "no pattern": (lambda p: params.mask(p, 3), TypeError, ["params.mask: not a pattern"]),
+    "no pattern": (lambda p: params.mask(p, 3), TypeError, ["params.mask: the argument is not a pattern"]),
     "twice": (lambda p: params.paths({"a/b": 1, "a": {"b": 2}}), ValueError, ["params.paths", "'a/b'"]),
     "update path": (lambda p: params.update(p, {"head/bb": 1}), ValueError, ["params.update", "fix: did", "'head/b'?"]),
     "update shape": (lambda p: params.update(p, {"head/b": np.ones(3)}), TypeError, ["f32[1]", "f64[3]"]),

@@ -123,7 +123,7 @@ def test_a_config_that_is_no_json_is_refused(text, tmp_path):
 
 
 @pytest.mark.parametrize(("settings", "text"), [
-    ({"scale_attn_weights": False}, "scale_attn_weights  False, known is True"),
+    ({"scale_attn_weights": False}, "scale_attn_weights  False, supported is True"),
     ({"model_type": "mamba"}, "the model type 'mamba' is not supported"),
     ({"activation_function": "relu"}, "activation_function  'relu', supported is 'gelu_new'"),
 ])

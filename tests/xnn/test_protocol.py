@@ -279,7 +279,7 @@ def test_composites_of_integers(key):
         assert shape[-1] == 2 and model.apply(params, jnp.array([0, 3])).shape == (2, 2)
     with pytest.raises(TypeError) as caught:
         model.init(key, (-1,))
-    assert caught.value.__notes__ == ["in the function of net (init for shape (-1,), with 2 for open sizes)"]
+    assert caught.value.__notes__ == ["in the function of net (init for shape (-1,), with 2 for unknown sizes)"]
 
 
 def test_open_sizes_of_a_composite(key):
@@ -437,7 +437,7 @@ WRONG = {
     "missing shape": (lambda: serial(bias_like()).init(KEY, (2, 3)), TypeError,
                       ["bias_like.init", "the shape of `context`", "init(rng, in_shape, context="]),
     "clash of meanings": (lambda: serial(masked(), masked("keys that count")), ValueError,
-                          ["serial: two layers mean different things by the input `mask`", "keys that count",
+                          ["serial: two layers use the input `mask` with different meanings", "keys that count",
                            'renamed(layer, mask="other_mask")']),
     "renamed unknown": (lambda: renamed(masked(), musk="other"), ValueError,
                         ["renamed: masked has no input 'musk'"]),
@@ -457,10 +457,10 @@ WRONG = {
         lambda: with_shared(serial(shared("w", Dense(3)), shared("w", Dense(4)))).init(KEY, (2, 3)), TypeError,
         ["layers of the slot 'w' have different parameters", "f32[3,4]"]),
     "nothing shared": (lambda: with_shared(Dense(3)), ValueError, ["no layer of the model is shared"]),
-    "shared state": (lambda: shared("w", Centered()), ValueError, ["Centered keeps running statistics"]),
+    "shared state": (lambda: shared("w", Centered()), ValueError, ["Centered has running statistics"]),
     "mixed names": (lambda: parallel(Relu, a=Relu), TypeError, ["only some of the layers have names"]),
     "names of inputs": (lambda: parallel(a=Relu).apply({"a": ()}, {"b": X}), TypeError,
-                        ["the inputs have other names than the layers", "'b'"]),
+                        ["the names of the inputs differ from those of the layers", "'b'"]),
     "misspelt input of a child": (
         lambda: composite(lambda layers, x: layers.a(x, musk=x), "net", a=masked()).apply({"a": ()}, X), TypeError,
         ["net['a']: masked has no input `musk`", "did you mean 'mask'"]),
@@ -476,14 +476,14 @@ WRONG = {
         ["mine.init: init must return (out_shape, params)"]),
     "no cache": (
         lambda: serial(Total(3), xnn.InstanceNorm()).apply_with_cache(((), {}), (jnp.zeros((1, 3)), ()), X[None]),
-        TypeError, ["InstanceNorm: it has no cache of earlier positions", "positionwise=True"]),
+        TypeError, ["InstanceNorm: the layer has no cache of earlier positions", "positionwise=True"]),
     "slice of a loop": (lambda: repeat(serial(Relu, Tanh), 2).layers[:1], IndexError,
-                        ["repeat.layers: a slice would not be the same computation", "repeat(n=2)"]),
+                        ["repeat.layers: a slice would compute something else", "repeat(n=2)"]),
     "dtype of a policy": (lambda: with_precision(Relu, "int8"), ValueError,
                           ["with_precision: `compute` must be a floating-point dtype"]),
     "no such layer": (lambda: named(body=Relu).layers["bdoy"], LookupError,
                       ["named.layers: no child 'bdoy'", "did you mean 'body'"]),
-    "slice of a leaf": (lambda: Relu.layers[:1], IndexError, ["Relu.layers: it has no children"]),
+    "slice of a leaf": (lambda: Relu.layers[:1], IndexError, ["Relu.layers: a layer without children"]),
 }
 
 

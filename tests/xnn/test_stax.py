@@ -267,11 +267,11 @@ WRONG = {
         lambda: stax.parallel(stax.Relu, stax.Tanh).init(KEY, [(3,)]), TypeError,
         ["stax.parallel: 2 layers need a sequence of 2 shapes"]),
     "open size": (lambda: stax.Conv(4, (3, 3)).init(KEY, (2, -1, 6, 4)), TypeError,
-                  ["stax.Conv: init needs the shape", "(2, -1, 6, 4)", "only axis 0 open"]),
+                  ["stax.Conv: init needs the shape", "(2, -1, 6, 4)", "only axis 0 may be -1"]),
     "flat images": (lambda: stax.Conv(4, (3, 3)).init(KEY, (-1, 784)), TypeError,
                     ["stax.Conv: init needs the shape of an input with 4 axes", "(-1, 784)"]),
     "flat images to a pool": (lambda: stax.MaxPool((2, 2), spec="CHWN").init(KEY, (3, 7, -1)), TypeError,
-                              ["stax.MaxPool: init needs the shape", "4 axes, only axis 3 open"]),
+                              ["stax.MaxPool: init needs the shape", "4 axes, where only axis 3 may be -1"]),
     "made by shape_dependent": (
         lambda: stax.shape_dependent(lambda shape: 3).init(KEY, (3,)), TypeError, ["stax.shape_dependent"]),
 }

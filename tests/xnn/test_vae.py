@@ -71,7 +71,7 @@ def test_training_raises_the_bound_and_decodes_new_examples(params):
 
 KEY = random.key(0)
 WRONG = {
-    "shape": (lambda: MODEL.init(KEY, (2, 5, 4)), TypeError, ["VAE: the examples have another shape", "(4, 4)"]),
+    "shape": (lambda: MODEL.init(KEY, (2, 5, 4)), TypeError, ["VAE: the examples do not have the shape", "(4, 4)"]),
     "rng": (lambda: MODEL.apply(MODEL.init(KEY, (-1, 4, 4))[1], X, train=True), TypeError,
             ["VAE: training draws a code", "rng"]),
 }

@@ -96,7 +96,7 @@ WRONG = {
     "GLU, integers": (lambda: xnn.GLU.apply((), np.ones((2, 4), int)), TypeError, ["GLU", "floating-point"]),
     "SwiGLU, open": (lambda: xnn.SwiGLU.init(KEY, (2, -1)), TypeError, ["SwiGLU: init needs the shape", "(2, -1)"]),
     "Maxout, groups": (lambda: xnn.Maxout(2).apply((), X), ValueError, ["Maxout", "a multiple of 2", "(2, 3)"]),
-    "Maxout, pieces": (lambda: xnn.Maxout(0), ValueError, ["Maxout: a group has at least one feature"]),
+    "Maxout, pieces": (lambda: xnn.Maxout(0), ValueError, ["Maxout: a group must have at least one feature"]),
     "PReLU, features": (lambda: xnn.PReLU(per_feature=True).apply({"slope": X[0, :2]}, X), TypeError,
                         ["PReLU: params['slope'] has another shape", "f32[2]", "slope [3]"]),
     "RReLU, limits": (lambda: xnn.RReLU(0.5, 0.1), ValueError, ["RReLU: lower must not be above upper", "0.5"]),

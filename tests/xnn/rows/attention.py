@@ -240,7 +240,7 @@ WRONG = {
     "MultiHeadAttention, positions": (lambda: MultiHeadAttention(6, 2, positions=LearnedPositions(3)), TypeError,
                                       ["Rotary(...), ALiBi() or None", "LearnedPositions"]),
     "MultiHeadAttention, rotary": (lambda: MultiHeadAttention(6, 2, positions=Rotary()), ValueError,
-                                   ["Rotary: features are rotated in pairs", "head_size  3"]),
+                                   ["Rotary: the number of rotated features must be even", "head_size  3"]),
     "MultiHeadAttention, rank": (applied(ATTEND, X[0]), TypeError, [
         "MultiHeadAttention", "at least 3 axes", "f32[4,6]"]),
     "MultiHeadAttention, features": (applied(ATTEND, X[..., :5]), TypeError, ["Dense", "f32[2,4,5]", "[5,6]"]),
@@ -261,7 +261,7 @@ WRONG = {
     "MultiHeadAttention, pairs in a cache": (with_cache(CAUSAL, 4, X, KEPT[:, None, :, None]), TypeError,
                                              ["one bool for each new position", "bool[2,1,4,1]", "bools [2, 4]"]),
     "DotProductAttention, features": (lambda: DotProductAttention(2, 3).apply((), X, X[..., :4], X), TypeError,
-                                      ["`key` does not have 2 heads of 3 features", "f32[2,4,4]", "[batch, time, 6]"]),
+                                      ["`key` must have 2 heads of 3 features", "f32[2,4,4]", "[batch, time, 6]"]),
     "CrossAttention, no context": (lambda: CrossAttention(6, 2).init(KEY, X.shape), TypeError,
                                    ["init needs the shape of `context`"]),
     "CrossAttention, context": (lambda: CrossAttention(6, 2).apply(

@@ -132,7 +132,7 @@ WRONG = {
     "Conv, groups in apply": (lambda: Conv(4, (1, 1), groups=2).apply({}, X), ValueError,
                               ["Conv: the features do not divide"]),
     "Conv, no groups": (lambda: Conv(4, 3, groups=0).init(KEY, (1, 5, 4)), ValueError, ["do not divide", "groups"]),
-    "Conv, no window": (lambda: Conv(4, ()), ValueError, ["Conv: a window has 1 to 3 axes", "()"]),
+    "Conv, no window": (lambda: Conv(4, ()), ValueError, ["Conv: a window must have 1 to 3 axes", "()"]),
     "Conv, float window": (lambda: Conv(4, (3, 2.5)), TypeError, ["Conv: `window`", "2.5"]),
     "Conv, strides": (lambda: Conv(4, (3, 3), strides=(2,)), TypeError, ["Conv: `strides`", "(2,)", "2 ints"]),
     "Conv, stride 0": (lambda: Conv(4, (3, 3), strides=0), TypeError, ["Conv: `strides`", "at least 1", "0"]),
@@ -142,7 +142,7 @@ WRONG = {
     "Conv, causal images": (lambda: Conv(4, (3, 3), padding="CAUSAL"), ValueError, ["causal", "one spatial axis"]),
     "Conv, b_init": (lambda: Conv(4, 3, bias=False, b_init=initializers.ones), TypeError, ["b_init needs a bias"]),
     "Conv, params": (lambda: Conv(4, (3, 3)).apply({"w": X}, X), TypeError,
-                     ["Conv: the params are not those", "w f32[2,5,5,3]", "w [3,3,3,4], b [4]"]),
+                     ["Conv: the params do not belong", "w f32[2,5,5,3]", "w [3,3,3,4], b [4]"]),
     "DepthwiseConv, features": (
         lambda: DepthwiseConv((1, 1)).apply(DepthwiseConv((1, 1)).init(KEY, (1, 5, 5, 2))[1], X), TypeError,
         ["DepthwiseConv: params['w']", "f32[1,1,1,2]", "[1,1,1,3]"]),
@@ -153,7 +153,7 @@ WRONG = {
     "ConvTranspose, output_padding": (lambda: ConvTranspose(4, 3, strides=2, padding=1, output_padding=2),
                                       ValueError, ["output_padding must be less", "(2,)"]),
     "ConvTranspose, padding": (lambda: ConvTranspose(4, 3, padding=4).init(KEY, (1, 2, 3)), ValueError,
-                               ["ConvTranspose: nothing is left", "(2,)"]),
+                               ["ConvTranspose: the padding removes", "(2,)"]),
     "ConvLocal, open": (lambda: ConvLocal(4, 3).init(KEY, (1, -1, 3)), TypeError,
                         ["ConvLocal: the weights depend on the spatial sizes", "(1, -1, 3)"]),
     "ConvLocal, other sizes": (

@@ -50,7 +50,7 @@ ROWS = {
 }
 WRONG = {
     "BatchNorm, initializer": (lambda: BatchNorm(scale=False, scale_init=initializers.zeros), TypeError,
-                               ["BatchNorm: there is no scale to initialize"]),
+                               ["BatchNorm: scale_init needs a scale"]),
     "BatchNorm, one value": (
         lambda: BatchNorm().apply_with_state({}, BatchNorm().init_state((1, 3)), X[:1], train=True),
         ValueError, ["BatchNorm: training needs more than one value", "LayerNorm"]),

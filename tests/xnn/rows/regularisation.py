@@ -63,7 +63,7 @@ WRONG = {
     "Dropout, axes": (_apply(Dropout(0.5, broadcast=(1, 2))), TypeError,
                       ["Dropout: `broadcast` must be axes of a dense input", "f32[2,3]", "(1, 2)"]),
     "Dropout, sparse": (lambda: Dropout(0.5, broadcast=(1,)).apply((), xnn.CSR.from_dense(X), rng=KEY, train=True),
-                        TypeError, ["sparse f32[2,3]", "without `broadcast`"]),
+                        TypeError, ["sparse f32[2,3]", "leave `broadcast` out"]),
     "StochasticDepth, rate": (lambda: StochasticDepth(2), ValueError, ["StochasticDepth: rate", "2"]),
     "StochasticDepth, no rng": _no_rng(StochasticDepth(0.5)),
     "AlphaDropout, rate": (lambda: AlphaDropout(1), ValueError, ["AlphaDropout: rate"]),
@@ -89,5 +89,5 @@ WRONG = {
         ["spectral_norm: needs state", "'layer'"]),
     "spectral_norm, state of other weights": (
         lambda: xnn.spectral_norm(Dense(2)).apply({"w": X.T, "b": X[:, 0]}, X, state={"u": {"v": X}, "layer": ()}),
-        TypeError, ["spectral_norm: the state is that of other weights", "w", "v"]),
+        TypeError, ["spectral_norm: the state belongs to other weights", "w", "v"]),
 }
