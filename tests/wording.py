@@ -57,7 +57,6 @@ NAMES = {
     "found": "executable, cached, match, result",
     "go_on": "cond",
     "told": "listeners",
-    "how": "options, method",
     "who": "caller, owner",
     "taking": "reordered",
     "of_host": "has_host_values",
