@@ -1,7 +1,7 @@
 """`resize` and `scale_and_translate`: each axis is multiplied by a matrix of weights [old size, new size].
 
-A column holds what the pixels of the old image contribute to one pixel of the new one: a kernel, evaluated at their
-distances from the place that the new pixel has in the old image, and divided by its sum.
+A column holds the weights of the old pixels in one new pixel: a kernel of their distances from the position of the new
+pixel in the old image, divided by its sum.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axes, is_single, static_int
 from xjax.runtime.jit import library_jit
 
-# A column whose weights sum to less than this lies outside the image.
+# A new pixel whose weights sum to less than this is outside the image: it becomes 0.
 _LEAST_SUM = 1000 * float(np.finfo(np.float32).eps)
 
 
 class ResizeMethod(enum.Enum):
-    """How the pixels between those of an image are found.
+    """How an image is interpolated between its pixels.
 
     NEAREST: the nearest pixel. LINEAR: a straight line. CUBIC: piecewise cubic (Keys 1981, a = -0.5).
-    CUBIC_PYTORCH: the same with antialiasing; without, a = -0.75 and edges that go on, as in PyTorch and OpenCV.
+    CUBIC_PYTORCH: the same with antialiasing; without, a = -0.75 and repeated edge pixels, as in PyTorch and OpenCV.
     LANCZOS3, LANCZOS5: a windowed sinc of radius 3 or 5. AREA: the mean over the area of the new pixel.
     """
 
@@ -44,9 +44,9 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name such as "linear", "bicubic" or "lanczos3".
+        """The method with a name such as "linear", "bicubic" or "lanczos3".
 
-        Raises: ValueError for an unknown one.
+        Raises: ValueError for an unknown name.
 
         >>> ResizeMethod.from_string("bilinear")
         <ResizeMethod.LINEAR: 1>
@@ -86,7 +86,7 @@ def _lanczos(x: Any, radius: float) -> Any:
 
 class _Kernel(NamedTuple):
     of_distance: Callable[[Any], Any]
-    padding: int = 0                # pixels that the image goes on for beyond its edges
+    padding: int = 0                # how often the edge pixel is repeated on each side
 
 
 _KERNELS = {
@@ -104,7 +104,7 @@ _KERNELS = {
 def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool) -> Any:
     """Weights [old, new] of one axis, in the dtype of `scale` and `translation`."""
     dtype = jnp.result_type(scale, translation)
-    step = 1 / scale                                                # from one new pixel to the next, in old ones
+    step = 1 / scale                                                # distance between new pixels, in old pixels
     edge = jnp.arange(new, dtype=dtype) * step - translation * step
     if method is ResizeMethod.AREA:
         first = jnp.arange(old, dtype=dtype)[:, None]
@@ -114,7 +114,7 @@ def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMet
         kernel, padding = _KERNELS[method]
         place = edge + 0.5 * step - 0.5
         distance = jnp.abs(place - jnp.arange(-padding, old + padding, dtype=dtype)[:, None])
-        # A kernel as wide as the new pixel takes away the frequencies that the new image cannot show.
+        # A kernel as wide as a new pixel removes the frequencies that the new image cannot represent.
         weights = kernel(distance / jnp.maximum(step, 1) if antialias else distance)
     if padding:
         return _normalized(_edges_folded(weights, padding))
@@ -128,7 +128,7 @@ def _normalized(weights: Any) -> Any:
 
 
 def _edges_folded(weights: Any, padding: int) -> Any:
-    """Weights of `padding` pixels beyond each edge added to those of the pixel at the edge."""
+    """The weights, with those of the `padding` pixels beyond each edge added to the weights of the edge pixel."""
     if weights.shape[0] == 2 * padding + 1:
         return jnp.sum(weights, 0, keepdims=True)
     first, inner, last = jnp.split(weights, (padding + 1, weights.shape[0] - padding - 1))
@@ -151,14 +151,14 @@ def _resampled(image: Any, shape: tuple[int, ...], axes: Sequence[int], scale: S
 
 def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
            precision: Any = lax.Precision.HIGHEST) -> Any:
-    """An image, or any array, of another size.
+    """Resize an image, or any array, to another shape.
 
     Args:
-      image: number[...]; all axes are equal: repeat the sizes of batch and channels in `shape`.
+      image: number[...]; every axis may be resized: to keep batch and channels, repeat their sizes in `shape`.
       shape: the new sizes, one for each axis. method: a `ResizeMethod` or its name ("bilinear", "lanczos3", ...).
-      antialias: where the image shrinks, smooth it first. precision: of the products, see `lax.Precision`.
-    Returns: [*shape]; integers become floats, but for "nearest".
-    Raises: ValueError for an unknown method, or a shape of another rank.
+      antialias: smooth the axes that shrink. precision: of the products, see `lax.Precision`.
+    Returns: [*shape]; integers become floats, except with "nearest".
+    Raises: ValueError for an unknown method, or a shape with another number of axes.
 
     >>> resize(np.array([0.0, 2.0], np.float32), (4,), "linear").tolist()
     [0.0, 0.5, 1.5, 2.0]
@@ -185,14 +185,14 @@ def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias:
 def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence[int], scale: Any, translation: Any,
                         method: str | ResizeMethod, antialias: bool = True,
                         precision: Any = lax.Precision.HIGHEST) -> Any:
-    """The image moved such that a point at p, along each of `spatial_dims`, comes to ``p * scale + translation``.
+    """The image scaled and moved: along each of `spatial_dims`, point p becomes ``p * scale + translation``.
 
-    Pixel i covers the points from i to i + 1. What the new image shows from outside the old one is 0.
+    Pixel i covers the points from i to i + 1. New pixels from outside the old image are 0.
 
     Args:
-      image: number[...]. shape: sizes of the new image, one for each axis. spatial_dims: K axes that are moved.
+      image: number[...]. shape: sizes of the new image, one for each axis. spatial_dims: the K axes to resample.
       scale, translation: real[K]; both may be traced and differentiated.
-      method: any but "nearest"; antialias, precision: as for `resize`.
+      method: any except "nearest"; antialias, precision: as for `resize`.
     Returns: float or complex [*shape].
     Raises: ValueError for shapes that do not fit, or an unknown method.
 
@@ -206,12 +206,12 @@ def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence
     axes = canonical_axes(spatial_dims, image.ndim, caller, "spatial_dims")
     scale, translation = promote_inexact(caller, *[operand(caller, x) for x in (scale, translation)])
     if method is ResizeMethod.NEAREST:
-        raise bad(caller, "the nearest pixel is not among its methods", fix="pass 'linear', or use image.resize.",
+        raise bad(caller, "the method must not be 'nearest'", fix="pass 'linear', or use image.resize.",
                   exc=ValueError)
     if scale.shape != (len(axes),) or translation.shape != (len(axes),):
-        raise bad(caller, f"{len(axes)} axes need as many scales and translations",
+        raise bad(caller, f"`scale` and `translation` must have one element for each of {len(axes)} axes",
                   given={"spatial_dims": str(axes), "scale": typeof(scale), "translation": typeof(translation)},
-                  fix="pass one of each for each axis, in two vectors.", exc=ValueError)
+                  fix="pass two vectors with one element for each axis.", exc=ValueError)
     return _scale_and_translate(image, scale, translation, shape, axes, method, bool(antialias), precision)
 
 
@@ -225,7 +225,7 @@ def _shape(caller: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
     shape = tuple(static_int(n, "shape", caller) for n in ((shape,) if is_single(shape) else shape))
     if len(shape) != image.ndim or any(n < 0 or (n and not m) for n, m in zip(shape, image.shape, strict=False)):
         raise bad(caller, "the shape does not fit the image", given={"image": typeof(image), "shape": str(shape)},
-                  fix="pass a size for each axis, those of batch and channels too; an axis without pixels stays so.",
+                  fix="pass a size for each axis, batch and channels included; an axis of size 0 keeps size 0.",
                   exc=ValueError)
     return shape
 

@@ -1,4 +1,4 @@
-"""Functions that neural networks are made of: the public namespace `xjax.nn`."""
+"""Functions for neural networks: the public namespace `xjax.nn`."""
 
 from xjax.core.public import attributes_of
 from xjax.nn import initializers

@@ -1,6 +1,6 @@
-"""Activation functions: element-wise, of floats of any shape, each one compiled program.
+"""Activation functions of float arrays of any shape; each is one compiled program.
 
-Derivatives at kinks are part of the contract: that of `relu` at 0 is 0, and so are those of `relu6` at 0 and 6.
+Derivatives at kinks are part of the contract: the derivative of `relu` is 0 at 0, that of `relu6` is 0 at 0 and 6.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from xjax.runtime.jit import Inline, library_jit
 from xjax.transforms.custom_jvp import custom_jvp
 
 
-def _of_numbers(fun: Callable) -> Callable:
-    """Decorator: `fun` computes with integers too, whatever the user's options; but the user's arrays must not mix."""
-    where, body = f"nn.{fun.__name__}", library_rules(fun)
+def _by_library_rules(fun: Callable) -> Callable:
+    """Decorator: `fun` mixes dtypes under any promotion options, which are checked on the user's arrays only."""
+    caller, body = f"nn.{fun.__name__}", library_rules(fun)
 
     @functools.wraps(fun)
     def activation(x: Any, *parameters: Any, **named: Any) -> Any:
-        arrays = [a for a in (*parameters, *named.values()) if not typeof(operand(where, a)).weak_type]
+        arrays = [a for a in (*parameters, *named.values()) if not typeof(operand(caller, a)).weak_type]
         if arrays:
-            check_mixed(where, x, *arrays)
-            check_ranks(where, [typeof(a).shape for a in (operand(where, x), *arrays)])
+            check_mixed(caller, x, *arrays)
+            check_ranks(caller, [typeof(a).shape for a in (operand(caller, x), *arrays)])
         return body(x, *parameters, **named)
 
     return activation
@@ -47,7 +47,7 @@ def identity(x: Any) -> Any:
     return operand("nn.identity", x)
 
 
-# -- pieces of lines ----------------------------------------------------------------------------------------------
+# -- piecewise linear ---------------------------------------------------------------------------------------------
 
 @custom_jvp
 @library_jit
@@ -61,7 +61,7 @@ relu.defjvps(lambda dx, y, x: _where_inside(dx, x > 0))
 
 @custom_jvp
 @library_jit
-@_of_numbers
+@_by_library_rules
 def relu6(x: Any) -> Any:
     """``min(max(x, 0), 6)``, element-wise. Its derivative at 0 and 6 is 0."""
     return jnp.minimum(jnp.maximum(x, 0), 6.0)
@@ -75,7 +75,7 @@ def _where_inside(dx: Any, inside: Any) -> Any:
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Any:
     """x where x >= 0, else ``negative_slope * x``, element-wise."""
     x = operand("nn.leaky_relu", x)
@@ -90,14 +90,14 @@ def hard_tanh(x: Any) -> Any:
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def hard_sigmoid(x: Any) -> Any:
     """``relu6(x + 3) / 6``, element-wise."""
     return relu6(x + 3.0) / 6.0
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def hard_silu(x: Any) -> Any:
     """``x * hard_sigmoid(x)``, element-wise."""
     x = operand("nn.hard_silu", x)
@@ -108,9 +108,9 @@ hard_swish = hard_silu
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def sparse_plus(x: Any) -> Any:
-    """0 up to -1, x from 1, and ``(x + 1)**2 / 4`` between, element-wise."""
+    """0 where x <= -1, x where x >= 1, and ``(x + 1)**2 / 4`` between, element-wise."""
     x = operand("nn.sparse_plus", x)
     return _sparse_plus(x)
 
@@ -120,12 +120,12 @@ def _sparse_plus(x: Any) -> Any:
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
-# That of the square would be nan where the square overflows.
+# The derivative of the square would be nan where the square overflows.
 _sparse_plus.defjvps(lambda dx, y, x: dx * sparse_sigmoid(x))
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def sparse_sigmoid(x: Any) -> Any:
     """``(x + 1) / 2`` limited to [0, 1], element-wise: the derivative of `sparse_plus`."""
     return 0.5 * jnp.clip(x + 1.0, 0.0, 2.0)
@@ -187,7 +187,7 @@ def _silu(x: Any) -> Any:
 @in_single
 def _silu_slope(x: Any) -> Any:
     y = sigmoid(x)
-    return y + x * (y * (1 - y))                        # where 1 - y has lost its digits, they do not matter
+    return y + x * (y * (1 - y))                        # 1 - y loses digits only where it is negligible
 
 
 @in_single
@@ -203,7 +203,7 @@ swish = silu
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))``, element-wise."""
     return _mish(operand("nn.mish", x))
@@ -221,7 +221,7 @@ def _tanh_of_softplus(x: Any) -> Any:
 
 
 def _parts_of_mish(x: Any) -> tuple[Any, Any, Any]:
-    """``tanh(softplus(x))`` as ``part / whole``, with ``whole - part``: all from ``exp(-abs(x))``, without overflow."""
+    """(part, whole, whole - part) with ``tanh(softplus(x)) = part / whole``, from ``exp(-abs(x))``: no overflow."""
     u = jnp.exp(-jnp.abs(x))
     part = jnp.where(x >= 0, 1 + 2 * u, u * (u + 2))
     rest = jnp.where(x >= 0, 2 * u * u, 2.0)
@@ -229,7 +229,7 @@ def _parts_of_mish(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _tanh_of_softplus_slope(x: Any) -> Any:
-    """``1 - y ** 2`` of y = part / whole times the slope of softplus."""
+    """``1 - y**2`` for y = part / whole, times the slope of softplus."""
     part, whole, rest = _parts_of_mish(x)
     return rest * (whole + part) / (whole * whole) * sigmoid(x)
 
@@ -238,13 +238,13 @@ _tanh_of_softplus.defjvps(lambda dx, y, x: dx * _tanh_of_softplus_slope(x))
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def squareplus(x: Any, b: Any = 4) -> Any:
     """``(x + sqrt(x**2 + b)) / 2``, element-wise; b = 0 gives relu."""
     return _squareplus(*jnp.broadcast_arrays(*promote_inexact("nn.squareplus", x, b)))
 
 
-# The square may overflow, for negative x the sum loses its digits, and both hurt more in derivatives.
+# In the formula the square may overflow, and the sum loses digits for negative x; in derivatives both are worse.
 
 @custom_jvp
 @in_single
@@ -254,7 +254,7 @@ def _squareplus(x: Any, b: Any) -> Any:
 
 
 def _root_of_squareplus(x: Any, b: Any) -> Any:
-    """``sqrt(x**2 + b)``: the size of x where its square would overflow, by which b is too small to matter."""
+    """``sqrt(x**2 + b)``; where the square would overflow, b is negligible and the result is ``abs(x)``."""
     bound = float(2.0 ** (dtypes.finfo(x.dtype).maxexp // 2 - 1))
     return jnp.maximum(jnp.abs(x), jnp.sqrt(jnp.minimum(jnp.square(x), bound * bound) + b))
 
@@ -290,32 +290,32 @@ _squareplus_slope.defjvps(lambda dx, y, x, b: dx * (b / 2 * _inverse_cube_of_roo
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def elu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x) - 1)``, element-wise."""
     x = operand("nn.elu", x)
-    # The positive elements are taken out before the exponential, so that its derivative stays finite there.
+    # Positive elements are replaced by 0 before the exponential, so that its derivative stays finite.
     return jnp.where(x > 0, x, alpha * jnp.expm1(jnp.where(x > 0, 0.0, x)))
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def celu(x: Any, alpha: Any = 1.0) -> Any:
     """x where x > 0, else ``alpha * (exp(x / alpha) - 1)``, element-wise: smooth at 0 for any alpha."""
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
 @library_jit
-@_of_numbers
+@_by_library_rules
 def selu(x: Any) -> Any:
     """`elu` scaled so that mean 0 and variance 1 pass through a layer (Klambauer et al. 2017), element-wise."""
     return 1.0507009873554804934193349852946 * elu(x, 1.6732632423543772848170429916717)
 
 
 def gelu(x: Any, approximate: bool = True) -> Any:
-    """x times the normal distribution function at x, element-wise.
+    """x times the cumulative distribution function of the standard normal at x, element-wise.
 
-    Args: x: number[...], integers become floats; approximate: by tanh (Hendrycks & Gimpel 2016), else by erf.
+    Args: x: number[...], integers become floats; approximate: use tanh (Hendrycks & Gimpel 2016) instead of erf.
     """
     x, = promote_inexact("nn.gelu", x)
     if not approximate:
@@ -325,15 +325,15 @@ def gelu(x: Any, approximate: bool = True) -> Any:
 
 @library_jit(inline=Inline.JAX_EARLY)
 def _tanh_gelu(x: Any) -> Any:
-    """By a tanh as in JAX, since XLA computes it faster than an exponential, although the sum loses digits below 0."""
+    """With tanh as in JAX: XLA computes it faster than an exponential, although the sum loses digits for x < 0."""
     scale = np.sqrt(2 / np.pi).astype(x.dtype)
-    # Of larger x the tanh is -1 or 1, and the cube may overflow.
+    # For larger x the tanh is -1 or 1, and the cube may overflow.
     inner = lax.clamp(scalar_like(x, -32), x, scalar_like(x, 32))
     return x * (0.5 * (1.0 + jnp.tanh(scale * (inner + 0.044715 * (inner ** 3)))))
 
 
-# Of halves: x logistic(z), which is the same, has all digits, and as one program of x takes less time than the
-# conversions of each operation.
+# For 16-bit floats: the equal formula x logistic(z) keeps all digits, and one program in float32 takes less time than
+# conversions around each operation.
 
 @library_jit
 def _gelu_of_halves(x: Any) -> Any:
@@ -351,7 +351,7 @@ def _logistic_gelu(x: Any) -> Any:
 
 
 def _parts_of_gelu(x: Any) -> tuple[Any, Any, Any]:
-    """x, z and the slope of z: those of 32 for larger x, of which the logistic is 0 or 1, and the cube may overflow."""
+    """(x, z, slope of z), with x limited to [-32, 32]: beyond, the logistic is 0 or 1, and the cube may overflow."""
     x = jnp.clip(x, -32, 32)
     square = _GELU_CUBE * x * x
     return x, _GELU_Z * (x + x * square), _GELU_Z * (1 + 3 * square)
@@ -362,7 +362,7 @@ def _parts_of_gelu(x: Any) -> tuple[Any, Any, Any]:
 def _logistic_gelu_slope(x: Any) -> Any:
     x, z, z_slope = _parts_of_gelu(x)
     y = sigmoid(z)
-    return y + x * z_slope * (y * (1 - y))              # where 1 - y has lost its digits, they do not matter
+    return y + x * z_slope * (y * (1 - y))              # 1 - y loses digits only where it is negligible
 
 
 @in_single
@@ -383,7 +383,7 @@ def _erf_gelu(x: Any) -> Any:
 
 
 def glu(x: Any, axis: int = -1) -> Any:
-    """Gated linear unit: the first half along `axis` times the sigmoid of the second half.
+    """Gated linear unit: the first half of x along `axis` times the sigmoid of the second half.
 
     Raises: ValueError if the axis has an odd size.
     """
@@ -404,9 +404,9 @@ def _glu(x: Any, axis: int) -> Any:
 
 @custom_jvp
 @library_jit
-@_of_numbers
+@_by_library_rules
 def log1mexp(x: Any) -> Any:
-    """``log(1 - exp(-x))`` for x > 0, element-wise, exact at both ends (Mächler 2012)."""
+    """``log(1 - exp(-x))`` for x > 0, element-wise, accurate for small and large x (Mächler 2012)."""
     return _log1mexp(operand("nn.log1mexp", x))
 
 

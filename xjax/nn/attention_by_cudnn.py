@@ -1,9 +1,9 @@
-"""cuDNN's attention on NVIDIA GPUs: one call forward, one backward, and no array of queries times keys in between.
+"""cuDNN's attention on NVIDIA GPUs: one call forward and one backward, without an array of all queries times keys.
 
     o:bf16[2,16,4,64] sums:f32[2,4,16] = dot_product_attention_fwd[is_training=True mask_type=CAUSAL ...] q k v
 
 Operands: query, key, value, a bias if `has_bias`, the lengths of queries and keys if the mask has PADDING. The calls
-are those of JAX. On other devices, and where XLA shards a program itself, `attention_by_xla` computes the same.
+are those of JAX. If XLA shards a program automatically, `attention_by_xla` computes the same.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from xjax.runtime.devices import backend
 from xjax.transforms.autodiff import jvp, vjp
 from xjax.transforms.batching import place_axis
 
-_WHERE = "nn.dot_product_attention"
+_CALLER = "nn.dot_product_attention"
 _ELEMENTS = {np.dtype(np.float16): "F16", dtypes.bfloat16: "BF16"}
-# What a mask adds to the products it hides. Large enough to make weights zero, and finite: cuDNN subtracts two of them.
+# Added to the masked products: large enough that their weights are zero, and finite, since cuDNN subtracts two of them.
 _HIDDEN = {np.dtype(np.float16): -2.0**15, dtypes.bfloat16: -2.0**41}
 
 
@@ -41,15 +41,15 @@ def attend_by_cudnn(query: Any, key: Any, value: Any, bias: Any, mask: Any, *, s
     """As `attention_by_xla.attend`, for float16 and bfloat16.
 
     Raises: NotImplementedError for another dtype; ValueError for a window to the right without a causal mask, a
-      bias or mask that has not [T, S] as its last axes, or lengths that are not int32. When the program is compiled,
-      NotImplementedError without a GPU, or for sizes that cuDNN does not take.
+      bias or mask whose last axes are not [T, S], or lengths that are not int32. When the program is compiled,
+      NotImplementedError without a GPU, or for sizes that cuDNN does not support.
     """
     if query.dtype not in _ELEMENTS:
-        raise bad(_WHERE, "implementation='cudnn' takes float16 and bfloat16", {"query": typeof(query)},
+        raise bad(_CALLER, "implementation='cudnn' takes float16 and bfloat16", {"query": typeof(query)},
                   "convert query, key and value, or leave `implementation` out.", exc=NotImplementedError)
     both = _with_mask(bias, mask, query.dtype)
     if both is not None and both.shape[2:] != (query.shape[1], key.shape[1]):
-        raise bad(_WHERE, "implementation='cudnn' repeats bias and mask along batch and heads only",
+        raise bad(_CALLER, "implementation='cudnn' repeats bias and mask along batch and heads only",
                   {"bias or mask": typeof(both), "[T, S]": f"{[query.shape[1], key.shape[1]]}"},
                   "broadcast the last two axes.", exc=ValueError)
     has_lengths = lengths[0] is not None or lengths[1] is not None
@@ -64,7 +64,7 @@ def attend_by_cudnn(query: Any, key: Any, value: Any, bias: Any, mask: Any, *, s
 
 
 def _with_mask(bias: Any, mask: Any, dtype: np.dtype) -> Any:
-    """One bias for both: cuDNN has no mask of bools."""
+    """One bias for bias and mask: cuDNN has no boolean masks."""
     if mask is None:
         return bias
     hidden = jnp.where(mask, dtype.type(0), dtype.type(_HIDDEN[dtype]))
@@ -75,26 +75,26 @@ def _all_lengths(lengths: Any, x: Any) -> Any:
     if lengths is None:
         return jnp.full(x.shape[:1], x.shape[1], np.int32)
     if lengths.dtype != np.int32:
-        raise bad(_WHERE, "implementation='cudnn' takes lengths as int32", {"lengths": typeof(lengths)},
+        raise bad(_CALLER, "implementation='cudnn' takes lengths as int32", {"lengths": typeof(lengths)},
                   "convert them with astype.", exc=ValueError)
     return lengths
 
 
 def _left_window(window: int | tuple[int, int] | None, mask_type: str) -> int | None:
-    """cuDNN counts the position itself, and sees no later ones."""
+    """The window in cuDNN's terms: it includes the position itself, and no later positions."""
     if window is None:
         return None
     left, right = (window, window) if isinstance(window, int) else window
     if right and mask_type != "CAUSAL":
-        raise bad(_WHERE, "implementation='cudnn' has windows to the left only", {"local_window_size": (left, right)},
+        raise bad(_CALLER, "implementation='cudnn' has windows to the left only", {"local_window_size": (left, right)},
                   "pass local_window_size=(left, 0), or is_causal=True without lengths.", exc=ValueError)
     return left + 1
 
 
-# -- the same by XLA: what the operations mean -----------------------------------------------------------------------
+# -- the same by XLA: the meaning of the operations ------------------------------------------------------------------
 
 class _Form(NamedTuple):
-    """The parameters that all three operations have. `has_dbias`: a bias is not of a mask alone, and has a gradient."""
+    """The parameters common to the three operations. `has_dbias`: the bias is not only a mask, and has a gradient."""
 
     scale: float
     mask_type: str
@@ -135,7 +135,7 @@ def _tangent(form: _Form, *args: Any) -> list[Any]:
 
 
 def _backward(form: _Form, *args: Any) -> list[Any]:
-    """Operands: those of the forward operation, its two results, the cotangent of the first."""
+    """Operands: the operands of the forward operation, its two results, the cotangent of the first result."""
     n = form.inputs
     return list(vjp(_only_inputs(form, args[n:form.operands]), *args[:n])[1](args[-1]))
 
@@ -149,7 +149,7 @@ def _forward_type(query, key, value, *rest, is_training, **form):
 
 
 def _forward_jvp(primals, tangents, *, is_training, **form):
-    """The residuals of the derivative are the operands and both results; the sums have none, as in JAX."""
+    """The residuals of the derivative are the operands and both results. The sums have no derivative, as in JAX."""
     n = _Form(**form).inputs
     if all(type(dx) is Zero for dx in tangents[:n]):
         outs = forward_p.bind(*primals, is_training=is_training, **form)
@@ -162,13 +162,13 @@ def _forward_jvp(primals, tangents, *, is_training, **form):
 def _tangent_transpose(cts, *args, **form):
     n = _Form(**form).inputs
     *operands, out, sums = args[n:]
-    found = backward_p.bind(*operands, out, sums, instantiate(cts[0]), **form)
-    return [ct if type(dx) is LinearInput else None for ct, dx in zip(found, args[:n], strict=True)] + [None] * (
+    results = backward_p.bind(*operands, out, sums, instantiate(cts[0]), **form)
+    return [ct if type(dx) is LinearInput else None for ct, dx in zip(results, args[:n], strict=True)] + [None] * (
         len(args) - n)
 
 
 def _jvp_by(program: Callable, bind: Callable[..., list[Any]]) -> Callable:
-    """The rule of an operation whose derivatives are those of what XLA computes."""
+    """The jvp rule of an operation: the derivative of `program`, its equivalent in XLA's operations."""
     def rule(primals, tangents, **form):
         active = [i for i, dx in enumerate(tangents) if type(dx) is not Zero]
 
@@ -185,12 +185,12 @@ def _jvp_by(program: Callable, bind: Callable[..., list[Any]]) -> Callable:
 
 def _batch_by(bind: Callable[..., list[Any]], is_bias: Callable[[_Form], Sequence[int]], bias_out: int | None,
               shares_bias: bool) -> Callable:
-    """The mapped axis becomes part of the batch.
+    """The batching rule of an operation: the mapped axis becomes part of the batch.
 
     Args:
-      is_bias: the positions of operands that are, or go with, a bias; its batch axis may have size 1.
-      bias_out: the result that goes with the bias, if there is one.
-      shares_bias: a bias of batch 1 that is not mapped remains so.
+      is_bias: positions of the operands that are a bias or its tangent; their batch axis may have size 1.
+      bias_out: position of the cotangent of the bias among the results, or None.
+      shares_bias: whether an unmapped bias of batch size 1 keeps that size.
     """
     def rule(axis, args, bdims, **params):
         form = _Form(**{name: params[name] for name in _Form._fields})
@@ -233,14 +233,14 @@ def _form_of(params: dict[str, Any]) -> _Form:
 
 
 def _lower_by(program: Callable) -> Callable:
-    """By XLA: where cuDNN's calls would not be cut, and where a program for a GPU runs in part on the CPU beside it."""
+    """By XLA, which cannot shard cuDNN's calls; also for the part of a GPU program that runs on the CPU."""
     def lower(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> list[Value]:
         return lower_function(b, lambda *xs: program(_form_of(params), *xs), args)[:len(outs)]
     return lower
 
 
 def _lower_on(call: Callable[..., list[Value]]) -> dict[str, Callable]:
-    """On GPUs by a call of cuDNN; refused where there is none."""
+    """Lowering on GPUs: a call of cuDNN. On the CPU of a process without a GPU it raises."""
     def on_gpu(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> list[Value] | None:
         if b.is_cut:
             return None
@@ -250,14 +250,14 @@ def _lower_on(call: Callable[..., list[Value]]) -> dict[str, Callable]:
 
     def on_cpu(b: Builder, outs: Sequence[ShapedArray], *args: Value, **params: Any) -> None:
         if backend.default_backend() == "cpu":
-            raise bad(_WHERE, "implementation='cudnn' needs an NVIDIA GPU", {"platform": "cpu"},
+            raise bad(_CALLER, "implementation='cudnn' needs an NVIDIA GPU", {"platform": "cpu"},
                       "leave `implementation` out, or pass 'xla'.", exc=NotImplementedError)
 
     return {"cpu": on_cpu, "gpu": on_gpu}
 
 
 def _check_sizes(form: _Form, args: Sequence[Value], is_training: bool) -> None:
-    """Raise NotImplementedError for what cuDNN, or the GPU of this process, does not compute."""
+    """Raise NotImplementedError for sizes that cuDNN, or the GPU of this process, does not support."""
     query, key = args[0].aval, args[1].aval
     capability = _capability()
     most, features = 256 if capability >= (9, 0) else 128, query.shape[3]
@@ -270,12 +270,12 @@ def _check_sizes(form: _Form, args: Sequence[Value], is_training: bool) -> None:
 
 
 def _unsupported(what: str, *avals: ShapedArray) -> Exception:
-    return bad(_WHERE, f"implementation='cudnn' needs {what}", dict(zip(("query", "key"), avals, strict=False)),
+    return bad(_CALLER, f"implementation='cudnn' needs {what}", dict(zip(("query", "key"), avals, strict=False)),
                "leave `implementation` out, or change the sizes.", exc=NotImplementedError)
 
 
 def _capability() -> tuple[int, ...]:
-    """The compute capability of the GPU, (0,) where the text is written without one: then the limits of all GPUs."""
+    """The compute capability of the GPU; (0,) when lowering without a GPU, so the limits of all GPUs apply."""
     if backend.default_backend() != "gpu":
         return (0,)
     return tuple(int(part) for part in str(backend.local_devices(backend="gpu")[0].compute_capability).split("."))
@@ -298,7 +298,7 @@ def _call_backward(b: Builder, outs: Sequence[ShapedArray], form: _Form, *args: 
     return _call(b, name, [query, key, value, sums, ct, *bias, out, *lengths], outs, config, by_heads=3)
 
 
-_WORKSPACE = ShapedArray((0,), np.dtype(np.uint8))      # XLA asks cuDNN how large it must be
+_WORKSPACE = ShapedArray((0,), np.dtype(np.uint8))      # XLA replaces it by the size that cuDNN requires
 
 
 def _call(b: Builder, target: str, operands: Sequence[Value], outs: Sequence[ShapedArray], config: dict[str, Any],
@@ -307,14 +307,14 @@ def _call(b: Builder, target: str, operands: Sequence[Value], outs: Sequence[Sha
     first = [aval.update(shape=tuple(aval.shape[i] for i in (0, 2, 1, 3))) for aval in outs[:by_heads]]
     types = [*first, *outs[by_heads:], _WORKSPACE]
     layouts = [[3, 1, 2, 0]] * by_heads + [_in_order(aval) for aval in types[by_heads:]]
-    found = b.generic("stablehlo.custom_call", operands, types,
+    results = b.generic("stablehlo.custom_call", operands, types,
                       f'call_target_name = "{target}", api_version = 2 : i32, '
                       f"backend_config = {hlo.string(json.dumps(config))}, "
                       f"operand_layouts = [{_layouts(_in_order(x.aval) for x in operands)}], "
                       f"result_layouts = [{_layouts(layouts)}]")
     by_position = [b.op(f"stablehlo.transpose {y}, dims = [0, 2, 1, 3] : ({y.type}) -> {hlo.tensor_type(aval)}", aval)
-                   for y, aval in zip(found[:by_heads], outs[:by_heads], strict=True)]
-    return [*by_position, *found[by_heads:-1]]
+                   for y, aval in zip(results[:by_heads], outs[:by_heads], strict=True)]
+    return [*by_position, *results[by_heads:-1]]
 
 
 def _in_order(aval: ShapedArray) -> list[int]:
@@ -357,7 +357,7 @@ def _lower_tangent(b, outs, *args, **form):
 
 
 def _biases_of_tangent(form: _Form) -> list[int]:
-    """The tangent of the bias, and the bias behind the tangents of query, key and value."""
+    """The tangent of the bias, which follows those of query, key and value; and the bias."""
     return [3] * form.has_dbias + [form.inputs + 3] * form.has_bias
 
 
@@ -369,7 +369,7 @@ forward_p = Primitive(
     batch=_batch_by(lambda *xs, **params: forward_p.bind(*xs, **params), lambda form: [3] * form.has_bias, None,
                     shares_bias=True))
 
-# Forward mode; its transpose is what reverse mode runs.
+# Forward mode; reverse mode runs its transpose, `backward_p`.
 tangent_p = Primitive(
     "dot_product_attention_tangent", multiple_results=True, lower=_lower_tangent,
     type_rule=lambda *avals, **form: (avals[0],), transpose=_tangent_transpose,

@@ -1,7 +1,7 @@
-"""Initial values of weights: functions that make functions `init(key, shape, dtype) -> array`.
+"""Initial values of weights: initializers `init(key, shape, dtype) -> array`, and functions that return one.
 
-A weight's shape ends in (inputs, outputs) unless `in_axis` and `out_axis` say otherwise; further axes are those of a
-convolution's window and multiply both. The values equal JAX's, bit for bit.
+A weight's shape ends in (inputs, outputs) unless `in_axis` and `out_axis` are given; further axes are the window of a
+convolution, whose size multiplies both numbers. The values equal JAX's, bit for bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Axes = int | Sequence[int]
 
 @runtime_checkable
 class Initializer(Protocol):
-    """What the functions here return."""
+    """A function that makes the initial value of a weight."""
 
     def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
         """An array of this shape (dtype None: the initializer's own, else the default float)."""
@@ -79,7 +79,7 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> Any:
-    """``random.normal`` times `scale`, rounded as JAX does since 0.12: the factors are multiplied first."""
+    """``random.normal`` times `scale`, rounded as in JAX from 0.12 on: the two factors are multiplied first."""
     if not dtypes.is_float(dtype):
         return random.normal(key, shape, dtype) * scale
     lowest = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
@@ -88,7 +88,7 @@ def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> An
 
 
 def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
-    """Standard normal numbers between `lower` and `upper`, times `stddev` (theirs is then smaller than that)."""
+    """Standard normal numbers truncated to [lower, upper], times `stddev` (their own deviation is then smaller)."""
     def draw(key: Any, shape: Sequence[int], dtype: Any) -> Any:
         return random.truncated_normal(key, lower, upper, shape, dtype)
 
@@ -102,12 +102,12 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -
     """Numbers with mean 0 and variance ``scale / n``.
 
     Args:
-      mode: what n is: "fan_in" the inputs of a unit, "fan_out" its outputs, "fan_avg" their mean, "fan_geo_avg" their
-        geometric mean.
-      distribution: "uniform", "normal" or "truncated_normal" (normal, cut at two standard deviations and widened to
-        the wanted variance).
-      in_axis, out_axis, batch_axis: axes of the weight that count inputs, outputs, and neither.
-    Raises: ValueError for another mode or distribution, or (by the initializer) for a shape of fewer than 2 axes.
+      mode: the meaning of n: "fan_in", the inputs of a unit; "fan_out", its outputs; "fan_avg", their mean;
+        "fan_geo_avg", their geometric mean.
+      distribution: "uniform", "normal" or "truncated_normal" (normal, truncated at two standard deviations and rescaled
+        to this variance).
+      in_axis, out_axis, batch_axis: axes of the weight for the inputs, the outputs, and neither.
+    Raises: ValueError for an unknown mode or distribution, or (by the initializer) for a shape of fewer than 2 axes.
     """
     for name, value, choices in (("mode", mode, _FANS), ("distribution", distribution, _DRAWS)):
         check_choice("nn.initializers.variance_scaling", name, value, choices)
@@ -155,7 +155,7 @@ def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance:
     return sample * (jnp.sqrt(variance) / jnp.asarray(_REAL_DEVIATION, dtype))
 
 
-# Standard deviation of a normal number given that it lies in (-2, 2), and of a complex one with modulus below 2.
+# Standard deviation of a normal number restricted to (-2, 2), and of a complex one restricted to a modulus below 2.
 _REAL_DEVIATION, _COMPLEX_DEVIATION = 0.87962566103423978, 0.95311164380491208
 
 
@@ -185,7 +185,7 @@ _DRAWS: dict[str, Callable] = {"truncated_normal": _draw_truncated, "normal": _d
 
 
 def _named(name: str, scale: float, mode: str, distribution: str, doc: str) -> Callable[..., Initializer]:
-    """A maker of initializers that is `variance_scaling` with its first arguments fixed."""
+    """`variance_scaling` with its first three arguments fixed."""
     def maker(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
@@ -207,9 +207,9 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 # -- orthogonal ---------------------------------------------------------------------------------------------------
 
 def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
-    """Matrices with orthonormal columns (or rows, whichever are fewer), times `scale`, spread evenly over all such.
+    """Matrices with orthonormal columns (or rows, whichever are fewer), uniformly distributed, times `scale`.
 
-    Args: column_axis: the axis that counts columns; all others together count rows.
+    Args: column_axis: the axis of the columns; all other axes together are the rows.
     Raises: ValueError (by the initializer) for a shape of fewer than 2 axes.
 
     >>> w = orthogonal()(random.PRNGKey(0), (3, 2))
@@ -219,15 +219,15 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
         dtype = _float(dtype)
         if len(shape) < 2:
-            raise bad("nn.initializers.orthogonal", f"a weight with {len(shape)} axes is no matrix",
+            raise bad("nn.initializers.orthogonal", f"a weight with {len(shape)} axes is not a matrix",
                       given={"shape": str(tuple(shape))}, fix="give it at least 2 axes.", exc=ValueError)
         if not math.prod(shape):
             return jnp.zeros(shape, dtype)
         columns = shape[column_axis]
         rest = list(shape)
         del rest[column_axis]
-        found = random.orthogonal(key, math.prod(rest), (), dtype, columns).reshape(*rest, columns)
-        return jnp.asarray(scale, dtype) * jnp.moveaxis(found, -1, column_axis)
+        matrix = random.orthogonal(key, math.prod(rest), (), dtype, columns).reshape(*rest, columns)
+        return jnp.asarray(scale, dtype) * jnp.moveaxis(matrix, -1, column_axis)
 
     return init
 
@@ -235,7 +235,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
 def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
     """Convolution kernels that are an orthogonal matrix in the middle of the window and zero elsewhere (1806.05393).
 
-    The shape is (window..., inputs, outputs) with 1 to 3 axes of the window, and no more inputs than outputs.
+    The shape is (window..., inputs, outputs), with 1 to 3 window axes and at most as many inputs as outputs.
 
     Raises: ValueError (by the initializer) for another shape.
     """

@@ -26,9 +26,9 @@ def logsumexp(a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False,
 
     Args:
       a: number[...]; axis: one, several or (None) all axes. b: factors that broadcast to a, None: 1.
-      return_sign: also return the sign of the sum, whose absolute value's logarithm is the result. Without it a
-        negative sum gives nan.
-      where: bool, broadcasts to a: elements to take part.
+      return_sign: also return the sign of the sum; the first result is then the logarithm of its absolute value.
+        Without it, a negative sum gives nan.
+      where: bool, broadcasts to a: elements to include.
     """
     a = array_like("nn.logsumexp", a)
     axes = canonical_axes(axis, typeof(a).ndim, "nn.logsumexp")
@@ -65,16 +65,19 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
 
 
 def _without_overflow(exponents: Any, b: Any) -> Any:
-    """The exponents of terms whose factor is 0 cut off below the overflow: 0 times the term is 0, and the term itself,
-    which is the derivative with respect to the factor, is finite."""
+    """The exponents, limited for terms whose factor is 0, so that the term does not overflow.
+
+    Then 0 times the term is 0, and the term, the derivative with respect to the factor, is finite.
+    """
     most = math.floor(math.log(float(dtypes.finfo(exponents.dtype).max)))
     return jnp.where((b == 0) & ~(jnp.real(exponents) <= most), most, exponents)
 
 
 def exponent_shift(caller: str, x: Any, axis: Axis) -> Any:
-    """The largest element along `axis`, which is kept: what is taken out of exponents, constant in derivatives.
+    """The largest element along `axis`, kept with size 1, to subtract from exponents; a constant in derivatives.
 
-    A NaN may be lost in it, since ``exp(x - it)`` has it still: XLA compiles that faster than a maximum that keeps NaN.
+    It may ignore a NaN in x, for ``exp(x - shift)`` is NaN there anyway: XLA compiles this faster than a maximum that
+    propagates NaN.
     """
     if not dtypes.is_inexact(x.dtype):
         return jnp.max(x, axis, initial=-np.inf, keepdims=True)
@@ -84,12 +87,12 @@ def exponent_shift(caller: str, x: Any, axis: Axis) -> Any:
 
 
 def _larger(x: Any, y: Any) -> Any:
-    """`lax.max` by another name: of that one `lax.reduce` makes the maximum that keeps NaN."""
+    """`lax.max` under another name: for `lax.max` itself, `lax.reduce` takes the maximum that propagates NaN."""
     return lax.max(x, y)
 
 
 def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
-    """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the elements that take part."""
+    """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the selected elements."""
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     aval = typeof(x)
     mask = np.True_ if where is None else where

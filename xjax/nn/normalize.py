@@ -34,7 +34,7 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
 
     Args:
       x: number[...]; axis: one, several or (None) all axes.
-      where: bool, broadcasts to x: elements to take part; the others get 0, also where none takes part.
+      where: bool, broadcasts to x: elements to include; the others get 0, even if all are excluded.
     """
     return _softmax(array_like("nn.softmax", x), _static(axis), where)
 
@@ -88,8 +88,8 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
     """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.
 
     Args:
-      mean, variance: None: those of x over `axis` (of the elements where `where` holds).
-      algorithm: of the variance: "fast", mean(x**2) - mean(x)**2, cancels where the mean is large; "stable",
+      mean, variance: None: computed from x over `axis` (from the elements where `where` is true).
+      algorithm: of the variance: "fast", mean(x**2) - mean(x)**2, loses digits if the mean is large; "stable",
         mean((x - mean)**2), does not.
     """
     check_choice("nn.standardize", "algorithm", algorithm, ("fast", "stable"))
@@ -99,11 +99,11 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
 
 @library_jit(static_argnames=("axis", "algorithm"))
 def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
-    given = [v for v in (x, mean, variance) if v is not None]
+    inputs = [v for v in (x, mean, variance) if v is not None]
     wide = accumulator_dtype(x.dtype)
     if wide != x.dtype:                                 # squares of numbers above 256 overflow float16
         x = x.astype(wide)
-        return _standardize(x, mean, variance, epsilon, where, axis, algorithm).astype(jnp.result_type(*given, epsilon))
+        return _standardize(x, mean, variance, epsilon, where, axis, algorithm).astype(jnp.result_type(*inputs, epsilon))
     if mean is None:
         x, = promote_inexact("nn.standardize", x)
         mean = jnp.mean(x, axis, keepdims=True, where=where)
@@ -120,7 +120,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
     Args:
       x: int[...]; num_classes: static int; dtype: of the result, default float.
-      axis: where the axis of classes stands in the result.
+      axis: position of the axis of classes in the result.
     """
     num_classes = static_int(num_classes, "num_classes", "nn.one_hot")
     x = jnp.asarray(x)
@@ -136,5 +136,5 @@ def _one_hot(x: Any, num_classes: int, dtype: np.dtype, axis: int) -> Any:
     shape = [1] * (x.ndim + 1)
     shape[axis] = num_classes
     classes = lax.broadcasted_iota(x.dtype, shape, axis)
-    x = lax.convert_element_type(x, classes.dtype)          # of 64 bits while these are off: 32, as in JAX
+    x = lax.convert_element_type(x, classes.dtype)          # 64 bits become 32 without x64, as in JAX
     return lax.convert_element_type(lax.eq(lax.expand_dims(x, (axis,)), classes), dtype)

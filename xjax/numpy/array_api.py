@@ -1,4 +1,4 @@
-"""What the Python array API standard asks of a namespace about itself; https://data-apis.org/array-api/2024.12."""
+"""The inspection functions of the Python array API standard; https://data-apis.org/array-api/2024.12."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"] + _KINDS["compl
 
 
 class _NamespaceInfo:
-    """Answers of `__array_namespace_info__`: what `xjax.numpy` can, on which devices, with which dtypes."""
+    """The result of `__array_namespace_info__`: capabilities, devices and dtypes of `xjax.numpy`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Boolean indexing and shapes that depend on data are there outside of `jit` only, so both are False."""
+        """Boolean indexing and data-dependent shapes work outside of `jit` only, so both are False."""
         return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 64}
 
     def default_device(self) -> Any:
-        """Where new arrays go."""
+        """The device of new arrays."""
         return backend.default_device()
 
     def devices(self) -> list[Any]:
@@ -42,26 +42,26 @@ class _NamespaceInfo:
         return backend.local_devices()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
-        """Dtypes of arrays that are made without one, by kind; 32 bits, or 64 with jax_enable_x64."""
+        """Default dtypes of new arrays, by kind; 32 bits, or 64 with jax_enable_x64."""
         named = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
         return {kind: dtypes.canonicalize_dtype(name) for kind, name in named.items()}
 
     def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype]:
-        """Dtypes of the standard that arrays can have, by name; of a kind, as `isdtype` has them, or of several.
+        """Dtypes of the standard that arrays can have, by name: of one of the kinds of `isdtype`, or of several.
 
-        Raises: ValueError for another kind.
+        Raises: ValueError for an unknown kind.
         """
         kinds = ("bool", "numeric") if kind is None else kind if isinstance(kind, tuple) else (kind,)
         for name in kinds:
             if name not in _KINDS:
-                raise bad("__array_namespace_info__().dtypes", "there is no such kind of dtypes", {"kind": repr(name)},
+                raise bad("__array_namespace_info__().dtypes", "unknown kind of dtypes", {"kind": repr(name)},
                           f"pass {', '.join(_KINDS)}, or a tuple of them.", exc=ValueError)
         names = [name for each in kinds for name in _KINDS[each]]
         return {name: np.dtype(name) for name in names if dtypes.canonicalize_dtype(name).name == name}
 
 
 def __array_namespace_info__() -> _NamespaceInfo:
-    """What this namespace can: `capabilities()`, `devices()`, `default_device()`, `dtypes()`, `default_dtypes()`.
+    """Information on this namespace: `capabilities()`, `devices()`, `default_device()`, `dtypes()`, `default_dtypes()`.
 
     >>> sorted(xjax.numpy.__array_namespace_info__().dtypes(kind="real floating"))
     ['float32']
@@ -72,10 +72,10 @@ def __array_namespace_info__() -> _NamespaceInfo:
 def array_namespace(self: Any, *, api_version: str | None = None) -> ModuleType:
     """`x.__array_namespace__()`: the module of the functions that work on `x`.
 
-    Raises: ValueError for another version of the standard.
+    Raises: ValueError for an unsupported version of the standard.
     """
     if api_version is not None and api_version not in _VERSIONS:
-        raise bad("__array_namespace__", "another version of the array API is asked for",
-                  {"api_version": repr(api_version), "there are": ", ".join(_VERSIONS)}, "leave it out.",
+        raise bad("__array_namespace__", "this version of the array API is not supported",
+                  {"api_version": repr(api_version), "supported": ", ".join(_VERSIONS)}, "leave it out.",
                   exc=ValueError)
     return sys.modules["xjax.numpy"]

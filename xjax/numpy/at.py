@@ -29,7 +29,7 @@ from xjax.runtime.one_launch import one_launch
 
 
 class IndexHelper:
-    """`x.at`: index it to choose where, then call a method to say what."""
+    """`x.at`: an index selects elements, then a method updates them."""
 
     __slots__ = ("array",)
 
@@ -55,11 +55,11 @@ class IndexHelper:
 
 
 class IndexUpdate:
-    """`x.at[index]`: its methods return a new array; `x` stays as it is.
+    """`x.at[index]`: its methods return a new array; `x` does not change.
 
     Every method takes `mode` ("drop", the default of updates: positions out of range are skipped; "clip";
-    "promise_in_bounds"; "fill" for get), `indices_are_sorted`, `unique_indices` (promises that make it faster) and
-    `wrap_negative_indices` (True: negative positions count from the end).
+    "promise_in_bounds"; "fill" for get), `indices_are_sorted` and `unique_indices` (promises of the caller, which make
+    the update faster) and `wrap_negative_indices` (True: negative positions count from the end).
 
     >>> xjax.numpy.zeros(3).at[1].set(5.0)
     Array([0., 5., 0.], dtype=float32)
@@ -83,7 +83,7 @@ class IndexUpdate:
                   fix=f"write x.at[{index_text(self.index)}].set(values).")
 
     def _no_array(self, other: Any) -> Any:
-        raise bad("x.at[...]", "is not an array: it waits for a method that says what to do",
+        raise bad("x.at[...]", "is not an array: call one of its methods",
                   given={"x": typeof(self.array).str_short()},
                   fix=f"read with x[{index_text(self.index)}], add with x.at[{index_text(self.index)}].add(values).")
 
@@ -91,7 +91,7 @@ class IndexUpdate:
 
     def get(self, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
             unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
-        """`x[index]`; with mode="fill" what is out of range reads `fill_value` (default NaN, or the smallest int)."""
+        """`x[index]`; with mode="fill", positions out of range give `fill_value` (default: NaN, or the smallest int)."""
         return read(self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
                     unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
 
@@ -130,12 +130,12 @@ class IndexUpdate:
         return update(self.array, self.index, values, "max", **options)
 
     def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
-        """`x` with `func` (element-wise) applied at the index, once for each time that a position is named."""
+        """`x` with `func` (element-wise) applied at the index, once for each occurrence of a position."""
         return update(self.array, self.index, number_of(typeof(self.array).dtype, 0), "apply", func, **options)
 
 
-ADVICE[IndexUpdate] = "read with x[index], or say what to do: x.at[index].set(values)."
-ADVICE[IndexHelper] = "index it and say what to do: x.at[index].set(values)."
+ADVICE[IndexUpdate] = "read with x[index], or call a method: x.at[index].set(values)."
+ADVICE[IndexHelper] = "index it and call a method: x.at[index].set(values)."
 
 METHODS = ("get", "set", "add", "subtract", "multiply", "mul", "divide", "power", "min", "max", "apply")
 
@@ -145,7 +145,7 @@ _SCATTERS = {"set": scatter, "add": scatter_add, "subtract": scatter_sub, "multi
 
 
 class WriteOptions(NamedTuple):
-    """How an update treats positions: the keywords of the methods, but `wrap_negative_indices`."""
+    """The keywords of the update methods, except `wrap_negative_indices`."""
 
     mode: GatherScatterMode
     indices_are_sorted: bool
@@ -155,10 +155,10 @@ class WriteOptions(NamedTuple):
 def update(x: Any, index: Any, values: Any, name: str, func: Callable | None = None, /, *,
            indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
            wrap_negative_indices: bool = True) -> Any:
-    """`x` with `values` combined into `x[index]`; `name` is that of the method, `func` the function of "apply".
+    """`x` with `values` combined into `x[index]` by the method `name`; `func` is the function of "apply".
 
-    Raises: IndexError for a Python integer out of range, unless a mode or `wrap_negative_indices=False` says what that
-    means; ValueError if `values` do not broadcast to the shape of x[index].
+    Raises: IndexError for a Python integer out of range, unless a mode or `wrap_negative_indices=False` defines its
+    meaning; ValueError if `values` do not broadcast to the shape of x[index].
     """
     check_index(index)
     options = WriteOptions(GatherScatterMode.from_any(mode), bool(indices_are_sorted), bool(unique_indices))
@@ -207,23 +207,23 @@ def _write(x: Any, values: Any, parts: Sequence[Part], name: str, options: Write
 
 
 def _known_values(x: Any, values: Any, name: str) -> Any:
-    """The values, a list as an array; a warning, as in JAX, if the dtype of `x` cannot hold theirs."""
+    """The values, a list as an array. Warns, as JAX does, if the dtype of `x` cannot hold theirs."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)
         if values.dtype == object:
-            raise bad(f"x.at[...].{name}", "the values are no array", given={"values": repr(values)[:80]},
+            raise bad(f"x.at[...].{name}", "the values are not an array", given={"values": repr(values)[:80]},
                       fix="build them with numpy.array or numpy.stack.")
         values = values.astype(dtypes.canonicalize_dtype(values.dtype))
     values = _unsigned(converted(values), typeof(x).dtype)
-    aval, given = typeof(x), typeof(values)
-    if join_kept((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))[0] != aval.dtype:
-        warn(f"x.at[...].{name}: values of dtype {given.dtype.name} are converted to {aval.dtype.name}, the dtype of "
+    aval, source = typeof(x), typeof(values)
+    if join_kept((aval.dtype, aval.weak_type), (source.dtype, source.weak_type))[0] != aval.dtype:
+        warn(f"x.at[...].{name}: values of dtype {source.dtype.name} are converted to {aval.dtype.name}, the dtype of "
              "x, which may lose information; convert them with values.astype(x.dtype).", FutureWarning)
     return values
 
 
 def _unsigned(values: Any, dtype: np.dtype) -> Any:
-    """Host integers beyond int32 in the unsigned dtype of `x`, if that holds them; all others as they are."""
+    """Host integers beyond the default int dtype as the unsigned dtype of `x`, if it holds them; else unchanged."""
     if not dtypes.is_unsigned(dtype) or not isinstance(values, (int, np.integer, np.ndarray)) or not np.size(values):
         return values
     default = dtypes.iinfo(dtypes.canonicalize_dtype(int))
@@ -232,9 +232,9 @@ def _unsigned(values: Any, dtype: np.dtype) -> Any:
 
 
 def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:
-    """`x` and `values` in the dtype that both promote to."""
-    aval, given = typeof(x), typeof(values)
-    dtype, weak = join_kept((aval.dtype, aval.weak_type), (given.dtype, given.weak_type))
+    """`x` and `values`, converted to the dtype to which both promote."""
+    aval, source = typeof(x), typeof(values)
+    dtype, weak = join_kept((aval.dtype, aval.weak_type), (source.dtype, source.weak_type))
     if dtype != aval.dtype:
         x = convert_element_type(x, dtype, weak)
     return x, convert_element_type(values, dtype)
@@ -260,17 +260,17 @@ def _check_shape(aval: ShapedArray, shape: tuple[int, ...], name: str, index: An
 
 def _as_updates(values: Any, shape: tuple[int, ...], new: tuple[int, ...]) -> Any:
     """Values broadcast to the shape of x[index], without its new axes."""
-    given = typeof(values).shape
-    given = given[max(len(given) - len(shape), 0):]
-    values = reshape(values, given)
-    first = len(shape) - len(given)
+    sizes = typeof(values).shape
+    sizes = sizes[max(len(sizes) - len(shape), 0):]
+    values = reshape(values, sizes)
+    first = len(shape) - len(sizes)
     values = squeeze(values, [d - first for d in new if d >= first])
     bare = tuple(n for d, n in enumerate(shape) if d not in new)
     return broadcast_in_dim(values, bare, range(len(bare) - typeof(values).ndim, len(bare)))
 
 
 def index_text(index: Any) -> str:
-    """An index as the user wrote it, for messages: arrays by their type."""
+    """The text of an index for messages; arrays are shown by their type."""
     if isinstance(index, tuple) and index:
         return ", ".join(_item_text(item) for item in index)
     return _item_text(index)
@@ -288,12 +288,12 @@ def _item_text(item: Any) -> str:
 
 def immutable(x: Any, index: Any, value: Any = None, deletes: bool = False) -> Exception:
     """The error for `x[index] = value` and `del x[index]`."""
-    where, given = index_text(index), {"x": typeof(x).str_short()}
+    place, given = index_text(index), {"x": typeof(x).str_short()}
     if deletes:
-        return bad(f"del x[{where}]", "arrays are immutable", given, f"y = xjax.numpy.delete(x, {where}, axis=0).")
+        return bad(f"del x[{place}]", "arrays are immutable", given, f"y = xjax.numpy.delete(x, {place}, axis=0).")
     text = _value_text(value)
-    return bad(f"x[{where}] = {text}", "arrays are immutable: assignment cannot change one", given,
-               f"y = x.at[{where}].set({text}){', or .add(number) in place of +=' * (text == 'value')}.")
+    return bad(f"x[{place}] = {text}", "arrays are immutable: assignment cannot change one", given,
+               f"y = x.at[{place}].set({text}){', or .add(number) in place of +=' * (text == 'value')}.")
 
 
 def _value_text(value: Any) -> str:

@@ -38,13 +38,13 @@ def _integers(caller: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
     """The absolute values of x1 and x2, broadcast together, and the dtype of the result."""
     x1, x2 = operands(caller, x1, x2, to=to_numeric)
     if not dtypes.is_int(x1.dtype):
-        raise bad(caller, "takes integers", given={"dtype in which the arguments meet": x1.dtype.name},
+        raise bad(caller, "takes integers", given={"promoted dtype": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
     return *broadcast(caller, _size(x1), _size(x2)), x1.dtype
 
 
 def _size(x: Any) -> Any:
-    """The absolute value of integers, unsigned: the most negative signed integer has none of its own dtype."""
+    """The absolute value as an unsigned integer, which also holds that of the most negative integer."""
     if dtypes.is_unsigned(x.dtype):
         return x
     return convert_element_type(lax_abs(x), np.dtype(f"uint{dtypes.itemsize_bits(x.dtype)}"))
@@ -52,10 +52,10 @@ def _size(x: Any) -> Any:
 
 @one_launch(arrays=2)
 def gcd(x1: Any, x2: Any) -> Any:
-    """Greatest common divisor, element-wise, by Euclid's algorithm; that of 0 and n is n.
+    """Greatest common divisor, element-wise, by Euclid's algorithm; the divisor of 0 and n is n.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
-    Returns: not negative, but for the most negative integer, whose absolute value wraps to itself, as in NumPy.
+    Returns: int[...], not negative; except that the most negative integer is its own absolute value, as in NumPy.
     Raises: ValueError for other dtypes.
 
     >>> gcd(np.array([12, -9, 0]), 6)
@@ -79,7 +79,7 @@ def _gcd(x1: Any, x2: Any) -> Any:
 
 @one_launch(arrays=2)
 def lcm(x1: Any, x2: Any) -> Any:
-    """Least common multiple, element-wise; 0 where either is 0. One that the dtype does not hold wraps around.
+    """Least common multiple, element-wise; 0 where either is 0. A result too large for the dtype wraps around.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
     """
@@ -95,7 +95,7 @@ _BYTE = 8
 
 
 def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Any:
-    """uint8[..., 8]: how far each bit of a byte is shifted."""
+    """uint8[..., 8]: the shift of each bit of a byte."""
     if bitorder not in ("big", "little"):
         raise bad(caller, f"`bitorder` is {bitorder!r}", fix="pass 'big' or 'little'.", exc=ValueError)
     shift = broadcasted_iota(np.uint8, (*shape, _BYTE), len(shape))
@@ -104,7 +104,7 @@ def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Any:
 
 @one_launch
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Eight elements along an axis (None: flattened) in one uint8, of which what is not 0 sets a bit.
+    """Pack eight elements along an axis (None: flattened) into the bits of one uint8: 1 for each nonzero element.
 
     Args: a: int or bool[..., n, ...]; bitorder: whether the first element is the highest bit ("big") or the lowest.
     Returns: uint8[..., ceil(n / 8), ...]; missing elements count as 0.
@@ -117,11 +117,11 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     if not (dtypes.is_int(a.dtype) or dtypes.is_bool(a.dtype)):
         raise bad(caller, "takes integers or bool", given={"a": a.aval}, fix="compare first: packbits(a != 0).")
     a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, caller))
-    found = convert_element_type(moveaxis(truth(a), axis, -1), np.uint8)
-    missing = -found.shape[-1] % _BYTE
-    found = pad(found, np.uint8(0), [(0, missing if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
-    found = reshape(found, (*found.shape[:-1], found.shape[-1] // _BYTE, _BYTE))
-    packed = reduce_sum(shift_left(found, _weights(caller, found.shape[:-1], bitorder)), (a.ndim,))
+    elements = convert_element_type(moveaxis(truth(a), axis, -1), np.uint8)
+    missing = -elements.shape[-1] % _BYTE
+    elements = pad(elements, np.uint8(0), [(0, missing if d == a.ndim - 1 else 0, 0) for d in range(a.ndim)])
+    elements = reshape(elements, (*elements.shape[:-1], elements.shape[-1] // _BYTE, _BYTE))
+    packed = reduce_sum(shift_left(elements, _weights(caller, elements.shape[:-1], bitorder)), (a.ndim,))
     return moveaxis(packed, -1, axis)
 
 
@@ -129,18 +129,18 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
     """The bits of bytes, as uint8 numbers 0 and 1: the inverse of `packbits`.
 
-    Args: a: uint8[..., n, ...]; count: how many bits to return along the axis (more than there are: 0 follows;
-      negative: so many fewer than there are).
+    Args: a: uint8[..., n, ...]; count: number of bits to return along the axis: zeros are appended beyond the last bit,
+      and a negative number drops bits at the end.
     """
     caller = "numpy.unpackbits"
     a = to_array_like(caller, a)
     if a.dtype != np.uint8:
         raise bad(caller, "takes bytes", given={"a": a.aval}, fix="convert with a.astype(uint8).")
     a, axis = (ravel(a), 0) if axis is None or not a.ndim else (a, canonical_axis(axis, a.ndim, caller))
-    found = expand_dims(moveaxis(a, axis, -1), (a.ndim,))
-    shift = _weights(caller, found.shape[:-1], bitorder)
-    bits = bitwise_and(shift_right_logical(_repeated(found, shift.shape), shift), np.uint8(1))
-    bits = reshape(bits, (*found.shape[:-2], found.shape[-2] * _BYTE))
+    elements = expand_dims(moveaxis(a, axis, -1), (a.ndim,))
+    shift = _weights(caller, elements.shape[:-1], bitorder)
+    bits = bitwise_and(shift_right_logical(_repeated(elements, shift.shape), shift), np.uint8(1))
+    bits = reshape(bits, (*elements.shape[:-2], elements.shape[-2] * _BYTE))
     size = bits.shape[-1]
     count = size if count is None else static_int(count, "count", caller)
     stop = min(count, size) if count >= 0 else max(0, size + count)
@@ -156,7 +156,7 @@ def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
 # -- parts of floating-point numbers ------------------------------------------------------------------------------
 
 class _Format:
-    """Bits of a float dtype: the unsigned dtype of its size, and where sign, exponent and fraction stand."""
+    """Bits of a float dtype: the unsigned dtype of its size, and the masks of sign, exponent and fraction."""
 
     def __init__(self, dtype: np.dtype):
         info = dtypes.finfo(dtype)
@@ -184,8 +184,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     """(m, e) with ``x = m * 2**e`` and ``0.5 <= |m| < 1``, element-wise; exact for subnormal numbers too.
 
     Args: x: real[...]; integers become floats.
-    Returns: m: float[...], e: int32[...]; 0, nan and infinities are their own m, with e = 0. The derivative of m is
-      2**-e.
+    Returns: m: float[...], e: int32[...]; for 0, nan and infinities m is x, and e is 0. The derivative of m is 2**-e.
 
     >>> frexp(np.float32(-3.5))
     (Array(-0.875, dtype=float32), Array(2, dtype=int32))
@@ -195,7 +194,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
     x, = operands(caller, x, to=to_inexact, strong=True)
     form, bits, exponent = _parts(x)
     fraction = bitwise_and(bits, form.fraction_mask)
-    # A subnormal number is its fraction alone: it is shifted until the bit that others leave out is set.
+    # A subnormal number has no implicit leading bit: its fraction is shifted until that bit is set.
     is_subnormal = eq(exponent, form.number(0))
     width = form.uint.itemsize * 8
     shift = sub(clz(lax_max(fraction, form.number(1))), form.number(width - 1 - form.fraction_bits))
@@ -213,7 +212,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 @custom_jvp
 def _mantissa(x: Any, mantissa: Any, exponent: Any) -> Any:
-    """`mantissa`, which was made of bits, with the derivative of ``x * 2**-exponent``."""
+    """`mantissa`, computed from bits, with the derivative of ``x * 2**-exponent``."""
     return mantissa
 
 
@@ -227,7 +226,7 @@ def spacing(x: Any, /) -> Any:
     """Distance from x to the next number of its dtype away from 0, with the sign of x, element-wise.
 
     Args: x: real[...]; integers become floats. The result is nan for infinities and nan, and infinite for the largest
-      numbers, after which infinity comes.
+      finite numbers, whose next number is infinite.
     """
     caller = "numpy.spacing"
     refuse_complex(caller, x, exc=ValueError)

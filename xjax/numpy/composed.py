@@ -75,8 +75,10 @@ def floor_divide(x1: Any, x2: Any, /) -> Any:
 
 
 def _float_divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """Quotient rounded down and remainder of floats; exact also where ``x1 / x2`` is not. Zeros have NumPy's signs: a
-    remainder that of x2, a quotient that of ``x1 / x2``."""
+    """Quotient rounded down, and remainder, of floats; exact even where ``x1 / x2`` is rounded.
+
+    Zeros have NumPy's signs: a zero remainder has the sign of x2, a zero quotient that of ``x1 / x2``.
+    """
     r = rem(x1, x2)
     quotient = div(choose(eq(x2, 0), x1, sub(x1, r)), x2)
     crosses = bits.bitwise_and(ne(r, 0), ne(lax_sign(x2), lax_sign(r)))
@@ -150,9 +152,9 @@ def power(x1: Any, x2: Any, /) -> Any:
     """``x1 ** x2``, element-wise.
 
     Args: x1, x2: number[...]. A Python integer x2 is a static exponent: repeated multiplication, differentiable at 0.
-    Integers to negative powers have no integer value: where a compiled function meets one, it gives the whole part, 0
-    or, of 1 and -1, 1 or -1; 0 gives 0.
-    Raises: TypeError for integers to a power that is known to be negative.
+    Integers to negative powers have no integer value. A compiled function truncates it: to 0, or to 1 or -1 for the
+    bases 1 and -1; the base 0 gives 0.
+    Raises: TypeError for integers to a power that is known and negative.
     """
     caller = "numpy.power"
     if isinstance(x2, (int, np.integer)):
@@ -194,16 +196,16 @@ def _refuse_negative(caller: str, n: Any) -> None:
                   fix="make x1 a float array, or use numpy.float_power.", exc=TypeError)
 
 
-# The largest exponent for which a base above 1 stays in 64 bits takes 6 bits.
+# Powers of a base above 1 fit in 64 bits only for exponents below 64, which have 6 bits.
 _EXPONENT_BITS = 6
 
 
 def _integer_power(x: Any, n: Any) -> Any:
-    """Power of integers by squaring, one step for each bit of the exponent; of negative ones the whole part."""
+    """Power of integers by squaring, one step for each bit of the exponent; negative powers are truncated."""
     shape = np.broadcast_shapes(x.shape, n.shape)
     x, n = expand_to("numpy.power", x, shape), expand_to("numpy.power", n, shape)
     if not (dtypes.is_unsigned(n.dtype) or dtypes.is_bool(n.dtype)):
-        # 1 and -1 are their own reciprocals; those of all others are cut off to 0.
+        # 1 and -1 are their own reciprocals; the reciprocals of all other integers truncate to 0.
         larger = bits.bitwise_and(ne(x, 1), ne(x, -1))
         x = choose(bits.bitwise_and(lt(n, 0), larger), scalar_like(x, 0), x)
     result = choose(bits.bitwise_and(eq(x, 0), ne(n, 0)), scalar_like(x, 0), scalar_like(x, 1))
@@ -242,7 +244,7 @@ def log10(x: Any, /) -> Any:
 
 
 def _of_parts(function: Callable, x: Any) -> Any:
-    """A function of the real and of the imaginary part: a complex factor would make nan of an infinite part."""
+    """`function` of the real and of the imaginary part: a complex factor would turn an infinite part into nan."""
     return complex_numbers.complex(function(real(x)), function(imag(x))) if dtypes.is_complex(x.dtype) else function(x)
 
 
@@ -254,7 +256,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Any:
 
 @one_launch(arrays=2)
 def logaddexp2(x1: Any, x2: Any, /) -> Any:
-    """``log2(2**x1 + 2**x2)``, element-wise, without overflow; of complex numbers the branch of `log2`."""
+    """``log2(2**x1 + 2**x2)``, element-wise, without overflow; complex results are on the branch of `log2`."""
     return _logaddexp2(*_pair("numpy.logaddexp2", x1, x2))
 
 
@@ -276,12 +278,12 @@ def _logaddexp2(x1: Any, x2: Any) -> Any:
 
 
 def _log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
-    """The logarithm of the sum of powers of a base whose own logarithm is `unit`."""
+    """The logarithm of the sum of powers of a base whose natural logarithm is `unit`."""
     if dtypes.is_complex(typeof(x1).dtype):
         return _complex_log_of_sum(x1, x2, unit)
     delta = sub(x1, x2)
     larger = add(lax_max(x1, x2), _log1p(_power(neg(lax_abs(delta)), unit), unit))
-    # Equal infinities have no difference: their sum is what they are.
+    # The difference of equal infinities is nan; their sum is the right result.
     return choose(ne(delta, delta), add(x1, x2), larger)
 
 
@@ -289,10 +291,10 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     """The term with the larger real part is factored out."""
     first = ge(real(x1), real(x2))
     large, small = choose(first, x1, x2), choose(first, x2, x1)
-    found = add(large, _log1p(_power(sub(small, large), unit), unit))
-    angle, turn = imag(found), 2 * math.pi / unit               # moved into (-turn / 2, turn / 2]
+    total = add(large, _log1p(_power(sub(small, large), unit), unit))
+    angle, turn = imag(total), 2 * math.pi / unit               # moved into (-turn / 2, turn / 2]
     turns = ceil(sub(div(angle, scalar_like(angle, turn)), scalar_like(angle, 0.5)))
-    return complex_numbers.complex(real(found), sub(angle, mul(turns, scalar_like(angle, turn))))
+    return complex_numbers.complex(real(total), sub(angle, mul(turns, scalar_like(angle, turn))))
 
 
 def _power(x: Any, unit: float) -> Any:
@@ -304,7 +306,10 @@ def _log1p(x: Any, unit: float) -> Any:
 
 
 def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
-    """Each argument's share of the sum is its weight: right where both are equal, too, and the terms have kinks."""
+    """The tangents are weighted by the arguments' shares of the sum.
+
+    This is right also for equal arguments, where the maximum and the absolute value in the formula have kinks.
+    """
     def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
         y = function(*primals)
         if dtypes.is_complex(typeof(y).dtype):
@@ -317,14 +322,14 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
 
 
 def _shares_of_sum(x1: Any, x2: Any, unit: float) -> tuple[Any, Any]:
-    """From the difference, which has the digits that the sum of large arguments has lost; equal infinities share."""
+    """From the difference, since the sum of large arguments has lost digits; equal infinities have equal shares."""
     delta = choose(bits.bitwise_and(eq(x1, x2), eq(lax_abs(x1), math.inf)), filled_like(x1, 0), sub(x1, x2))
     return _share(delta, unit), _share(neg(delta), unit)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _share(delta: Any, unit: float) -> Any:
-    """The share of a term whose logarithm is larger by `delta` than that of the other."""
+    """The share of a term in the sum if its logarithm exceeds that of the other term by `delta`."""
     ratio = _power(neg(lax_abs(delta)), unit)
     return div(choose(ge(delta, 0), filled_like(ratio, 1), ratio), add(ratio, scalar_like(ratio, 1)))
 
@@ -339,7 +344,7 @@ _share.defjvp(_share_jvp)
 
 
 def _without_inf(x: Any) -> Any:
-    """`x` with 0 for inf: a share of inf in a sum of inf is 1."""
+    """`x` with inf replaced by 0, so that the share of inf in an infinite sum is 1."""
     return choose(eq(real(x), float("inf")), filled_like(x, 0), x)
 
 
@@ -392,7 +397,7 @@ def _hypot_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any
 
 
 def _direction(x1: Any, x2: Any) -> tuple[Any, Any]:
-    """The point divided by its distance from the origin, of any size: 0 at the origin and at infinity."""
+    """The point divided by its distance from the origin, without overflow: 0 at the origin and at infinity."""
     is_first = ge(lax_abs(x1), lax_abs(x2))
     large, small = choose(is_first, x1, x2), choose(is_first, x2, x1)
     size = lax_abs(large)
@@ -409,8 +414,10 @@ _hypot.defjvp(_hypot_jvp)
 
 @one_launch
 def sinc(x: Any, /) -> Any:
-    """``sin(pi x) / (pi x)``, element-wise, 1 at 0; smooth there, so derivatives of all orders are right, up to 4 of
-    complex numbers."""
+    """``sin(pi x) / (pi x)``, element-wise, 1 at 0.
+
+    Derivatives are right at 0 too: those of all orders for real x, up to order 4 for complex x.
+    """
     x, = operands("numpy.sinc", x, to=to_inexact)
     if not dtypes.is_complex(x.dtype):
         return in_single(_sinc)(x, order=0)
@@ -425,8 +432,8 @@ def sinc(x: Any, /) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnames=("order",))
 def _sinc(x: Any, order: int) -> Any:
-    """The derivative of this order of ``sin(z) / z`` at ``z = pi x``: the integral of ``t^n cos(z t + n pi / 2)`` for t
-    from 0 to 1. Near 0 its series, elsewhere by parts, from the order below; 0 at infinity."""
+    """The derivative of order n of ``sin(z) / z`` at ``z = pi x``: the integral of ``t^n cos(z t + n pi / 2)`` over t
+    from 0 to 1. Near 0 it is computed by its series, elsewhere by integration by parts; it is 0 at infinity."""
     infinite = eq(lax_abs(x), math.inf)
     at_zero = eq(x, scalar_like(x, 0))
     at_end = bits.bitwise_or(infinite, at_zero)
@@ -435,7 +442,7 @@ def _sinc(x: Any, order: int) -> Any:
     by_parts = filled_like(x, 0)
     for n in range(order + 1):
         edge = (sine, cosine, neg(sine), neg(cosine))[n % 4]
-        # Not the quotient by pi x, which may overflow.
+        # Two steps instead of a division by pi x, which may overflow.
         by_parts = div(mul(sub(edge, mul(by_parts, scalar_like(x, n))), scalar_like(x, 1 / math.pi)), safe)
     by_parts = choose(infinite, filled_like(x, 0), by_parts)
     if order == 0:
@@ -447,7 +454,7 @@ def _sinc(x: Any, order: int) -> Any:
 
 
 def _sine_and_cosine_of_turns(x: Any) -> tuple[Any, Any]:
-    """``sin(pi x)`` and ``cos(pi x)``: whole turns, and more, are taken off before pi is multiplied, without error."""
+    """``sin(pi x)`` and ``cos(pi x)``: x is reduced to a quarter turn, without error, before it is multiplied by pi."""
     turn = sub(x, mul(lax_round(mul(x, scalar_like(x, 0.5))), scalar_like(x, 2)))
     size = lax_abs(turn)
     folded = lax_min(size, sub(scalar_like(x, 1), size))
@@ -514,7 +521,7 @@ conj = alias(conjugate, "conj")
 
 
 def _to_default_inexact(dtype: Any) -> Any:
-    """Integers become the default float, however narrow they are."""
+    """Integers of any width become the default float."""
     return dtype if dtypes.is_inexact(dtype) else default_float()
 
 
@@ -554,7 +561,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
                   exc=ValueError)
     x1, = operands(caller, x1, to=to_inexact)
     x1, x2 = promote_shapes(caller, x1, convert_element_type(operand(caller, x2), x1.dtype))
-    # Two factors, so that the power of two does not overflow before the product is small enough.
+    # Two factors, since the power of two may overflow although the product does not.
     half = floor(mul(x2, 0.5))
     return mul(mul(x1, transcendental.exp2(half)), transcendental.exp2(sub(x2, half)))
 

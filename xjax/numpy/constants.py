@@ -1,4 +1,4 @@
-"""Numbers with names: pi, e, nan ... as Python floats, hence weakly typed."""
+"""Constants: pi, e, nan and others as Python floats, hence weakly typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products that sum over axes: dot, matmul, einsum and their kin, all by one `dot_general` for each pair of operands.
+"""Products that sum over axes: dot, matmul, einsum and related functions, with one `dot_general` per pair of operands.
 
 A product is described by labels, one for each axis, as in einsum: `contract_pair(x, "ij", y, "jk", "ik")`.
 """
@@ -47,7 +47,7 @@ class _Plan(NamedTuple):
 
 @functools.lru_cache(4096)
 def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -> _Plan:
-    # An axis of size 1 that meets a larger one broadcasts: it is dropped.
+    # An axis of size 1 whose label has a larger size in the other operand broadcasts: it is dropped.
     x_size, y_size = dict(zip(xs, x_shape, strict=True)), dict(zip(ys, y_shape, strict=True))
     shared = [c for c in xs if c in y_size]
     drop_x = tuple(i for i, c in enumerate(xs) if c in y_size and x_size[c] == 1 != y_size[c])
@@ -67,9 +67,9 @@ def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -
 
 def contract_pair(x: Any, xs: Labels, y: Any, ys: Labels, out: Labels, precision: Any = None,
                   preferred_element_type: Any = None) -> Any:
-    """Sum of products over the labels that are not in `out`; every label of `out` is one of x or y, each at most once.
+    """Sum of products over the labels that are not in `out`.
 
-    Labels that occur in one operand only must be in `out`.
+    Every label of `out` is a label of x or y and occurs once. Labels of only one operand must be in `out`.
     """
     plan = _plan(xs, x.shape, ys, y.shape, out)
     x = squeeze(x, plan.drop_x) if plan.drop_x else x
@@ -109,7 +109,7 @@ def _mismatch(caller: str, a: Any, b: Any, i: int, j: int, names: str = "ab") ->
 
 @one_launch(arrays=2)
 def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of products over the last axis of `a` and the last but one (or only) axis of `b`; a number just multiplies.
+    """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; 0-d arguments multiply.
 
     Args: precision: of float32 products on accelerators: None, "default", "high", "highest", or a `lax.Precision`.
     Raises: TypeError if the sizes differ.
@@ -139,7 +139,7 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
 
 @one_launch(arrays=2)
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Matrix product of the last two axes; the axes before broadcast. Vectors count as one row, or one column.
+    """Matrix product of the last two axes; the axes before broadcast. A vector is a row on the left, a column on the right.
 
     Args: a: any[..., n, k] or any[k];  b: any[..., k, m] or any[k].
     Raises: ValueError for 0-d arguments, TypeError if the inner sizes differ.
@@ -211,7 +211,7 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 @one_launch(arrays=2)
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Sum of products over the last axes of both; a number just multiplies."""
+    """Sum of products over the last axes of both; 0-d arguments multiply."""
     a, b = operand("numpy.inner", a), operand("numpy.inner", b)
     axes: Any = ((), ()) if not a.ndim or not b.ndim else ((a.ndim - 1,), (b.ndim - 1,))
     return tensordot(a, b, axes, precision=precision, preferred_element_type=preferred_element_type)
@@ -236,7 +236,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(a.ndim, b.ndim):
             raise bad(caller, f"cannot contract {axes} axes", given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
-                      fix="pass a number of axes that both have.")
+                      fix="pass a number of axes that both operands have.")
         pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
     else:
         i, j = axes
@@ -263,7 +263,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     Args:
       subscripts: labels for each operand and, after "->", for the result (without it: the labels that occur once, in
         alphabetical order); "..." stands for broadcast axes. Or alternating operands and lists of integer labels.
-      optimize: order of the products for 3 and more operands, as opt_einsum takes it.
+      optimize: order of the products for 3 and more operands, as in opt_einsum.
     Raises: ValueError for subscripts that do not fit.
 
     >>> einsum("ii->", np.eye(3))
@@ -275,7 +275,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     dtype, weak = lattice_join(*[(x.dtype, _weak(x)) for x in xs])
     if preferred_element_type is not None:
         dtype, weak = as_dtype(preferred_element_type, caller), False
-    # A sum of bools, "any of them", is here a count that is not 0.
+    # A sum of bools is true if any is true: computed as a count, and converted to bool at the end.
     computed = np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
     xs = [convert_element_type(x, computed) if dtypes.is_bool(x.dtype) else x for x in xs]
     xs, terms = _without_broadcast(xs, terms)
@@ -294,7 +294,7 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
 
 
 def _without_broadcast(xs: list[Any], terms: list[Labels]) -> tuple[list[Any], list[Labels]]:
-    """The operands without the axes of size 1 whose label is larger in another operand: they broadcast."""
+    """The operands without axes of size 1 whose label has a larger size in another operand: these axes broadcast."""
     if not any(1 in x.shape for x in xs):
         return xs, terms
     large = {c for x, labels in zip(xs, terms, strict=True) for c, n in zip(labels, x.shape, strict=True) if n != 1}
@@ -316,7 +316,7 @@ def _path(terms: Sequence[Labels], result: Labels, xs: Sequence[Any], optimize: 
 
 @functools.cache
 def _optimizer() -> Any:
-    # Only products of three and more operands need it: not imported before the first of them.
+    # Imported on first use: only products of three and more operands need it.
     return importlib.import_module("opt_einsum")
 
 
@@ -330,7 +330,7 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
 
 def _multiply_pair(x: Any, xs: Labels, y: Any, ys: Labels, keep: set, result: Labels | None, precision: Any,
                    dtype: Any) -> tuple[Any, Labels]:
-    """Product of two operands, summed over what is needed no more; labelled by `result` if that is what is left."""
+    """Product of two operands, summed over labels that are no longer needed; in the order of `result` if it is last."""
     x, xs = _sum_alone(x, xs, keep | set(ys))
     y, ys = _sum_alone(y, ys, keep | set(xs))
     out = result if result is not None and set(result) == (set(xs) | set(ys)) & keep else None
@@ -341,7 +341,7 @@ def _multiply_pair(x: Any, xs: Labels, y: Any, ys: Labels, keep: set, result: La
 
 
 def _sum_alone(x: Any, labels: Labels, keep: set) -> tuple[Any, Labels]:
-    """One operand with the diagonal taken of repeated labels, summed over the labels that are not in `keep`."""
+    """The diagonal of repeated labels of one operand, summed over the labels that are not in `keep`."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
             i, j = [k for k, d in enumerate(labels) if d == c][:2]
@@ -351,7 +351,7 @@ def _sum_alone(x: Any, labels: Labels, keep: set) -> tuple[Any, Labels]:
 
 
 def _diagonal_of(x: Any, i: int, j: int) -> Any:
-    """`x` where the indices along axes i and j agree, without axis i: sum over it with all else masked."""
+    """`x` where the indices along axes i and j agree, without axis i: the sum over it of the masked `x`."""
     on_diagonal = eq(broadcasted_iota(np.int32, x.shape, i), broadcasted_iota(np.int32, x.shape, j))
     return reduce_sum(select(on_diagonal, x, filled_like(x, 0)), (i,))
 
@@ -370,9 +370,11 @@ def kron(a: Any, b: Any) -> Any:
 
 @one_launch(arrays=2)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """Cross product of vectors with 3 components (or 2: the missing one is 0, and of two such only the third is left).
+    """Cross product of vectors with 3 or 2 components.
 
-    Args: axisa, axisb, axisc: where the components stand in a, b and the result; axis: all three at once.
+    The missing third component counts as 0; of two vectors with 2 components, only the third component is returned.
+
+    Args: axisa, axisb, axisc: axes of the components in a, b and the result; axis: all three.
     """
     caller = "numpy.cross"
     if axis is not None:
@@ -403,7 +405,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 @one_launch
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
-    """Sum along a diagonal of two axes; narrow integers add up as default integers."""
+    """Sum along a diagonal of two axes; narrow integers are summed as default integers."""
     caller = "numpy.trace"
     a = operand(caller, a)
     i, j = canonical_axes((axis1, axis2), a.ndim, caller)

@@ -1,4 +1,4 @@
-"""Making arrays: from values, of one value, ranges, and matrices with a pattern."""
+"""Functions that create arrays: from values, filled with one value, ranges, and matrices with a pattern."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     """An array from a number, an array, or nested lists and tuples of these.
 
     Args:
-      dtype: of the result; by default that in which all values meet. Python numbers alone are weakly typed.
+      dtype: of the result; by default the promoted dtype of all values. A single Python number is weakly typed.
       copy: whether an array is copied (arrays never change, so this matters only for donation and aliasing).
       ndmin: minimum number of dimensions; axes of size 1 are prepended.
       device: a device or sharding; default: where the argument is, or the default device.
-    Raises: TypeError for lists of unequal shapes and for values that are no numbers; OverflowError for an integer
-      that does not fit the dtype.
+    Raises: ValueError for nested lists of unequal shapes; TypeError for values that are not numbers; OverflowError for
+      an integer that does not fit the dtype.
 
     >>> array([[1, 2], [3, 4]]).shape
     (2, 2)
@@ -86,7 +86,7 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
 
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
             device: Any = None) -> Any:
-    """`array(a)` that returns an array of the right dtype as it is.
+    """`array(a)`, but an array of the right dtype is returned itself.
 
     Raises: ValueError with ``copy=False`` if a copy is needed.
     """
@@ -106,7 +106,7 @@ def _from_number(caller: str, x: Any, dtype: Any) -> Any:
     if dtypes.is_int(target) and type(x) in (int, float):
         dtypes.check_int_range(_whole(caller, x), target, caller)
     value = cast(caller, x, target) if dtype is None else to_dtype(caller, x, target)
-    if _is_staging():                   # a literal in the program instead of a constant beside it
+    if _is_staging():                   # a literal in the program instead of a captured constant
         return convert_element_type_p.bind(value, new_dtype=target, weak_type=weak)
     if dtype is None:
         return to_array(x, new_place())
@@ -117,7 +117,7 @@ def _whole(caller: str, x: float) -> int:
     try:
         return int(x)
     except (OverflowError, ValueError):
-        raise bad(caller, f"{x} is no integer", fix="pass a float dtype, or a finite number.",
+        raise bad(caller, f"{x} is not an integer", fix="pass a float dtype, or a finite number.",
                   exc=ValueError if x != x else OverflowError) from None
 
 
@@ -169,7 +169,7 @@ def _leaves(values: Any) -> Iterable[Any]:
 
 
 def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray:
-    """Nested lists of numbers and NumPy values as a NumPy array, converted in one go."""
+    """Nested lists of numbers and NumPy values as a NumPy array, converted by one call."""
     leaves = [array_like(caller, x) for x in leaves]
     if dtype is None:
         dtype = _common_dtype(leaves) if leaves else dtypes.canonicalize_dtype(float)
@@ -180,7 +180,7 @@ def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: Any) ->
     if dtypes.is_int(dtype) and dtypes.is_int(host.dtype):
         dtypes.check_int_range(host, dtype, caller)
     if dtypes.is_complex(host.dtype) and any(type(x) is complex for x in leaves):
-        to_dtype(caller, complex(host.flat[0]), dtype)           # refuses a real dtype
+        to_dtype(caller, complex(host.flat[0]), dtype)           # raises for a real dtype
     return host.astype(dtype)
 
 
@@ -190,7 +190,7 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
 
 
 def _type_of(caller: str, x: Any) -> ShapedArray:
-    """`aval_of`, of Python integers of any size: their values do not matter yet."""
+    """`aval_of` that accepts Python integers of any size: their range is checked later."""
     return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(caller, x)
 
 
@@ -212,7 +212,7 @@ def copy(a: Any, order: str | None = None) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
     """`x` with elements of another dtype; None means the default float.
 
-    Floats lose their fraction on the way to integers; complex numbers lose their imaginary part, with a warning.
+    Floats are truncated to integers; complex numbers lose their imaginary part, with a warning.
     """
     caller = "numpy.astype"
     x = asarray(x)
@@ -229,7 +229,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 
 def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
-    """``function(i, j, ...)`` of the index grids of `shape`."""
+    """``function(i, j, ...)``, called with the index grids of `shape`."""
     return function(*indices(shape, dtype), **kwargs)
 
 
@@ -244,15 +244,15 @@ def as_shape(shape: Any, caller: str) -> tuple[int, ...]:
         shape = (shape,)
     elif not isinstance(shape, (tuple, list)):
         shape = tuple(shape) if np.ndim(shape) else (shape,)
-    found = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
-    if any(n < 0 for n in found):
-        raise bad(caller, "sizes must not be negative", given={"shape": str(found)}, fix="pass sizes >= 0.",
+    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
+    if any(n < 0 for n in sizes):
+        raise bad(caller, "sizes must not be negative", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
-    return found
+    return sizes
 
 
 def _filled(caller: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
-    """Array of one value; `dtype` is a checked one."""
+    """Array filled with one value; `dtype` is already checked."""
     shape = as_shape(shape, caller)
     if type(dtype) is KeyType:
         return _put(filled_keys(shape, dtype, value), device)
@@ -277,7 +277,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
-    """Array to be filled; its elements are zero."""
+    """Array of zeros, since arrays are always initialized; the dtype is float by default."""
     return _filled("numpy.empty", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.empty"), device)
 
 
@@ -289,8 +289,8 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
     aval = aval_of(caller, fill_value)
     weak = dtype is None and aval.weak_type
     if aval.shape == () and not hasattr(fill_value, "aval"):
-        found = aval.dtype if dtype is None else as_dtype(dtype, caller)
-        return _filled(caller, shape, fill_value, found, device, weak)
+        filled_dtype = aval.dtype if dtype is None else as_dtype(dtype, caller)
+        return _filled(caller, shape, fill_value, filled_dtype, device, weak)
     value = asarray(fill_value) if dtype is None else asarray(fill_value, dtype)
     out = expand_to(caller, value, as_shape(shape, caller))
     return _put(out, device)
@@ -316,7 +316,7 @@ def _filled_like(caller: str, a: Any, value: Any, dtype: Any, shape: Any, device
 
 
 def _described(caller: str, a: Any) -> ShapedArray:
-    """Type of an array or of what describes one: it has `shape` and `dtype`."""
+    """Type of an array, or of another object with `shape` and `dtype`."""
     if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
         return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
     return _type_of(caller, a)
@@ -326,7 +326,7 @@ zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 
 
 def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
-    """Array to be filled, of zeros, with the shape, dtype and placement of `prototype`, unless others are given."""
+    """Array of zeros with the shape, dtype and placement of `prototype`, unless others are given."""
     return _filled_like("numpy.empty_like", prototype, 0, dtype, shape, device)
 
 
@@ -347,7 +347,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
     """The numbers start, start + step, ... below `stop`; with one argument from 0.
 
-    Args: start, stop, step: real numbers known while tracing.
+    Args: start, stop, step: real numbers, static.
     Raises: ConcretizationTypeError for traced arguments, since the size depends on them; ValueError for step 0 and for
       arguments that are complex or have axes.
 
@@ -359,12 +359,12 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
         start, stop = None, start
     start, stop, step = (None if v is None and n != "stop" else _host_number(caller, n, v)
                          for n, v in (("start", start), ("stop", stop), ("step", step)))
-    given = [v for v in (start, stop, step) if v is not None]
-    if any(isinstance(v, (complex, np.complexfloating)) for v in given):
+    numbers = [v for v in (start, stop, step) if v is not None]
+    if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
         raise bad(caller, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
-        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in given)])[0]
+        dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in numbers)])[0]
     dtype = as_dtype(dtype, caller)
     start = 0 if start is None else start
     step = 1 if step is None else step
@@ -381,7 +381,7 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
 
 def _range(caller: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
-        start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are rounded
+        start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are truncated
     steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(caller, start, dtype), steps)
 
@@ -402,9 +402,9 @@ def _host_number(caller: str, name: str, x: Any) -> Any:
 @one_launch(arrays=2)
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
-    """`num` numbers at equal distances from `start` to `stop` (which is left out with ``endpoint=False``).
+    """`num` numbers at equal distances from `start` to `stop` (which is excluded with ``endpoint=False``).
 
-    Args: start, stop: number[...] that broadcast together; axis: where the new axis of size `num` stands.
+    Args: start, stop: number[...] that broadcast together; axis: position of the new axis of size `num`.
     Returns: float or complex, or `dtype`, rounded down for integers; with `retstep` also the distance.
     """
     caller = "numpy.linspace"
@@ -462,7 +462,7 @@ def _to_grid_dtype(x: Any, dtype: Any) -> Any:
 @one_launch(arrays=2)
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
-    """``base`` to the powers ``linspace(start, stop, num)``."""
+    """``base ** linspace(start, stop, num)``."""
     caller = "numpy.logspace"
     exponents, base_dtype = linspace(start, stop, num, endpoint, axis=axis), aval_of(caller, base).dtype
     if dtypes.is_complex(base_dtype):
@@ -473,7 +473,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 
 @one_launch(arrays=2)
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """`num` numbers from `start` to `stop`, each the same multiple of the one before."""
+    """`num` numbers from `start` to `stop` with a constant ratio of neighbours."""
     caller = "numpy.geomspace"
     start, stop = promote(caller, start, stop, to=to_inexact)
     start, stop = _together(caller, asarray(start), asarray(stop))
@@ -502,7 +502,7 @@ def _on_diagonal(shape: tuple[int, int], k: Any) -> Any:
 
 
 def near_diagonal(shape: Sequence[int], k: Any) -> Any:
-    """A known number of a diagonal moved to the nearest that is just outside of the matrix: it may not fit int32."""
+    """A static diagonal offset, limited to just outside of the matrix: larger offsets may not fit int32."""
     if not isinstance(k, (int, np.integer)):
         return k
     rows, columns = shape
@@ -528,7 +528,7 @@ def below_diagonal(shape: Sequence[int], k: int) -> Any:
 
 
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
-    """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast."""
+    """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast together."""
     caller = "numpy.indices"
     shape = as_shape(dimensions, caller)
     dtype = as_dtype(int if dtype is None else dtype, caller)

@@ -1,4 +1,4 @@
-"""Differences of samples: `gradient` by finite differences, and `unwrap`, which takes jumps of a period out."""
+"""Differences of samples: `gradient` by finite differences, and `unwrap`, which removes jumps of a period."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
 
     Args:
       f: number[...], at least ``edge_order + 1`` samples along each axis.
-      varargs: one distance for all axes, or for each axis a distance or the vector of the samples' places (default: 1).
+      varargs: one distance for all axes, or for each axis a distance or the vector of sample positions (default: 1).
       axis: the axes; default: all.
       edge_order: 1 (the default) or 2.
-    Returns: an array for one axis, else a list of one for each.
-    Raises: ValueError for too few samples, TypeError for another number of distances.
+    Returns: an array for one axis, else a list with an array for each axis.
+    Raises: ValueError for too few samples, TypeError for a wrong number of distances.
 
     >>> gradient(np.float32([0, 1, 4, 9]))
     Array([1., 2., 4., 5.], dtype=float32)
@@ -63,22 +63,22 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     if len(distances) not in (0, 1, len(axes)):
         raise bad(caller, f"{len(distances)} distances for {len(axes)} axes", fix="pass one, or one for each axis.")
     distances = distances * len(axes) if len(distances) == 1 else distances or [1.0] * len(axes)
-    found = [_derivative(_samples(caller, f, d, h, edge_order), edge_order)
+    derivatives = [_derivative(_samples(caller, f, d, h, edge_order), edge_order)
              for d, h in zip(axes, distances, strict=True)]
-    return found[0] if len(found) == 1 else found
+    return derivatives[0] if len(derivatives) == 1 else derivatives
 
 
-def _samples(caller: str, f: Any, axis: int, places: Any, edge_order: int) -> _Samples:
-    n, shape = f.shape[axis], shape_of(places)
+def _samples(caller: str, f: Any, axis: int, positions: Any, edge_order: int) -> _Samples:
+    n, shape = f.shape[axis], shape_of(positions)
     if n <= edge_order:
         raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
                   fix=f"pass at least {edge_order + 1}.", exc=ValueError)
     if not shape:
-        return _Samples(f, axis, places)
+        return _Samples(f, axis, positions)
     if shape != (n,):
-        raise bad(caller, f"the places along axis {axis} are no vector of {n} elements", given={"places": str(shape)},
-                  fix="pass a number or a vector with a place for each sample.", exc=ValueError)
-    distance = diff(places)
+        raise bad(caller, f"the positions along axis {axis} must be a vector of {n} elements", given={"positions": str(shape)},
+                  fix="pass a number or a vector with a position for each sample.", exc=ValueError)
+    distance = diff(positions)
     return _Samples(f, axis, broadcast_in_dim(distance, [n - 1 if d == axis else 1 for d in range(f.ndim)], (axis,)))
 
 
@@ -107,14 +107,14 @@ def _derivative(s: _Samples, edge_order: int) -> Any:
 
 @one_launch
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
-    """`p` with a multiple of `period` added such that neighbours along an axis differ by at most half of it.
+    """`p` with multiples of `period` added, so that neighbours along an axis differ by at most half a period.
 
-    Args: p: real[...]; discont: jumps below this are left (default, and least that matters: ``period / 2``).
-    Returns: array of the shape of p, in the dtype in which p and `period` meet.
+    Args: p: real[...]; discont: smaller jumps are kept (default, and smallest value with an effect: ``period / 2``).
+    Returns: array of the shape of p, in the promoted dtype of p and `period`.
     """
     caller = "numpy.unwrap"
     refuse_complex(caller, p, exc=ValueError)
-    # The default is no wish of the user: it makes floats of integers, whatever the options.
+    # A float period, as the default, turns integers into floats under any promotion options.
     p, period = (library_rules(promote) if isinstance(period, float) else promote)(caller, p, period)
     p, period = to_array_like(caller, p), asarray(period, operand(caller, p).dtype)
     axis = canonical_axis(axis, p.ndim, caller)
@@ -122,7 +122,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     high = period // 2 if exact else divide(period, 2)
     jump = diff(p, axis=axis)
     short = subtract(remainder(add(jump, high), period), high)
-    # Half a period up is not half a period down; an odd integer period has no half.
+    # A jump of half a period keeps its direction; an odd integer period has no exact half.
     ambiguous = bitwise_and(eq(short, subtract(0, high)), greater(jump, 0))
     if exact:
         ambiguous = bitwise_and(ambiguous, eq(remainder(period, 2), 0))

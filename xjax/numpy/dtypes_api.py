@@ -1,6 +1,6 @@
-"""Dtypes as users see them: `numpy.float32` and friends, and questions about dtypes.
+"""The public dtypes: `numpy.float32` and the other scalar types, and functions about dtypes.
 
-`numpy.float32` is both a function that makes an array of this dtype (`float32(3)`) and a spelling of the dtype
+`numpy.float32` is both a function that makes an array of this dtype (`float32(3)`) and a name of the dtype
 (``zeros(3, float32)``, ``x.dtype == float32``).
 """
 
@@ -30,7 +30,7 @@ flexible, character, object_ = np.flexible, np.character, np.object_
 
 
 class _ScalarType(type):
-    """Type of the scalar types: equal and hashed like the dtype, called to make arrays."""
+    """Metaclass of the scalar types: they compare equal to their dtype, and a call makes an array."""
 
     dtype: np.dtype
 
@@ -62,7 +62,7 @@ class _ScalarType(type):
 def _scalar_type(name: str, of: np.dtype) -> _ScalarType:
     # An attribute `dtype` makes np.dtype(scalar type) work.
     return _ScalarType(name, (), {"dtype": of, "__module__": "xjax.numpy", "__slots__": (),
-                                  "__doc__": f"Scalar type of dtype {of.name}; called, it makes an array of it."})
+                                  "__doc__": f"Scalar type of dtype {of.name}; a call makes an array of this dtype."})
 
 
 SCALAR_TYPES: dict[str, _ScalarType] = {
@@ -79,9 +79,9 @@ __all__ += [*SCALAR_TYPES, "cdouble", "character", "csingle", "double", "flexibl
 
 
 def _dtype_of(x: Any) -> Any:
-    """The dtype of an array or of a type of `xjax.numpy`; else `x`: the `dtype` of a type of NumPy is a slot."""
-    found = getattr(x, "dtype", x)
-    return x if inspect.isgetsetdescriptor(found) else found
+    """The dtype of an array or of a scalar type of `xjax.numpy`; else `x`: `dtype` of NumPy's types is a descriptor."""
+    attribute = getattr(x, "dtype", x)
+    return x if inspect.isgetsetdescriptor(attribute) else attribute
 
 
 def finfo(dtype: Any) -> np.finfo:

@@ -1,4 +1,4 @@
-"""Subscripts of einsum: text or integer labels to one tuple of labels for each operand."""
+"""Parsing of einsum's subscripts, text or integer labels, into one tuple of labels for each operand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from xjax.numpy.promote import array_likes, shape_of
 
 Labels = tuple
 
-# Labels that stand for the axes of an ellipsis, counted from its last axis; no user can write them.
+# Labels of the axes of an ellipsis, counted from its last axis: characters for private use, no labels of users.
 _ELLIPSIS_START = 0xE000
 
 
@@ -63,7 +63,7 @@ def _check_sizes(caller: str, terms: Sequence[Labels], operands: Sequence[Any], 
         for label, n in zip(term, shape_of(x), strict=True):
             if own.setdefault(label, n) != n:
                 raise bad(caller, f"label {label!r} has sizes {own[label]} and {n} in one operand", given=given,
-                          fix="a diagonal is of axes of one size.", exc=ValueError)
+                          fix="axes with one label must have one size.", exc=ValueError)
             if n != 1 and sizes.setdefault(label, n) != n:
                 raise bad(caller, f"label {label!r} has sizes {sizes[label]} and {n}", given=given,
                           fix="axes with one label must have one size.", exc=ValueError)

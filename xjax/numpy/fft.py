@@ -1,6 +1,6 @@
 """Discrete Fourier transforms with NumPy's signatures: `xjax.numpy.fft`.
 
-All are one function: bring the axes to the end, cut or pad them, transform up to three at a time, scale.
+All call one function: it moves the axes to the end, truncates or pads them, transforms up to three at a time, scales.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
 
 _NORMS = (None, "backward", "ortho", "forward")
-_MOST_AXES = 3                  # that XLA transforms at once
+_MOST_AXES = 3                  # of one transform in XLA
 
 
 # -- all transforms -----------------------------------------------------------------------------------------------
 
 def _transform(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...], norm: Any) -> Any:
-    """The transform of distinct axes with sizes `s` in the time domain (of complex numbers, any number of axes)."""
+    """The transform over distinct axes, any number of them; `s`: their sizes in the time domain."""
     _check_norm(caller, norm)
     if kind is FftType.RFFT:
         refuse_complex(caller, a, exc=ValueError)
@@ -77,7 +77,7 @@ def _time_sizes(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axe
 
 
 def _fit(x: Any, axis: int, n: int) -> Any:
-    """`x` cut to n elements on an axis, or filled up with zeros."""
+    """`x` truncated to n elements along an axis, or padded with zeros."""
     size = x.shape[axis]
     if n < size:
         return slice_in_dim(x, 0, n, axis=axis)
@@ -85,7 +85,7 @@ def _fit(x: Any, axis: int, n: int) -> Any:
 
 
 def _by_parts(kind: FftType, x: Any, sizes: tuple[int, ...]) -> Any:
-    """The transform of the last len(sizes) axes; that of real numbers is theirs on the last axes only."""
+    """The transform over the last len(sizes) axes; only the transform of the last group of axes may be a real one."""
     split = max(0, len(sizes) - _MOST_AXES)
     complex_kind = FftType.IFFT if kind in (FftType.IFFT, FftType.IRFFT) else FftType.FFT
     if kind is not FftType.IRFFT:
@@ -117,9 +117,9 @@ def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Ca
 
     return _described(transform, name, f"""{doc}
 
-    Args: a: number[..., n, ...]; n: elements to cut or pad to (default: all); axis: the axis to transform;
-      norm: which direction is scaled by 1/n: "backward" (the default: the inverse), "forward", or "ortho" (both, by its
-      root).
+    Args: a: number[..., n, ...]; n: number of elements to truncate or pad to (default: all); axis: the axis to
+      transform; norm: the direction that is scaled by 1/n: "backward" (the default), the inverse; "forward"; or
+      "ortho", both, by 1/sqrt(n).
     """)
 
 
@@ -131,10 +131,10 @@ def _described(f: Callable, name: str, doc: str) -> Callable:
 
 fft = _one_axis("fft", FftType.FFT, "Discrete Fourier transform along an axis: ``sum(a[j] exp(-2 pi i j k / n))``.")
 ifft = _one_axis("ifft", FftType.IFFT, "Inverse of `fft`.")
-rfft = _one_axis("rfft", FftType.RFFT, "The first n // 2 + 1 elements of `fft` of real numbers: they decide the rest.")
-irfft = _one_axis("irfft", FftType.IRFFT, "Inverse of `rfft`: real; n is by default twice the size less 2.")
-hfft = _one_axis("hfft", FftType.IRFFT, "`fft` of a signal given by its first n // 2 + 1 elements, the others being "
-                 "their conjugates: real.", hermitian=True)
+rfft = _one_axis("rfft", FftType.RFFT, "The first n // 2 + 1 elements of `fft` of real numbers, which determine the others.")
+irfft = _one_axis("irfft", FftType.IRFFT, "Inverse of `rfft`, with a real result; n is 2 * (size - 1) by default.")
+hfft = _one_axis("hfft", FftType.IRFFT, "`fft` of a signal given by its first n // 2 + 1 elements, whose conjugates "
+                 "are the others; the result is real.", hermitian=True)
 ihfft = _one_axis("ihfft", FftType.RFFT, "Inverse of `hfft`.", hermitian=True)
 
 
@@ -149,7 +149,7 @@ def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc
         if axes is None:
             axes = range(ndim) if s is None else range(ndim - len(s), ndim)
         if default is not None and len(axes) != len(default):
-            raise bad(caller, "transforms two axes", given={"axes": str(axes)}, fix="use the function with n.",
+            raise bad(caller, "transforms two axes", given={"axes": str(axes)}, fix="use fftn, ifftn, rfftn or irfftn.",
                       exc=ValueError)
         axes = canonical_axes(axes, ndim, caller, "axes")
         if s is not None and len(s) != len(axes):
@@ -159,8 +159,8 @@ def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc
 
     return _described(transform, name, f"""{doc}
 
-    Args: a: number[...]; s: sizes to cut or pad the axes to; axes: the axes to transform, the last of them last;
-      norm: as for `fft`.
+    Args: a: number[...]; s: sizes to truncate or pad the axes to; axes: the axes to transform, in order; norm: as for
+      `fft`.
     """)
 
 
@@ -191,7 +191,7 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, steps: Call
 
 
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the elements of `fft`, in cycles for each unit of the sample distance `d`.
+    """Frequencies of the elements of `fft`, in cycles per unit of the sample distance `d`.
 
     >>> fftfreq(4)
     Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
@@ -200,7 +200,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
-    """Frequencies of the elements of `rfft`, in cycles for each unit of the sample distance `d`."""
+    """Frequencies of the elements of `rfft`, in cycles per unit of the sample distance `d`."""
     return _frequencies("rfftfreq", n, d, dtype, device, lambda n: np.arange(n // 2 + 1))
 
 
@@ -211,7 +211,7 @@ def _shifted(caller: str, x: Any, axes: Any, sign: int) -> Any:
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:
-    """Elements of the axes (default: all) rotated such that frequency 0 stands in the middle.
+    """Elements rotated along axes (default: all) so that frequency 0 is in the middle.
 
     >>> fftshift(np.arange(5))
     Array([3, 4, 0, 1, 2], dtype=int32)

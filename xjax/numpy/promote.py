@@ -1,4 +1,4 @@
-"""What every NumPy function does first: check its arguments, bring them to one dtype and one rank.
+"""The first step of every NumPy function: it checks its arguments and converts them to one dtype and one rank.
 
 Python numbers are never put on a device here: they become literals of the result's dtype, so that programs read
 `mul a 2.0:f32[]`. NumPy arrays are converted on the host.
@@ -27,14 +27,14 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
 
 
-# -- the user's rules, and ours -----------------------------------------------------------------------------------
+# -- the options of the user, and the library ---------------------------------------------------------------------
 
 def library_rules(fun: Callable) -> Callable:
     """Decorator: the body of `fun` mixes dtypes and ranks by the default rules, whatever options the user has set.
 
-    `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` judge what users write. A public function checks its
-    arguments under them, with `promote` and `promote_shapes`; what the library then computes is not the user's concern.
-    So `fun` is a private function of checked arguments, and it calls no function of the user.
+    `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` are about the arrays of the user. A public function checks
+    its arguments under them, with `promote` and `promote_shapes`; they do not apply to the computations inside of the
+    library. So `fun` is a private function of checked arguments, and it does not call functions of the user.
     """
     @functools.wraps(fun)
     def by_library_rules(*args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ def library_rules(fun: Callable) -> Callable:
 # -- arguments ----------------------------------------------------------------------------------------------------
 
 def array_like(caller: str, x: Any) -> Any:
-    """`x` itself if it is an array, a tracer, a NumPy value or a number, else what its `__(jax_)array__` gives.
+    """`x` itself if it is an array, a tracer, a NumPy value or a number, else the result of its `__(jax_)array__`.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
     """
@@ -87,26 +87,26 @@ def aval_of(caller: str, x: Any) -> ShapedArray:
 
 
 def argument_type(x: Any) -> ShapedArray:
-    """Type of a user's array, number or NumPy value: 64 bits of NumPy's are not meant, unless they are on."""
+    """Type of a user's array, number or NumPy value; 64-bit NumPy scalars count as 32-bit ones without x64."""
     aval = typeof(x)
     if isinstance(x, np.generic) and aval.dtype.itemsize >= 8 and not hasattr(x, "aval"):
         return aval.update(dtype=dtypes.canonicalize_dtype(aval.dtype))
     return aval
 
 
-# -- dtypes that users ask for -------------------------------------------------------------------------------------
+# -- dtypes as arguments -------------------------------------------------------------------------------------------
 
 def as_dtype(dtype: Any, caller: str) -> Any:
     """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
 
-    Raises: TypeError for what arrays cannot hold. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
+    Raises: TypeError for a dtype that arrays cannot have. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
     """
     if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
         raise bad(caller, "an array is not a dtype", given={"dtype": f"{dtype.dtype}{list(dtype.shape)}"},
                   fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
     if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
-        found = getattr(dtype, "dtype", dtype)
-        dtype = found if isinstance(found, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype is a slot
+        attribute = getattr(dtype, "dtype", dtype)
+        dtype = attribute if isinstance(attribute, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype: a descriptor
     return dtypes.user_dtype(dtype, caller)
 
 
@@ -130,8 +130,8 @@ def cast(caller: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
             return _literal(caller, x.item(), dtype, weak_type)
         return x if x.dtype == dtype else convert_number(x, dtype)
     if kind is np.ndarray:
-        found = x if x.dtype == dtype else _cast_host(x, dtype, caller)
-        return found if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(found, keep_dtype=True)
+        host = x if x.dtype == dtype else _cast_host(x, dtype, caller)
+        return host if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(host, keep_dtype=True)
     aval = x.aval if hasattr(x, "aval") else typeof(x)
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
@@ -139,7 +139,7 @@ def cast(caller: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
 
 
 def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
-    """`cast` to a dtype that the user named: a host integer of any size becomes a float, complex number or bool.
+    """`cast` to a dtype named by the user: a host integer of any size may become a float, complex number or bool.
 
     Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
     """
@@ -149,7 +149,7 @@ def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
     if kind is np.ndarray:
         return cast(caller, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
     if kind is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
-        raise bad(caller, f"a complex number does not become {dtype.name}", {"number": x},
+        raise bad(caller, f"a complex number cannot become {dtype.name}", {"number": x},
                   "pass its real part, x.real.", exc=TypeError)
     if kind is int:
         try:
@@ -161,7 +161,7 @@ def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
 
 
 def _literal(caller: str, x: Any, dtype: Any, weak_type: bool) -> Any:
-    """A number as a literal of `dtype`: still a Python number (hence weak) if the result is to be weak."""
+    """A number as a literal of `dtype`: a Python number, which is weakly typed, if `weak_type`."""
     if type(x) is int and not _fits(x, dtype):
         dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), caller)        # narrower dtypes wrap, as in JAX
     if weak_type:
@@ -182,13 +182,13 @@ def _cast_host(x: np.ndarray, dtype: np.dtype, caller: str) -> np.ndarray:
 
 
 def promote(caller: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> list[Any]:
-    """Arguments in the one dtype in which they meet (by JAX's lattice), or in `to(dtype)`.
+    """Arguments converted to their common dtype (by JAX's lattice), or to `to(dtype)`.
 
-    Raises: TypeError for what is no array; TypePromotionError if no dtype stands for all.
+    Raises: TypeError for a value that is not an array; TypePromotionError if there is no common dtype.
     """
     xs = array_likes(caller, xs)
     avals = [x.aval if hasattr(x, "aval") else type_of_numbers(int) if type(x) is int else argument_type(x)
-             for x in xs]                               # `cast` looks whether an integer fits, in a uint32 for example
+             for x in xs]                               # `cast` checks whether an integer fits, for example in uint32
     try:
         dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     except TypePromotionError:
@@ -201,15 +201,15 @@ def promote(caller: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> li
 
 
 def refuse_float0(caller: str, *avals: ShapedArray) -> None:
-    """Raise TypeError for float0, the type of derivatives by integers: it has no values to compute with."""
+    """Raise TypeError for float0, the type of derivatives for integers: it has no values to compute with."""
     if any(a.dtype == dtypes.float0 for a in avals):
-        raise bad(caller, "float0, the type of derivatives by integers, has no values to compute with",
+        raise bad(caller, "float0, the type of derivatives for integers, has no values to compute with",
                   {f"argument {i}": a.str_short() for i, a in enumerate(avals)},
                   "leave such leaves out, or use numpy.zeros(x.shape) in their place.", exc=TypeError)
 
 
 def check_mixed(caller: str, *xs: Any) -> None:
-    """Raise TypePromotionError where arrays must not mix; for functions that need no common dtype."""
+    """Raise TypePromotionError if the options forbid to mix these dtypes; for functions without a common dtype."""
     if config.numpy_dtype_promotion == "strict":
         promote(caller, *xs)
 
@@ -269,7 +269,7 @@ def _common_shape(caller: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, 
 
 
 def promote_shapes(caller: str, *xs: Any) -> Sequence[Any]:
-    """Arguments of one rank, or of rank 0: what elementwise primitives take."""
+    """Arguments of one rank, or of rank 0, as elementwise primitives require."""
     shapes = [shape_of(x) for x in xs]
     ranks = {len(s) for s in shapes if s}
     if len(ranks) < 2:
@@ -282,7 +282,7 @@ def promote_shapes(caller: str, *xs: Any) -> Sequence[Any]:
 
 
 def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Report shapes of different rank, 0 aside, if the option `jax_numpy_rank_promotion` asks for that."""
+    """Raise or warn for shapes of different nonzero rank, as the option `jax_numpy_rank_promotion` is set."""
     if config.numpy_rank_promotion == "allow" or len({len(s) for s in shapes if s}) < 2:
         return
     error = bad(caller, "operands of different rank are broadcast",
@@ -314,7 +314,7 @@ def expand_to(caller: str, x: Any, shape: tuple[int, ...]) -> Any:
         return x
     offset = len(shape) - len(old)
     if offset < 0 or any(n not in (1, m) for n, m in zip(old, shape[offset:], strict=True)):
-        raise bad(caller, "the array does not fit into the shape", given={"array": str(old), "shape": str(shape)},
+        raise bad(caller, "the array does not broadcast to the shape", given={"array": str(old), "shape": str(shape)},
                   fix="sizes must be equal or 1, counted from the last axis.", exc=ValueError)
     return broadcast_in_dim(x, shape, range(offset, len(shape)))
 
