@@ -139,7 +139,7 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
 
 @one_launch(arrays=2)
 def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
-    """Matrix product of the last two axes; the axes before broadcast. A vector is a row on the left, a column on the right.
+    """Matrix product of the last two axes; the axes before broadcast. A vector `a` is a row, a vector `b` a column.
 
     Args: a: any[..., n, k] or any[k];  b: any[..., k, m] or any[k].
     Raises: ValueError for 0-d arguments, TypeError if the inner sizes differ.

@@ -76,8 +76,9 @@ def _samples(caller: str, f: Any, axis: int, positions: Any, edge_order: int) ->
     if not shape:
         return _Samples(f, axis, positions)
     if shape != (n,):
-        raise bad(caller, f"the positions along axis {axis} must be a vector of {n} elements", given={"positions": str(shape)},
-                  fix="pass a number or a vector with a position for each sample.", exc=ValueError)
+        raise bad(caller, f"the positions along axis {axis} must be a vector of {n} elements",
+                  given={"positions": str(shape)}, fix="pass a number or a vector with a position for each sample.",
+                  exc=ValueError)
     distance = diff(positions)
     return _Samples(f, axis, broadcast_in_dim(distance, [n - 1 if d == axis else 1 for d in range(f.ndim)], (axis,)))
 

@@ -13,12 +13,12 @@ from xjax.numpy.promote import as_dtype
 
 
 def fromfile(*args: Any, **kwargs: Any) -> Any:
-    """A vector from a file of numbers: as `numpy.fromfile`, and then put on the device."""
+    """A vector from a file of numbers: as `numpy.fromfile`, then put on the device."""
     return asarray(np.fromfile(*args, **kwargs))
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Any:
-    """A vector from an iterable: as `numpy.fromiter`, and then put on the device.
+    """A vector from an iterable: as `numpy.fromiter`, then put on the device.
 
     >>> fromiter((i * i for i in range(3)), "int32")
     Array([0, 1, 4], dtype=int32)
@@ -27,7 +27,7 @@ def fromiter(*args: Any, **kwargs: Any) -> Any:
 
 
 def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
-    """A vector from numbers in a text, which `sep` stands between; the first `count` of them, or all.
+    """A vector of the numbers in a text, which `sep` separates: the first `count` of them, or all.
 
     >>> fromstring("1,2,3", int, sep=",")
     Array([1, 2, 3], dtype=int32)
@@ -36,10 +36,10 @@ def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) ->
 
 
 def load(file: IO[bytes] | str | os.PathLike[Any], *args: Any, **kwargs: Any) -> Any:
-    """What `save` or `savez` has written: an array, or a mapping from names to NumPy arrays.
+    """Read a file of `save` or `savez`: an array, or a mapping from names to NumPy arrays.
 
-    Further arguments are those of `numpy.load`. NumPy writes dtypes that it does not know (bfloat16, the 8-bit floats)
-    as plain bytes: such an array is read back as the dtype of that size of which there is only one, bfloat16.
+    Further arguments are those of `numpy.load`. NumPy writes dtypes of other libraries (bfloat16, the 8-bit floats) as
+    plain bytes. Elements of 2 bytes are read back as bfloat16, the only such dtype of this size.
     """
     out = np.load(file, *args, **kwargs)
     if not isinstance(out, np.ndarray):

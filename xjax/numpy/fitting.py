@@ -19,16 +19,16 @@ from xjax.ops.checks import static_int
 
 def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
             cov: bool | str = False) -> Any:
-    """Coefficients, the highest power first, of the polynomial of degree `deg` that fits points best in least squares.
+    """Coefficients, the highest power first, of the polynomial of degree `deg` fitted to points by least squares.
 
     Args:
       x: real[n]; y: number[n] or number[n, k]: k polynomials.
       rcond: singular values below ``rcond * largest`` count as 0; None: n * eps.
-      full: also residuals, rank, singular values and rcond, as from `linalg.lstsq`.
+      full: also return residuals, rank, singular values and rcond, as `linalg.lstsq` does.
       w: real[n], weights of the residuals ``y - p(x)`` before they are squared.
-      cov: also the covariance matrix of the coefficients, scaled by the residuals, unless "unscaled".
+      cov: also return the covariance matrix of the coefficients, scaled by the residuals, unless "unscaled".
     Returns: number[deg + 1] or number[deg + 1, k]; with `full` or `cov` a tuple that begins with it.
-    Raises: TypeError for arrays that do not fit; ValueError for a negative degree, or `cov` of too few points.
+    Raises: TypeError for shapes that do not match; ValueError for a negative degree, or `cov` with too few points.
 
     >>> x = np.arange(4.0)
     >>> [round(float(c), 3) for c in polyfit(x, 2 * x + 1, 1)]
@@ -43,29 +43,29 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     if w is not None:
         w = _weights(caller, w, y)
         powers, y = multiply(powers, expand_dims(w, 1)), multiply(y, w if y.ndim == 1 else expand_dims(w, 1))
-    scale = sqrt(total(square(powers), axis=0))             # columns of one length make the system well conditioned
+    scale = sqrt(total(square(powers), axis=0))             # columns of equal norm improve the condition of the system
     powers = divide(powers, expand_dims(scale, 0))
-    found, residuals, rank, s = lstsq(powers, y, rcond)
-    found = divide(found, scale if y.ndim == 1 else expand_dims(scale, 1))
+    coefficients, residuals, rank, s = lstsq(powers, y, rcond)
+    coefficients = divide(coefficients, scale if y.ndim == 1 else expand_dims(scale, 1))
     if full:
-        return found, residuals, rank, s, operand(caller, rcond)
+        return coefficients, residuals, rank, s, operand(caller, rcond)
     if not cov:
-        return found
+        return coefficients
     covariance = divide(inv(dot(matrix_transpose(powers), powers)), outer(scale, scale))
     if isinstance(cov, str) and cov == "unscaled":
-        return found, covariance
+        return coefficients, covariance
     if x.shape[0] <= terms:
-        raise bad(caller, f"{x.shape[0]} points leave nothing to scale the covariance matrix by",
+        raise bad(caller, f"{x.shape[0]} points are too few to scale the covariance matrix",
                   given={"coefficients": terms}, fix="pass more points, or cov='unscaled'.", exc=ValueError)
     factor = divide(residuals, x.shape[0] - terms)
-    return found, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
+    return coefficients, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
 
 
 def _check(caller: str, x: Any, y: Any, terms: int) -> None:
     if terms < 1:
         raise bad(caller, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
-        raise bad(caller, "`x` and `y` do not fit", given={"x": x.aval, "y": y.aval},
+        raise bad(caller, "the shapes of `x` and `y` do not match", given={"x": x.aval, "y": y.aval},
                   fix="pass x[n], not empty, and y[n] or y[n, k].")
 
 

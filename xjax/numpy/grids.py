@@ -1,4 +1,4 @@
-"""What is made by indexing: coordinate grids `mgrid` and `ogrid`, and joined arrays `r_` and `c_`."""
+"""Arrays written as an index: coordinate grids `mgrid` and `ogrid`, and joined arrays `r_` and `c_`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Grid:
         """Coordinates of the grid whose axes are the slices of `key`.
 
         Returns: for one slice a vector; for d slices [d, ...] (mgrid), or a list of d arrays (ogrid).
-        Raises: TypeError for what is no slice with an end.
+        Raises: TypeError for an item that is not a slice with an end.
 
         >>> mgrid[0:2, 0:1:2j]
         Array([[[0., 0.],
@@ -70,10 +70,9 @@ class Joined:
     def __getitem__(self, key: Any) -> Any:
         """The parts of `key` joined along an axis.
 
-        A leading string "axis", "axis,rank" or "axis,rank,start" changes where they are joined, the least rank to which
-        each is brought, and which axis of the result is the first of a part of lower rank; "r" and "c" make a row or a
-        column of the result.
-        Raises: ValueError for another string, or where nothing is joined.
+        A leading string "axis", "axis,rank" or "axis,rank,start" sets the axis of the joining, the minimum rank of each
+        part, and the first axis in the result of a part of lower rank. "r" and "c" make the result a row or a column.
+        Raises: ValueError for an unknown string, or without parts.
 
         >>> r_[0:3, 7]
         Array([0, 1, 2, 7], dtype=int32)
@@ -97,17 +96,17 @@ class Joined:
 
 def _directive(caller: str, text: str, default: tuple[int, int, int]) -> tuple[int, ...]:
     try:
-        given = tuple(int(part) for part in text.split(","))
+        numbers = tuple(int(part) for part in text.split(","))
     except ValueError:
-        given = ()
-    if not 1 <= len(given) <= len(default):
+        numbers = ()
+    if not 1 <= len(numbers) <= len(default):
         raise bad(caller, f"unknown directive {text!r}", fix='write "r", "c" or "axis,rank,start", like "0,2".',
                   exc=ValueError)
-    return given + default[len(given):]
+    return numbers + default[len(numbers):]
 
 
 def _raised(caller: str, part: Any, rank: int, start: int) -> Any:
-    """A part as an array of at least `rank` axes, its own axes standing from position `start` on."""
+    """A part as an array of at least `rank` axes; its own axes begin at position `start`."""
     if isinstance(part, slice):
         part = _points(caller, part)
     out = array(part, ndmin=rank) if isinstance(part, (list, tuple)) or not np.ndim(part) else asarray(part)
@@ -115,7 +114,7 @@ def _raised(caller: str, part: Any, rank: int, start: int) -> Any:
     if out.ndim >= rank and (own >= rank or not own):
         return out
     out = out if out.ndim == rank else expand_dims(out, range(rank - own))
-    first = start + (rank - own + 1 if start < 0 else 0)                    # -1: the last place that it fits into
+    first = start + (rank - own + 1 if start < 0 else 0)                    # -1: the last position that fits
     return moveaxis(out, range(rank - own, rank), range(first, first + own))
 
 

@@ -48,8 +48,8 @@ def histogramdd(sample: Any, bins: Any = 10, range: Sequence[Any] | None = None,
     Args:
       sample: real[n, d], a point in each row.
       bins: their number, or for each dimension a number or a vector of edges.
-      range: for each dimension (lowest, highest) edge, or None: those of the points.
-      weights: number[n], of the points; density: whether to scale such that the integral is 1.
+      range: for each dimension (lowest, highest) edge, or None for the range of the points.
+      weights: number[n], of the points; density: whether to scale the counts so that their integral is 1.
     Returns: counts: int[bins 0, bins 1, ...], float with `weights` or `density`; edges: a list of d vectors.
     Raises: ValueError if the arguments do not fit the number of dimensions.
     """
@@ -76,7 +76,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Sequence[Any] | None = None,
 
 
 def _counts(columns: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
-    """Points in each bin; there is one more bin on either side of each dimension, which is cut off."""
+    """Points in each bin; an extra bin on either side of each dimension collects the points outside, and is dropped."""
     sizes = [shape_of(e)[0] + 1 for e in edges]
     flat = np.int32(0)
     for x, e, n in zip(columns, edges, sizes, strict=True):

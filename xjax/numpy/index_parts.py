@@ -1,11 +1,11 @@
-"""From an index expression, as in `x[1:, None, i]`, to one part for each axis.
+"""Conversion of an index expression, as in `x[1:, None, i]`, to one part for each axis.
 
-An integer or slice that is known becomes a `Fixed` or `Span`, integer arrays (and traced scalars) become `Many`, None
-becomes `New`. Boolean masks must be known; they become integer arrays. `resolved` counts negative positions from the
-start, so that the readers (`indexing`) and writers (`at`) never see one.
+A known integer or slice becomes a `Fixed` or `Span`, integer arrays (and traced scalars) become `Many`, None becomes
+`New`. Boolean masks must be known; they become integer arrays. `resolved` converts negative positions to positions from
+the start, before `indexing` reads and `at` writes.
 
-`detached` takes all that may change from call to call out of the parts, so that eager code compiles one program for
-many positions; `attached` puts it back.
+`detached` separates the positions, which may change from call to call, from the parts, so that eager code compiles one
+program for many positions; `attached` puts them back.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from xjax.runtime.arrays.array import Array
 
 
 class Fixed(NamedTuple):
-    """One known position; the axis disappears."""
+    """One known position; the axis is dropped."""
 
     axis: int
     position: int
 
 
 class Span(NamedTuple):
-    """`size` positions from `first` up, |step| apart and below `limit`; step < 0: read backwards. The axis stays."""
+    """`size` positions from `first` up, |step| apart and below `limit`; step < 0: read backwards. The axis is kept."""
 
     axis: int
-    first: Any                  # int, or a traced scalar put there by `attached`
+    first: Any                  # int, or a traced scalar set by `attached`
     size: int
     step: int
     limit: int
 
 
 class Many(NamedTuple):
-    """Positions given by an integer array or tracer, the axis is replaced by its axes."""
+    """Positions in an integer array or tracer, whose axes replace the axis."""
 
     axis: int
     positions: Any
-    wraps: bool = False         # whether negative ones still are to be counted from the end
+    wraps: bool = False         # whether negative positions are still to be converted
 
 
 class New(NamedTuple):
@@ -63,7 +63,7 @@ def parse(shape: tuple[int, ...], index: Any, *, strict: bool = True, wrap_negat
     """The parts of an index of an array of `shape`.
 
     Args:
-      strict: a Python integer out of range is an error; else it becomes a `Many`, which a mode takes care of.
+      strict: a Python integer out of range is an error; else it becomes a `Many`, and the mode applies.
       wrap_negative: negative positions count from the end.
     """
     items = expand_masks(index if isinstance(index, tuple) else (index,), shape)
@@ -152,8 +152,8 @@ def integers(item: Any) -> Any:
 def _foreign(item: Any) -> np.ndarray:
     """An array of another library, or a NumPy scalar. Raises for everything else, IndexError as NumPy does."""
     if isinstance(item, (str, bytes)):
-        raise bad("index", "a string is no index of an array", given={"index": repr(item)},
-                  fix="index arrays by position; a field of a dict or namedtuple is taken before.")
+        raise bad("index", "a string cannot index an array", given={"index": repr(item)},
+                  fix="index arrays by position; select a field of a dict or namedtuple first.")
     if not isinstance(item, (float, complex)) and not hasattr(item, "dtype") and not hasattr(item, "__array__"):
         raise bad("index", "an index must be an integer, a slice, None, ... or an array of integers or bools",
                   given={"index": f"{type(item).__name__} {item!r:.60}"}, fix="pass positions: x[numpy.array([...])].",
@@ -162,10 +162,10 @@ def _foreign(item: Any) -> np.ndarray:
 
 
 def _host_positions(item: np.ndarray) -> np.ndarray:
-    """Known positions in the default integer type; what that cannot hold stays out of range of every axis."""
+    """Known positions in the default integer type; too large ones are clipped, and stay out of range of every axis."""
     dtype = dtypes.canonicalize_dtype(np.int64)
-    bounds, given = dtypes.iinfo(dtype), dtypes.iinfo(item.dtype)
-    if int(given.max) > int(bounds.max):
+    bounds, own = dtypes.iinfo(dtype), dtypes.iinfo(item.dtype)
+    if int(own.max) > int(bounds.max):
         low = 0 if dtypes.is_unsigned(item.dtype) else int(bounds.min)
         item = np.asarray(np.clip(item, item.dtype.type(low), item.dtype.type(int(bounds.max))))
     return item.astype(dtype, copy=False)
@@ -173,17 +173,17 @@ def _host_positions(item: np.ndarray) -> np.ndarray:
 
 def _array_of(items: Sequence[Any]) -> Any:
     try:
-        found = np.asarray(items) if len(items) else np.zeros(0, np.int32)
+        array = np.asarray(items) if len(items) else np.zeros(0, np.int32)
     except ValueError:                                      # rows of different lengths
-        found = np.zeros(0, object)
-    if found.dtype == object:
+        array = np.zeros(0, object)
+    if array.dtype == object:
         raise bad("index", "a list inside an index must be an array of integers or bools", given={"list": repr(items)},
                   fix="give all rows the same length, or pass numpy.array(...).")
-    return found
+    return array
 
 
 def wrapped(positions: Any, size: int, wraps: bool = True) -> Any:
-    """Positions of at least 32 bits, with the negative ones counted from the start unless `wraps` is false."""
+    """Positions of at least 32 bits, with `size` added to negative ones unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
     unsigned = dtypes.is_unsigned(positions.aval.dtype)
@@ -204,19 +204,19 @@ def widened(positions: Any) -> Any:
 
 
 def resolved(parts: Sequence[Part], shape: tuple[int, ...]) -> list[Part]:
-    """The parts with no negative position left."""
+    """The parts with negative positions converted to positions from the start."""
     return [Many(p.axis, wrapped(p.positions, shape[p.axis], p.wraps)) if type(p) is Many else p for p in parts]
 
 
 def _number(n: int, dtype: np.dtype) -> Any:
-    """A Python number where its type is that of the index (it needs no transfer in eager mode), else a NumPy one."""
+    """A Python number if its dtype is that of the index (it needs no transfer in eager mode), else a NumPy number."""
     return n if dtype == dtypes.canonicalize_dtype(int) else number_of(dtype, n)
 
 
-# -- what changes from call to call -------------------------------------------------------------------------------
+# -- positions that change from call to call ----------------------------------------------------------------------
 
 def detached(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[tuple[Part, ...], list[Any]]:
-    """(parts without positions, which can be hashed; the positions): integers, starts of slices, index arrays.
+    """(hashable parts without positions, the positions: integers, starts of slices, index arrays).
 
     A slice with gaps, or of a whole axis, keeps its start: a program for any start would not be shorter.
     """
@@ -237,13 +237,13 @@ def detached(parts: Sequence[Part], shape: tuple[int, ...]) -> tuple[tuple[Part,
 
 def attached(parts: Sequence[Part], moving: Sequence[Any]) -> list[Part]:
     """The parts with the positions (traced now) back in their places."""
-    given = iter(moving)
+    positions = iter(moving)
     out: list[Part] = []
     for p in parts:
         if type(p) is Many:
-            p = p._replace(positions=next(given))
+            p = p._replace(positions=next(positions))
         elif type(p) is Span and p.first is None:
-            p = p._replace(first=next(given))
+            p = p._replace(first=next(positions))
         out.append(p)
     return out
 
@@ -262,7 +262,7 @@ def is_scalar_mask(item: Any) -> bool:
 
 
 def known_mask(item: Any) -> np.ndarray:
-    """The value of a mask. Raises NonConcreteBooleanIndexError, with the rewrite, if it is traced."""
+    """The value of a mask. If it is traced, raises NonConcreteBooleanIndexError, whose text shows other code."""
     value = known_value(item)
     if value is None:
         aval = typeof(item)
@@ -283,7 +283,7 @@ def expand_masks(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
         mask = known_mask(item)
         if mask.ndim:
             _check_mask(mask, items, out, shape)
-        out += [found.astype(np.int32) for found in np.nonzero(np.atleast_1d(mask))]
+        out += [positions.astype(np.int32) for positions in np.nonzero(np.atleast_1d(mask))]
     return out
 
 
@@ -292,8 +292,8 @@ def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], s
     if dots is None:
         first = sum(map(axes_taken, before))
     else:                                                   # counted from the end
-        behind = sum(map(axes_taken, items[next(k for k, item in enumerate(items) if item is Ellipsis) + 1:]))
-        first = len(shape) - behind + sum(map(axes_taken, before[dots + 1:]))
+        after = sum(map(axes_taken, items[next(k for k, item in enumerate(items) if item is Ellipsis) + 1:]))
+        first = len(shape) - after + sum(map(axes_taken, before[dots + 1:]))
     expected = shape[first:first + mask.ndim]
     # A mask without elements selects nothing from axes of any size.
     if len(expected) != mask.ndim or any(m not in (0, n) for m, n in zip(mask.shape, expected, strict=True)):
@@ -303,28 +303,28 @@ def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], s
 
 
 def axes_taken(item: Any) -> int:
-    """How many axes of the array an item of an index uses up."""
+    """Number of axes of the array to which an item of an index applies."""
     if item is None or item is Ellipsis:
         return 0
     return np.ndim(item) if is_mask(item) else 1
 
 
 def _without_ellipsis(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]:
-    """Items with whole slices in place of the ellipsis and behind the last item, one for each axis."""
-    where = [k for k, item in enumerate(items) if item is Ellipsis]
-    if len(where) > 1:
+    """Items with whole slices in place of the ellipsis or after the last item, so that each axis has an item."""
+    ellipses = [k for k, item in enumerate(items) if item is Ellipsis]
+    if len(ellipses) > 1:
         raise bad("index", "has more than one ellipsis", fix="write `...` once.", exc=IndexError)
     taken = sum(item is not None and item is not Ellipsis for item in items)
     if taken > len(shape):
         raise bad("index", f"{taken} axes are indexed, but the array has {len(shape)}",
                   given={"array shape": str(shape)}, fix="drop the surplus indices.", exc=IndexError)
-    at = where[0] if where else len(items)
+    at = ellipses[0] if ellipses else len(items)
     rest = [slice(None)] * (len(shape) - taken)
     return [*items[:at], *rest, *items[at + 1:]]
 
 
 def check_index(index: Any) -> None:
-    """Refuse a list as the whole index, which NumPy takes as an array and older NumPy took as a tuple."""
+    """Refuse a list as the whole index: NumPy treats it as an array, and older versions treated it as a tuple."""
     if isinstance(index, (list, range)):
         raise bad("index", "a list is ambiguous as an index", given={"index": repr(index)[:80]},
                   fix="write x[numpy.array(index)] for these positions, x[tuple(index)] for one index per axis.",

@@ -9,7 +9,7 @@ from xjax.numpy.at import at
 
 
 class _Index:
-    """`index[1:, 2]` is the index that stands in the brackets."""
+    """`index[1:, 2]` is the index in the brackets."""
 
     def __getitem__(self, key: Any) -> Any:
         return key
@@ -26,7 +26,7 @@ def _update(name: str, method: str) -> Callable:
         return getattr(at(x)[idx], method)(y, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
 
     apply.__name__ = apply.__qualname__ = name
-    apply.__doc__ = f"""``x.at[idx].{method}(y)``, as it was written before JAX 0.2.22: a new array.
+    apply.__doc__ = f"""``x.at[idx].{method}(y)``, as it was written before JAX 0.2.22; returns a new array.
 
     >>> xjax.ops.{name}(jnp.array([1, 5, 5]), xjax.ops.index[:2], 3).tolist()
     {_EXAMPLES[method]}

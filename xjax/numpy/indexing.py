@@ -1,7 +1,7 @@
-"""`x[index]`: what is known becomes slices, traced scalars a dynamic slice, integer arrays a gather.
+"""`x[index]`: known positions become slices, traced scalars a dynamic slice, integer arrays a gather.
 
-Eager code indexes in loops (`x[i]`, `x[i:i + 32]`), and a static slice is a new program for each position. So where
-nothing is being staged, known positions are handed over at run time; at the root the whole read is one launch.
+Eager code indexes in loops (`x[i]`, `x[i:i + 32]`), and a static slice is a new program for each position. So outside
+of staging, known positions are operands of the program; at the root the whole read is one launch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def getitem(x: Any, index: Any) -> Any:
     """`x[index]` with NumPy's meaning.
 
     Args: index: integers, slices, None, `...`, integer arrays, boolean masks (known ones), or a tuple of these.
-    Returns: array of the dtype of x. A position in an array that is out of range is moved inside.
+    Returns: array of the dtype of x. Positions in an integer array that are out of range are clamped.
     Raises: IndexError for a Python integer out of range, NonConcreteBooleanIndexError for a traced mask.
     """
     if type(index) is int and type(x) is Array and at_root() and x.aval.shape:
@@ -63,7 +63,7 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def operands_beside(x: Any, *values: Any) -> tuple[Any, ...]:
-    """Values as arrays on the device of `x`, in eager code: so that they are operands of a launch, not part of it."""
+    """In eager code, values as arrays on the device of `x`: operands of the launch, not constants of its program."""
     if not at_root():
         return values
     home = x._place if type(x) is Array and type(x._place) in ON_ONE_DEVICE else None
@@ -76,7 +76,7 @@ def _row(x: Any, i: Any) -> Any:
 
 
 class ReadOptions(NamedTuple):
-    """How a read treats positions: the keywords of `x.at[index].get`, but `wrap_negative_indices`."""
+    """The keywords of `x.at[index].get`, except `wrap_negative_indices`."""
 
     mode: GatherScatterMode | None = None
     fill_value: Any = None
@@ -97,7 +97,7 @@ def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indice
     fill_value = fill_constant(fill_value, aval.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
     options = ReadOptions(mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
     if not at_root() or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
-                                              for p in parts):                              # or it is x itself
+                                              for p in parts):                              # the result is x itself
         return _read(x, parts, options)
     fixed, moving = detached(parts, aval.shape)
     return _read_detached(x, *operands_beside(x, *moving), parts=fixed, options=options)
@@ -119,15 +119,15 @@ def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
     plan = make_plan(aval.shape, parts)
     if not math.prod(plan.shape):
         return zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
-    found = gather(x, plan.indices(), plan.gather_numbers(), plan.windows,
+    gathered = gather(x, plan.indices(), plan.gather_numbers(), plan.windows,
                    mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else mode, fill_value=options.fill_value,
                    indices_are_sorted=options.indices_are_sorted or plan.is_sorted,
                    unique_indices=options.unique_indices or plan.is_unique)
-    return plan.finish(found)
+    return plan.finish(gathered)
 
 
 def with_mask_axes(x: Any, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
-    """The array with an axis of size 1 for every True or False in the index; also the index, and those axes."""
+    """(the array with an axis of size 1 for every True or False in the index, the index, these axes)."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(is_scalar_mask(item) for item in items):
         return x, index, ()
@@ -144,7 +144,7 @@ def with_mask_axes(x: Any, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
 # -- known positions ----------------------------------------------------------------------------------------------
 
 def staging() -> bool:
-    """Whether operations are being recorded, at whatever depth, instead of computed."""
+    """Whether the current trace or one of its parents records operations instead of computing them."""
     trace = context.trace
     while trace is not None:
         if isinstance(trace, StagingTrace):
@@ -154,25 +154,25 @@ def staging() -> bool:
 
 
 def _read_known(x: Any, aval: ShapedArray, parts: Sequence[Part]) -> Any:
-    """Integers, slices and None only."""
-    cut = [Span(p.axis, p.position, 1, 1, p.position + 1) if type(p) is Fixed else p
+    """Read with integers, slices and None only."""
+    spans = [Span(p.axis, p.position, 1, 1, p.position + 1) if type(p) is Fixed else p
            for p in parts if type(p) is not New]
-    moved = any(p.size != n for p, n in zip(cut, aval.shape, strict=True))
-    if moved and not any(map(_gaps, cut)) and not staging():
-        x = dynamic_slice_p.bind(x, *[p.first for p in cut], slice_sizes=tuple(p.size for p in cut))
+    moved = any(p.size != n for p, n in zip(spans, aval.shape, strict=True))
+    if moved and not any(map(_gaps, spans)) and not staging():
+        x = dynamic_slice_p.bind(x, *[p.first for p in spans], slice_sizes=tuple(p.size for p in spans))
     elif moved:
-        strides = tuple(abs(p.step) for p in cut)
-        x = slice_p.bind(x, start_indices=tuple(p.first for p in cut), limit_indices=tuple(p.limit for p in cut),
+        strides = tuple(abs(p.step) for p in spans)
+        x = slice_p.bind(x, start_indices=tuple(p.first for p in spans), limit_indices=tuple(p.limit for p in spans),
                          strides=None if set(strides) == {1} else strides)
     return _finish_slices(x, parts)
 
 
 def _finish_slices(x: Any, parts: Sequence[Part]) -> Any:
     """A sliced array with spans of negative step reversed, the axes of single positions dropped, new axes added."""
-    cut = [p for p in parts if type(p) is not New]
-    backwards = [p.axis for p in cut if type(p) is Span and p.step < 0 and p.size > 1]
+    spans = [p for p in parts if type(p) is not New]
+    backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and p.size > 1]
     x = rev(x, backwards) if backwards else x
-    x = squeeze(x, [p.axis for p in cut if type(p) is not Span])
+    x = squeeze(x, [p.axis for p in spans if type(p) is not Span])
     return expand_dims(x, _new_axes(parts))
 
 
@@ -191,7 +191,7 @@ def _fits_dynamic_slice(part: Part) -> bool:
 
 
 def _read_dynamic(x: Any, parts: Sequence[Part]) -> Any:
-    """Single positions, some of them traced, and spans without gaps."""
+    """Read with single positions, some of them traced, and spans without gaps."""
     starts, sizes = [], []
     for part in parts:
         if type(part) is Span:
@@ -199,23 +199,23 @@ def _read_dynamic(x: Any, parts: Sequence[Part]) -> Any:
         elif type(part) is not New:
             start = part.position if type(part) is Fixed else part.positions
             starts, sizes = [*starts, max(start, 0) if isinstance(start, np.ndarray) else start], [*sizes, 1]
-    found = dynamic_slice(x, _of_one_width(starts), sizes, allow_negative_indices=False)
-    return _finish_slices(found, parts)
+    sliced = dynamic_slice(x, _of_one_width(starts), sizes, allow_negative_indices=False)
+    return _finish_slices(sliced, parts)
 
 
 def _of_one_width(starts: Sequence[Any]) -> Sequence[Any]:
-    """Starts in the widest of their integer types, for `dynamic_slice` takes a single one."""
-    found = {typeof(s).dtype for s in starts if type(s) is not int}
-    if len(found) < 2:
+    """Starts in the widest of their integer types, since `dynamic_slice` requires one type."""
+    types = {typeof(s).dtype for s in starts if type(s) is not int}
+    if len(types) < 2:
         return starts
-    widest = max(found, key=dtypes.itemsize_bits)
+    widest = max(types, key=dtypes.itemsize_bits)
     return [s if type(s) is int else convert_element_type(s, widest) for s in starts]
 
 
 # -- integer arrays -----------------------------------------------------------------------------------------------
 
 class Column(NamedTuple):
-    """Positions along one axis of the operand, and the batch axes of the index array that they vary along."""
+    """Positions along one axis of the operand, and the batch axes of the index array along which they vary."""
 
     axis: int
     positions: Any                      # int, array, or Span for an arithmetic progression
@@ -272,15 +272,15 @@ class Plan(NamedTuple):
     def scatter_numbers(self) -> ScatterDimensionNumbers:
         return ScatterDimensionNumbers(self.offsets, self.collapsed, tuple(c.axis for c in self.columns))
 
-    def finish(self, found: Any) -> Any:
-        """What was gathered, in the order and with the axes of the result."""
+    def finish(self, gathered: Any) -> Any:
+        """The gathered array in the order and with the axes of the result."""
         if self.backwards:
-            found = rev(found, self.backwards)
-        return expand_dims(found, self.new)
+            gathered = rev(gathered, self.backwards)
+        return expand_dims(gathered, self.new)
 
 
 def make_plan(shape: tuple[int, ...], parts: Sequence[Part]) -> Plan:
-    """Plan of an index of an array of `shape`, whatever its parts are."""
+    """The plan of an index with any parts, for an array of `shape`."""
     arrays = [p for p in parts if type(p) is Many]
     common = _common_shape(arrays)
     layout = _layout(parts, len(common))
@@ -309,18 +309,18 @@ def make_plan(shape: tuple[int, ...], parts: Sequence[Part]) -> Plan:
     sizes = tuple(common[entry] if isinstance(entry, int) else entry.size for entry in placed)
     dense = tuple(k for k, batch in enumerate(is_batch) if not batch)
     scalar = not any(np.ndim(p.positions) for p in arrays)
-    found = {typeof(p.positions).dtype for p in arrays if not isinstance(p.positions, np.ndarray)}
+    types = {typeof(p.positions).dtype for p in arrays if not isinstance(p.positions, np.ndarray)}
     return Plan(
         columns=tuple(columns), batch=tuple(s for s, batch in zip(sizes, is_batch, strict=True) if batch),
         offsets=dense, collapsed=tuple(collapsed), windows=tuple(windows),
         backwards=tuple(k for k, p in enumerate(placed) if type(p) is Span and p.step < 0 and p.size > 1), shape=sizes,
         new=tuple(k for k, entry in enumerate(layout) if type(entry) is New),
         is_sorted=scalar, is_unique=scalar,
-        dtype=np.dtype(np.int64) if np.dtype(np.int64) in found else index_dtype(shape))
+        dtype=np.dtype(np.int64) if np.dtype(np.int64) in types else index_dtype(shape))
 
 
 def result_shape(parts: Sequence[Part]) -> tuple[int, ...]:
-    """Shape of what an index of these parts reads."""
+    """Shape of the result of an index with these parts."""
     common = _common_shape([p for p in parts if type(p) is Many])
     return tuple(1 if type(entry) is New else common[entry] if isinstance(entry, int) else entry.size
                  for entry in _layout(parts, len(common)))
@@ -343,7 +343,7 @@ def _gaps(span: Span) -> bool:
 def _layout(parts: Sequence[Part], ndim: int) -> list[Any]:
     """Axes of the result in order: a Span, a New, or an int for an axis of the integer arrays.
 
-    These stand where the first index array stood if all were neighbours, else in front.
+    The axes of the integer arrays replace the first array if all arrays are neighbours; otherwise they come first.
     """
     advanced = [k for k, p in enumerate(parts) if type(p) in (Many, Fixed)]
     neighbours = not advanced or advanced[-1] - advanced[0] == len(advanced) - 1

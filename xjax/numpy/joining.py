@@ -1,4 +1,4 @@
-"""Putting arrays together and taking them apart along axes."""
+"""Functions that join and split arrays along axes."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _arrays(caller: str, arrays: Any, dtype: Any = None) -> list[Any]:
     arrays = list(arrays)
     if not arrays:
         raise _nothing(caller)
-    found = array_likes(caller, arrays)
-    found = promote(caller, *found) if dtype is None else [convert_element_type(x, dtype) for x in found]
-    return [x if hasattr(x, "aval") else asarray(x) for x in found]
+    items = array_likes(caller, arrays)
+    items = promote(caller, *items) if dtype is None else [convert_element_type(x, dtype) for x in items]
+    return [x if hasattr(x, "aval") else asarray(x) for x in items]
 
 
 def _nothing(caller: str) -> Exception:
@@ -44,7 +44,7 @@ def _is_array(arrays: Any) -> bool:
 
 
 def _slices(caller: str, x: Any, dtype: Any) -> Any:
-    """An array whose slices along the first axis are to be joined: that takes a reshape instead of many operands."""
+    """An array whose slices along the first axis are to be joined, by a reshape instead of many operands."""
     if not shape_of(x):
         raise bad(caller, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
     if not shape_of(x)[0]:
@@ -54,16 +54,16 @@ def _slices(caller: str, x: Any, dtype: Any) -> Any:
 
 def _joined_axis(caller: str, axis: int, rank: int) -> int:
     if not rank:
-        raise bad(caller, "0-d arrays have no axis to be joined along", exc=ValueError,
+        raise bad(caller, "0-d arrays have no axis along which to join", exc=ValueError,
                   fix="use stack; several arrays are passed as one list: concatenate([x, y]).")
     return canonical_axis(axis, rank, caller)
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
-    """Arrays one after another along an existing axis (None: flattened).
+    """Join arrays along an existing axis (None: flattened arrays).
 
     Args: arrays: any[...] each, with equal sizes of the other axes; they are promoted to one dtype.
-    Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not fit.
+    Raises: ValueError for no array or 0-d ones, TypeError for shapes that do not match.
     """
     caller = "numpy.concatenate"
     if _is_array(arrays):
@@ -83,7 +83,7 @@ concat = alias(concatenate, "concat")
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
-    """Arrays of one shape side by side along a new axis.
+    """Join arrays of one shape along a new axis.
 
     Raises: ValueError for no array or if shapes differ.
     """
@@ -99,7 +99,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
 
 def _each(f: Callable, arrays: Any) -> Any:
-    """The items of a sequence, or the slices of an array as an array, in the shapes that `f` gives them."""
+    """The items of a sequence after `f`; slices of an array are instead reshaped together to the shape of `f`."""
     if hasattr(arrays, "aval"):
         if arrays.ndim and arrays.size:
             return reshape(arrays, (arrays.shape[0], *f(arrays[0]).shape))
@@ -108,23 +108,23 @@ def _each(f: Callable, arrays: Any) -> Any:
 
 
 def vstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays below each other: along axis 0, vectors as rows."""
+    """Join arrays along axis 0, vectors as rows."""
     return concatenate(_each(atleast_2d, tup), 0, dtype)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays beside each other: along axis 1, vectors along axis 0."""
+    """Join arrays along axis 1, vectors along axis 0."""
     arrays = _each(atleast_1d, tup)
     return concatenate(arrays, 0 if not len(arrays) or arrays[0].ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:
-    """Arrays behind each other: along axis 2."""
+    """Join arrays along axis 2."""
     return concatenate(_each(atleast_3d, tup), 2, dtype)
 
 
 def column_stack(tup: Any) -> Any:
-    """Vectors as the columns of a matrix; matrices beside each other."""
+    """Join vectors as the columns of a matrix, and matrices along axis 1."""
     def as_columns(x: Any) -> Any:
         x = to_array_like("numpy.column_stack", x)
         return x if x.ndim >= 2 else reshape(x, (x.size, 1))
@@ -133,7 +133,7 @@ def column_stack(tup: Any) -> Any:
 
 
 def block(arrays: Any) -> Any:
-    """Nested lists of blocks as one array: the innermost lists along the last axis, the next along the one before.
+    """Join nested lists of blocks: the innermost lists along the last axis, the next outer ones along the axis before.
 
     >>> block([[np.ones((2, 2)), np.zeros((2, 1))]]).shape
     (2, 3)
@@ -169,7 +169,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     return concatenate([array_like("numpy.append", arr), array_like("numpy.append", values)], axis)
 
 
-# -- taking apart -------------------------------------------------------------------------------------------------
+# -- splitting ----------------------------------------------------------------------------------------------------
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts of `ary` along an axis: n equal parts, or split before the given indices.
@@ -191,7 +191,7 @@ def _split(caller: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[
     if np.ndim(indices) == 0:
         n = static_int(indices, "indices_or_sections", caller)
         if n < 1 or (equal and size % n):
-            raise bad(caller, f"axis {axis} of size {size} cannot be cut into {n} equal parts",
+            raise bad(caller, f"axis {axis} of size {size} cannot be split into {n} equal parts",
                       given={"ary": ary.aval}, fix="use array_split, which makes parts of nearly equal size.",
                       exc=ValueError)
         sizes = [size // n + (i < size % n) for i in range(n)]
@@ -224,20 +224,20 @@ def _static_positions(caller: str, obj: Any, size: int) -> np.ndarray:
     if isinstance(obj, slice):
         return np.arange(size)[obj]
     if isinstance(obj, Tracer):
-        static_int(obj, "obj", caller)           # raises the error that says what to do
-    found = np.atleast_1d(np.asarray(obj))
-    found = np.flatnonzero(found) if found.dtype == bool else found.astype(np.int64)
-    if found.size and (found.min() < -size or found.max() > size):
-        raise bad(caller, f"position {found.max()} is out of bounds for an axis of size {size}",
+        static_int(obj, "obj", caller)           # raises the error for traced values
+    positions = np.atleast_1d(np.asarray(obj))
+    positions = np.flatnonzero(positions) if positions.dtype == bool else positions.astype(np.int64)
+    if positions.size and (positions.min() < -size or positions.max() > size):
+        raise bad(caller, f"position {positions.max()} is out of bounds for an axis of size {size}",
                   fix=f"use positions from {-size} to {size}.", exc=IndexError)
-    return np.where(found < 0, found + size, found)
+    return np.where(positions < 0, positions + size, positions)
 
 
 def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
     """`arr` without the slices at the positions `obj` (int, slice or list) along an axis (None: of all elements).
 
-    Args: assume_unique_indices: `obj`, integers, names no position twice, so it may be traced: its length alone tells
-      how many slices remain.
+    Args: assume_unique_indices: the integers in `obj` are distinct positions. Then `obj` may be traced, since its
+      length determines how many slices remain.
     """
     caller = "numpy.delete"
     arr = to_array_like(caller, arr)
@@ -254,7 +254,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
 
 
 def _without(arr: Any, positions: Any, axis: int) -> Any:
-    """`arr` without the slices at traced positions, all different: each that remains moves down by those before it."""
+    """`arr` without the slices at traced, distinct positions: a slice moves down by the number removed before it."""
     n, removed = arr.shape[axis], positions.shape[0]
     positions = convert_element_type(positions, np.int32)
     places = sort(select(lt(positions, np.int32(0)), add(positions, np.int32(n)), positions))
@@ -267,7 +267,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """`arr` with slices inserted before the positions `obj` along an axis (None: of all elements).
 
     Args: obj: an int, a slice, or a list; traced positions out of range are moved to the ends. values: broadcast to the
-      slices that are inserted; one position takes all that there are.
+      inserted slices; if there is one position, all are inserted there.
     Raises: IndexError for known positions out of range.
     """
     caller = "numpy.insert"
@@ -279,7 +279,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     size = arr.shape[axis]
     values = expand_dims(values, range(arr.ndim - values.ndim))
     if not isinstance(obj, slice) and np.ndim(obj) == 0:
-        values = moveaxis(values, 0, axis)          # a slice for a number is an element for each of the others
+        values = moveaxis(values, 0, axis)          # as NumPy: axis 0 of values is then the inserted axis
     positions = _traced_positions(obj, size) if isinstance(obj, Tracer) else _static_positions(caller, obj, size)
     if positions.shape == (1,):
         positions = positions[np.zeros(values.shape[axis], np.int32)]
@@ -296,9 +296,9 @@ def _traced_positions(positions: Any, size: int) -> Any:
 
 
 def _order_after_inserting(positions: Any, size: int) -> Any:
-    """Where each slice of the result is among the inserted ones and, after them, those there were: int32[m + size]."""
-    there, count = 2 * np.arange(size, dtype=np.int32) + 1, positions.shape[0]
+    """int32[m + size]: position of each slice of the result in the concatenation of inserted and old slices."""
+    old_keys, count = 2 * np.arange(size, dtype=np.int32) + 1, positions.shape[0]
     if isinstance(positions, np.ndarray):
-        return np.argsort(np.concatenate([2 * positions, there]), kind="stable").astype(np.int32)
-    keys = arrange.concatenate([add(positions, positions), there], 0)
+        return np.argsort(np.concatenate([2 * positions, old_keys]), kind="stable").astype(np.int32)
+    keys = arrange.concatenate([add(positions, positions), old_keys], 0)
     return sort((keys, arrange.iota(np.int32, count + size)), num_keys=1)[1]

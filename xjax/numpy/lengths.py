@@ -1,9 +1,9 @@
-"""Root of a sum or mean of squares, right over the whole range of a dtype: what norms and standard deviations are.
+"""Root of a sum or mean of squares, for norms and standard deviations: accurate over the whole range of a dtype.
 
     y:f32[] = root_of_squares[axes=(0,) ...] x...
 
-Squares leave the range of a dtype long before its numbers do. There are four forms of the operation, of which each
-program that is written has one: no other costs as little for its platform and the number and length of its rows.
+Squares leave the range of a dtype long before the numbers themselves. The operation has four forms; lowering chooses
+the cheapest one for the platform and for the number and length of the rows.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ from xjax.transforms.custom_vmap import custom_vmap
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
-# Binary exponents of the factors by which large and small elements are multiplied where their squares leave the range.
+# Binary exponents of the factors that scale large and small elements whose squares leave the range.
 _SHIFT = {_SINGLE: 82, _DOUBLE: 560}
 
 
 def root_of_squares(x: Any, axes: Sequence[int], divisor: Any = None, *, flat_at_zero: bool, narrow: Any = None) -> Any:
-    """``sqrt(sum(abs(x) ** 2) / divisor)`` over `axes`, which disappear.
+    """``sqrt(sum(abs(x) ** 2) / divisor)`` over `axes`, which are dropped.
 
     Args:
       x: array of float32, float64 or complex numbers; divisor: a number, or an array of the shape of the result, 1 by
         default.
-      flat_at_zero: whether the derivative where the result is 0 is 0; else it is NaN.
-      narrow: the dtype that x was converted from, if it was: the squares of all float16 numbers are in range.
+      flat_at_zero: whether the derivative is 0 where the result is 0; otherwise it is NaN there.
+      narrow: the dtype from which x was converted, or None: the squares of all float16 numbers are in range.
     """
     parts = (real(x), imag(x)) if dtypes.is_complex(typeof(x).dtype) else (x,)
     known = divisor is None or isinstance(divisor, (float, np.floating))
     count = None if divisor is None or not known else float(divisor)
-    count = math.nan if count != count else count               # one object, which equals itself as a key of caches
+    count = math.nan if count != count else count               # the one NaN object that equals itself as a cache key
     setting = _Setting(tuple(axes), len(parts), count, flat_at_zero, narrow == np.float16)
     return root_of_squares_p.bind(*parts, *(() if known else (divisor,)), **setting._asdict())
 
 
 class _Setting(NamedTuple):
-    """The parameters of the operation. Its operands are `parts` arrays, and a divisor if that is an array."""
+    """The parameters of the operation. Its operands are `parts` arrays, and the divisor if it is an array."""
 
     axes: tuple[int, ...]
-    parts: int                                  # real and imaginary ones
+    parts: int                                  # 2 for complex numbers, else 1
     divisor: float | None
     flat_at_zero: bool
-    in_range: bool                              # no square leaves the range
+    in_range: bool                              # all squares are in the range
 
     def length(self, x: ShapedArray) -> int:
         return math.prod(x.shape[axis] for axis in self.axes)
@@ -84,7 +84,7 @@ class _Setting(NamedTuple):
         return sqrt(total if by is None else div(total, by))
 
     def along(self, y: Any, x: Any) -> Any:
-        """An array like the result, repeated along the axes of `x` that it lacks."""
+        """An array of the shape of the result, repeated along `axes` to the shape of `x`."""
         shape = typeof(x).shape
         return broadcast_in_dim(y, shape, [d for d in range(len(shape)) if d not in self.axes])
 
@@ -100,18 +100,18 @@ def _plain(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> A
 
 
 def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """Of float32: double precision holds all squares."""
+    """For float32: double precision holds all squares."""
     total = setting.squares([to_double(x) for x in parts])
     if setting.divisor is not None:
         divisor = (full_of(ShapedArray(typeof(total).shape, _SINGLE), setting.divisor),)
-    found = setting._replace(divisor=None).root(total, [to_double(x) for x in divisor])
-    return convert_element_type(found, _SINGLE)
+    root = setting._replace(divisor=None).root(total, [to_double(x) for x in divisor])
+    return convert_element_type(root, _SINGLE)
 
 
 def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """The sum, and then that of the elements times a power of two that follows from it, and nearly always is 1.
+    """A plain sum, then the sum for the elements times a power of two, which depends on the first and mostly is 1.
 
-    Of short rows all is one loop, which has the elements in registers, and which XLA fuses with what makes these.
+    For short rows everything is one loop, which keeps the elements in registers; XLA fuses it with their computation.
     """
     aval = typeof(parts[0])
     if 1 <= setting.length(aval) <= _WRITTEN_OUT:
@@ -125,15 +125,15 @@ def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) ->
 
 
 def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """Three sums in one loop: of all squares, and of those of the elements below and above 1 times a power of two.
+    """Three sums in one loop: of all squares, and of the scaled squares of the elements below 1, and above 1.
 
-    The first is right where it is in range; the second where that vanishes, the third where that overflows.
+    The first is used where it is in range, the second where the first is too small, the third where it overflows.
     """
     aval = typeof(parts[0])
     shift, zero = _SHIFT[aval.dtype], zeros_of(aval)
     below, above = [], []
     for x in parts:
-        # The factor is chosen by a value: of a constant XLA makes (x * x) * (c * c), which leaves the range again.
+        # The factor depends on x: with a constant c, XLA computes (x * x) * (c * c), which leaves the range again.
         is_large = gt(abs(x), full_of(aval, 1))
         scaled = square(mul(x, select(is_large, full_of(aval, 2.0**-shift), full_of(aval, 2.0**shift))))
         below.append(select(is_large, zero, scaled))
@@ -141,12 +141,12 @@ def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -
     total, of_small, of_large = _sums([_sizes_squared(parts), *(functools.reduce(add, xs) for xs in (below, above))],
                                       setting.axes)
     small, large = _out_of_range(total, setting.length(aval))
-    found = setting.root(select(small, of_small, select(large, of_large, total)), divisor)
-    return mul(found, _chosen(typeof(found), large, 2.0**shift, small, 2.0**-shift))
+    root = setting.root(select(small, of_small, select(large, of_large, total)), divisor)
+    return mul(root, _chosen(typeof(root), large, 2.0**shift, small, 2.0**-shift))
 
 
 def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
-    """The root of the plain sum, which is right nearly always; else, if only for one of several results, once more.
+    """The root of the plain sum, if that is accurate for all results; otherwise a second pass, for all results.
 
     In the second pass, elements are multiplied by a power of two before they are squared.
     """
@@ -154,19 +154,19 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     count = setting.length(aval)
     total = setting.squares(parts)
 
-    def as_it_is(total: Any, parts: Any, divisor: Any) -> Any:
+    def plain_root(total: Any, parts: Any, divisor: Any) -> Any:
         return setting.root(total, divisor)
 
-    def again(total: Any, parts: Any, divisor: Any) -> Any:
+    def scaled_root(total: Any, parts: Any, divisor: Any) -> Any:
         factor, back = _factors(aval.dtype, *_out_of_range(total, count))
         scaled = setting.squares([mul(x, setting.along(factor, x)) for x in map(computed_again, parts)])
         return mul(setting.root(scaled, divisor), back)
 
-    return cond(all_ordinary(total, count), as_it_is, again, total, parts, divisor)
+    return cond(all_ordinary(total, count), plain_root, scaled_root, total, parts, divisor)
 
 
 def _form_on_cpu(x: ShapedArray, setting: _Setting) -> Callable:
-    """The fastest form that is right: by the table of `core.forms`."""
+    """The fastest accurate form, by the table of `core.forms`."""
     limit = limits("roots of sums of squares", "cpu")
     if limit is None:
         return _by_three
@@ -177,12 +177,12 @@ def _form_on_cpu(x: ShapedArray, setting: _Setting) -> Callable:
 
 
 def to_double(x: Any) -> Any:
-    """`x` as float64, even where `jax_enable_x64` is off: then it is no dtype of constants."""
+    """`x` as float64, even without `jax_enable_x64`, when constants cannot have this dtype."""
     return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
 
 
 def _factors(dtype: np.dtype, small: Any, large: Any) -> tuple[Any, Any]:
-    """What the elements of each result are multiplied by before they are squared, and its reciprocal: 1 in range."""
+    """The factor for the elements of each result before they are squared, and its reciprocal; both are 1 in range."""
     shift = _SHIFT[dtype]
     return tuple(_chosen(dtype, large, 2.0 ** -by, small, 2.0 ** by) for by in (shift, -shift))
 
@@ -194,8 +194,8 @@ def _chosen(dtype: np.dtype, large: Any, if_large: float, small: Any, if_small: 
 
 
 _MANY = 4096                                    # elements
-_WRITTEN_OUT = 16                               # terms of sums that are no reductions, so that all is one loop
-_THREE_WRITTEN_OUT = 4                          # the same of three sums
+_WRITTEN_OUT = 16                               # terms of sums written as additions, so that all is one loop
+_THREE_WRITTEN_OUT = 4                          # the same for three sums
 
 
 def _sums(terms: Sequence[Any], axes: tuple[int, ...]) -> Sequence[Any]:
@@ -208,7 +208,7 @@ def _sums(terms: Sequence[Any], axes: tuple[int, ...]) -> Sequence[Any]:
 
 
 def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
-    """The slices of an array along axes, without these."""
+    """The slices of an array at all positions of `axes`, without these axes."""
     shape = typeof(x).shape
     places = itertools.product(*[range(n) if d in axes else (None,) for d, n in enumerate(shape)])
     return [squeeze(slice(x, [k or 0 for k in place], [n if k is None else k + 1 for k, n in
@@ -216,13 +216,13 @@ def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
 
 
 def _out_of_range(total: Any, count: int) -> tuple[Any, Any]:
-    """Whether each of the sums is too small, and whether it is too large."""
+    """(whether each sum is too small, whether it is too large)."""
     aval = typeof(total)
     return lt(total, full_of(aval, _least(aval.dtype, count))), gt(total, full_of(aval, dtypes.finfo(aval.dtype).max))
 
 
 def _least(dtype: np.dtype, count: int) -> float:
-    """The smallest sum of `count` powers that is right: few enough of them became 0."""
+    """The smallest accurate sum of `count` powers: terms that underflowed to 0 do not matter in it."""
     info = dtypes.finfo(dtype)
     return count * float(info.smallest_normal) / float(info.eps)
 
@@ -243,7 +243,7 @@ def _lower_by(form_of: Callable[[ShapedArray, _Setting], Callable]) -> Callable:
 
 
 def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[Any, Any]:
-    """The tangent is ``sum(x * dx) / (root * divisor)``, written so that nothing on the way leaves the range."""
+    """The tangent is ``sum(x * dx) / (root * divisor)``, written so that intermediate values stay in the range."""
     setting = _Setting(**params)
     root = root_of_squares_p.bind(*primals, **params)
     parts, divisor = primals[:setting.parts], primals[setting.parts:]
@@ -260,15 +260,15 @@ def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
 
 
 def _ratios(parts: Sequence[Any], length: Any, setting: _Setting) -> list[Any]:
-    """``x / length`` of each part: of many elements by a product with 4 / length, since a division takes much longer.
+    """``x / length`` of each part; for many elements a product with 4 / length, since a division takes much longer.
 
-    That is a normal number for every length but the smallest; 1 / length is none for large ones.
+    4 / length is a normal number for every length but the smallest; 1 / length is subnormal for large ones.
     """
     if typeof(parts[0]).size < _MANY:
         return [div(x, setting.along(length, x)) for x in parts]
     aval = typeof(length)
     inverse = div(full_of(aval, 4), length)
-    if setting.flat_at_zero:                                    # else it has to be infinite where the length is 0
+    if setting.flat_at_zero:                                    # otherwise it must be infinite where the length is 0
         inverse = min(inverse, full_of(aval, dtypes.finfo(aval.dtype).max))
     return [mul(mul(x, setting.along(inverse, x)), full_of(typeof(x), 0.25)) for x in parts]
 
@@ -290,7 +290,7 @@ root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_lo
 # -- choices for all results ----------------------------------------------------------------------------------------
 
 def all_ordinary(total: Any, count: int) -> Any:
-    """Whether all sums of `count` powers that are not negative are right: none overflowed, few enough became 0."""
+    """Whether all sums of `count` powers >= 0 are accurate: none overflowed, and underflowed terms do not matter."""
     aval = typeof(total)
     return everywhere(bitwise_and(ge(total, full_of(aval, _least(aval.dtype, count))),
                                   le(total, full_of(aval, dtypes.finfo(aval.dtype).max))))
@@ -304,7 +304,7 @@ def all_near_one(total: Any, bits: int) -> Any:
 
 @custom_vmap
 def everywhere(holds: Any) -> Any:
-    """Whether all are true; under vmap, also over the mapped axis: a `cond` on it stays a choice of one branch."""
+    """Whether all are true; under vmap, also over the mapped axis, so that a `cond` on it still runs one branch."""
     return reduce_and(holds, tuple(range(typeof(holds).ndim)))
 
 

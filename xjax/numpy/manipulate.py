@@ -1,4 +1,4 @@
-"""Rearranging one array: shapes, order of axes, flips, rolls, repetition."""
+"""Functions that rearrange one array: shapes, order of axes, flips, rolls, repetition."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from xjax.runtime.one_launch import one_launch
 # -- shape --------------------------------------------------------------------------------------------------------
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """`a` in another shape of the same size; one size may be -1 and follows from the others.
+    """`a` in another shape of the same size; one size may be -1, which means the size that follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
     Raises: TypeError if the sizes do not fit, or for more than one -1.
@@ -83,7 +83,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
-    """`a` with axes of size 1 inserted, so that they stand at `axis` of the result."""
+    """`a` with axes of size 1 inserted at the positions `axis` of the result."""
     caller = "numpy.expand_dims"
     a = to_array_like(caller, a)
     axis = _tuple(axis)
@@ -113,21 +113,21 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """The arguments with at least 3 axes (a vector stands along the middle one); a tuple if there are several."""
+    """The arguments with at least 3 axes (a vector has the middle one); a tuple if there are several."""
     new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
 
 def _at_least(caller: str, arys: Sequence[Any], f: Any) -> Any:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
-        raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as arguments of their own.")
+        raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as separate arguments.")
     out = tuple([f(to_array_like(caller, x)) for x in arys])
     return out[0] if len(out) == 1 else out
 
 
 @one_launch
 def resize(a: Any, new_shape: Any) -> Any:
-    """The elements of `a`, repeated or cut to fill `new_shape`."""
+    """The elements of `a`, repeated or truncated to fill `new_shape`."""
     caller = "numpy.resize"
     a, sizes = ravel(a), as_shape(new_shape, caller)
     size = math.prod(sizes)
@@ -142,7 +142,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """`a` with its axes in a new order: reversed, or axis ``axes[i]`` at position i.
 
-    Raises: TypeError if `axes` is no permutation; ValueError for an axis that `a` does not have.
+    Raises: TypeError if `axes` is not a permutation; ValueError for an axis that `a` does not have.
     """
     caller = "numpy.transpose"
     a = to_array_like(caller, a)
@@ -207,7 +207,7 @@ def _tuple(axes: Any) -> tuple[int, ...]:
 
 @one_launch
 def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
-    """`a` with one axis moved to stand before the axis `start`."""
+    """`a` with one axis moved before the axis `start`."""
     caller = "numpy.rollaxis"
     a = to_array_like(caller, a)
     axis = canonical_axis(axis, a.ndim, caller)
@@ -253,7 +253,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 @one_launch
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """`a` shifted along axes (default: flattened); what leaves at one end comes back at the other.
+    """`a` shifted along axes (default: flattened); elements beyond one end reappear at the other.
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
     """
@@ -299,7 +299,7 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 
 @one_launch
 def tile(A: Any, reps: Any) -> Any:
-    """`A` repeated `reps[i]` times along axis i; missing axes are put in front."""
+    """`A` repeated `reps[i]` times along axis i; missing axes are added in front."""
     caller = "numpy.tile"
     A = to_array_like(caller, A)
     reps = tuple(static_int(n, "reps", caller) for n in _tuple(reps))
@@ -313,8 +313,8 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
 
     Args:
       repeats: one number for all elements, or one for each along the axis.
-      total_repeat_length: size of the result's axis, needed if `repeats` is traced: what is too long is cut, and the
-        last element fills up.
+      total_repeat_length: size of the result's axis, needed if `repeats` is traced: longer results are truncated,
+        shorter ones are filled with the last element.
     """
     caller = "numpy.repeat"
     a = to_array_like(caller, a)
@@ -348,7 +348,7 @@ def _repeat_all(a: Any, n: int, axis: int) -> Any:
 
 
 def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
-    """Element i of the result is the one in whose run i falls: the number of runs that have ended before it."""
+    """Element i of the result is in the run of the element whose index is the number of runs that end before i."""
     size = a.shape[axis]
     counts = broadcast_in_dim(repeats, (size,), range(repeats.ndim))
     ends = cumsum(convert_element_type(counts, np.int32))
@@ -359,9 +359,9 @@ def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
 
 
 def take_slices(a: Any, index: Any, axis: int) -> Any:
-    """Slices of `a` at int32[n] positions along an axis, which are in range."""
+    """Slices of `a` at int32[n] positions along an axis; the positions must be in range."""
     if not index.shape[0]:
-        return slice_in_dim(a, 0, 0, axis=axis)         # an empty axis has no slice that a gather could take
+        return slice_in_dim(a, 0, 0, axis=axis)         # a gather cannot read an empty axis
     window = list(a.shape)
     window[axis] = 1
     offset = tuple(d for d in range(a.ndim) if d != axis)
@@ -370,10 +370,10 @@ def take_slices(a: Any, index: Any, axis: int) -> Any:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of `x` along an axis, which disappears."""
+    """The slices of `x` along an axis, which is dropped."""
     x = to_array_like("numpy.unstack", x)
     if not x.ndim:
-        raise bad("numpy.unstack", "a 0-d array has no axis to take apart", given={"x": x.aval},
+        raise bad("numpy.unstack", "a 0-d array has no axis to unstack", given={"x": x.aval},
                   fix="pass an array with at least 1 axis.", exc=ValueError)
     return tuple(lax_unstack(x, axis))
 
@@ -388,10 +388,10 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
     if isinstance(filt, Tracer):
         raise bad(caller, "the size of the result depends on traced values", given={"filt": filt.aval},
                   fix="call it outside the transformed function.", exc=ConcretizationTypeError)
-    found, trim = np.nonzero(np.asarray(filt)), trim.lower()
+    nonzero, trim = np.nonzero(np.asarray(filt)), trim.lower()
     out = filt
     for d in canonical_axes(axis, filt.ndim, caller):
-        n, places = filt.shape[d], found[d]
+        n, places = filt.shape[d], nonzero[d]
         start = (int(places.min()) if places.size else n) if "f" in trim else 0
         stop = (int(places.max()) + 1 if places.size else start) if "b" in trim else n
         out = slice_in_dim(out, start, stop, axis=d)

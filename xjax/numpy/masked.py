@@ -1,4 +1,4 @@
-"""What a boolean mask selects, as an array: compress, extract, place. Its size must be known, or given by `size`."""
+"""Functions of a boolean mask: compress, extract, place. The size of a selection must be known, or given by `size`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _as_mask(caller: str, condition: Any) -> Any:
 
 def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,
              out: None = None) -> Any:
-    """The slices of `a` along an axis (None: of the flattened array) where `condition` holds.
+    """The slices of `a` along an axis (None: of the flattened array) where `condition` is true.
 
     Args: condition: bool[m], at most as long as the axis. size: number of slices of the result, needed while tracing;
       the rest is `fill_value`.
@@ -49,7 +49,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     if size is None:
         positions = np.flatnonzero(known_mask(mask))
         if positions.size and positions[-1] >= length:
-            raise bad(caller, "`condition` selects positions behind the end of the axis",
+            raise bad(caller, "`condition` selects positions beyond the end of the axis",
                       given={"a": typeof(a).str_short(), "condition": typeof(mask).str_short()},
                       fix="pass a condition as long as the axis.", exc=ValueError)
         return take(a, positions, axis, mode="promise_in_bounds")
@@ -58,13 +58,13 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
-    """The elements of `arr` where `condition` (of the same size) holds, as an array with one axis; see `compress`."""
+    """The elements of `arr` where `condition` (of the same size) is true, as a vector; see `compress`."""
     mask = _as_mask("numpy.extract", condition)
     return compress(reshape(mask, (typeof(mask).size,)), arr, size=size, fill_value=fill_value)
 
 
 def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
-    """`arr` with the first, second ... of `vals` (repeated as needed) where `mask` holds; needs inplace=False."""
+    """`arr` with the elements of `vals` in order (repeated as needed) where `mask` is true; needs inplace=False."""
     caller = "numpy.place"
     refuse_inplace(caller, inplace)
     arr, mask, vals = operand(caller, arr), _as_mask(caller, mask), operand(caller, vals)

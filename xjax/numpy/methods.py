@@ -1,6 +1,6 @@
 """Methods, properties and operators of arrays, attached to `Array` and `Tracer` when `xjax.numpy` is imported.
 
-Both classes stand in layers below; the table here is the one place where they get the functions of this package.
+Both classes are defined in lower layers; only the tables here give them the functions of this package.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from xjax.runtime.device_put import device_put
 
 
 def _sizes(args: tuple) -> Any:
-    """The one sequence, or the integers, of `x.reshape(2, 3)` and `x.reshape((2, 3))`."""
+    """The sizes in the arguments of `x.reshape(2, 3)` or `x.reshape((2, 3))`."""
     return args[0] if len(args) == 1 else args
 
 
 def _reshape(self: Any, *shape: Any, order: str = "C") -> Any:
-    """`x.reshape(2, -1)` or `x.reshape((2, -1))`: the elements in another shape, one size may be -1."""
+    """`x.reshape(2, -1)` or `x.reshape((2, -1))`: the elements in another shape; one size may be -1."""
     return manipulate.reshape(self, _sizes(shape), order=order)
 
 
@@ -119,7 +119,7 @@ PROPERTIES: dict[str, Callable] = {
 
 
 def attach(cls: type) -> None:
-    """Give a class of arrays the methods and properties of the table."""
+    """Add the methods and properties of the tables to a class of arrays."""
     for name, function in METHODS.items():
         setattr(cls, name, function)
     for name, function in PROPERTIES.items():

@@ -1,8 +1,8 @@
 """Python's operators as functions of two array-likes, made from `xjax.numpy` functions by one table.
 
 `methods` puts them on `Array` and `Tracer`. An operator takes arrays, NumPy values and numbers; it refuses lists, which
-NumPy would convert silently, and what can never be an operand (text, None, functions). Any other type is left to its
-own reflected operator (SciPy's sparse matrices).
+NumPy would convert silently, and values that can never be operands (text, None, functions). For any other type, Python
+calls the reflected operator of that type (SciPy's sparse matrices).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from xjax.runtime.arrays.array import Array
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
 _CONTAINERS = (list, tuple, set, dict)
-_NEVER_ARRAYS = (str, bytes, type(None), range, FunctionType, BuiltinFunctionType)      # only unequal to every array
+_NEVER_ARRAYS = (str, bytes, type(None), range, FunctionType, BuiltinFunctionType)      # allowed in == and != only
 _EQUALITY = ("x == y", "x != y")
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 
 
 def _is_operand(x: Any, y: Any, expression: str) -> bool:
-    """Whether `y` is ours to combine with `x`; raises for what no operator takes, and for containers."""
+    """Whether this operator accepts `y`; raises for values that no operator accepts, and for containers."""
     if isinstance(y, _ACCEPTED) or hasattr(y, "__jax_array__"):
         return True
     if isinstance(y, _CONTAINERS) or isinstance(y, _NEVER_ARRAYS) and not (
@@ -41,7 +41,7 @@ def _is_operand(x: Any, y: Any, expression: str) -> bool:
 
 
 def _repeats(text: Any, x: Any, expression: str) -> bool:
-    """Whether this is ``"ab" * x`` with a whole number x, which Python computes."""
+    """Whether this is ``"ab" * x`` with an integer x, which Python computes."""
     times = expression in ("x * y", "y * x")
     return times and isinstance(text, (str, bytes)) and not x.shape and dtypes.is_int(x.dtype)
 
@@ -69,7 +69,7 @@ def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Calla
     return operate, operate_reflected
 
 
-# name of the method -> (how Python writes it, function)
+# name of the method -> (Python's symbol, function)
 _TABLE: dict[str, tuple[str, Callable]] = {
     "add": ("+", ufuncs.add),
     "sub": ("-", ufuncs.subtract),
@@ -104,19 +104,19 @@ _UNARY: dict[str, Callable] = {
 
 def operators() -> dict[str, Callable]:
     """Every operator by the name of its method: `__add__`, `__radd__`, `__lt__`, `__neg__` ..."""
-    found: dict[str, Callable] = {}
+    methods: dict[str, Callable] = {}
     for name, (symbol, function) in _TABLE.items():
-        found[f"__{name}__"], found[f"__r{name}__"] = _binary(name, symbol, function)
+        methods[f"__{name}__"], methods[f"__r{name}__"] = _binary(name, symbol, function)
     for name, (symbol, function) in _COMPARISONS.items():
-        found[f"__{name}__"], _ = _binary(name, symbol, function)
+        methods[f"__{name}__"], _ = _binary(name, symbol, function)
     for name, function in _UNARY.items():
-        found[f"__{name}__"] = _method_of(function)
-    found["__round__"] = _round
-    return found
+        methods[f"__{name}__"] = _method_of(function)
+    methods["__round__"] = _round
+    return methods
 
 
 def _method_of(function: Callable) -> Callable:
-    """A function as a method: other arguments than the array pass through."""
+    """A function as a method without further arguments."""
     def method(self: Any) -> Any:
         return function(self)
 
@@ -125,7 +125,7 @@ def _method_of(function: Callable) -> Callable:
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    """`round(x, ndigits)`, element-wise, half to even; integers for `round(x)`, as Python's own of a float."""
+    """`round(x, ndigits)`, element-wise, half to even; `round(x)` gives integers, as for a Python float."""
     if ndigits is None and not dtypes.is_complex(self.dtype):
         return creation.astype(rounding.round(self), int)
     return rounding.round(self, ndigits or 0)

@@ -1,4 +1,4 @@
-"""`pad`: more elements around an array, in NumPy's modes."""
+"""`pad`: adds elements around an array, in NumPy's modes."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
       pad_width: n, (before, after) for all axes, or ((before, after), ...) for each.
       mode: "constant" (constant_values), "edge", "linear_ramp" (end_values), "reflect", "symmetric" (reflect_type
         "even" or "odd"), "wrap", "empty", or "maximum", "minimum", "mean", "median" (stat_length); or a function
-        `(row, (before, after), axis, kwargs) -> row`, which gets each padded row, axis after axis, and returns what to
-        put in its place (as in JAX: NumPy's function writes into the row).
-    Raises: ValueError for negative widths, unknown modes and keywords that a mode does not take.
+        `(row, (before, after), axis, kwargs) -> row`, which gets each padded row, axis after axis, and returns the row
+        that replaces it (as in JAX; in NumPy, the function writes into the row).
+    Raises: ValueError for negative widths and for keywords that a mode does not take, NotImplementedError for unknown
+      modes.
 
     >>> pad(np.array([1, 2]), 1)
     Array([0, 1, 2, 0], dtype=int32)
@@ -48,7 +49,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     widths = _pairs(caller, pad_width, array.ndim, "pad_width")
     widths = [(static_int(a, "pad_width", caller), static_int(b, "pad_width", caller)) for a, b in widths]
     if any(n < 0 for pair in widths for n in pair):
-        raise bad(caller, "widths must not be negative", given={"pad_width": str(widths)}, fix="slice to cut elements.",
+        raise bad(caller, "widths must not be negative", given={"pad_width": str(widths)}, fix="remove elements by slicing.",
                   exc=ValueError)
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
@@ -68,8 +69,8 @@ _KEYWORDS = {"constant": ("constant_values",), "edge": (), "linear_ramp": ("end_
 def _pairs(caller: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any]]:
     """(before, after) for each axis from any of the short forms."""
     if isinstance(value, dict):
-        given = {axis % ndim: pair if np.ndim(pair) else (pair, pair) for axis, pair in value.items()}
-        return [tuple(given.get(d, (0, 0))) for d in range(ndim)]
+        pairs = {axis % ndim: pair if np.ndim(pair) else (pair, pair) for axis, pair in value.items()}
+        return [tuple(pairs.get(d, (0, 0))) for d in range(ndim)]
     if hasattr(value, "aval") and not value.ndim:
         return [(value, value)] * ndim
     try:
@@ -85,13 +86,13 @@ def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any
     x = _constant(x, widths)
     for axis, width in enumerate(widths):
         def of_row(row: Any, axis: int = axis, width: tuple[int, int] = width) -> Any:
-            found = function(row, width, axis, kwargs)
-            if np.shape(found) != row.shape:
-                given = {"row": row.aval, "result": "None" if found is None else f"an array of shape {np.shape(found)}"}
+            result = function(row, width, axis, kwargs)
+            if np.shape(result) != row.shape:
+                given = {"row": row.aval, "result": "None" if result is None else f"an array of shape {np.shape(result)}"}
                 raise bad("numpy.pad", "the function given as `mode` must return the row that it pads", given=given,
-                          fix="return row.at[:width[0]].set(...) and the like: arrays cannot be changed in place.",
+                          fix="return for example row.at[:width[0]].set(...): arrays cannot be changed in place.",
                           exc=ValueError)
-            return found
+            return result
         x = apply_along_axis(of_row, axis, x)
     return x
 
@@ -112,11 +113,11 @@ def _constant(x: Any, widths: list, constant_values: Any = 0) -> Any:
 
 
 def _by_sides(make: Callable) -> Callable:
-    """A mode from `make(x, axis, n, at_end, **kwargs)`, which gives the n slices to add at one side of an axis."""
+    """A mode from `make(x, axis, n, at_end, **kwargs)`, which returns the n slices to add at one side of an axis."""
     def mode(x: Any, widths: list, **kwargs: Any) -> Any:
         for d, (before, after) in enumerate(widths):
             if (before or after) and not x.shape[d]:
-                raise bad("numpy.pad", f"axis {d} is empty: there is nothing to continue", given={"array": x.aval},
+                raise bad("numpy.pad", f"axis {d} is empty: it has no elements to repeat", given={"array": x.aval},
                           fix="use mode='constant'.", exc=ValueError)
             parts = [make(x, d, before, False, **kwargs)] if before else []
             parts += [x] + ([make(x, d, after, True, **kwargs)] if after else [])

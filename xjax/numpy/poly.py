@@ -1,4 +1,4 @@
-"""Polynomials by their coefficients, the highest power first."""
+"""Polynomials as vectors of coefficients, the highest power first."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def _known(caller: str, x: Any) -> np.ndarray:
 
 
 def _without_leading_zeros(caller: str, x: Any, least: int, small: float = 0.0) -> Any:
-    """`x` from its first element of more than `small` on; at least its last `least` elements."""
-    found = np.flatnonzero(~(np.abs(_known(caller, x)) <= small))                # NaN is kept
-    first = min(int(found[0]) if found.size else x.shape[0], max(0, x.shape[0] - least))
+    """`x` without leading elements of absolute value up to `small`; at least its last `least` elements."""
+    nonzero = np.flatnonzero(~(np.abs(_known(caller, x)) <= small))                # NaN is kept
+    first = min(int(nonzero[0]) if nonzero.size else x.shape[0], max(0, x.shape[0] - least))
     return slice_in_dim(x, first, x.shape[0])
 
 
@@ -64,7 +64,7 @@ def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
     """The polynomial with coefficients `p` at `x`, by Horner's scheme.
 
     Args: p: number[n, ...], the highest power first; x: number[...]; unroll: with more coefficients than this (None: 8)
-      the program is a loop, with that many steps in one piece.
+      the program is a loop, with this many steps in each iteration.
 
     >>> polyval(np.array([1, 0, 2]), np.arange(3))
     Array([2, 3, 6], dtype=int32)
@@ -82,11 +82,11 @@ def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
 
 
 def _aligned(caller: str, a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Both in one dtype and size, lower powers last."""
+    """Both in one dtype and size: the shorter one is padded in front."""
     a1, a2 = (operand(caller, a) for a in promote(caller, a1, a2))
     for a in (a1, a2):
         if not a.ndim:
-            raise bad(caller, "a number is no vector of coefficients", fix="pass [number] as an array.", exc=IndexError)
+            raise bad(caller, "a number is not a vector of coefficients", fix="pass [number] as an array.", exc=IndexError)
     n = max(a1.shape[0], a2.shape[0])
     a1, a2 = (pad(a, scalar_like(a, 0), [(n - a.shape[0], 0, 0), *[(0, 0, 0)] * (a.ndim - 1)]) for a in (a1, a2))
     return a1, a2
@@ -108,7 +108,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     """Product of two polynomials.
 
-    Args: a1, a2: number[n], number[m]; trim_leading_zeros: whether leading zeros are left out first (not under jit,
+    Args: a1, a2: number[n], number[m]; trim_leading_zeros: whether leading zeros are removed first (not under jit,
       since the size of the result depends on them).
     """
     caller = "numpy.polymul"
@@ -123,8 +123,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
     """(quotient, remainder) of two polynomials.
 
-    Args: u: number[n]; v: number[m], the first coefficient not 0; trim_leading_zeros: whether leading zeros of the
-      remainder are left out, those of less than sqrt(eps) with them (not under jit).
+    Args: u: number[n]; v: number[m], the first coefficient not 0; trim_leading_zeros: whether leading coefficients of
+      the remainder are removed if their absolute value is at most sqrt(eps) (not under jit).
     Returns: number[max(n - m + 1, 1)], number[n].
     """
     caller = "numpy.polydiv"
@@ -137,7 +137,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
         quotient.append(digit)
         rest = dynamic_update_slice(rest, subtract(slice_in_dim(rest, k, k + m), multiply(digit, v)), (np.int32(k),))
     if trim_leading_zeros:
-        # What rounding leaves of coefficients that the division removes is about eps: the root of it is well above.
+        # Rounding leaves about eps of a coefficient that the division removes; sqrt(eps) is well above.
         rest = _without_leading_zeros(caller, rest, 0, math.sqrt(dtypes.finfo(rest.dtype).eps))
     return concatenate(quotient) if quotient else zeros(1, u.dtype), rest
 
@@ -171,7 +171,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th integral of a polynomial, float or complex[n + m].
 
     Args: k: constant of each integration: a number or a vector of 1 or m elements (default: 0).
-    Raises: ValueError for another number of constants.
+    Raises: ValueError for a wrong number of constants.
     """
     caller = "numpy.polyint"
     m = _order(caller, m)
@@ -223,9 +223,9 @@ def poly(seq_of_zeros: Any) -> Any:
 def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
-    Args: p: number[n + 1]; strip_zeros: whether leading and trailing zeros are left out first (not under jit); with
-      False a leading zero makes a root nan.
-    Returns: complex[n]; fewer if leading zeros were left out.
+    Args: p: number[n + 1]; strip_zeros: whether leading and trailing zeros are removed first (not under jit); with
+      False, each leading zero makes a root nan.
+    Returns: complex[n]; fewer if leading zeros were removed.
 
     >>> roots(np.array([1, -3, 2]))
     Array([2.+0.j, 1.+0.j], dtype=complex64)
@@ -235,10 +235,10 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
     p = _vector(caller, "p", p if p.ndim else expand_dims(p, (0,)))
     if not strip_zeros:
         return _roots_padded(p)
-    found = np.flatnonzero(_known(caller, p))
-    if not found.size:
+    nonzero = np.flatnonzero(_known(caller, p))
+    if not nonzero.size:
         return zeros(0, dtypes.to_complex_dtype(p.dtype))
-    first, last = int(found[0]), int(found[-1])
+    first, last = int(nonzero[0]), int(nonzero[-1])
     return concatenate([zeros(p.shape[0] - 1 - last, dtypes.to_complex_dtype(p.dtype)),
                         _roots(slice_in_dim(p, first, last + 1))])
 
@@ -256,13 +256,13 @@ def _roots(p: Any) -> Any:
 
 @one_launch
 def _roots_padded(p: Any) -> Any:
-    """As many roots as there are coefficients less 1, the last of them nan where leading zeros leave none."""
+    """n roots for n + 1 coefficients; for each leading zero, one root at the end is nan."""
     n = p.shape[0] - 1
     if n < 1:
         return _roots(p)
     seen = cummax(convert_element_type(ne(p, scalar_like(p, 0)), np.int32), 0)          # 0 in front, then 1
     missing = sub(np.int32(n + 1), reduce_sum(seen, (0,)))
-    # Leading zeros, moved to the end, are roots at 0: as many of the smallest roots are none of the polynomial.
+    # Leading zeros are moved to the end, where each adds a root at 0: that number of smallest roots is dropped.
     index = remainder(add(np.arange(n + 1, dtype=np.int32), missing), np.int32(n + 1))
     values = _roots(take_slices(p, index, 0))
     real, imag = lax_complex.real(values), lax_complex.imag(values)

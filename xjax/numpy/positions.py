@@ -1,4 +1,4 @@
-"""Positions in arrays: flat and by axis, of triangles and diagonals, for reading a block."""
+"""Positions in arrays: flat and by axis, of a block, of triangles and diagonals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from xjax.runtime.one_launch import one_launch
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Positions along each axis of the elements at flat positions of an array of `shape` (row by row).
 
-    Args: indices: int[...]; negative ones count from the end, and what is out of range is moved inside.
+    Args: indices: int[...]; negative ones count from the end, and positions out of range are clamped.
     Returns: an array like `indices` for each axis.
 
     >>> unravel_index(5, (2, 3))
@@ -43,19 +43,19 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     shape, rest = as_shape(shape, caller), operand(caller, indices)
     if not shape:
         return ()
-    size, given = math.prod(shape), typeof(rest)
-    if dtypes.is_int(given.dtype) and dtypes.itemsize_bits(given.dtype) < 32:       # which cannot hold all sizes
+    size, aval = math.prod(shape), typeof(rest)
+    if dtypes.is_int(aval.dtype) and dtypes.itemsize_bits(aval.dtype) < 32:         # cannot hold all sizes
         rest = convert_element_type(rest, np.int32)
     if dtypes.is_unsigned(rest.dtype):
         rest = clip(rest, None, size - 1)
     else:
         rest = clip(rest, -size, size - 1)
         rest = choose(lt(rest, 0), add(rest, size), rest)
-    found = []
+    positions = []
     for n in shape[:0:-1]:
         rest, position = divmod(rest, n)
-        found.append(position)
-    return tuple(convert_element_type(x, given.dtype, given.weak_type) for x in (rest, *found[::-1]))
+        positions.append(position)
+    return tuple(convert_element_type(x, aval.dtype, aval.weak_type) for x in (rest, *positions[::-1]))
 
 
 def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
@@ -64,9 +64,9 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
 
     Args:
       multi_index: int[...] for each axis; they broadcast together.
-      mode: what to do with positions out of range: "raise" (not under jit), "wrap", "clip", or "ignore".
+      mode: the treatment of positions out of range: "raise" (not under jit), "wrap", "clip", or "ignore".
       order: "C" (the last axis runs fastest) or "F" (the first).
-      dtype: of the result; default: that of the positions together.
+      dtype: of the result; default: the promoted dtype of the positions.
     Raises: ValueError for a position out of range and for a `dtype` too narrow for the last flat position,
       ConcretizationTypeError for traced positions with "raise".
 
@@ -81,32 +81,32 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     if len(multi_index) != len(dims):
         raise bad(caller, f"{len(multi_index)} positions for {len(dims)} axes", fix="pass one array for each axis.",
                   exc=ValueError)
-    found = [operand(caller, i) for i in multi_index]
-    for i in found:
+    positions = [operand(caller, i) for i in multi_index]
+    for i in positions:
         if not dtypes.is_int(i.dtype):
             raise bad(caller, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
                       exc=ValueError)
-    dtype = (result_type(*found) if found else default_int()) if dtype is None else as_dtype(dtype, caller)
+    dtype = (result_type(*positions) if positions else default_int()) if dtype is None else as_dtype(dtype, caller)
     if math.prod(dims) - 1 > int(dtypes.iinfo(dtype).max):
         raise bad(caller, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
                   fix=f"pass dtype='{np.min_scalar_type(-math.prod(dims)).name}'.", exc=ValueError)
     if mode == "raise":
-        _check_inside(caller, found, dims)
+        _check_inside(caller, positions, dims)
     elif mode != "ignore":
-        found = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n) for i, n in zip(found, dims, strict=True)]
+        positions = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n) for i, n in zip(positions, dims, strict=True)]
     flat, stride = zeros((), dtype), 1
-    axes = list(zip(found, dims, strict=True))
+    axes = list(zip(positions, dims, strict=True))
     for i, n in axes if order == "F" else axes[::-1]:
         flat = add(flat, multiply(convert_element_type(i, dtype), stride))
         stride *= n
     return flat
 
 
-def _check_inside(caller: str, found: Sequence[Any], dims: Sequence[int]) -> None:
-    if any(isinstance(i, Tracer) for i in found):
-        raise bad(caller, "mode='raise' has to know the positions, which are traced",
+def _check_inside(caller: str, positions: Sequence[Any], dims: Sequence[int]) -> None:
+    if any(isinstance(i, Tracer) for i in positions):
+        raise bad(caller, "mode='raise' needs known positions, but these are traced",
                   fix="pass mode='clip', 'wrap' or 'ignore'.", exc=ConcretizationTypeError)
-    for d, (i, n) in enumerate(zip(map(np.asarray, found), dims, strict=True)):
+    for d, (i, n) in enumerate(zip(map(np.asarray, positions), dims, strict=True)):
         if i.size and not 0 <= i.min() <= i.max() < n:
             raise bad(caller, f"a position is out of range on axis {d}, which has size {n}",
                       given={"positions": f"from {i.min()} to {i.max()}"}, fix="pass mode='clip' or 'wrap'.",
@@ -116,14 +116,14 @@ def _check_inside(caller: str, found: Sequence[Any], dims: Sequence[int]) -> Non
 def ix_(*args: Any) -> tuple[Any, ...]:
     """Arrays that read a block: ``x[ix_(rows, columns)]``; argument i runs along axis i.
 
-    Args: int[n] arrays, or bool[n] ones whose values are known: the positions where they hold.
+    Args: int[n] arrays, or bool[n] arrays with known values, which mean the positions of True.
     Raises: ValueError for other ranks.
     """
-    where, out = "numpy.ix_", []
+    caller, out = "numpy.ix_", []
     for d, x in enumerate(args):
-        x = to_array_like(where, x)
+        x = to_array_like(caller, x)
         if x.ndim != 1:
-            raise bad(where, "takes vectors", given={f"argument {d}": x.aval}, fix="flatten it with x.ravel().",
+            raise bad(caller, "takes vectors", given={f"argument {d}": x.aval}, fix="flatten it with x.ravel().",
                       exc=ValueError)
         if dtypes.is_bool(x.dtype):
             x = nonzero(x)[0]
@@ -169,19 +169,19 @@ def diag_indices_from(arr: Any) -> tuple[Any, ...]:
 
 def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
                  size: int | None = None) -> tuple[Any, Any]:
-    """Indices of the elements of a matrix [n, n] that ``mask_func(matrix, k)`` (`triu`, for one) does not clear.
+    """Indices of the elements of a matrix [n, n] that ``mask_func(matrix, k)`` (such as `triu`) does not clear.
 
-    Args: size: of the result, needed where `mask_func` depends on traced values.
+    Args: size: of the result, needed if `mask_func` depends on traced values.
     """
     return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """`a` with other values on its diagonal, of two or of all its axes.
+    """`a` with new values on its diagonal.
 
     Args:
       a: a matrix, or an array whose axes are equal in size; val: a number, or values that are repeated as needed.
-      wrap: whether the diagonal of a tall matrix goes on at the top, one row after it has reached the last column.
+      wrap: whether the diagonal of a tall matrix continues at column 0, two rows below its end in the last column.
       inplace: must be False: arrays never change.
 
     >>> fill_diagonal(np.zeros((2, 2), np.float32), 1.0, inplace=False)

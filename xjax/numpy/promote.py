@@ -32,9 +32,9 @@ _HOST = (np.ndarray, np.generic)
 def library_rules(fun: Callable) -> Callable:
     """Decorator: the body of `fun` mixes dtypes and ranks by the default rules, whatever options the user has set.
 
-    `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` are about the arrays of the user. A public function checks
-    its arguments under them, with `promote` and `promote_shapes`; they do not apply to the computations inside of the
-    library. So `fun` is a private function of checked arguments, and it does not call functions of the user.
+    `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` apply to the arrays of the user. A public function checks
+    its arguments under them, with `promote` and `promote_shapes`; the computations inside of the library are exempt.
+    So `fun` is a private function of checked arguments, and it does not call functions of the user.
     """
     @functools.wraps(fun)
     def by_library_rules(*args: Any, **kwargs: Any) -> Any:
@@ -99,14 +99,14 @@ def argument_type(x: Any) -> ShapedArray:
 def as_dtype(dtype: Any, caller: str) -> Any:
     """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
 
-    Raises: TypeError for a dtype that arrays cannot have. 64-bit types become 32-bit ones, with a warning, unless x64 is on.
+    Raises: TypeError for a dtype that arrays cannot have. Without x64, 64-bit types become 32-bit ones, with a warning.
     """
     if hasattr(dtype, "aval") or isinstance(dtype, np.ndarray):
         raise bad(caller, "an array is not a dtype", given={"dtype": f"{dtype.dtype}{list(dtype.shape)}"},
                   fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
     if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
-        attribute = getattr(dtype, "dtype", dtype)
-        dtype = attribute if isinstance(attribute, (np.dtype, dtypes.ExtendedDType)) else dtype     # np.int32.dtype: a descriptor
+        own = getattr(dtype, "dtype", dtype)            # np.int32.dtype is a descriptor
+        dtype = own if isinstance(own, (np.dtype, dtypes.ExtendedDType)) else dtype
     return dtypes.user_dtype(dtype, caller)
 
 

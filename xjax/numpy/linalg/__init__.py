@@ -1,6 +1,6 @@
 """Linear algebra under NumPy's names: the public namespace `xjax.numpy.linalg`.
 
-Matrices are the last two axes; integers become floats. A matrix that has no result gives NaN, never an error.
+Matrices are the last two axes; integers become floats. A matrix without a result gives NaN, never an error.
 """
 
 from xjax.core.public import attributes_of

@@ -1,4 +1,4 @@
-"""What the functions on matrices do with their arguments first."""
+"""Argument checks of the functions on matrices."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from xjax.ops.shape import expand_dims
 
 
 def inexact(caller: str, *xs: Any) -> list[Any]:
-    """Arguments as arrays of one float or complex dtype, not weakly typed; ranks stay as they are."""
+    """Arguments as arrays of one float or complex dtype, not weakly typed; ranks do not change."""
     return [to_array_like(caller, cast(caller, x, x.dtype))
             for x in promote_inexact(caller, *[operand(caller, x) for x in xs])]
 
 
 def matrices(caller: str, x: Any, square: bool = False, exc: type[Exception] = ValueError) -> Any:
-    """One such argument that is [..., m, n], or [..., n, n]."""
+    """One argument as an array [..., m, n] (or [..., n, n] if `square`) of a float or complex dtype."""
     x, = inexact(caller, x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         shape = "[..., n, n]" if square else "[..., m, n]"

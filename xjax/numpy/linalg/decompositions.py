@@ -54,15 +54,15 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     """The lower triangular L with ``L @ L^H = a``, or its adjoint with `upper`.
 
     Args:
-      a: [..., n, n], Hermitian and positive definite. symmetrize_input: take half the sum of `a` and its adjoint.
+      a: [..., n, n], Hermitian and positive definite. symmetrize_input: use half the sum of `a` and its adjoint.
     Returns: array like `a`; NaN where a matrix is not positive definite.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 0.0], [1.0, 2.0]]
     """
     a = matrices("numpy.linalg.cholesky", a, square=True)
-    found = lax_linalg.cholesky(a, symmetrize_input=symmetrize_input)
-    return adjoint(found) if upper else found
+    result = lax_linalg.cholesky(a, symmetrize_input=symmetrize_input)
+    return adjoint(result) if upper else result
 
 
 @one_launch
@@ -95,10 +95,10 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     """Decompose ``a = U @ diag(S) @ Vh``.
 
     Args:
-      a: [..., m, n]. full_matrices: U and Vh are square. compute_uv: else only S is returned.
-      hermitian: `a` is Hermitian, which is faster. subset_by_index: None, or all of them.
-    Returns: `SVDResult`, or S real[..., min(m, n)]. The derivative of U and Vh needs full_matrices=False; what it is at
-      equal singular values: see `lax.linalg.svd`.
+      a: [..., m, n]. full_matrices: whether U and Vh are square. compute_uv: whether to return U and Vh too.
+      hermitian: whether `a` is Hermitian, which is faster. subset_by_index: None, or the range of all singular values.
+    Returns: `SVDResult`, or S real[..., min(m, n)]. The derivative of U and Vh needs full_matrices=False; for equal
+      singular values see `lax.linalg.svd`.
 
     >>> svd(np.diag(np.array([1.0, 3.0])), compute_uv=False).tolist()
     [3.0, 1.0]
@@ -107,12 +107,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     a = matrices(caller, a, square=hermitian)
     if hermitian:
         return _hermitian_svd(a, compute_uv, subset_by_index)
-    found = lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
-    return SVDResult(*found) if compute_uv else found
+    result = lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv, subset_by_index=subset_by_index)
+    return SVDResult(*result) if compute_uv else result
 
 
 def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> Any:
-    """Singular values are the sizes of the eigenvalues; a negative sign goes into V."""
+    """The singular values are the absolute values of the eigenvalues, whose signs are applied to V."""
     v, w = lax_linalg.eigh(a, subset_by_index=subset)
     last = w.ndim - 1
     if not compute_uv:
@@ -134,8 +134,8 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
 
     Args:
-      symmetrize_input: take half the sum of `a` and its adjoint; else the triangle that `UPLO` ("L" or "U") names.
-    What derivatives are at equal eigenvalues: see `lax.linalg.eigh`.
+      symmetrize_input: use half the sum of `a` and its adjoint; otherwise the triangle `UPLO` ("L" or "U") of `a`.
+    For derivatives at equal eigenvalues see `lax.linalg.eigh`.
     """
     caller = "numpy.linalg.eigh"
     if UPLO not in (None, "L", "U"):
@@ -156,13 +156,13 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 @one_launch
 def eig(a: Any) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices [..., n, n], complex; on the CPU, in no order."""
+    """Eigenvalues and eigenvectors of square matrices [..., n, n], complex, in no particular order: see `lax.linalg.eig`."""
     w, v = lax_linalg.eig(matrices("numpy.linalg.eig", a, square=True), compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 @one_launch
 def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no order."""
+    """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no particular order."""
     return lax_linalg.eig(matrices("numpy.linalg.eigvals", a, square=True), compute_left_eigenvectors=False,
                           compute_right_eigenvectors=False)[0]

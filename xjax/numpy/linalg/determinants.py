@@ -1,4 +1,4 @@
-"""Determinants, and their logarithms, with derivatives that hold for singular matrices too."""
+"""Determinants and their logarithms; derivatives of determinants are right for singular matrices too."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _odd(pivots: Any) -> Any:
 
 @one_launch
 def det(a: Any) -> Any:
-    """Determinants of matrices [..., n, n]: [...]. The derivative is that of the polynomial, for singular ones too.
+    """Determinants [...] of matrices [..., n, n]. The derivative is right for singular matrices too.
 
     >>> float(det(np.array([[1.0, 2.0], [3.0, 4.0]])))
     -2.0
@@ -72,13 +72,14 @@ def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
 
 
 def _adjugate_times(a: Any, b: Any) -> Any:
-    """``adj(a) @ b``, by a = Q R P^T with falling diagonal of R: det(R) R^-1 exists where only its last element is 0.
+    """``adj(a) @ b`` from a = Q R P^T, where the absolute values of the diagonal of R descend.
 
-    With p the product of the other elements, adj(R) y has the last component p y_n, and the others solve R with
-    det(R) y as the right-hand side: so 1 / p takes the place of the last element. p = 0 means adj(a) = 0.
+    adj(R) = det(R) R^-1 is finite even if the last diagonal element of R is 0. Let p be the product of the other ones.
+    The last component of adj(R) y is p y_n; the other components solve the system of R with the right-hand side
+    det(R) y. So 1 / p replaces the last diagonal element. If p is 0, adj(a) is 0.
     """
     q, r, columns = lax_linalg.qr(a, pivoting=True)
-    turn = _det(take_rows(q, inverse_order(columns)))          # of Q P^T, 1 or -1 (complex: a phase)
+    phase = _det(take_rows(q, inverse_order(columns)))         # det(Q P^T): 1 or -1 (complex: a phase)
     elements = diagonal(r, 0, -2, -1)
     p = expand_dims(prod(elements[..., :-1], -1), (-2, -1))
     vanishes = p == 0
@@ -90,13 +91,13 @@ def _adjugate_times(a: Any, b: Any) -> Any:
     y = product(adjoint(q), b)
     y = concatenate([y[..., :-1, :] * (p * expand_dims(elements[..., -1], (-2, -1))), y[..., -1:, :]], y.ndim - 2)
     x = lax_linalg.triangular_solve(r, y, left_side=True)
-    x = take_rows(x, inverse_order(columns)) * expand_dims(turn, (-2, -1))
+    x = take_rows(x, inverse_order(columns)) * expand_dims(phase, (-2, -1))
     return choose(vanishes, number_of(x.dtype, 0), x)
 
 
 # -- det of 2 x 2 and 3 x 3 matrices --------------------------------------------------------------------------------
-# The sum over the permutations calls no library and is exact for small whole numbers. Where it loses more than 4 bits
-# by cancellation, or a product leaves the range, elimination with row exchanges takes its place.
+# The sum over the permutations calls no library and is exact for small integers. Where it loses more than 4 bits by
+# cancellation, or a product leaves the range, it is replaced by elimination with row exchanges.
 
 _LOST = 1 / 16
 
@@ -145,14 +146,14 @@ def _pivots(rows: list[list[Any]]) -> list[Any]:
         larger = abs(row[0]) > abs(first[0])
         rest[k] = [choose(larger, -x, y) for x, y in zip(first, row, strict=True)]
         first = [choose(larger, y, x) for x, y in zip(first, row, strict=True)]
-    # 0: the whole column is, and the factors are
+    # If the pivot is 0, the whole column is 0, and so are the factors of the elimination.
     pivot = choose(first[0] == 0, number_of(first[0].dtype, 1), first[0])
     below = [[x - row[0] / pivot * y for x, y in zip(row[1:], first[1:], strict=True)] for row in rest]
     return [first[0], *_pivots(below)]
 
 
 def _product(factors: list[Any]) -> Any:
-    """The product of 2 or 3 factors: of 3 the largest times the smallest first, which is in range if the whole is."""
+    """The product of 2 or 3 factors; of 3, the largest times the smallest first, in range if the product is."""
     if len(factors) == 2:
         return factors[0] * factors[1]
     x, y, z = factors
@@ -171,10 +172,10 @@ def _by_size(x: Any, y: Any) -> tuple[Any, Any]:
 
 @one_launch
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
-    """Sign and logarithm of the absolute value of determinants: for those that would overflow.
+    """Sign and logarithm of the absolute value of determinants, without overflow.
 
-    Args: a: [..., n, n]. method: how to compute, None or "lu" by LU, "qr" by QR.
-    Returns: `SlogdetResult`; of a singular matrix 0 and -inf.
+    Args: a: [..., n, n]. method: the decomposition: "lu" (also for None) or "qr".
+    Returns: `SlogdetResult`; for a singular matrix 0 and -inf.
 
     >>> sign, logarithm = slogdet(np.array([[0.0, 2.0], [0.5, 0.0]]))
     >>> float(sign), float(logarithm)
@@ -187,7 +188,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 
 
 def _sign_and_log(elements: Any, sign: Any) -> tuple[Any, Any]:
-    """Of the product of the elements, times a sign."""
+    """Sign, and logarithm of the absolute value, of `sign` times the product of the elements."""
     size = abs(elements)
     singular = any(size == 0, -1)
     signs = prod(elements / size.astype(elements.dtype), -1) * sign
@@ -210,7 +211,7 @@ def _slogdet_by_qr(a: Any) -> tuple[Any, Any]:
 def _slogdet_jvp(function: custom_jvp) -> None:
     @function.defjvp
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """The logarithm moves by trace(a^-1 da): its real part is the size's, the rest turns the phase."""
+        """The tangent of log det(a) is trace(a^-1 da): its real part is that of logabsdet, the rest changes the phase."""
         (a,), (da,) = primals, tangents
         sign, logarithm = function(a)
         move = trace(solve(a, da), 0, -2, -1)

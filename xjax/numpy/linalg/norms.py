@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices. Their gradient at 0 is 0, not NaN: the one subgradient that does no harm."""
+"""Norms of vectors and matrices. Their gradient at 0 is 0, which is a subgradient, not NaN."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Axis = int | tuple[int, ...] | None
 def _away_from_zero(f: Callable, s: Any) -> Any:
     """``f(s)``, with value and gradient 0 at 0."""
     zero = s == 0
-    found = f(choose(zero, number_of(s.dtype, 1), s))
-    return choose(zero, number_of(found.dtype, 0), found)
+    result = f(choose(zero, number_of(s.dtype, 1), s))
+    return choose(zero, number_of(result.dtype, 0), result)
 
 
 def _length(x: Any, axes: Axis, keepdims: bool, narrow: Any) -> Any:
     """Root of the sum of squares."""
     axes = canonical_axes(axes, x.ndim, "numpy.linalg.norm")
-    found = root_of_squares(x, axes, flat_at_zero=True, narrow=narrow)
-    return expand_dims(found, axes) if keepdims else found
+    result = root_of_squares(x, axes, flat_at_zero=True, narrow=narrow)
+    return expand_dims(result, axes) if keepdims else result
 
 
 def _norms(caller: str, x: Any, norm: Callable) -> Any:
@@ -51,7 +51,7 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
 
     Args:
       x: number[...].
-      ord: None: root of the sum of squares. Of vectors see `vector_norm`, of matrices `matrix_norm`.
+      ord: None: root of the sum of squares. For vectors see `vector_norm`, for matrices `matrix_norm`.
       axis: one axis for vectors, two for matrices; None: all axes (with `ord`, the array must have one or two).
     Returns: real array, without the axes unless `keepdims`. The gradient at 0 is 0.
     Raises: ValueError for an unknown order or number of axes.
@@ -61,7 +61,7 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
     """
     caller = "numpy.linalg.norm"
 
-    def found(x: Any, narrow: Any) -> Any:
+    def norm_of(x: Any, narrow: Any) -> Any:
         if axis is None and ord is None:
             return _length(x, None, keepdims, narrow)
         axes = canonical_axes(axis, x.ndim, caller)
@@ -72,7 +72,7 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
         raise bad(caller, f"there is no norm over {len(axes)} axes", given={"x": x.aval, "axis": axis},
                   fix="pass one axis for vectors, two for matrices.", exc=ValueError)
 
-    return _norms(caller, x, found)
+    return _norms(caller, x, norm_of)
 
 
 @one_launch
@@ -81,7 +81,7 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: in
 
     Args:
       x: number[...]. axis: one or more axes; None: all.
-      ord: a number; inf and -inf: the largest and the smallest size; 0: how many elements are not 0.
+      ord: a number; inf and -inf: the largest and the smallest absolute value; 0: the number of nonzero elements.
 
     >>> float(vector_norm(np.array([1.0, -2.0]), ord=1))
     3.0
@@ -106,8 +106,8 @@ def _vector_norm(caller: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narr
         return sum(size, axes, keepdims=keepdims)
 
     axes = canonical_axes(axes, x.ndim, caller)
-    found = root_of_powers(ord, axes, size if is_complex(x.dtype) else x)
-    return found if keepdims else found.squeeze(axes)
+    result = root_of_powers(ord, axes, size if is_complex(x.dtype) else x)
+    return result if keepdims else result.squeeze(axes)
 
 
 def _size(x: Any) -> Any:
@@ -119,8 +119,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") ->
     """Norm of matrices [..., m, n].
 
     Args:
-      ord: "fro": root of the sum of squares; "nuc": sum of the singular values; 2, -2: the largest, the smallest of
-        them; 1, -1: largest, smallest sum over a column; inf, -inf: over a row.
+      ord: "fro": root of the sum of squares; "nuc": sum of the singular values; 2 and -2: the largest and the smallest
+        singular value; 1 and -1: the largest and the smallest sum of absolute values of a column; inf and -inf: of a
+        row.
 
     >>> float(matrix_norm(np.array([[1.0, -2.0], [3.0, 4.0]]), ord=np.inf))
     7.0
@@ -136,17 +137,17 @@ def _matrix_norm(caller: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord
     rows, columns = axes
     if ord in (1, -1, np.inf, -np.inf):
         summed, kept = (rows, columns) if ord in (1, -1) else (columns, rows)
-        found = sum(_size(x), summed, keepdims=True)
-        found = max(found, kept, keepdims=True, initial=0) if ord > 0 else min(found, kept, keepdims=True)
-        return found if keepdims else found.squeeze(axes)
+        result = sum(_size(x), summed, keepdims=True)
+        result = max(result, kept, keepdims=True, initial=0) if ord > 0 else min(result, kept, keepdims=True)
+        return result if keepdims else result.squeeze(axes)
     if ord not in ("nuc", 2, -2):
         raise _unknown(caller, ord, "'fro', 'nuc', 1, -1, 2, -2, numpy.inf or -numpy.inf")
     values = lax_linalg.svd(moveaxis(x, axes, (-2, -1)), compute_uv=False)
     if ord == "nuc":
-        found = sum(values, -1)
+        result = sum(values, -1)
     else:
-        found = max(values, -1, initial=0) if ord == 2 else min(values, -1)
-    return expand_dims(found, axes) if keepdims else found
+        result = max(values, -1, initial=0) if ord == 2 else min(values, -1)
+    return expand_dims(result, axes) if keepdims else result
 
 
 def _unknown(caller: str, ord: Any, known: str) -> Exception:

@@ -1,8 +1,8 @@
-"""Norms of an order that is a number: roots of sums of powers, right over the whole range of a dtype.
+"""Norms of a numeric order: roots of sums of powers, accurate over the whole range of a dtype.
 
     y:f32[1] = root_of_powers[axes=(0,) ord=3] x
 
-As for `root_of_squares` (`xjax.numpy.lengths`), each program that is written has the form that suits its platform.
+As for `root_of_squares` (`xjax.numpy.lengths`), lowering chooses the form for the platform.
 """
 
 from __future__ import annotations
@@ -35,25 +35,26 @@ from xjax.ops.zeros import full_of, zeros_of
 
 
 def root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """``sum(abs(x) ** ord) ** (1 / ord)`` over axes, which are kept, of real numbers.
+    """``sum(abs(x) ** ord) ** (1 / ord)`` of real numbers over axes, which are kept.
 
-    The slope by an element is ``sign(x) * (abs(x) / result) ** (ord - 1)``; 0 where x is 0, even if that is infinite.
+    The derivative for an element x is ``sign(x) * (abs(x) / result) ** (ord - 1)``; it is 0 where x is 0, even if the
+    formula is infinite.
     """
     return root_of_powers_p.bind(x, ord=int(ord) if ord == int(ord) else float(ord), axes=axes)
 
 
 def _power(x: Any, exponent: float) -> Any:
-    """``abs(x) ** exponent``; of integers by multiplication, exact to a few units wherever it is in range."""
+    """``abs(x) ** exponent``; for integer exponents by multiplication, exact to a few ulp wherever it is in range."""
     if not isinstance(exponent, int):
         return pow(abs(x), full_of(typeof(x), exponent))
-    # XLA's library of sums on CPUs takes products along, but no absolute values: so there is one, or none.
+    # On CPUs, XLA fuses products into its library's sums, but not absolute values: so at most one is used.
     return integer_pow(x, exponent) if exponent % 2 == 0 else abs(integer_pow(x, exponent))
 
 
 # -- the forms ----------------------------------------------------------------------------------------------------
 
 def _root(ord: float, total: Any) -> Any:
-    """``total ** (1 / ord)``. Far from 1 that loses digits; for integers, a step of Newton's method regains them."""
+    """``total ** (1 / ord)``. Far from 1 it loses digits; for an integer `ord`, a step of Newton's method restores them."""
     if ord == -1:
         return 1 / total
     root = pow(total, full_of(typeof(total), 1 / ord))
@@ -64,7 +65,7 @@ def _root(ord: float, total: Any) -> Any:
 
 
 def _in_double(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """Of few float32: double precision holds their powers."""
+    """For few float32 numbers: double precision holds their powers."""
     total = expand_dims(reduce_sum(_power(to_double(x), ord), axes), axes)
     like = ShapedArray(typeof(total).shape, x.dtype)
     exponent = div(to_double(full_of(like, 1)), to_double(full_of(like, ord)))
@@ -72,14 +73,16 @@ def _in_double(ord: float, axes: tuple[int, ...], x: Any) -> Any:
 
 
 def _scaled(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """The sizes are first divided by a power of two near the one that decides."""
+    """The elements are first divided by a power of two near the element that dominates the norm."""
     unit = _unit_near(ord, axes, x)
     return unit * _root(ord, sum(_power(x / unit, ord), axes, keepdims=True))
 
 
 def _by_choice(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """The root of the plain sum, if all sums are in range; of other than integer powers, near 1: far from it they lose
-    digits, some 8 ulp at 2 ** 100."""
+    """The root of the plain sum if all sums are in range; otherwise `_scaled`, for all.
+
+    If `ord` is not an integer, the sums must be near 1: far from it powers lose digits, some 8 ulp at 2 ** 100.
+    """
     total = sum(_power(x, ord), axes, keepdims=True)
     count = math.prod(x.shape[axis] for axis in axes)
     ordinary = all_ordinary(total, count) if isinstance(ord, int) else all_near_one(total, 24)
@@ -88,15 +91,16 @@ def _by_choice(ord: float, axes: tuple[int, ...], x: Any) -> Any:
 
 
 def _unit_near(ord: float, axes: tuple[int, ...], x: Any) -> Any:
-    """A power of two near the element that decides on a norm, with kept axes: sizes divided by it have powers in range.
+    """A power of two near the element that dominates a norm: elements divided by it have powers in range.
 
-    1 where that is 0 or infinite. Its reciprocal is no denormal number, which XLA's CPU backend would take as 0.
+    Axes are kept. It is 1 where that element is 0 or infinite. Its reciprocal is not subnormal, since XLA's CPU backend
+    treats subnormal numbers as 0.
     """
     info = finfo(x.dtype)
     size = abs(x)
-    found = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
-    near = clip(found, info.smallest_normal * 8, info.max / 8)
-    near = choose(bitwise_and(found > 0, found < np.inf), near, x.dtype.type(1))
+    dominant = max(size, axes, keepdims=True, initial=0) if ord > 0 else min(size, axes, keepdims=True, initial=np.inf)
+    near = clip(dominant, info.smallest_normal * 8, info.max / 8)
+    near = choose(bitwise_and(dominant > 0, dominant < np.inf), near, x.dtype.type(1))
     return reduce_precision(near, info.nexp, 0)
 
 
@@ -135,7 +139,7 @@ def _slope(ord: float, x: Any, root: Any) -> Any:
         return integer_pow(ratio, ord - 1) if ord % 2 == 0 else ratio * abs(integer_pow(ratio, ord - 2))
     zero = x == 0
     x = choose(zero, full_of(typeof(x), 1), x)
-    # A power below 0 would be a reciprocal, which is rounded once more.
+    # A negative power would be a reciprocal, with one more rounding.
     slope = _power(root / x, 1 - ord) if ord < 1 else _power(x / length, ord - 1)
     return choose(zero, zeros_of(typeof(slope)), choose(x < 0, -slope, slope))
 

@@ -1,4 +1,4 @@
-"""Systems of equations, inverses and what is built on them: solve, lstsq, pinv, rank, powers, tensors."""
+"""Systems of equations, inverses and functions based on them: solve, lstsq, pinv, rank, powers, tensors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
     Args:
       a: [m, n]; b: [m] or [m, k].
       rcond: singular values below ``rcond * largest`` count as 0; None: eps * max(m, n).
-      numpy_resid: as NumPy, give no residuals where the rank is below n or m <= n; not under jit.
+      numpy_resid: as NumPy, return no residuals if the rank is below n or m <= n; not under jit.
     Returns: (x, sums of squared residuals [k], rank of a, singular values of a).
 
     >>> x, residuals, rank, s = lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))
@@ -107,7 +107,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     Args:
       rtol (or rcond): singular values up to ``rtol * largest`` count as 0; None: 10 * max(m, n) * eps.
-      hermitian: the matrices are Hermitian, which is faster.
+      hermitian: whether the matrices are Hermitian, which is faster.
 
     >>> pinv(np.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
     [[0.5, 0.0], [0.0, 0.0]]
@@ -136,8 +136,9 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
 
 
 # -- derivatives that need no distinct singular values ---------------------------------------------------------------
-# `factors` are (U, inverses of the singular values, 0 for those that count as 0, V^H), constants for derivatives: these
-# follow from the equations that define the pseudo-inverse, so they are right at equal singular values too.
+# `factors` are U, the inverses of the singular values (0 for values that count as 0) and V^H, constants for
+# derivatives. Derivatives follow from the equations that define the pseudo-inverse, so they are right at equal singular
+# values too.
 
 def _inverses(s: Any, kept: Any) -> Any:
     return choose(kept, 1 / choose(kept, s, number_of(s.dtype, 1)), number_of(s.dtype, 0))
@@ -145,7 +146,7 @@ def _inverses(s: Any, kept: Any) -> Any:
 
 @custom_jvp
 def _pinv_of(a: Any, factors: Sequence[Any]) -> Any:
-    """The pseudo-inverse of `a`, put together from its singular value decomposition."""
+    """The pseudo-inverse of `a`, from its singular value decomposition."""
     u, inverses, vh = factors
     return product(adjoint(vh), adjoint(u) * inverses[..., None].astype(u.dtype))
 
@@ -184,7 +185,7 @@ def _solution_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 
 @one_launch
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
-    """How many singular values are above a tolerance; of a vector, whether it has an element that is not 0.
+    """The number of singular values above a tolerance; for a vector, 1 if an element is not 0, else 0.
 
     Args: M: [..., m, n]; rtol (or tol): the tolerance; None: largest * max(m, n) * eps.
     Returns: int[...].
@@ -205,7 +206,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 @one_launch
 def cond(x: Any, p: Any = None) -> Any:
-    """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; None is 2.
+    """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; p = None means 2.
 
     Returns: real[...]; inf where a matrix is singular.
     """
@@ -219,11 +220,11 @@ def cond(x: Any, p: Any = None) -> Any:
         return s[..., 0] / s[..., -1]
     if p == -2:
         s = svdvals(x)
-        found = s[..., -1] / s[..., 0]
+        result = s[..., -1] / s[..., 0]
     else:
         x = matrices(caller, x, square=True)
-        found = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
-    return choose(isnan(found) & ~any(isnan(x), (-2, -1)), number_of(found.dtype, np.inf), found)
+        result = norm(x, p, (-2, -1)) * norm(inv(x), p, (-2, -1))
+    return choose(isnan(result) & ~any(isnan(x), (-2, -1)), number_of(result.dtype, np.inf), result)
 
 
 @one_launch
@@ -261,7 +262,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
                   exc=ValueError)
     fits = {ranks[0], ranks[-1]} <= {1, 2} and set(ranks[1:-1]) <= {2}
     if not fits or [x.shape[-1] for x in xs[:-1]] != [x.shape[0] for x in xs[1:]]:
-        raise bad(caller, "the arrays are not matrices that go together",
+        raise bad(caller, "the shapes of the matrices do not match",
                   given={f"array {i}": str(tuple(x.shape)) for i, x in enumerate(xs)},
                   fix="each must have as many columns as the next has rows.", exc=ValueError)
     labels = [[i, i + 1] for i in range(len(xs))]
@@ -275,12 +276,12 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
 
 @one_launch
 def tensorinv(a: Any, ind: int = 2) -> Any:
-    """The inverse of an array for `tensordot` over its first `ind` axes, whose sizes multiply to those of the rest."""
+    """The inverse of an array for `tensordot` over its first `ind` axes, which have as many elements as the others."""
     caller = "numpy.linalg.tensorinv"
     a, ind = operand(caller, a), static_int(ind, "ind", caller)
     left, right = a.shape[:ind], a.shape[ind:]
     if ind <= 0 or math.prod(left) != math.prod(right):
-        raise bad(caller, "the first `ind` axes hold another number of elements than the others",
+        raise bad(caller, "the first `ind` axes must have as many elements as the others",
                   given={"a": a.aval, "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
                   exc=ValueError)
     return inv(a.reshape(math.prod(left), math.prod(right))).reshape(*right, *left)
@@ -295,12 +296,12 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
         a = moveaxis(a, axes, tuple(range(a.ndim - len(axes), a.ndim)))
     shape = a.shape[b.ndim:]
     if a.shape[:b.ndim] != b.shape or math.prod(shape) != b.size:
-        raise bad(caller, "the first axes of `a` must be those of `b`, and the others as large",
+        raise bad(caller, "the first axes of `a` must have the shape of `b`, and the others as many elements",
                   given={"a": a.aval, "b": b.aval}, fix="move axes of `a` with axes=....", exc=ValueError)
     return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
 
 
-# -- functions that numpy has too, on the last axes -------------------------------------------------------------------
+# -- functions of xjax.numpy, on the last axes ------------------------------------------------------------------------
 
 @one_launch(arrays=2)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
