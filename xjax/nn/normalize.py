@@ -99,11 +99,11 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
 
 @library_jit(static_argnames=("axis", "algorithm"))
 def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
-    users = [v for v in (x, mean, variance) if v is not None]
+    args = [v for v in (x, mean, variance) if v is not None]
     wide = accumulator_dtype(x.dtype)
     if wide != x.dtype:                                 # squares of numbers above 256 overflow float16
         x = x.astype(wide)
-        return _standardize(x, mean, variance, epsilon, where, axis, algorithm).astype(jnp.result_type(*users, epsilon))
+        return _standardize(x, mean, variance, epsilon, where, axis, algorithm).astype(jnp.result_type(*args, epsilon))
     if mean is None:
         x, = promote_inexact("nn.standardize", x)
         mean = jnp.mean(x, axis, keepdims=True, where=where)

@@ -131,7 +131,7 @@ def _described(f: Callable, name: str, doc: str) -> Callable:
 
 fft = _one_axis("fft", FftType.FFT, "Discrete Fourier transform along an axis: ``sum(a[j] exp(-2 pi i j k / n))``.")
 ifft = _one_axis("ifft", FftType.IFFT, "Inverse of `fft`.")
-rfft = _one_axis("rfft", FftType.RFFT, "The first n // 2 + 1 elements of `fft` of real numbers; they determine the rest.")
+rfft = _one_axis("rfft", FftType.RFFT, "The first n // 2 + 1 elements of `fft` of real numbers. They imply the rest.")
 irfft = _one_axis("irfft", FftType.IRFFT, "Inverse of `rfft`, with a real result; n is 2 * (size - 1) by default.")
 hfft = _one_axis("hfft", FftType.IRFFT, "`fft` of a signal given by its first n // 2 + 1 elements, whose conjugates "
                  "are the others; the result is real.", hermitian=True)

@@ -49,8 +49,8 @@ def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs:
     widths = _pairs(caller, pad_width, array.ndim, "pad_width")
     widths = [(static_int(a, "pad_width", caller), static_int(b, "pad_width", caller)) for a, b in widths]
     if any(n < 0 for pair in widths for n in pair):
-        raise bad(caller, "widths must not be negative", given={"pad_width": str(widths)}, fix="remove elements by slicing.",
-                  exc=ValueError)
+        raise bad(caller, "widths must not be negative", given={"pad_width": str(widths)},
+                  fix="remove elements by slicing.", exc=ValueError)
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
     check_choice(caller, "mode", mode, _KEYWORDS, exc=NotImplementedError)
@@ -88,7 +88,8 @@ def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any
         def of_row(row: Any, axis: int = axis, width: tuple[int, int] = width) -> Any:
             result = function(row, width, axis, kwargs)
             if np.shape(result) != row.shape:
-                given = {"row": row.aval, "result": "None" if result is None else f"an array of shape {np.shape(result)}"}
+                given = {"row": row.aval,
+                         "result": "None" if result is None else f"an array of shape {np.shape(result)}"}
                 raise bad("numpy.pad", "the function given as `mode` must return the row that it pads", given=given,
                           fix="return for example row.at[:width[0]].set(...): arrays cannot be changed in place.",
                           exc=ValueError)

@@ -93,7 +93,8 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     if mode == "raise":
         _check_inside(caller, positions, dims)
     elif mode != "ignore":
-        positions = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n) for i, n in zip(positions, dims, strict=True)]
+        positions = [clip(i, 0, n - 1) if mode == "clip" else remainder(i, n)
+                     for i, n in zip(positions, dims, strict=True)]
     flat, stride = zeros((), dtype), 1
     axes = list(zip(positions, dims, strict=True))
     for i, n in axes if order == "F" else axes[::-1]:

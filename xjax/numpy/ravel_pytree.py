@@ -1,4 +1,4 @@
-"""A tree of arrays as one vector, and back: `ravel_pytree`."""
+"""`ravel_pytree`: a tree of arrays as one vector, and back."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from xjax.ops.shape import reshape
 
 @dataclasses.dataclass(frozen=True)
 class Unravel:
-    """The way back: a vector as a tree of the shapes (and dtypes) noted. Equal trees give equal ones, so that it may be
-    a static argument of `jit`."""
+    """The function from a vector back to a tree with the recorded shapes (and dtypes).
+
+    Functions of equal trees are equal, so one may be a static argument of `jit`.
+    """
 
     tree: PyTreeDef
     shapes: tuple[tuple[int, ...], ...]
@@ -34,20 +36,20 @@ class Unravel:
     def __call__(self, flat: Any) -> Any:
         """The tree of the parts of `flat`.
 
-        If all leaves had one dtype, those of the tree get that of the vector, whichever it is; else theirs is restored.
-        Raises: ValueError for a vector of another size; TypeError for another dtype, where the leaves had several.
+        If all leaves had one dtype, the new leaves have the dtype of the vector; otherwise the dtypes are restored.
+        Raises: ValueError for a vector of another size; TypeError for another dtype, if the leaves had several dtypes.
         """
         caller = "flatten_util.ravel_pytree"
         flat = operand(caller, flat)
         sizes = [math.prod(shape) for shape in self.shapes]
         if not flat.ndim or flat.shape[0] != sum(sizes):
-            raise bad(caller, f"the tree has {sum(sizes)} elements, the vector to unravel another number",
-                      given={"vector": typeof(flat)}, fix="pass a vector like the one that ravel_pytree returned.",
+            raise bad(caller, f"the vector must have {sum(sizes)} elements, as many as the tree",
+                      given={"vector": typeof(flat)}, fix="pass a vector of the size that ravel_pytree returned.",
                       exc=ValueError)
         several = len(set(self.dtypes)) > 1
         if several and flat.dtype != self.common:
-            raise bad(caller, f"the vector to unravel must be of dtype {np.dtype(self.common).name}, in which leaves "
-                      "of several dtypes met", given={"vector": typeof(flat)}, fix="convert it with astype.")
+            raise bad(caller, f"the vector must have dtype {np.dtype(self.common).name}, to which the leaves were "
+                      "promoted", given={"vector": typeof(flat)}, fix="convert it with astype.")
         if not sizes:
             return tree_unflatten(self.tree, [])
         leaves = [reshape(part, shape) for part, shape in zip(split(flat, sizes), self.shapes, strict=True)]
@@ -63,9 +65,9 @@ def _restored(caller: str, x: Any, dtype: Any) -> Any:
 def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
     """All leaves of a tree, one after the other in one vector, and the function from such a vector back to a tree.
 
-    Args: pytree: a tree of arrays and numbers of any shape and dtype; they meet in the dtype of their promotion.
+    Args: pytree: a tree of arrays and numbers of any shape and dtype, which are promoted to one dtype.
     Returns: (number[n], unravel: number[n] -> tree). A tree without leaves gives an empty float32 vector.
-    Raises: TypeError for leaves that are no arrays or numbers.
+    Raises: TypeError for leaves that are not arrays or numbers.
 
     >>> flat, unravel = ravel_pytree({"b": 1.0, "w": np.ones((2, 2), np.float32)})
     >>> flat

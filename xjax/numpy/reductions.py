@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, products, extrema, logical ones, moments; running sums; and all of them without nan."""
+"""Reductions over axes: sums, products, extrema, logical ones, moments; running sums; and versions that ignore nan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from xjax.runtime.one_launch import one_launch
 Axis = int | Sequence[int] | None
 
 
-# -- what all share -----------------------------------------------------------------------------------------------
+# -- common parts -------------------------------------------------------------------------------------------------
 
 def _axes(caller: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(canonical_axes(axis, ndim, caller)))
@@ -66,7 +66,7 @@ def _finish(caller: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any
 
 
 def _sum_dtype(dtype: Any) -> Any:
-    """Narrow integers and bool are added up as default integers."""
+    """Narrow integers and bool are summed as default integers."""
     if dtypes.is_inexact(dtype):
         return dtype
     default = default_int()
@@ -77,32 +77,32 @@ def _sum_dtype(dtype: Any) -> Any:
 
 
 def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
-    where_ = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
               initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
-        refuse_out(where_, out)
-        a = to_array_like(where_, a)
-        result = as_dtype(dtype, where_) if dtype is not None else dtypes.explicit_dtype(a.dtype)
+        refuse_out(caller, out)
+        a = to_array_like(caller, a)
+        result = as_dtype(dtype, caller) if dtype is not None else dtypes.explicit_dtype(a.dtype)
         if dtype is None and (promote_integers or dtypes.is_bool(result)):
             result = _sum_dtype(result)
-        axes = _axes(where_, axis, a.ndim)
+        axes = _axes(caller, axis, a.ndim)
         if dtypes.is_bool(result):
             a, computed = convert_element_type(a, result), default_int()        # counts the elements that are not 0
         else:
             computed = accumulator_dtype(result)
-        x = _masked(where_, convert_element_type(a, computed, a.weak_type and computed == a.dtype), where, neutral)
-        return _finish(where_, reduce(x, axes), axes, keepdims, result, initial, join)
+        x = _masked(caller, convert_element_type(a, computed, a.weak_type and computed == a.dtype), where, neutral)
+        return _finish(caller, reduce(x, axes), axes, keepdims, result, initial, join)
 
     name_function(total, name)
     total.__doc__ = f"""{doc} over `axis` (default: all axes).
 
     Args:
-      a: number[...] or bool; narrow integers are computed as default integers unless `dtype` says otherwise, 16-bit
-        floats as float32.
-      dtype: of the result. out: not supported. keepdims: whether reduced axes stay, with size 1.
-      initial: a number to start from. where: bool[...]; elements where it is false are left out.
+      a: number[...] or bool; narrow integers are computed as default integers unless `dtype` is given, 16-bit floats as
+        float32.
+      dtype: of the result. out: not supported. keepdims: whether reduced axes are kept, with size 1.
+      initial: a number to start from. where: bool[...]; elements where it is false are ignored.
     """
     return total
 
@@ -112,35 +112,35 @@ prod = _total("prod", reduce_prod, 1, multiply, "Product")
 
 
 def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) -> Callable:
-    where_ = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
                  where: Any = None) -> Any:
-        refuse_out(where_, out)
-        a = to_array_like(where_, a)
-        axes = _axes(where_, axis, a.ndim)
+        refuse_out(caller, out)
+        a = to_array_like(caller, a)
+        axes = _axes(caller, axis, a.ndim)
         if initial is None:
             if where is not None:
-                raise bad(where_, "`where` needs `initial`: an extremum of nothing is undefined",
+                raise bad(caller, "`where` needs `initial`: an extremum of no elements is undefined",
                           fix="pass initial=....", exc=ValueError)
             if math.prod(a.shape[d] for d in axes) == 0:
-                raise bad(where_, "zero-size array to reduction operation which has no identity",
+                raise bad(caller, "zero-size array to reduction operation which has no identity",
                           given={"a": a.aval, "axis": str(axes)}, fix="pass initial=....", exc=ValueError)
-        x = _masked(where_, a, where, _extreme(a.dtype, sign))
-        return _finish(where_, reduce(x, axes), axes, keepdims, dtypes.explicit_dtype(a.dtype), initial, join)
+        x = _masked(caller, a, where, _extreme(a.dtype, sign))
+        return _finish(caller, reduce(x, axes), axes, keepdims, dtypes.explicit_dtype(a.dtype), initial, join)
 
     name_function(extremum, name)
-    extremum.__doc__ = f"""{doc} over `axis` (default: all axes); nan if there is one. Ties share the gradient equally.
+    extremum.__doc__ = f"""{doc} over `axis` (default: all axes); nan if one is nan. Ties share the gradient equally.
 
     Args: as for `sum`; `where` needs `initial`.
-    Raises: ValueError for no elements without `initial`.
+    Raises: ValueError if there are no elements and no `initial`.
     """
     return extremum
 
 
 def _extreme(dtype: Any, sign: int) -> Any:
-    """The value that loses against all others: sign 1 for a maximum."""
+    """The neutral value of a maximum (sign 1) or a minimum (sign -1)."""
     if dtypes.is_bool(dtype):
         return sign < 0
     if dtypes.is_int(dtype):
@@ -158,7 +158,7 @@ def minmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, 
            where: Any = None) -> tuple[Any, Any]:
     """(minimum, maximum) over `axis` (default: all axes).
 
-    Args: initial: as in `min`, for both, or a tuple of one for each; the others: as in `min`.
+    Args: initial: as in `min`, a value for both or a tuple of two values; the others: as in `min`.
 
     >>> low, high = minmax(np.array([2, -7, 8]))
     >>> int(low), int(high)
@@ -171,15 +171,15 @@ def minmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, 
 
 
 def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable:
-    where_ = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def logical(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
-        refuse_out(where_, out)
-        a = to_array_like(where_, a)
-        axes = _axes(where_, axis, a.ndim)
-        x = _masked(where_, convert_element_type(a, np.bool_), where, neutral)
-        return _finish(where_, reduce(x, axes), axes, keepdims, np.dtype(bool))
+        refuse_out(caller, out)
+        a = to_array_like(caller, a)
+        axes = _axes(caller, axis, a.ndim)
+        x = _masked(caller, convert_element_type(a, np.bool_), where, neutral)
+        return _finish(caller, reduce(x, axes), axes, keepdims, np.dtype(bool))
 
     name_function(logical, name)
     logical.__doc__ = f"Whether {doc} `axis` (default: all axes) is true: not 0. `where` as for `sum`."
@@ -202,7 +202,7 @@ def _arg(name: str, reduce: Callable, doc: str) -> Callable:
             a, axis = reshape(a, (a.size,)), 0
         axis = canonical_axis(axis, a.ndim, caller)
         if not a.shape[axis]:
-            raise bad(caller, "there is no element to find", given={"a": a.aval}, fix="pass a non-empty axis.",
+            raise bad(caller, "the axis is empty", given={"a": a.aval}, fix="pass a non-empty axis.",
                       exc=ValueError)
         index = reduce(a, axis, default_int())
         if not keepdims:
@@ -210,7 +210,7 @@ def _arg(name: str, reduce: Callable, doc: str) -> Callable:
         return expand_dims(index, (axis,)) if a.ndim == rank else reshape(index, (1,) * rank)
 
     name_function(arg, name)
-    arg.__doc__ = f"Index of the {doc} along `axis` (default: of the flattened array): the first one; nan wins."
+    arg.__doc__ = f"Index of the {doc} along `axis` (default: of the flattened array); of the first nan, if any."
     return arg
 
 
@@ -223,26 +223,26 @@ argmin = _arg("argmin", lax_argmin, "smallest element")
 @one_launch
 def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
          where: Any = None) -> Any:
-    """Mean over `axis` (default: all axes), nan of nothing.
+    """Mean over `axis` (default: all axes); nan if there are no elements.
 
     Args: as for `sum`; integers give floats.
     """
-    where_ = "numpy.mean"
-    refuse_out(where_, out)
-    a = to_array_like(where_, a)
-    result = as_dtype(dtype, where_) if dtype is not None else dtypes.explicit_dtype(to_inexact(a.dtype))
-    axes = _axes(where_, axis, a.ndim)
+    caller = "numpy.mean"
+    refuse_out(caller, out)
+    a = to_array_like(caller, a)
+    result = as_dtype(dtype, caller) if dtype is not None else dtypes.explicit_dtype(to_inexact(a.dtype))
+    axes = _axes(caller, axis, a.ndim)
     computed = accumulator_dtype(result)
     total = sum(a, axes, dtype=computed, keepdims=keepdims, where=where)
-    count = _count(where_, a, axes, where, computed, keepdims)
+    count = _count(caller, a, axes, where, computed, keepdims)
     return convert_element_type(div(total, count), result)
 
 
-def _count(where_: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keepdims: bool) -> Any:
-    """How many elements take part: a number, or an array if there is a mask."""
+def _count(caller: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keepdims: bool) -> Any:
+    """Number of the elements that count: a number, or an array if there is a mask."""
     if mask is None:
         return dtype.type(math.prod(a.shape[d] for d in axes))
-    mask = expand_to(where_, operand(where_, mask), a.shape)
+    mask = expand_to(caller, operand(caller, mask), a.shape)
     return sum(mask, axes, dtype=dtype, keepdims=keepdims)
 
 
@@ -261,17 +261,17 @@ def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     squared = real(mul(x, conjugate(x))) if dtypes.is_complex(x.dtype) else lax_square(x)
     total = reduce_sum(squared, apart.axes)
     if where is None:
-        found = div(total, apart.divisor if apart.divisor > 0 else number_of(total.dtype, math.nan))
+        value = div(total, apart.divisor if apart.divisor > 0 else number_of(total.dtype, math.nan))
     else:
-        found = choose(gt(apart.divisor, 0), div(total, apart.divisor), math.nan)
-    found = convert_element_type(found, apart.result)
-    return expand_dims(found, apart.axes) if keepdims else found
+        value = choose(gt(apart.divisor, 0), div(total, apart.divisor), math.nan)
+    value = convert_element_type(value, apart.result)
+    return expand_dims(value, apart.axes) if keepdims else value
 
 
 class _Deviations(NamedTuple):
-    """What variances and standard deviations are made of."""
+    """The parts of variances and standard deviations."""
 
-    x: Any                          # in the dtype that sums are computed in
+    x: Any                          # in the dtype of the sums
     center: Any                     # the mean, with kept axes
     divisor: Any                    # of the sum of squares: a number, or an array if there is a mask
     axes: tuple[int, ...]
@@ -279,20 +279,20 @@ class _Deviations(NamedTuple):
     result: Any                     # the dtype of the result
 
 
-def _deviations(where_: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: Any, center: Any,
+def _deviations(caller: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: Any, center: Any,
                 correction: float | None) -> _Deviations:
-    a = to_array_like(where_, a)
-    asked = None if dtype is None else as_dtype(dtype, where_)
+    a = to_array_like(caller, a)
+    asked = None if dtype is None else as_dtype(dtype, caller)
     computed = _variance_dtype(a.dtype, asked)
     if asked is not None and dtypes.is_complex(a.dtype) and not dtypes.is_complex(asked):
-        raise bad(where_, "a complex array has no variance of a real `dtype`", given={"a": a.aval, "dtype": asked},
+        raise bad(caller, "`dtype` must not be real for a complex array", given={"a": a.aval, "dtype": asked},
                   fix="leave `dtype` out: the result is real.", exc=ValueError)
-    axes = _axes(where_, axis, a.ndim)
+    axes = _axes(caller, axis, a.ndim)
     x = convert_element_type(a, accumulator_dtype(computed))
     center = mean(x, axes, keepdims=True, where=mask) if center is None else center
-    center = convert_element_type(operand(where_, center), x.dtype)
+    center = convert_element_type(operand(caller, center), x.dtype)
     part = dtypes.finfo(x.dtype).dtype
-    divisor = _count(where_, x, axes, mask, part, keepdims=False)
+    divisor = _count(caller, x, axes, mask, part, keepdims=False)
     ddof = part.type(ddof if correction is None else correction)
     divisor = divisor - ddof if mask is None else sub(divisor, ddof)
     result = asked if asked is not None else computed
@@ -310,7 +310,7 @@ def _variance_dtype(dtype: Any, asked: Any) -> Any:
 @one_launch
 def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
         where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
-    """Standard deviation: the root of `var`, also where that is beyond the range of the dtype.
+    """Standard deviation: the root of `var`, right even where `var` is out of the range of the dtype.
 
     Its gradient at constant data is nan, as in JAX.
     """
@@ -321,9 +321,9 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
     else:
         divisor = choose(gt(apart.divisor, 0), apart.divisor, math.nan)
     x = apart.x if where is None else choose(where, apart.x, apart.center)
-    found = root_of_squares(sub(x, apart.center), apart.axes, divisor, flat_at_zero=False, narrow=apart.computed)
-    found = convert_element_type(found, apart.result)
-    return expand_dims(found, apart.axes) if keepdims else found
+    value = root_of_squares(sub(x, apart.center), apart.axes, divisor, flat_at_zero=False, narrow=apart.computed)
+    value = convert_element_type(value, apart.result)
+    return expand_dims(value, apart.axes) if keepdims else value
 
 
 @one_launch
@@ -363,18 +363,18 @@ nanprod = _nan_total("nanprod", prod, 1)
 
 
 def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
-    where_ = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def nan_extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
                      where: Any = None) -> Any:
-        a = to_array_like(where_, a)
+        a = to_array_like(caller, a)
         if not dtypes.is_inexact(a.dtype):
             return extremum(a, axis, out, keepdims, initial, where)
-        found = extremum(_without_nan(where_, a, _extreme(a.dtype, sign)), axis, out, keepdims, initial, where)
+        value = extremum(_without_nan(caller, a, _extreme(a.dtype, sign)), axis, out, keepdims, initial, where)
         if initial is not None:
-            return found
-        return choose(all(isnan(a), axis, keepdims=keepdims), cast(where_, math.nan, a.dtype), found)
+            return value
+        return choose(all(isnan(a), axis, keepdims=keepdims), cast(caller, math.nan, a.dtype), value)
 
     name_function(nan_extremum, name)
     nan_extremum.__doc__ = f"`{name[3:]}` of the elements that are not nan; nan where there is none."
@@ -391,10 +391,10 @@ def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
     @one_launch
     def nan_arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
         a = to_array_like(caller, a)
-        found = arg(_without_nan(caller, a, _extreme(a.dtype, sign)), axis, out, keepdims)
+        value = arg(_without_nan(caller, a, _extreme(a.dtype, sign)), axis, out, keepdims)
         if not dtypes.is_inexact(a.dtype):
-            return found
-        return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(caller, -1, found.dtype), found)
+            return value
+        return choose(all(isnan(a), axis, keepdims=bool(keepdims)), cast(caller, -1, value.dtype), value)
 
     name_function(nan_arg, name)
     nan_arg.__doc__ = f"`{name[3:]}` of the elements that are not nan; -1 where there is none."
@@ -405,10 +405,10 @@ nanargmax = _nan_arg("nanargmax", argmax, 1)
 nanargmin = _nan_arg("nanargmin", argmin, -1)
 
 
-def _numbers_only(where_: str, a: Any, mask: Any) -> Any:
-    """Mask of the elements that are no nan (and in the user's mask)."""
+def _numbers_only(caller: str, a: Any, mask: Any) -> Any:
+    """Mask of the elements that are not nan (and in the user's mask)."""
     valid = bitwise_not(isnan(a))
-    return valid if mask is None else bitwise_and(valid, expand_to(where_, operand(where_, mask), a.shape))
+    return valid if mask is None else bitwise_and(valid, expand_to(caller, operand(caller, mask), a.shape))
 
 
 @one_launch
@@ -421,14 +421,14 @@ def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keep
 
 
 def _nan_moment(name: str, moment: Callable) -> Callable:
-    where_ = f"numpy.{name}"
+    caller = f"numpy.{name}"
 
     @one_launch
     def nan_moment(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0,
                    keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
-        a = to_array_like(where_, a)
-        mask = _numbers_only(where_, a, where) if dtypes.is_inexact(a.dtype) else where
-        a = _without_nan(where_, a, 0)                          # the gradient of nan is nan, masked or not
+        a = to_array_like(caller, a)
+        mask = _numbers_only(caller, a, where) if dtypes.is_inexact(a.dtype) else where
+        a = _without_nan(caller, a, 0)                          # the gradient of nan is nan, masked or not
         return moment(a, axis, dtype, out, ddof, keepdims, where=mask, mean=mean)
 
     name_function(nan_moment, name)
@@ -476,7 +476,7 @@ nancumprod = _running("nancumprod", cumulative.cumprod, 1, "Running product, nan
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0.
 
-    Integers narrower than the default integer add up as default integers (`cumsum` keeps their dtype).
+    Integers narrower than the default integer are summed as default integers (`cumsum` keeps their dtype).
     """
     caller = "numpy.cumulative_sum"
     x = to_array_like(caller, x)
@@ -493,7 +493,7 @@ def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, in
 def _cumulative(caller: str, run: Callable, start: int, x: Any, axis: int | None, dtype: Any, initial: bool) -> Any:
     x = to_array_like(caller, x)
     if axis is None and x.ndim != 1:
-        raise bad(caller, "`axis` is needed for arrays that are no vectors", given={"x": x.aval}, fix="pass axis=....",
+        raise bad(caller, "`axis` is needed for arrays that are not vectors", given={"x": x.aval}, fix="pass axis=....",
                   exc=ValueError)
     axis = canonical_axis(0 if axis is None else axis, x.ndim, caller)
     out = run(x, axis, dtype)

@@ -33,7 +33,7 @@ from xjax.runtime.one_launch import one_launch
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """`a` rounded to `decimals` places after the point, halves to even.
 
-    Args: a: number[...]; integers are returned as they are (decimals >= 0). out: not supported, as in JAX.
+    Args: a: number[...]; integers are returned unchanged (decimals >= 0). out: not supported, as in JAX.
     """
     caller = "numpy.round"
     refuse_out(caller, out)
@@ -61,7 +61,7 @@ def _round_real(x: Any, decimals: int) -> Any:
 
 
 def _by_parts(f: Callable, x: Any) -> Any:
-    """`f` of real and imaginary part of complex numbers, of floats themselves."""
+    """`f(x)` for floats; for complex numbers, `f` of the real and of the imaginary part."""
     if not dtypes.is_complex(x.dtype):
         return f(x)
     return complex_numbers.complex(f(complex_numbers.real(x)), f(complex_numbers.imag(x)))
@@ -178,14 +178,14 @@ isneginf = _is_infinity("isneginf", -math.inf)
 
 @one_launch(arrays=2)
 def fmax(x1: Any, x2: Any, /) -> Any:
-    """The larger of x1 and x2, element-wise; a nan loses against a number."""
+    """The larger of x1 and x2, element-wise; of a number and nan, the number."""
     x1, x2 = operands("numpy.fmax", x1, x2)
     return choose(bits.bitwise_or(greater(x1, x2), ne(x2, x2)), x1, x2)
 
 
 @one_launch(arrays=2)
 def fmin(x1: Any, x2: Any, /) -> Any:
-    """The smaller of x1 and x2, element-wise; a nan loses against a number."""
+    """The smaller of x1 and x2, element-wise; of a number and nan, the number."""
     x1, x2 = operands("numpy.fmin", x1, x2)
     return choose(bits.bitwise_or(less(x1, x2), ne(x2, x2)), x1, x2)
 
@@ -203,7 +203,7 @@ def _logical(name: str, p: Primitive, doc: str) -> Callable:
 
 
 def truth(x: Any) -> Any:
-    """``x != 0``; a bool array as it is."""
+    """``x != 0``; a bool array unchanged."""
     return x if dtypes.is_bool(x.dtype) else ne(x, 0)
 
 

@@ -1,4 +1,4 @@
-"""Finding elements: where, nonzero, searchsorted, digitize; and comparing whole arrays."""
+"""Functions that find elements: where, nonzero, searchsorted, digitize; and comparison of whole arrays."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from xjax.runtime.placement.places import place_with
 
 @one_launch(arrays=3)
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
-    """`x` where the condition holds, else `y`, all broadcast together; with the condition alone, `nonzero` of it.
+    """`x` where the condition is true, else `y`, all broadcast together; ``where(condition)`` is `nonzero`.
 
     Args: condition: bool[...] (numbers are true where not 0);  x, y: arrays, promoted to one dtype.
-    Derivatives of the branch that is not taken are 0 times its own, which is nan if that is infinite: make its
-    argument harmless with a `where` inside.
+    The derivative of the branch that is not taken is multiplied by 0, which gives nan if it is infinite. To avoid
+    that, replace the argument of the branch by an inner `where`.
 
     >>> where(np.array([True, False]), 1.0, 0.0)
     Array([1., 0.], dtype=float32, weak_type=True)
@@ -57,20 +57,20 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     """Indices of the elements that are not 0, as one vector for each axis.
 
     Args:
-      size: number of indices to return, needed under jit: further ones are cut, and missing ones are `fill_value`
+      size: number of indices to return, needed under jit: further ones are dropped, missing ones are `fill_value`
         (0 by default; a number, or one for each axis).
     Raises: ConcretizationTypeError for a traced `a` without `size`.
     """
-    where_ = "numpy.nonzero"
-    a = to_array_like(where_, a)
+    caller = "numpy.nonzero"
+    a = to_array_like(caller, a)
     if not a.ndim:
-        raise bad(where_, "a 0-d array has no indices", given={"a": a.aval}, fix="use atleast_1d(a).", exc=ValueError)
+        raise bad(caller, "a 0-d array has no indices", given={"a": a.aval}, fix="use atleast_1d(a).", exc=ValueError)
     if size is None:
         if isinstance(a, Tracer):
-            raise bad(where_, "the number of indices depends on traced values", given={"a": a.aval},
+            raise bad(caller, "the number of indices depends on traced values", given={"a": a.aval},
                       fix="pass size=n, the largest number there can be; or use where(condition, x, y).",
                       exc=ConcretizationTypeError)
-        place = place_with(where_, [a])
+        place = place_with(caller, [a])
         return tuple(from_numpy(i.astype(default_int()), place) for i in np.nonzero(np.asarray(a)))
     return _nonzero_of_size(a, int(size), fill_value)
 
@@ -86,7 +86,7 @@ def _nonzero_of_size(a: Any, size: int, fill_value: Any) -> tuple[Any, ...]:
         # The k-th hit is the first position with more than k hits up to it.
         flat = binary_search(count, add(iota(dtype, size), dtype.type(1)), "left", a.size)
     else:
-        place = choose(hit, sub(count, dtype.type(1)), dtype.type(size))        # behind the end: dropped
+        place = choose(hit, sub(count, dtype.type(1)), dtype.type(size))        # beyond the end: dropped
         flat = full((size,), a.size, dtype).at[place].set(iota(dtype, a.size), mode="drop")
     exists = lt(flat, dtype.type(a.size))
     out, stride = [], a.size
@@ -115,9 +115,9 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 # -- sorted arrays ------------------------------------------------------------------------------------------------
 
 def binary_search(a: Any, v: Any, side: str, n: int, dtype: Any = None) -> Any:
-    """Where each of v[k] would be inserted into the sorted a[n], nan last: binary search, all queries in step.
+    """Positions at which each v[k] would be inserted into the sorted a[n], nan last: a binary search for all at once.
 
-    Positions have the given dtype, or the default integer.
+    Positions have the given dtype, or the default integer dtype.
     """
     dtype = default_int() if dtype is None else dtype
     low, high = broadcast_in_dim(dtype.type(0), v.shape, ()), broadcast_in_dim(dtype.type(n), v.shape, ())
@@ -134,7 +134,7 @@ def binary_search(a: Any, v: Any, side: str, n: int, dtype: Any = None) -> Any:
 
 
 def _position_dtype(n: int) -> np.dtype:
-    """Positions in n elements are int32 where they fit, with x64 too, as in JAX."""
+    """The dtype of positions in n elements: int32 if they fit, with x64 too, as in JAX."""
     return dtypes.canonicalize_dtype(np.int32 if n < 2**31 else np.int64)
 
 
@@ -147,14 +147,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
       method: accepted as in JAX; there is one algorithm here.
     Returns: int of the shape of `v`.
     """
-    where_ = "numpy.searchsorted"
+    caller = "numpy.searchsorted"
     if side not in ("left", "right"):
-        raise bad(where_, f"`side` is {side!r}", fix="pass 'left' or 'right'.", exc=ValueError)
-    a, v = (to_array_like(where_, x) for x in promote(where_, a, v))
+        raise bad(caller, f"`side` is {side!r}", fix="pass 'left' or 'right'.", exc=ValueError)
+    a, v = (to_array_like(caller, x) for x in promote(caller, a, v))
     if a.ndim != 1:
-        raise bad(where_, "`a` must be a vector", given={"a": a.aval}, fix="use a.ravel().", exc=ValueError)
+        raise bad(caller, "`a` must be a vector", given={"a": a.aval}, fix="use a.ravel().", exc=ValueError)
     if sorter is not None:
-        a = take_slices(a, convert_element_type(to_array_like(where_, sorter), np.int32), 0)
+        a = take_slices(a, convert_element_type(to_array_like(caller, sorter), np.int32), 0)
     if not a.size:
         return full(v.shape, 0, _position_dtype(0))
     return reshape(binary_search(a, reshape(v, (v.size,)), side, a.size, _position_dtype(a.size)), v.shape)
@@ -162,14 +162,14 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
 @one_launch(arrays=2)
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
-    """Index of the bin that each element of `x` falls into; bin i reaches from ``bins[i-1]`` to ``bins[i]``.
+    """Index of the bin of each element of `x`; bin i reaches from ``bins[i-1]`` to ``bins[i]``.
 
     Args: bins: real[n], increasing or decreasing; right: whether bins include their right end.
     """
-    where_ = "numpy.digitize"
-    bins = to_array_like(where_, bins)
+    caller = "numpy.digitize"
+    bins = to_array_like(caller, bins)
     if bins.ndim != 1:
-        raise bad(where_, "`bins` must be a vector", given={"bins": bins.aval}, fix="use bins.ravel().",
+        raise bad(caller, "`bins` must be a vector", given={"bins": bins.aval}, fix="use bins.ravel().",
                   exc=ValueError)
     side = "left" if right else "right"
     if bins.size == 0:

@@ -58,11 +58,11 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
 
     Args:
       data: number[*ids, ...]; segment_ids: int[*ids], the segment of each row.
-      num_segments: how many segments the result has; it must be known while tracing. None: the largest id + 1, which
-        needs known ids. Rows with an id outside [0, num_segments) are dropped.
+      num_segments: static number of segments of the result. None: the largest id + 1, which needs known ids. Rows with
+        an id outside [0, num_segments) are dropped.
       indices_are_sorted, unique_indices: promises on the ids that allow a faster program.
       bucket_size: rows to combine at a time, for accuracy; the partial results are combined at the end.
-      mode: what happens to rows with an id out of range, see `lax.GatherScatterMode`.
+      mode: the treatment of rows with an id out of range, see `lax.GatherScatterMode`.
     Returns: array[num_segments, ...] of the dtype of data; {_EMPTY[name]} where a segment has no rows.
 
     >>> xjax.ops.{name}(xjax.numpy.array([1., 2., 5.]), xjax.numpy.array([0, 0, 1]), 2)
@@ -88,7 +88,7 @@ def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:
         raise bad(caller, "`segment_ids` must be integers", given=given, fix="convert them with ids.astype('int32').")
     if data.shape[:ids.ndim] != ids.shape:
         raise bad(caller, "needs one segment id for each row of `data`", given=given,
-                  fix="make the leading axes of data those of segment_ids.", exc=ValueError)
+                  fix="give data the leading axes of segment_ids.", exc=ValueError)
 
 
 def _number_of_segments(caller: str, ids: Any, num_segments: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Operands of functions made of several operations; choice between values: `clip`, `nan_to_num`, and for `where`."""
+"""Conversion of arguments to operands; selection of values: `choose` (for `where`), `clip`, `nan_to_num`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NUMBERS = (bool, int, float, complex)
 
 
 def operand(caller: str, x: Any) -> Any:
-    """An array-like value as one that has a dtype: Python numbers become weak arrays, or literals while staging."""
+    """An array-like value with a dtype: Python numbers become weak arrays, or literals while staging."""
     x = array_like(caller, x)
     if hasattr(x, "aval"):
         return x
@@ -37,8 +37,8 @@ def operand(caller: str, x: Any) -> Any:
 
 def operands(caller: str, *xs: Any, to: Callable = lambda dtype: dtype, strong: bool = False) -> list[Any]:
     """Checked arguments of one dtype and rank, none of them a Python number; with `strong`, none weakly typed."""
-    found = promote_shapes(caller, *promote(caller, *[operand(caller, x) for x in xs], to=to))
-    return [cast(caller, x, x.dtype) for x in found] if strong else list(found)
+    promoted = promote_shapes(caller, *promote(caller, *[operand(caller, x) for x in xs], to=to))
+    return [cast(caller, x, x.dtype) for x in promoted] if strong else list(promoted)
 
 
 def refuse_complex(caller: str, *xs: Any, exc: type[Exception] = TypeError) -> None:
@@ -55,9 +55,9 @@ def refuse_out(caller: str, out: Any) -> None:
 
 
 def choose(condition: Any, x: Any, y: Any, caller: str = "numpy.where") -> Any:
-    """`x` where the condition holds, else `y`: all three promoted and broadcast together.
+    """`x` where the condition is true, else `y`: `x` and `y` are promoted, and all three broadcast together.
 
-    A 0-d condition is not repeated: it picks the whole array.
+    A 0-d condition is not repeated: it selects the whole array.
     """
     condition = operand(caller, condition)
     if not dtypes.is_bool(condition.dtype):
@@ -71,7 +71,7 @@ def choose(condition: Any, x: Any, y: Any, caller: str = "numpy.where") -> Any:
 
 @one_launch(arrays=3)
 def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
-    """`arr` limited to the interval from `min` to `max`, either of which may be None; where they cross, `max` wins.
+    """`arr` limited to the interval from `min` to `max`, either of which may be None; `max` if it is below `min`.
 
     Args: arr, min, max: real arrays that broadcast together; the result has their common dtype.
     Raises: ValueError for complex arguments.
@@ -87,9 +87,9 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
 
 @one_launch
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """`x` with numbers in place of nan and infinities: `nan`, and the largest and smallest finite number by default.
+    """`x` with nan replaced by `nan`, and infinities by default by the largest and the smallest finite number.
 
-    Args: x: number[...]; integers are returned as they are. copy: accepted as in NumPy; arrays never change.
+    Args: x: number[...]; integers are returned unchanged. copy: accepted as in NumPy; arrays never change.
     """
     caller = "numpy.nan_to_num"
     x = to_array_like(caller, x)

@@ -1,6 +1,6 @@
 """Sets of values: distinct elements, and unions, intersections and differences of arrays.
 
-The size of a result depends on values, so under jit the caller gives it: `size=n`.
+The size of a result depends on values, so it must be given under jit: `size=n`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     """Distinct elements (or slices along `axis`) in increasing order.
 
     Args:
-      return_index, return_inverse, return_counts: also the first positions, the positions of all elements in the
+      return_index, return_inverse, return_counts: also return the first positions, the positions of all elements in the
         result, the counts.
-      size: number of elements to return, needed under jit: further ones are cut, missing ones are `fill_value`
+      size: number of elements to return, needed under jit: further ones are dropped, missing ones are `fill_value`
         (default: the smallest element).
     Raises: ConcretizationTypeError for a traced array without `size`.
     """
@@ -56,17 +56,17 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     rows = ravel(ar) if axis is None else moveaxis(ar, canonical_axis(axis, ar.ndim, caller), 0)
     if not rows.shape[0]:
         if size:
-            raise bad(caller, "nothing to fill `size` elements with", fix="pass a non-empty array.", exc=ValueError)
+            raise bad(caller, "an empty array cannot fill a result of size > 0", fix="pass elements.", exc=ValueError)
         nothing = asarray(np.zeros(0, default_int()))
-        found = {"values": rows, "first": nothing, "inverse": nothing, "counts": nothing}
+        results = {"values": rows, "first": nothing, "inverse": nothing, "counts": nothing}
     else:
-        found = _distinct(rows, equal_nan, size, fill_value, return_index, return_inverse)
+        results = _distinct(rows, equal_nan, size, fill_value, return_index, return_inverse)
     if axis is None and return_inverse:
-        found["inverse"] = reshape(found["inverse"], shape)
+        results["inverse"] = reshape(results["inverse"], shape)
     elif axis is not None:
-        found["values"] = moveaxis(found["values"], 0, axis)
+        results["values"] = moveaxis(results["values"], 0, axis)
     asked = {"values": True, "first": return_index, "inverse": return_inverse, "counts": return_counts}
-    out = tuple(found[name] for name, wanted in asked.items() if wanted)
+    out = tuple(results[name] for name, wanted in asked.items() if wanted)
     return out if len(out) > 1 else out[0]
 
 
@@ -75,33 +75,33 @@ def _distinct(rows: Any, equal_nan: bool, size: int | None, fill_value: Any, wit
     """The results of `unique` for distinct elements along the first axis, which is not empty."""
     n, dtype = rows.shape[0], default_int()
     ordered, order, is_first = _runs(rows, equal_nan, with_first or with_inverse or rows.ndim > 1)
-    # Where groups begin in sorted order, and behind the last one; n if there is no such group.
+    # Positions in sorted order at which groups begin, and the end of the last group; n for missing groups.
     if size is None:
         starts = concatenate([nonzero(is_first)[0], asarray([n], dtype)])
     else:
         starts = nonzero(is_first, size=size + 1, fill_value=n)[0]
     count = starts.shape[0] - 1
     start, stop = slice_in_dim(starts, 0, count), slice_in_dim(starts, 1, count + 1)
-    found = {"counts": sub(stop, start)}
+    results = {"counts": sub(stop, start)}
     exists = lt(start, dtype.type(n))
     start = choose(exists, start, dtype.type(0))
     if order is None:
         values = take_slices(ordered, start, 0)
     else:
-        found["first"] = take_slices(order, start, 0)
-        values = take_slices(rows, found["first"], 0)
+        results["first"] = take_slices(order, start, 0)
+        values = take_slices(rows, results["first"], 0)
     if fill_value is not None:
         valid = reshape(exists, (count, *(1,) * (rows.ndim - 1)))
         values = choose(valid, values, convert_element_type(asarray(fill_value), rows.dtype))
     if with_inverse:
         group = sub(cumsum(convert_element_type(is_first, dtype)), dtype.type(1))
-        found["inverse"] = full((n,), 0, dtype).at[order].set(group, unique_indices=True)
-    return {"values": values, **found}
+        results["inverse"] = full((n,), 0, dtype).at[order].set(group, unique_indices=True)
+    return {"values": values, **results}
 
 
 @one_launch
 def _runs(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
-    """(The first column sorted, where its elements were or None, whether each row is the first of its kind)."""
+    """(the first column sorted, the old positions of its elements or None, whether a row is the first of its kind)."""
     n = rows.shape[0]
     if not with_order:
         ordered = sort(rows)
@@ -155,7 +155,7 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """Distinct elements (each nan is one), first positions, positions of all elements among them, and counts.
+    """Distinct elements (nans are distinct), first positions, positions of all elements among them, and counts.
 
     >>> unique_all(np.array([3, 1, 3])).counts
     Array([1, 2], dtype=int32)
@@ -164,12 +164,12 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """Distinct elements (each nan is one), and how often each occurs."""
+    """Distinct elements (nans are distinct), and the number of occurrences of each."""
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """Distinct elements (each nan is one), and the positions of all elements among them."""
+    """Distinct elements (nans are distinct), and the positions of all elements among them."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
@@ -185,17 +185,17 @@ class _Kept(NamedTuple):
         """Elements of `values` at the positions, `fill` where there is none."""
         if not values.size:
             return full(self.positions.shape, fill, values.dtype)
-        found = take_slices(values, self.positions, 0)
-        return found if self.exist is None else choose(self.exist, found, convert_element_type(fill, values.dtype))
+        kept = take_slices(values, self.positions, 0)
+        return kept if self.exist is None else choose(self.exist, kept, convert_element_type(fill, values.dtype))
 
 
 def _kept(keep: Any, size: int | None) -> _Kept:
     if size is None:
         return _Kept(nonzero(keep)[0])
     n = keep.shape[0]
-    found = nonzero(keep, size=size, fill_value=n)[0]
-    exist = lt(found, found.dtype.type(n))
-    return _Kept(choose(exist, found, found.dtype.type(0)), exist)
+    positions = nonzero(keep, size=size, fill_value=n)[0]
+    exist = lt(positions, positions.dtype.type(n))
+    return _Kept(choose(exist, positions, positions.dtype.type(0)), exist)
 
 
 def _pair(caller: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
@@ -208,7 +208,7 @@ def _pair(caller: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
 
 
 def _fill(value: Any, values: Any, keep: Any, size: int | None) -> Any:
-    """What missing elements are: the first that is kept by default, or 0 if there is none."""
+    """The value of missing elements: by default the first element that is kept, or 0 if there is none."""
     if value is not None or not size or not values.size:
         return asarray(0 if value is None else value)
     first = _kept(keep, 1)
@@ -217,7 +217,7 @@ def _fill(value: Any, values: Any, keep: Any, size: int | None) -> Any:
 
 @one_launch(arrays=2)
 def _first_in(x: Any, tests: Any, invert: bool) -> tuple[Any, Any]:
-    """(`x` sorted, whether each element is the first of its kind and one of `tests`, or none of them)."""
+    """(`x` sorted, whether each element is the first of its kind and in `tests`; if `invert`, not in `tests`)."""
     x = sort(x)
     if not x.size:
         return x, asarray(np.zeros(0, bool))
@@ -233,12 +233,12 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 @one_launch(arrays=2)
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
                 size: int | None = None, fill_value: Any = None) -> Any:
-    """Distinct elements that both arrays have, in increasing order.
+    """Distinct elements that are in both arrays, in increasing order.
 
     Args:
       assume_unique: accepted as in NumPy; the result is the same.
-      return_indices: also the first positions of these elements in both (flattened) arrays.
-      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: the
+      return_indices: also return the first positions of these elements in both (flattened) arrays.
+      size: of the result, needed under jit: further elements are dropped, missing ones are `fill_value` (default: the
         smallest element of the result), with positions past the end of the arrays.
     Raises: ConcretizationTypeError for traced arrays without `size`.
 
@@ -265,11 +265,11 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 @one_launch(arrays=2)
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
               fill_value: Any = None) -> Any:
-    """Distinct elements of the first array that the second has not, in increasing order.
+    """Distinct elements of the first array that are not in the second, in increasing order.
 
     Args:
-      assume_unique: the elements of `ar1` are distinct: they keep their order.
-      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: 0).
+      assume_unique: whether the elements of `ar1` are distinct; then they keep their order.
+      size: of the result, needed under jit: further elements are dropped, missing ones are `fill_value` (default: 0).
     Raises: ConcretizationTypeError for traced arrays without `size`.
     """
     caller = "numpy.setdiff1d"
@@ -282,11 +282,11 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
 @one_launch(arrays=2)
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
              fill_value: Any = None) -> Any:
-    """Distinct elements that exactly one array has, in increasing order.
+    """Distinct elements that are in exactly one array, in increasing order.
 
     Args:
       assume_unique: accepted as in NumPy; the result is the same.
-      size: of the result, needed under jit: further elements are cut, missing ones are `fill_value` (default: the
+      size: of the result, needed under jit: further elements are dropped, missing ones are `fill_value` (default: the
         smallest element of the result).
     Raises: ConcretizationTypeError for traced arrays without `size`.
     """
@@ -303,9 +303,9 @@ _METHODS = ("auto", "compare_all", "binary_search", "sort")
 @one_launch(arrays=2)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          method: str = "auto") -> Any:
-    """Whether each element of the first array is one of the second.
+    """Whether each element of the first array is in the second.
 
-    Args: invert: whether it is none of them. assume_unique, method: accepted as in JAX; there is one algorithm here.
+    Args: invert: whether it is not in it. assume_unique, method: accepted as in JAX; there is one algorithm here.
     """
     caller = "numpy.isin"
     check_choice(caller, "method", method, _METHODS, "leave it out.")
@@ -315,8 +315,8 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
         return broadcast_in_dim(np.bool_(invert), element.shape, ())
     index = binary_search(tests, flat, "left", tests.size)
     index = choose(lt(index, index.dtype.type(tests.size)), index, index.dtype.type(0))
-    found = reshape(eq(take_slices(tests, index, 0), flat), element.shape)
-    return bitwise_not(found) if invert else found
+    is_in = reshape(eq(take_slices(tests, index, 0), flat), element.shape)
+    return bitwise_not(is_in) if invert else is_in
 
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",

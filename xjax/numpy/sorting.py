@@ -1,4 +1,4 @@
-"""Sorting, order statistics by position, and sets of values."""
+"""Sorting, partial sorting, and indices that sort."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
 
 
 def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
-    """Indices that sort by several keys along an axis: the last key counts first.
+    """Indices that sort by several keys along an axis: the last key is the primary one.
 
-    Args: batch_size: with more keys of one dtype than this they are sorted by that many at a time, which compiles
-      faster than one sort by all of them.
+    Args: batch_size: if there are more keys of one dtype, each sort uses this many of them, which compiles faster than
+      one sort by all of them.
     """
     caller = "numpy.lexsort"
     batch_size = static_int(batch_size, "batch_size", caller)
@@ -83,7 +83,7 @@ def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
     index = broadcasted_iota(default_int(), keys[0].shape, axis)
     if len({k.dtype for k in keys}) > 1:
         batch_size = len(keys)
-    for start in range(0, len(keys), batch_size):               # a stable sort keeps the order by the keys before
+    for start in range(0, len(keys), batch_size):               # a stable sort keeps the order by the previous keys
         batch = [k if start == 0 else take_along_axis(k, index, axis) for k in keys[start:start + batch_size]]
         index = lax_sort((*batch[::-1], index), axis, True, len(batch))[-1]
     return index
@@ -93,9 +93,9 @@ def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
 def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> tuple[Any, Any]:
     """The k largest elements along an axis, or with mode="smallest" the smallest, and their positions as int32.
 
-    Args: sorted: accepted as JAX does; the elements come in order always, the largest (smallest) first.
+    Args: sorted: accepted as in JAX; the elements are always in order, the largest (smallest) first.
     Returns: (values, positions), each with `k` elements along the axis. NaN counts as the largest, as in `sort`.
-    Raises: ValueError for complex numbers, another mode, or k greater than the size.
+    Raises: ValueError for complex numbers, an unknown mode, or k greater than the size.
 
     >>> values, positions = top_k(np.array([3, 1, 2]), 2, mode="smallest")
     >>> values.tolist(), positions.tolist()
@@ -107,7 +107,7 @@ def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: b
         raise bad(caller, "complex numbers have no order", {"a": a.aval}, "pass real or absolute values.",
                   exc=ValueError)
     if mode not in ("largest", "smallest"):
-        raise bad(caller, "there is no such mode", {"mode": repr(mode)}, 'pass "largest" or "smallest".',
+        raise bad(caller, "unknown mode", {"mode": repr(mode)}, 'pass "largest" or "smallest".',
                   exc=ValueError)
     if mode == "largest":
         return tuple(lax_top_k(a, k, axis=axis))
@@ -116,7 +116,7 @@ def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: b
 
 
 def _reversed_order(x: Any) -> Any:
-    """Integers in the reverse order of `x`: of floats, whose order is that of their bits but for the sign."""
+    """Integers in the reverse order of `x`; the order of floats is that of their bits, reversed for negative ones."""
     if dtypes.is_inexact(x.dtype):
         bits = np.dtype(f"int{8 * x.dtype.itemsize}")
         x = bitcast_convert_type(select(ne(x, x), filled_like(x, np.nan), x), bits)
@@ -127,7 +127,7 @@ def _reversed_order(x: Any) -> Any:
 
 @one_launch
 def partition(a: Any, kth: int, axis: int = -1) -> Any:
-    """An order in which element `kth` stands where sorting would put it, smaller ones before it: here, sorted."""
+    """An order in which element `kth` is at its sorted position, smaller ones before it: here, fully sorted."""
     a = to_array_like("numpy.partition", a)
     canonical_axis(kth, a.shape[axis], "numpy.partition", "kth")
     return sort(a, axis)

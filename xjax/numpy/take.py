@@ -35,15 +35,15 @@ from xjax.runtime.one_launch import one_launch
 # -- positions ----------------------------------------------------------------------------------------------------
 
 def _mode(caller: str, mode: Any) -> Any:
-    """The mode of a gather; "wrap" stays a word, because it is a matter of the positions alone."""
+    """The mode of a gather; "wrap" stays a string, since it is applied to the positions."""
     if isinstance(mode, str) and mode == "raise":
-        raise bad(caller, "mode='raise' is not supported: a program cannot raise by the values it computes with",
-                  fix="use mode='fill', which reads nan out of range, or 'clip', 'wrap'.", exc=NotImplementedError)
+        raise bad(caller, "mode='raise' is not supported: a program cannot raise for the values of its arrays",
+                  fix="use mode='fill', which gives nan out of range, or 'clip', 'wrap'.", exc=NotImplementedError)
     return "wrap" if isinstance(mode, str) and mode == "wrap" else GatherScatterMode.from_any(mode)
 
 
 def _indices(caller: str, indices: Any) -> Any:
-    """An integer array: NumPy's if it is known."""
+    """An integer array: a NumPy array if it is known."""
     indices = array_like(caller, indices)
     aval = typeof(indices)
     if not dtypes.is_int(aval.dtype):
@@ -60,7 +60,7 @@ def _positions(indices: Any, size: int, mode: Any, wraps: bool = True) -> tuple[
 
 
 def _modulo(indices: Any, size: int) -> Any:
-    """Positions modulo `size`, counted as Python does."""
+    """Positions modulo `size`, with Python's sign rule."""
     if isinstance(indices, np.ndarray):
         return (indices % max(size, 1)).astype(indices.dtype)
     return modulo(widened(indices), size)
@@ -78,7 +78,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
 
     Args:
       a: any[...]; indices: int[*m].
-      mode: "fill" (default: out of range reads `fill_value`), "clip", "wrap", "promise_in_bounds". Negative positions
+      mode: "fill" (default: `fill_value` out of range), "clip", "wrap", "promise_in_bounds". Negative positions
         count from the end, except with "clip".
       unique_indices, indices_are_sorted: promises that allow a faster program.
       fill_value: a Python number; None: nan, the smallest signed or largest unsigned integer.
@@ -125,7 +125,7 @@ def _take(a: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, flags:
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
                     wrap_negative_indices: bool = True) -> Any:
-    """For each row along an axis, its elements at its own row of positions: what undoes argsort.
+    """For each row along an axis, the elements at the positions in the same row of `indices`, as those of argsort.
 
     Args: arr: any[..., n, ...]; indices: int[..., m, ...], broadcast against arr in the other axes (axis None: both
       flat). mode, fill_value: as `take`, but negative positions count from the end with "clip" too.
@@ -158,14 +158,14 @@ def _along(caller: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, 
     if axis is None:
         arr, axis = _flat(arr), 0
         indices = _flat(operand(caller, indices))
-    ndim, given = arr.ndim, typeof(indices)
+    ndim, aval = arr.ndim, typeof(indices)
     axis = canonical_axis(axis, ndim, caller)
-    if given.ndim != ndim:
-        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+    if aval.ndim != ndim:
+        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": aval.str_short()},
                   fix="add axes of size 1 to the indices.", exc=ValueError)
-    others = broadcast_shapes(_dropped(arr.shape, axis), _dropped(given.shape, axis))
+    others = broadcast_shapes(_dropped(arr.shape, axis), _dropped(aval.shape, axis))
     arr = broadcast_to(arr, (*others[:axis], arr.shape[axis], *others[axis:]))
-    return arr, broadcast_to(indices, (*others[:axis], given.shape[axis], *others[axis:])), axis
+    return arr, broadcast_to(indices, (*others[:axis], aval.shape[axis], *others[axis:])), axis
 
 
 def _dropped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -173,14 +173,14 @@ def _dropped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _as_vectors(positions: Any) -> Any:
-    """Positions with an axis for the (one) component of an index vector."""
+    """Positions with a last axis for the only component of an index vector."""
     if isinstance(positions, np.ndarray):
         return positions[..., None]
     return reshape(positions, (*positions.shape, 1))
 
 
 def refuse_inplace(caller: str, inplace: bool) -> None:
-    """Raise for the in-place form, which is NumPy's only one."""
+    """Raise for inplace=True, the only behaviour of NumPy."""
     if inplace:
         raise bad(caller, "arrays are immutable: it cannot work in place", exc=ValueError,
                   fix="pass inplace=False and use the array that it returns.")
@@ -188,10 +188,10 @@ def refuse_inplace(caller: str, inplace: bool) -> None:
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
                    mode: str | None = None) -> Any:
-    """`arr` with `values` written, in each row along an axis, at its own row of positions; needs inplace=False.
+    """`arr` with `values` written, in each row along an axis, at the positions in that row of `indices`.
 
-    Args: arr: any[..., n, ...]; indices: int[..., m, ...]; values: broadcast to the shape of indices. mode: what
-      happens out of range: None drops, "clip" moves inside, "wrap" counts modulo n.
+    Args: arr: any[..., n, ...]; indices: int[..., m, ...]; values: broadcast to the shape of indices. inplace: must be
+      False. mode: for positions out of range: None drops them, "clip" clamps them, "wrap" takes them modulo n.
     Returns: array of the shape and dtype of arr.
     """
     caller = "numpy.put_along_axis"
@@ -201,12 +201,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     if axis is None:
         arr, indices, axis = _flat(arr), _flat(operand(caller, indices)), 0
     axis = canonical_axis(axis, arr.ndim, caller)
-    given = typeof(indices)
-    if given.ndim != arr.ndim:
-        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": given.str_short()},
+    aval = typeof(indices)
+    if aval.ndim != arr.ndim:
+        raise bad(caller, "array and indices differ in rank", given={"arr": arr, "indices": aval.str_short()},
                   fix="add axes of size 1 to the indices.", exc=ValueError)
     indices = broadcast_to(indices, tuple(m if d == axis else n for d, (n, m) in
-                                          enumerate(zip(arr.shape, given.shape, strict=True))))
+                                          enumerate(zip(arr.shape, aval.shape, strict=True))))
     positions, mode = _positions(_indices(caller, indices), arr.shape[axis], _mode(caller, mode))
     values = array_like(caller, values)
     check_mixed(caller, arr, values)
@@ -242,7 +242,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 # -- choose, select, piecewise ------------------------------------------------------------------------------------
 
 def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Any:
-    """At each place, the element of `choices[a]` there.
+    """At each position, the element of `choices[a]` there.
 
     Args: a: int[...]; choices: arrays that broadcast with a. mode: "raise" (needs a known `a`), "wrap" or "clip".
 
@@ -273,7 +273,7 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
 def _check_known(caller: str, a: Any, count: int) -> None:
     value = known_value(a)
     if value is None:
-        raise bad(caller, "mode='raise' needs to know `a`, which is traced", given={"a": a},
+        raise bad(caller, "mode='raise' needs a known `a`, but it is traced", given={"a": a},
                   fix="pass mode='wrap' or mode='clip'.")
     if value.size and not 0 <= int(np.min(np.asarray(value))) <= int(np.max(np.asarray(value))) < count:
         raise bad(caller, f"`a` selects outside of the {count} choices", fix="pass mode='wrap' or mode='clip'.",
@@ -281,7 +281,7 @@ def _check_known(caller: str, a: Any, count: int) -> None:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
-    """At each place, the element of the first choice whose condition holds there, else `default`.
+    """At each position, the element of the first choice whose condition is true there, else `default`.
 
     Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
     Raises: ValueError if the lists are empty or differ in length.
@@ -302,7 +302,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """`funclist[i](x)`, or the number funclist[i], where `condlist[i]` holds (the last such i); else one more, or 0.
+    """`funclist[i](x)`, or the number `funclist[i]`, where `condlist[i]` is true.
+
+    If several conditions are true, the last one counts. If none is true, the result is that of one more function, or 0.
 
     Args: x: any[...]; condlist: bool arrays that broadcast with x. *args, **kw are passed on to the functions.
     Returns: array of the shape and dtype of x.

@@ -1,7 +1,7 @@
 """`ufunc`: an element-wise function with NumPy's methods `reduce`, `accumulate`, `at`, `outer` and `reduceat`.
 
 `frompyfunc` makes one. The functions `add`, `maximum`, ... stay plain functions, which are cheap to call; they get the
-methods as attributes here, and `isinstance(add, ufunc)` holds.
+methods as attributes here, and `isinstance(add, ufunc)` is true.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class ufunc(metaclass=_Kind):
     """An element-wise function of `nin` arguments and `nout` results; see `frompyfunc`.
 
     Args:
-      func: of single elements; nargs: number of arguments (default: nin); identity: that of an operation of two.
+      func: of single elements; nargs: number of arguments (default: nin); identity: of an operation of two.
       call: the function of whole arrays (default: `func` vectorized).
-      reduce, accumulate, at, reduceat: in place of the methods here, with their arguments.
+      reduce, accumulate, at, reduceat: replace the methods of this class, with the same arguments.
     """
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *, name: str | None = None,
@@ -52,20 +52,20 @@ class ufunc(metaclass=_Kind):
                  reduce: Callable[..., Any] | None = None, accumulate: Callable[..., Any] | None = None,
                  at: Callable[..., Any] | None = None, reduceat: Callable[..., Any] | None = None):
         if not callable(func):
-            raise bad("numpy.ufunc", "`func` is no function", given={"func": repr(func)[:80]}, fix="pass a function.")
+            raise bad("numpy.ufunc", "`func` is not callable", given={"func": repr(func)[:80]}, fix="pass a function.")
         self.nin, self.nout, self.nargs, self.identity = nin, nout, nargs or nin, identity
         self.__name__ = name or getattr(func, "__name__", type(func).__name__)
         self.__doc__ = getattr(func, "__doc__", None)
         self._call = vectorize(func) if call is None else call
-        for method, given in (("reduce", reduce), ("accumulate", accumulate), ("at", at), ("reduceat", reduceat)):
-            if given is not None:
-                setattr(self, method, given)
+        for method, own in (("reduce", reduce), ("accumulate", accumulate), ("at", at), ("reduceat", reduceat)):
+            if own is not None:
+                setattr(self, method, own)
 
     def __repr__(self) -> str:
         return f"<xjax.numpy.ufunc {self.__name__!r}>"
 
     def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
-        """The function of arrays that broadcast together."""
+        """The function applied to arrays that broadcast together."""
         name = self._caller("")
         refuse_out(name, out)
         if where is not None:
@@ -82,7 +82,7 @@ class ufunc(metaclass=_Kind):
         refuse_out(caller, out)
         if (self.nin, self.nout) != (2, 1):
             raise bad(caller, f"the function has {self.nin} arguments and {self.nout} results",
-                      fix="it takes one with 2 arguments and 1 result.", exc=ValueError)
+                      fix="use a function with 2 arguments and 1 result.", exc=ValueError)
         return caller
 
     def _elements(self, caller: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
@@ -98,7 +98,7 @@ class ufunc(metaclass=_Kind):
                initial: Any = None, where: Any = None) -> Any:
         """``f(...f(f(a[0], a[1]), a[2])...)`` along an axis, a tuple of axes, or all (None).
 
-        Args: initial: comes before the first element; where: bool, which elements count (needs an initial value).
+        Args: initial: comes before the first element; where: bool, elements to include (needs an initial value).
         Raises: ValueError if there are no elements, or a mask, and neither `initial` nor an identity.
 
         >>> xjax.numpy.frompyfunc(lambda x, y: 2 * x + y, 2, 1).reduce(np.array([1, 0, 1]))
@@ -119,17 +119,17 @@ class ufunc(metaclass=_Kind):
         else:
             carry = full(x.shape[1:], start, x.dtype)
         if mask is None:
-            found = scan(lambda c, y: (self._same(c, y), None), carry, x)[0]
+            result = scan(lambda c, y: (self._same(c, y), None), carry, x)[0]
         else:
-            found = scan(lambda c, ym: (choose(ym[1], self._same(c, ym[0]), c), None), carry, (x, mask))[0]
-        return expand_dims(found, axes) if keepdims else found
+            result = scan(lambda c, ym: (choose(ym[1], self._same(c, ym[0]), c), None), carry, (x, mask))[0]
+        return expand_dims(result, axes) if keepdims else result
 
     def _same(self, x: Any, y: Any) -> Any:
         """The function's result in the dtype of `x`, which a carried value must keep."""
         return convert_element_type(self._call(x, y), x.dtype)
 
     def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
-        """All results of `reduce` along an axis on the way: an array of the shape of `a`."""
+        """All intermediate results of `reduce` along an axis: an array of the shape of `a`."""
         x, axis = self._elements(self._check_binary("accumulate", out), a, axis, dtype)
         if not x.shape[0]:
             return moveaxis(x, 0, axis)
@@ -143,7 +143,7 @@ class ufunc(metaclass=_Kind):
         return moveaxis(scan(step, index_in_dim(x, 0, 0, keepdims=False), (flag, x))[1], 0, axis)
 
     def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
-        """`a` with the function applied at `indices`, once for each time that a position occurs.
+        """`a` with the function applied at `indices`, once for each occurrence of a position.
 
         Args: b: second argument, which broadcasts to ``a[indices]``; inplace: must be False: arrays never change.
         """
@@ -163,7 +163,7 @@ class ufunc(metaclass=_Kind):
         return reshape(scan(step, ravel(a), (ravel(places), *more))[0], a.shape)
 
     def outer(self, A: Any, B: Any, /) -> Any:
-        """``f(A[i, ..., None, ...], B[j, ...])``: the function of every pair of elements."""
+        """``f(A[i, ..., None, ...], B[j, ...])``: the function applied to every pair of elements."""
         caller = self._check_binary("outer")
         A, B = operand(caller, A), operand(caller, B)
         if A.ndim and B.ndim:
@@ -173,7 +173,7 @@ class ufunc(metaclass=_Kind):
     def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
         """`reduce` of slices along an axis: result k is that of ``a[indices[k]:indices[k + 1]]``.
 
-        The last slice goes to the end; where the next index is not larger, the result is ``a[indices[k]]``.
+        The last slice extends to the end; where the next index is not larger, the result is ``a[indices[k]]``.
         """
         caller = self._check_binary("reduceat", out)
         x, axis = self._elements(caller, a, axis, dtype)
@@ -201,7 +201,7 @@ def _like(i: Any, like: Any) -> Any:
 
 
 def _flattened(a: Any, axes: tuple[int, ...]) -> Any:
-    """`a` with some axes as one in front."""
+    """`a` with some axes merged into one in front."""
     a = moveaxis(a, axes, range(len(axes)))
     return reshape(a, (int(np.prod(a.shape[:len(axes)], dtype=int)), *a.shape[len(axes):]))
 

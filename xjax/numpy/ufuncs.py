@@ -1,6 +1,6 @@
-"""Element-wise functions that are one operation: tables of names, operations and how they promote.
+"""Element-wise functions that are one operation: tables of names, operations and promotion rules.
 
-Functions made of several operations stand in `xjax.numpy.composed`.
+Functions made of several operations are in `xjax.numpy.composed`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import launched
 
-# ml_dtypes' narrow types are taken on the general path; what is here needs no promotion.
+# Dtypes that need no promotion; the narrow types of ml_dtypes take the general path.
 _BITS = frozenset({dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
                    dtypes.uint8, dtypes.uint16, dtypes.uint32, dtypes.uint64})
 _INTS = _BITS - {dtypes.bool_}
@@ -29,8 +29,8 @@ _INEXACT = frozenset({dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.fl
 _NUMBERS = _INTS | _INEXACT
 _ANY = _NUMBERS | _BITS
 
-# (dtype of the array, type of the Python number beside it) -> the type as which the number is a literal of the dtype.
-# Only where the number alone would have that dtype too: with x64 a Python float is a float64.
+# (dtype of the array, type of the Python number) -> the Python type of the number as a literal of this dtype.
+# Only if a number of that type alone has the dtype too: with x64 a Python float is a float64.
 _LITERAL = {(dtypes.float32, float): float, (dtypes.float32, int): float, (dtypes.int32, int): int}
 _LITERAL_X64 = {(dtypes.float64, float): float, (dtypes.float64, int): float, (dtypes.int64, int): int}
 _SMALL = 2**24
@@ -60,8 +60,8 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
     """A function of two arguments that is the operation `p` after promotion.
 
     Args:
-      to: the dtype in which to compute, from the one in which the arguments meet.
-      direct: dtypes that `p` takes as they are; arrays of one such type are not looked at further.
+      to: gives the dtype of the computation for the promoted dtype of the arguments.
+      direct: dtypes that `p` accepts; two arrays of one such type need no further checks.
       of_bool: the operation for bool arguments.
     """
     caller = f"numpy.{name}"
@@ -93,7 +93,7 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
           keep: Callable | None = None) -> Callable:
     """A function of one argument that is the operation `p` after promotion.
 
-    `keep(dtype)`: whether values of a dtype are returned as they are (floor of an integer).
+    `keep(dtype)`: whether values of a dtype are returned unchanged (floor of an integer).
     """
     caller = f"numpy.{name}"
 

@@ -19,30 +19,33 @@ from xjax.transforms.vmap import vmap
 _CORE = r"\((?:\w+(?:,\w+)*)?\)"
 _SIGNATURE = re.compile(f"{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*")
 
-# Names of an argument's or result's own axes.
+# Names of the core axes of an argument or a result: the axes that the function itself handles.
 CoreAxes = tuple[str, ...]
 
 
 # -- signatures ---------------------------------------------------------------------------------------------------
 
 class Signature(NamedTuple):
-    """Axes that the function itself takes and gives: "(n,m),(m)->(n)"."""
+    """The core axes of the arguments and the results of a function: "(n,m),(m)->(n)"."""
 
     inputs: list[CoreAxes]
     outputs: list[CoreAxes]
 
 
 def parse_signature(caller: str, text: str) -> Signature:
-    """Raises: ValueError for what is no signature."""
+    """The signature in a text.
+
+    Raises: ValueError for a text that is not a signature.
+    """
     compact = re.sub(r"\s", "", text)
     if not _SIGNATURE.fullmatch(compact):
-        raise bad(caller, f"{text!r} is no signature", fix="write it like '(n,m),(m)->(n)'.", exc=ValueError)
+        raise bad(caller, f"{text!r} is not a signature", fix="write it like '(n,m),(m)->(n)'.", exc=ValueError)
     return Signature(*([tuple(re.findall(r"\w+", core)) for core in re.findall(_CORE, side)]
                        for side in compact.split("->")))
 
 
 def _match(caller: str, sizes: dict[str, int], shape: tuple[int, ...], core: CoreAxes, what: str) -> None:
-    """Enter the sizes of an array's own axes; those that are known already must agree."""
+    """Record the sizes of an array's core axes; sizes that are already known must agree."""
     for name, n in zip(core, shape[len(shape) - len(core):], strict=True):
         if sizes.setdefault(name, n) != n:
             raise bad(caller, f"axis {name!r} of {what} has size {n}, elsewhere {sizes[name]}",
@@ -53,15 +56,15 @@ def _match(caller: str, sizes: dict[str, int], shape: tuple[int, ...], core: Cor
 
 def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset(),
               signature: str | None = None) -> Callable:
-    """A function of single elements, or of arrays with few axes, as one that broadcasts: by `vmap`, not by a loop.
+    """Make a function of single elements, or of arrays with few axes, broadcast: by `vmap`, not by a loop.
 
     Args:
-      pyfunc: the function; it sees each argument without the axes that broadcast.
-      excluded: positions and names of arguments that are handed on as they are.
+      pyfunc: the function; it is called with each argument without the axes that broadcast.
+      excluded: positions and names of arguments that are passed unchanged.
       signature: the axes that belong to the function, like "(n,m),(m)->(n)"; default: none.
     Returns: a function with the same arguments, whose further leading axes broadcast together.
-    Raises: (the function) ValueError if axes do not fit the signature or each other; TypeError for another number of
-      arguments than in the signature.
+    Raises: (the function) ValueError if axes do not fit the signature or each other; TypeError if the number of
+      arguments is not that of the signature.
 
     >>> rowwise = vectorize(lambda a, b: a @ b, signature="(n),(n)->()")
     >>> rowwise(np.ones((4, 1, 3)), np.ones((2, 3))).shape
@@ -87,17 +90,17 @@ def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset()
                       fix=f"pass {len(inputs)}, besides the excluded ones.")
         cores: dict[int | str, CoreAxes] = dict(zip(places, inputs, strict=True))
         cores |= {name: () for name in kwargs if name not in excluded}
-        given = dict(enumerate(args)) | kwargs
-        if any(given[k] is None and core for k, core in cores.items()):
+        values = dict(enumerate(args)) | kwargs
+        if any(values[k] is None and core for k, core in cores.items()):
             raise bad(caller, "None was passed for an argument that has axes", given={"signature": signature},
                       fix="pass an array, or exclude the argument.", exc=ValueError)
-        cores = {k: core for k, core in cores.items() if given[k] is not None}
+        cores = {k: core for k, core in cores.items() if values[k] is not None}
 
         def call(*mapped: Any) -> Any:
-            full = given | dict(zip(cores, mapped, strict=True))
+            full = values | dict(zip(cores, mapped, strict=True))
             return pyfunc(*(full[i] for i in range(len(args))), **{name: full[name] for name in kwargs})
 
-        arrays = [operand(caller, given[k]) for k in cores]
+        arrays = [operand(caller, values[k]) for k in cores]
         return _mapped(caller, call, arrays, list(cores.values()), parsed and parsed.outputs)
 
     return vectorized
@@ -105,11 +108,11 @@ def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset()
 
 def _mapped(caller: str, call: Callable, arrays: Sequence[Any], cores: Sequence[CoreAxes],
             outputs: Sequence[CoreAxes] | None) -> Any:
-    """`call` mapped over the leading axes of the arrays, each of which it takes only where its size is not 1."""
+    """`call` mapped over the leading axes of the arrays; axes of size 1 are not mapped."""
     sizes: dict[str, int] = {}
     for i, (x, core) in enumerate(zip(arrays, cores, strict=True)):
         if x.ndim < len(core):
-            raise bad(caller, f"argument {i} lacks axes of its own",
+            raise bad(caller, f"argument {i} lacks core axes",
                       given={f"argument {i}": x.aval, "needs": str(core)},
                       fix="pass an array with these axes last.", exc=ValueError)
         _match(caller, sizes, x.shape, core, f"argument {i}")
@@ -130,16 +133,16 @@ def _mapped(caller: str, call: Callable, arrays: Sequence[Any], cores: Sequence[
 
 
 def _checked(caller: str, call: Callable, sizes: dict[str, int], outputs: Sequence[CoreAxes]) -> Callable:
-    """`call`, whose results must be as many, and have the axes, that the signature says."""
+    """`call` with a check that the number of its results, and their axes, match the signature."""
     def checked(*args: Any) -> Any:
         out = call(*args)
-        found = out if isinstance(out, tuple) else (out,)
-        if isinstance(out, tuple) != (len(outputs) > 1) or len(found) != len(outputs):
-            raise bad(caller, f"the function returned {len(found)} results in a {type(out).__name__}",
+        results = out if isinstance(out, tuple) else (out,)
+        if isinstance(out, tuple) != (len(outputs) > 1) or len(results) != len(outputs):
+            raise bad(caller, f"the function returned {len(results)} results in a {type(out).__name__}",
                       fix=f"the signature promises {len(outputs)}; return a tuple if there is more than one.",
                       exc=TypeError)
         known = dict(sizes)
-        for i, (y, core) in enumerate(zip(found, outputs, strict=True)):
+        for i, (y, core) in enumerate(zip(results, outputs, strict=True)):
             shape = operand(caller, y).shape
             if len(shape) != len(core):
                 raise bad(caller, f"result {i} has {len(shape)} axes", given={f"result {i}": str(shape)},
@@ -152,7 +155,7 @@ def _checked(caller: str, call: Callable, sizes: dict[str, int], outputs: Sequen
 # -- along and over axes ------------------------------------------------------------------------------------------
 
 def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """`func1d` of every vector along an axis, whose result stands where the axis was.
+    """`func1d` applied to every vector along an axis; the axes of its result replace this axis.
 
     Args: func1d: (vector, *args, **kwargs) -> array[...]; arr: any[..., n, ...].
 

@@ -1,4 +1,4 @@
-"""`x.view(dtype)` and `x.byteswap()`: the bits of an array read otherwise."""
+"""`x.view(dtype)` and `x.byteswap()`: the bits of an array as other numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xjax.ops.slice import index_in_dim
 def view(x: Any, dtype: Any = None) -> Any:
     """The same bits as another dtype; the last axis grows or shrinks with the width, as in NumPy.
 
-    Raises: ValueError if the bits of the last axis do not come out even, or an array without axes would need one.
+    Raises: ValueError if the bits of the last axis are not a multiple of the new width, or a 0-d array needs an axis.
 
     >>> jnp.array([1 + 2j, 3 - 4j]).view("float32")
     Array([ 1.,  2.,  3., -4.], dtype=float32)
@@ -32,14 +32,14 @@ def view(x: Any, dtype: Any = None) -> Any:
     if not x.ndim and old_bits == new_bits:
         return reshape(view(reshape(x, (1,)), new), ())
     if not x.ndim or x.shape[-1] * old_bits % new_bits:
-        raise bad("x.view", "the bits of the last axis are no multiple of the new dtype's width",
+        raise bad("x.view", "the bits of the last axis are not a multiple of the new dtype's width",
                   given={"x": x, "dtype": new.name}, fix="pad the last axis, or choose a narrower dtype.",
                   exc=ValueError)
     return _written(_plain(x), new)
 
 
 def _plain(x: Any) -> Any:
-    """`x` as a dtype that can be read as another: truth as bytes, a complex number as its parts, side by side."""
+    """`x` in a dtype whose bits can be converted: bool as uint8, complex numbers as pairs of their parts."""
     if dtypes.is_bool(x.dtype):
         return convert_element_type(x, np.uint8)
     if dtypes.is_complex(x.dtype):
@@ -48,7 +48,7 @@ def _plain(x: Any) -> Any:
 
 
 def _written(x: Any, new: np.dtype) -> Any:
-    """The bits of integers or floats as `new`; numbers that stay what they are keep their derivative."""
+    """The bits of integers or floats as dtype `new`; numbers whose dtype does not change keep their derivative."""
     if x.dtype == new:
         return x
     if dtypes.is_bool(new):

@@ -1,4 +1,4 @@
-"""Windows: weights of n samples that fall off to the ends, in the default float dtype."""
+"""Windows: weights of n samples that decrease towards the ends, in the default float dtype."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _i0(x: Any) -> Any:
 
 
 def without_scale(scaled: Any, x: Any, at_infinity: Any) -> Any:
-    """``exp(abs(x)) * scaled``, which is finite beyond the overflow of the exponential: that is two factors here.
+    """``exp(abs(x)) * scaled``, with the exponential as two factors: the result may be finite where it overflows.
 
     Args: scaled: a Bessel function divided by the exponential; at_infinity: the result where x is infinite.
     """
@@ -76,13 +76,13 @@ def without_scale(scaled: Any, x: Any, at_infinity: Any) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def bessel_i(x: Any, order: int) -> Any:
-    """Modified Bessel function of an order from 1 on, of an array of floats."""
+    """Modified Bessel function of the first kind, of an order >= 1, of an array of floats."""
     scaled = bessel_i1e(x) if order == 1 else bessel_ie(x, order)
     return without_scale(scaled, x, x if order % 2 else lax_abs(x))
 
 
-# Derivatives of their own, since both factors of either have a kink at 0. Those of i1 would cancel there in formulas
-# with i0 and i1 alone; the neighbours of each order have a sum of positive terms.
+# Explicit derivatives, since both factors of each function have a kink at 0. A formula for the derivative of i1 with i0
+# and i1 alone would cancel at 0; the sum of the neighbouring orders has positive terms only.
 
 def _i0_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
@@ -103,7 +103,7 @@ bessel_i.defjvp(_i_jvp)
 def kaiser(M: int, beta: Any) -> Any:
     """Kaiser's window: ``i0(beta sqrt(1 - (2 n / (M-1) - 1)**2)) / i0(beta)``.
 
-    Args: M: number of samples; beta: how fast it falls off, which may be traced.  Returns: float[M].
+    Args: M: number of samples; beta: shape parameter, larger is narrower; it may be traced.  Returns: float[M].
     """
     caller = "numpy.kaiser"
     n, dtype = _size(caller, M), default_float()

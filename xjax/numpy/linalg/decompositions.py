@@ -156,13 +156,13 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 @one_launch
 def eig(a: Any) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices [..., n, n], complex, in no particular order: see `lax.linalg.eig`."""
+    """Eigenvalues and eigenvectors of square matrices [..., n, n], complex, in no order: see `lax.linalg.eig`."""
     w, v = lax_linalg.eig(matrices("numpy.linalg.eig", a, square=True), compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 @one_launch
 def eigvals(a: Any) -> Any:
-    """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no particular order."""
+    """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no order."""
     return lax_linalg.eig(matrices("numpy.linalg.eigvals", a, square=True), compute_left_eigenvectors=False,
                           compute_right_eigenvectors=False)[0]

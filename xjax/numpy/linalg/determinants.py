@@ -211,7 +211,7 @@ def _slogdet_by_qr(a: Any) -> tuple[Any, Any]:
 def _slogdet_jvp(function: custom_jvp) -> None:
     @function.defjvp
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-        """The tangent of log det(a) is trace(a^-1 da): its real part is that of logabsdet, the rest changes the phase."""
+        """The tangent of log det(a) is trace(a^-1 da): the real part is for logabsdet, the rest for the phase."""
         (a,), (da,) = primals, tangents
         sign, logarithm = function(a)
         move = trace(solve(a, da), 0, -2, -1)

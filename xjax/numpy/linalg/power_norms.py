@@ -54,7 +54,7 @@ def _power(x: Any, exponent: float) -> Any:
 # -- the forms ----------------------------------------------------------------------------------------------------
 
 def _root(ord: float, total: Any) -> Any:
-    """``total ** (1 / ord)``. Far from 1 it loses digits; for an integer `ord`, a step of Newton's method restores them."""
+    """``total ** (1 / ord)``. Far from 1 it loses digits; for an integer `ord`, a Newton step restores them."""
     if ord == -1:
         return 1 / total
     root = pow(total, full_of(typeof(total), 1 / ord))

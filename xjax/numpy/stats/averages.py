@@ -19,9 +19,9 @@ from xjax.runtime.one_launch import one_launch
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """Weighted mean over `axis` (default: all axes).
 
-    Args: weights: of the shape of `a`, or of that of the axes in `axis`, in their order; returned: whether to give
-      (mean, sum of weights).
-    Raises: ValueError if the weights do not fit.
+    Args: weights: of the shape of `a`, or with the sizes of the axes in `axis`, in their order; returned: whether to
+      return (mean, sum of weights).
+    Raises: ValueError for weights of another shape.
     """
     caller = "numpy.average"
     a = to_array_like(caller, a)

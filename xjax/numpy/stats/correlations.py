@@ -30,7 +30,7 @@ from xjax.runtime.one_launch import one_launch
 
 
 def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
-    """The variables in the rows of one matrix."""
+    """The variables as the rows of one matrix."""
     if dtype is not None:
         dtype = as_dtype(dtype, caller)
         m, y = (None if v is None else cast(caller, to_array_like(caller, v), dtype) for v in (m, y))
@@ -47,8 +47,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
         aweights: Any = None, dtype: Any = None) -> Any:
     """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
 
-    Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: how often each observation
-      counts; aweights: how much; dtype: of the computation and the result.
+    Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: number of occurrences of
+      each observation; aweights: its relative weight; dtype: of the computation and the result.
     """
     caller = "numpy.cov"
     x = _variables(caller, m, y, rowvar, dtype)
@@ -79,11 +79,11 @@ def scale_of(value: float, like: Any) -> Any:
 
 @one_launch
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
-    """Correlation coefficients of variables, laid out as for `cov`; of variables of any size."""
+    """Correlation coefficients of variables, laid out as for `cov`; they may be of any magnitude."""
     x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))
     x = sub(x, mean(x, 1, keepdims=True))
-    # Divided by powers of two near their largest deviations, which change no correlation, rows have products in range.
+    # Rows are divided by powers of two near their largest deviations, which keeps correlations and products in range.
     size = amax(lax_abs(stop_gradient(x)), 1, keepdims=True, initial=0)
     info = dtypes.finfo(size.dtype)
     unit = reduce_precision(clip(size, info.smallest_normal * 8, info.max / 8), info.nexp, 0)

@@ -1,4 +1,4 @@
-"""How often values occur: `bincount`, and histograms along one dimension."""
+"""Counts of values: `bincount`, and histograms along one dimension."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from xjax.runtime.one_launch import one_launch
 
 @one_launch
 def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
-    """How often each of 0, 1, ... occurs in an integer vector, or the sum of the weights of its occurrences.
+    """Number of occurrences of each of 0, 1, ... in an integer vector, or the sum of their weights.
 
-    Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are left out.
+    Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are ignored.
     Raises: ConcretizationTypeError for a traced `x` without `length`.
     """
     caller = "numpy.bincount"
@@ -73,7 +73,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         return asarray(bins, dtype)
     low, high = (amin(a), amax(a)) if range is None and a.size else ((0, 1) if range is None else range)
     low, high = asarray(low, dtype), asarray(high, dtype)
-    same = eq(low, high)                                # one value only: bins of total width 1 around it
+    same = eq(low, high)                                # only one value: bins of total width 1 around it
     half = number_of(dtype, 0.5)
     return linspace(choose(same, sub(low, half), low), choose(same, add(high, half), high),
                     static_int(bins, "bins", caller) + 1, dtype=dtype)

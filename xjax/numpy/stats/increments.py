@@ -25,7 +25,7 @@ from xjax.runtime.one_launch import one_launch
 
 @one_launch
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Differences of neighbours along an axis, n times; of bool, whether they differ."""
+    """Differences of neighbours along an axis, n times; for bool, whether they differ."""
     caller = "numpy.diff"
     a, n = to_array_like(caller, a), static_int(n, "n", caller)
     if n < 0:
@@ -47,7 +47,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
-    """All elements along an axis but the first, and all but the last."""
+    """(all elements along an axis except the first, all except the last)."""
     size = a.shape[axis]
     return slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
 
@@ -64,8 +64,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integral of samples by the trapezoidal rule.
 
-    Args: y: number[..., n, ...]; x: where the samples lie (a vector, or of the shape of y); dx: else their distance, or
-      an array of distances that broadcasts against y with n - 1 along the axis.
+    Args: y: number[..., n, ...]; x: positions of the samples (a vector, or of the shape of y); dx: without x, their
+      distance, or an array of distances that broadcasts against y with n - 1 along the axis.
     """
     caller = "numpy.trapezoid"
     y, = promote_inexact(caller, y) if x is None else promote_inexact(caller, y, x)[:1]
@@ -75,7 +75,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     y = moveaxis(y, axis, -1)
     size = y.shape[-1]
     if x is None and not dx.ndim and size > 1:
-        # One pass over the samples; all of them less half the ends would be one too, but inf - inf at an infinite end.
+        # One pass over the samples. The sum of all samples minus half the ends would give inf - inf at an infinite end.
         first, last = (index_in_dim(y, i, axis=y.ndim - 1, keepdims=False) for i in (0, -1))
         ends = multiply(true_divide(plus(first, last), 2), dx)
         return plus(ends, multiply(total(slice_in_dim(y, 1, size - 1, axis=y.ndim - 1), -1), dx))

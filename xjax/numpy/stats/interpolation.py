@@ -33,8 +33,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     """Piecewise linear function through the points (xp, fp), evaluated at `x`.
 
     Args: xp: real[n], increasing (with `period`, in any order); fp: number[n]; left, right: values outside (default:
-      those at the ends), or "extrapolate": the outermost pieces go on; period: of x, if the function is periodic, in
-      which case nothing is outside.
+      those at the ends), or "extrapolate": the outermost pieces continue; period: of x, if the function is periodic;
+      then `left` and `right` are ignored.
     """
     caller = "numpy.interp"
     for name, side in (("left", left), ("right", right)):
@@ -66,7 +66,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _around_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Arguments of `interp` in one period; the points are sorted, with a further one on either side."""
+    """Arguments of `interp` in one period; the points are sorted, with an extra point on either side."""
     n = xp.size
     x, xp = remainder(x, period), remainder(xp, period)
     xp, fp = lax_sort((xp, fp), 0, True, 1)

@@ -1,4 +1,4 @@
-"""Quantiles, percentiles and medians, also of elements that are not NaN."""
+"""Quantiles, percentiles and medians, and versions that ignore NaN."""
 
 from __future__ import annotations
 
@@ -56,29 +56,30 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
         axes = tuple(sorted(canonical_axes(axis, a.ndim, caller)))
         if weights is not None:
             weights = _weights(caller, weights, a, axes, method)
-        found = _quantiles(a, q, axes, method, ignore_nan, weights)
+        result = _quantiles(a, q, axes, method, ignore_nan, weights)
         if not keepdims:
-            return found
-        return expand_dims(found, tuple(q.ndim + d for d in axes or (0,)))     # of a number [1], as in JAX
+            return result
+        return expand_dims(result, tuple(q.ndim + d for d in axes or (0,)))     # a 0-d array gives [1], as in JAX
 
     name_function(quantile, name)
     quantile.__doc__ = f"""{doc} over `axis` (default: all axes).
 
-    Args: q: real[...], whose axes come first in the result;  method: what to do between two elements: "linear",
-      "lower", "higher", "midpoint" or "nearest"; or "inverted_cdf": the first element at which the share of those up
-      to it, counted with `weights`, reaches q;  weights: only with that method: of the shape of `a`, or of its `axis`.
+    Args: q: real[...], whose axes come first in the result;  method: the result between two elements: "linear",
+      "lower", "higher", "midpoint" or "nearest"; or "inverted_cdf": the first element for which the share of the
+      elements up to it, weighted by `weights`, reaches q;  weights: for this method only: of the shape of `a`, or of
+      its `axis`.
     """
     return quantile
 
 
 def _places(caller: str, q: Any) -> Any:
-    """`q` in a float dtype of its own, in which positions among many elements are exact: not one of 16 bits."""
+    """`q` in its own float dtype, of at least 32 bits, so that positions among many elements are exact."""
     q = to_array_like(caller, promote_inexact(caller, q)[0])
     return convert_element_type(q, np.float32) if dtypes.itemsize_bits(q.dtype) < 32 else q
 
 
 def _weights(caller: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
-    """Weights of the shape of `a`; a negative one becomes NaN, as will the result."""
+    """Weights of the shape of `a`; a negative weight becomes NaN, and makes the result NaN."""
     refuse_complex(caller, weights, exc=ValueError)
     if method != "inverted_cdf":
         raise bad(caller, f"the method {method!r} takes no weights", fix="pass method='inverted_cdf'.",
@@ -92,7 +93,7 @@ def _weights(caller: str, weights: Any, a: Any, axes: tuple[int, ...], method: s
 
 
 def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool, weights: Any) -> Any:
-    """float q[...] and a[...] to [*q.shape, *(shape of a without axes)], in the dtype of a."""
+    """The quantiles q of `a`: [*q.shape, *(shape of a without axes)], in the dtype of a."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
 
@@ -120,8 +121,8 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
         target = mul(convert_element_type(reshape(q, (1, q.size)), a.dtype), whole)
         short = lt(expand_dims(counted, (1,)), expand_dims(target, (2,)))               # [rows, q, n]
         first = total(convert_element_type(short, q.dtype), 2)
-        found = _elements(x, convert_element_type(lax_min(first, limits[1]), np.int32))
-        return choose(isnan(whole), number_of(a.dtype, math.nan), found)
+        result = _elements(x, convert_element_type(lax_min(first, limits[1]), np.int32))
+        return choose(isnan(whole), number_of(a.dtype, math.nan), result)
 
     out = {"inverted_cdf": inverted_cdf,
            "linear": lambda: add(mul(below, sub(number_of(a.dtype, 1), weight)), mul(above, weight)),
@@ -146,7 +147,7 @@ nanpercentile = _quantile("nanpercentile", 100, True, "Percentiles (q from 0 to 
 
 
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """Median over `axis` (default: all axes): of an even number of elements the mean of the middle two."""
+    """Median over `axis` (default: all axes); for an even number of elements the mean of the middle two."""
     return quantile(a, 0.5, axis, out, keepdims=keepdims, method="midpoint")
 
 

@@ -37,11 +37,11 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
             return _slide(a, rev(v, (0,)), mode, precision, preferred_element_type)
         if a.size >= v.size:
             return _slide(a, conjugate(v), mode, precision, preferred_element_type)
-        # The correlation of the longer with the shorter, from its end: so "same" keeps the part that NumPy keeps.
+        # The correlation of the longer vector with the shorter one, reversed: so "same" keeps the same part as NumPy.
         return rev(conjugate(_slide(v, conjugate(a), mode, precision, preferred_element_type)), (0,))
 
     name_function(sliding, name)
-    sliding.__doc__ = f"{doc} `mode`: \"full\", \"same\" or \"valid\" (only where they overlap wholly)."
+    sliding.__doc__ = f"{doc} `mode`: \"full\", \"same\" or \"valid\" (only where they overlap completely)."
     return sliding
 
 
