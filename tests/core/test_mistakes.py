@@ -153,7 +153,7 @@ MISTAKES = [
     ("x.at[0].sub(1)", AttributeError, "'sub'", "subtract"),
     ("x.at.set(1)", AttributeError, "x.at: has no attribute 'set'", "x.at[index].set(...)"),
     ("x.at[0].set(jnp.ones(2))", ValueError, "x.at[0].set", "f32[2]"),
-    ("x.at['a'].set(1)", TypeError, "a string is no index"),
+    ("x.at['a'].set(1)", TypeError, "a string cannot index"),
     ("jnp.put(x, 0, 1)", ValueError, "numpy.put", "inplace=False"),
     ("jnp.sum(x, out=x)", NotImplementedError, "numpy.sum: `out`"),
     # -- indices
@@ -161,7 +161,7 @@ MISTAKES = [
     ("x[1.]", TypeError, "must be an integer", "astype('int32')"),
     ("x[1.:2.]", TypeError, "start of a slice must be an integer", "int(1.0)"),
     ("x[[0, 1]]", TypeError, "a list is ambiguous as an index", "numpy.array(index)"),
-    ("x['a']", TypeError, "a string is no index"),
+    ("x['a']", TypeError, "a string cannot index"),
     ("x[jnp.array([True, False])]", IndexError, "boolean mask", "bool[2]"),
     ("x[..., ...]", IndexError, "more than one ellipsis"),
     # -- names

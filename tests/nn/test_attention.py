@@ -74,7 +74,7 @@ def test_float64_is_exact():
 
 
 @pytest.mark.parametrize("change, exc, words", [
-    ({"value": VALUE[:, 1:]}, ValueError, "does not go with"), ({"query": QUERY[:, :, :3]}, ValueError, "multiple"),
+    ({"value": VALUE[:, 1:]}, ValueError, "does not match"), ({"query": QUERY[:, :, :3]}, ValueError, "multiple"),
     ({"query": QUERY.astype(np.float16)}, ValueError, "one floating-point dtype"),
     ({"mask": MASK.astype(np.float32)}, ValueError, "bools"), ({"mask": MASK[..., :4]}, ValueError, "broadcast"),
     ({"bias": normal(1, K, T, S)}, ValueError, "broadcast"), ({"bias": normal(1, 1, 1, T, S)}, ValueError, "4 axes"),

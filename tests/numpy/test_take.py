@@ -105,7 +105,7 @@ def test_compress_and_extract():
     got = xjax.jit(lambda m, x: jnp.extract(m, x, size=12, fill_value=-9))(X > 0, X)
     found = X[X > 0]
     np.testing.assert_array_equal(got, np.concatenate([found, np.full(12 - found.size, -9)]))
-    with pytest.raises(ValueError, match="behind the end"):
+    with pytest.raises(ValueError, match="beyond the end"):
         jnp.compress(np.ones(5, bool), X, 0)
     with pytest.raises(xjax.errors.NonConcreteBooleanIndexError):
         xjax.jit(lambda m: jnp.compress(m, X, 0))(mask)
