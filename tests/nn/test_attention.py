@@ -76,7 +76,7 @@ def test_float64_is_exact():
 @pytest.mark.parametrize("change, exc, words", [
     ({"value": VALUE[:, 1:]}, ValueError, "does not match"), ({"query": QUERY[:, :, :3]}, ValueError, "multiple"),
     ({"query": QUERY.astype(np.float16)}, ValueError, "one floating-point dtype"),
-    ({"mask": MASK.astype(np.float32)}, ValueError, "bools"), ({"mask": MASK[..., :4]}, ValueError, "broadcast"),
+    ({"mask": MASK.astype(np.float32)}, ValueError, "boolean"), ({"mask": MASK[..., :4]}, ValueError, "broadcast"),
     ({"bias": normal(1, K, T, S)}, ValueError, "broadcast"), ({"bias": normal(1, 1, 1, T, S)}, ValueError, "4 axes"),
     ({"query_seq_lengths": np.ones(3, int)}, ValueError, "integers"),
     ({"implementation": "cudnn"}, NotImplementedError, "'cudnn'"), ({"implementation": "best"}, ValueError, "'best'"),

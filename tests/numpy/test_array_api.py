@@ -53,7 +53,7 @@ def test_arrays_name_their_namespace():
     seen = []
     xjax.jit(lambda x: seen.append(x.__array_namespace__()) or x)(x)
     assert seen == [jnp]
-    with pytest.raises(ValueError, match="(?s)another version.*fix:"):
+    with pytest.raises(ValueError, match="(?s)this version.*fix:"):
         x.__array_namespace__(api_version="1999.01")
     with pytest.raises(ValueError, match="(?s)no such kind.*fix:"):
         INFO.dtypes(kind="float")

@@ -169,7 +169,7 @@ def test_view_between_all_widths(widths):
                 wants.append(np.array(x).view(jnp.dtype(new)))
                 arrays.append(x)
             except ValueError:
-                with pytest.raises(ValueError, match="(?s)no multiple.*fix:"):
+                with pytest.raises(ValueError, match="(?s)not a multiple.*fix:"):
                     jnp.asarray(x).view(new)
         eager = jnp.asarray(arrays[0]).view(new)
         compiled = xjax.jit(lambda arrays: [x.view(new) for x in arrays])(arrays)

@@ -58,9 +58,9 @@ def test_the_way_back_is_a_static_argument():
 
 @pytest.mark.parametrize("call, kind, text", [
     (lambda: ravel_pytree(["text"]), TypeError, "requires an array or a number"),
-    (lambda: ravel_pytree(np.ones(3))[1](np.ones(4)), ValueError, "the tree has 3 elements"),
-    (lambda: ravel_pytree(np.ones(3))[1](1.0), ValueError, "fix: pass a vector like"),
-    (lambda: ravel_pytree([1.0, 2])[1](np.ones(2, np.int32)), TypeError, "must be of dtype float32"),
+    (lambda: ravel_pytree(np.ones(3))[1](np.ones(4)), ValueError, "must have 3 elements"),
+    (lambda: ravel_pytree(np.ones(3))[1](1.0), ValueError, "fix: pass a vector of the size"),
+    (lambda: ravel_pytree([1.0, 2])[1](np.ones(2, np.int32)), TypeError, "must have dtype float32"),
 ])
 def test_misuse(call, kind, text):
     assert_refused(call, kind, text)
