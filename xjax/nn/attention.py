@@ -85,7 +85,7 @@ def _check(query: Any, key: Any, value: Any, bias: Any, mask: Any, *lengths: Any
         raise wrong("query [B, T, N, H] does not match key and value [B, S, K, H]",
                     "make the batches and the features of a head equal.")
     if heads % key.shape[2]:
-        raise wrong("the number of heads of the query must be a multiple of the number of the key", "repeat heads.")
+        raise wrong("the number of query heads must be a multiple of the number of key heads", "repeat heads.")
     if mask is not None and not is_bool(mask.dtype):
         raise wrong("the mask must be boolean", "pass mask > 0, or pass it as bias.")
     wanted = (batch, heads, targets, key.shape[1])

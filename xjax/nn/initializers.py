@@ -88,7 +88,7 @@ def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> An
 
 
 def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
-    """Standard normal numbers truncated to [lower, upper], times `stddev` (their own deviation is then smaller)."""
+    """`stddev` times standard normal numbers truncated to [lower, upper], whose standard deviation is below 1."""
     def draw(key: Any, shape: Sequence[int], dtype: Any) -> Any:
         return random.truncated_normal(key, lower, upper, shape, dtype)
 

@@ -91,7 +91,10 @@ class IndexUpdate:
 
     def get(self, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
             unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
-        """`x[index]`; with mode="fill", positions out of range give `fill_value` (default NaN, or the smallest int)."""
+        """`x[index]`; with mode="fill", positions out of range give `fill_value`.
+
+        None is NaN, the smallest signed or the largest unsigned integer, or True.
+        """
         return read(self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
                     unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
 

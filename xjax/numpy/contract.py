@@ -330,7 +330,7 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
 
 def _multiply_pair(x: Any, xs: Labels, y: Any, ys: Labels, keep: set, result: Labels | None, precision: Any,
                    dtype: Any) -> tuple[Any, Labels]:
-    """Product of two operands, summed over labels that are no longer needed; in the order of `result` if it is last."""
+    """Product of two operands, summed over unneeded labels; in the order of `result` if only its labels remain."""
     x, xs = _sum_alone(x, xs, keep | set(ys))
     y, ys = _sum_alone(y, ys, keep | set(xs))
     out = result if result is not None and set(result) == (set(xs) | set(ys)) & keep else None

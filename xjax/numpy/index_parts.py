@@ -262,7 +262,7 @@ def is_scalar_mask(item: Any) -> bool:
 
 
 def known_mask(item: Any) -> np.ndarray:
-    """The value of a mask. If it is traced, raises NonConcreteBooleanIndexError, whose text shows other code."""
+    """The value of a mask. If it is traced, raises NonConcreteBooleanIndexError, which shows alternatives."""
     value = known_value(item)
     if value is None:
         aval = typeof(item)

@@ -99,7 +99,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
 
 
 def _each(f: Callable, arrays: Any) -> Any:
-    """The items of a sequence after `f`; slices of an array are instead reshaped together to the shape of `f`."""
+    """`f` of each item of a sequence; for an array, one reshape of all its slices to the shape that `f` gives them."""
     if hasattr(arrays, "aval"):
         if arrays.ndim and arrays.size:
             return reshape(arrays, (arrays.shape[0], *f(arrays[0]).shape))

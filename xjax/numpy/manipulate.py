@@ -32,7 +32,7 @@ from xjax.runtime.one_launch import one_launch
 # -- shape --------------------------------------------------------------------------------------------------------
 
 def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """`a` in another shape of the same size; one size may be -1, which means the size that follows from the others.
+    """`a` in another shape of the same size; one size may be -1: it follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
     Raises: TypeError if the sizes do not fit, or for more than one -1.
@@ -113,7 +113,7 @@ def atleast_2d(*arys: Any) -> Any:
 
 
 def atleast_3d(*arys: Any) -> Any:
-    """The arguments with at least 3 axes (a vector has the middle one); a tuple if there are several."""
+    """The arguments with at least 3 axes (a vector gets one before and one after its own); a tuple if several."""
     new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
@@ -253,7 +253,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 @one_launch
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """`a` shifted along axes (default: flattened); elements beyond one end reappear at the other.
+    """`a` shifted along axes (default: flattened); elements shifted past one end reappear at the other.
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
     """

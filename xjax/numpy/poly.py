@@ -86,7 +86,7 @@ def _aligned(caller: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     a1, a2 = (operand(caller, a) for a in promote(caller, a1, a2))
     for a in (a1, a2):
         if not a.ndim:
-            raise bad(caller, "`a1` or `a2` is not a vector", fix="pass [number] as an array.", exc=IndexError)
+            raise bad(caller, "`a1` or `a2` is a number", fix="pass [number] as an array.", exc=IndexError)
     n = max(a1.shape[0], a2.shape[0])
     a1, a2 = (pad(a, scalar_like(a, 0), [(n - a.shape[0], 0, 0), *[(0, 0, 0)] * (a.ndim - 1)]) for a in (a1, a2))
     return a1, a2

@@ -209,7 +209,7 @@ def refuse_float0(caller: str, *avals: ShapedArray) -> None:
 
 
 def check_mixed(caller: str, *xs: Any) -> None:
-    """Raise TypePromotionError if the options forbid to mix these dtypes; for functions without a common dtype."""
+    """Raise TypePromotionError if the options forbid mixing these dtypes; for functions without a common dtype."""
     if config.numpy_dtype_promotion == "strict":
         promote(caller, *xs)
 
@@ -282,7 +282,7 @@ def promote_shapes(caller: str, *xs: Any) -> Sequence[Any]:
 
 
 def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
-    """Raise or warn for shapes of different nonzero rank, as the option `jax_numpy_rank_promotion` is set."""
+    """Raise or warn for shapes of different nonzero rank, depending on the option `jax_numpy_rank_promotion`."""
     if config.numpy_rank_promotion == "allow" or len({len(s) for s in shapes if s}) < 2:
         return
     error = bad(caller, "operands of different rank are broadcast",

@@ -210,7 +210,7 @@ def _arg(name: str, reduce: Callable, doc: str) -> Callable:
         return expand_dims(index, (axis,)) if a.ndim == rank else reshape(index, (1,) * rank)
 
     name_function(arg, name)
-    arg.__doc__ = f"Index of the {doc} along `axis` (default: of the flattened array); of the first nan, if any."
+    arg.__doc__ = f"Index of the {doc} along `axis` (default: flattened): the first one, or the first nan if any."
     return arg
 
 
@@ -239,7 +239,7 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
 
 
 def _count(caller: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keepdims: bool) -> Any:
-    """Number of the elements that count: a number, or an array if there is a mask."""
+    """Number of elements included: a number, or an array if there is a mask."""
     if mask is None:
         return dtype.type(math.prod(a.shape[d] for d in axes))
     mask = expand_to(caller, operand(caller, mask), a.shape)

@@ -304,7 +304,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
     """`funclist[i](x)`, or the number `funclist[i]`, where `condlist[i]` is true.
 
-    If several conditions are true, the last one counts. If none is true, the result is that of one more function, or 0.
+    If several conditions are true, the last one counts. If none is true, the result is that of an extra function, or 0.
 
     Args: x: any[...]; condlist: bool arrays that broadcast with x. *args, **kw are passed on to the functions.
     Returns: array of the shape and dtype of x.

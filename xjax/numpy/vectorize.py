@@ -33,7 +33,7 @@ class Signature(NamedTuple):
 
 
 def parse_signature(caller: str, text: str) -> Signature:
-    """The signature in a text.
+    """Parse a signature.
 
     Raises: ValueError for a text that is not a signature.
     """

@@ -1,4 +1,4 @@
-"""Norms of vectors and matrices. Their gradient at 0 is 0, which is a subgradient, not NaN."""
+"""Norms of vectors and matrices. Their gradient at 0 is 0, a subgradient, instead of NaN."""
 
 from __future__ import annotations
 
