@@ -55,7 +55,7 @@ def test_arrays_name_their_namespace():
     assert seen == [jnp]
     with pytest.raises(ValueError, match="(?s)this version.*fix:"):
         x.__array_namespace__(api_version="1999.01")
-    with pytest.raises(ValueError, match="(?s)no such kind.*fix:"):
+    with pytest.raises(ValueError, match="(?s)unknown kind.*fix:"):
         INFO.dtypes(kind="float")
 
 
