@@ -1,11 +1,11 @@
 """Training recipes: typed configs, one loop, many tasks.
 
-``python -m recipes.train --config gcn.yaml key.path=value`` is the way in. A run passes through these files, in this
+``python -m recipes.train --config gcn.yaml key.path=value`` is the entry point. A run passes through these files in
 order: ``train`` (command line), ``settings/config_file`` (YAML to frozen models), ``training/run`` (devices, folder,
 results), ``tasks/*`` (data, model, sums), ``training/loop``, ``training/step``, ``training/hooks``,
 ``results/checkpoint``.
 
-Nothing heavy is imported here: a fault in a config must be reported before jaxlib is loaded.
+Nothing here imports a large package: a fault in a config must be reported before jaxlib is loaded.
 """
 
 import signal
@@ -14,12 +14,12 @@ import time
 
 from xnn.moved_modules import accept_old_names
 
-# `python -m recipes.COMMAND` begins here, and Python calls it "-m" until it has found the command. Ctrl-C ends it
-# without a traceback until `errors.exit_code_of`, or `interrupts`, takes over.
+# `python -m recipes.COMMAND` begins here; sys.argv[0] is "-m" until Python has located the command's module. Until
+# `errors.exit_code_of` or `process.interrupts` handles SIGINT, Ctrl-C ends the process without a traceback.
 if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-STARTED = time.perf_counter()           # the first of our modules that a command loads: its time is counted from here
+STARTED = time.perf_counter()           # this module is loaded first by every command: run times are counted from here
 
 accept_old_names("recipes", {
     "process": "interrupts progress lock watch parallel",

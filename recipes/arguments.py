@@ -1,4 +1,4 @@
-"""The arguments of all commands that train: which config, or which run to go on with, and overrides of keys."""
+"""The arguments of all commands that train: a config or a run to resume, and overrides of keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT = "gcn.yaml"
 
 
 class Chosen(NamedTuple):
-    """The run that the arguments of a command name; ``folder`` is where an earlier one is."""
+    """The run that the arguments of a command name; ``folder`` is that of a run to resume."""
 
     config: RunConfig
     name: str
@@ -25,10 +25,10 @@ class Chosen(NamedTuple):
 
 
 def chosen_run(args: argparse.Namespace) -> Chosen:
-    """Reads what `add_run_arguments` added.  Raises: ConfigError, RecipeError."""
+    """The run named by the arguments that `add_run_arguments` defines.  Raises: ConfigError, RecipeError."""
     if args.resume is None:
         if args.extend is not None:
-            raise ConfigError("run", "--extend is for --resume.", {"--extend": args.extend},
+            raise ConfigError("run", "--extend needs --resume.", {"--extend": args.extend},
                               fix=f"--resume [RUN] --extend {args.extend}, or steps={args.extend} for a new run.")
         name = args.config or DEFAULT
         return Chosen(load_config(name, args.overrides), Path(name).stem)
@@ -37,21 +37,21 @@ def chosen_run(args: argparse.Namespace) -> Chosen:
 
 
 def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments of a command that has those of `add_run_arguments`."""
+    """The parsed arguments of a command whose parser was given to `add_run_arguments`."""
     args = parser.parse_intermixed_args(argv)
     if args.resume and "=" in args.resume and not Path(args.resume).exists():
-        args.overrides.insert(0, args.resume)                 # `--resume devices=2`: no run has such a name
+        args.overrides.insert(0, args.resume)                 # `--resume devices=2`: an override, not the name of a run
         args.resume = ""
     return args
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that name a run, for all commands that train."""
+    """Adds the arguments that name a run, for all commands that train."""
     parser.add_argument("--config", help="a path, a name in ./configs, or a name of a config shipped with the package; "
                                          f"{DEFAULT} by default")
     parser.add_argument("--resume", nargs="?", const="", metavar="RUN",
-                        help="go on with a run from its newest checkpoint: a folder, a name in ./runs, or, without a "
+                        help="continue a run from its newest checkpoint: a folder, a name in ./runs, or, without a "
                              "name, the newest run (of --config, if given)")
     parser.add_argument("--extend", type=int, metavar="N", help="with --resume: train to step N; the schedule of the "
-                                                                "learning rate stays what it was")
+                                                                "learning rate does not change")
     parser.add_argument("overrides", nargs="*", metavar="key.path=value", help="for example optim.lr=3e-4")

@@ -1,4 +1,4 @@
-"""Batches of a split: which examples each step sees, and getting them onto the devices."""
+"""Batches of a split: the examples of each step, and their transfer to the devices."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from recipes.process.parallel import Placer
 
 
 class Batches:
-    """Batches of one split, placed on the devices. Each has an array "weight": 0 for rows that only fill it up.
+    """Batches of one split, placed on the devices. Each has an array "weight": 0 for padding rows.
 
     Attributes:
       full_batch: whether all steps train on the same batch, the whole split.
-      steps_per_launch: the most steps that one call of a compiled program does.
+      steps_per_launch: the greatest number of steps in one launch of the compiled program.
     """
 
     full_batch: bool = False
     steps_per_launch: int = 1
 
     def train(self, step: int) -> Any:
-        """What step ``step`` (from 0) trains on: a function of ``step`` and the config alone."""
+        """The batch of step ``step`` (from 0), a function of ``step`` and the config alone."""
         raise NotImplementedError(f"{type(self).__name__} has no `train`.")
 
     def stacked_batches(self, step: int, count: int) -> Any:
-        """Those of ``count`` steps, on an axis of `steps_per_launch` after that of the devices."""
+        """The batches of ``count`` steps, stacked on an axis of size `steps_per_launch` after the axis of devices."""
         raise NotImplementedError(f"{type(self).__name__} has no `stacked_batches`, which steps_per_launch needs.")
 
     def all(self) -> Iterator[Any]:
-        """The whole split in order."""
+        """The batches of the whole split, in order."""
         raise NotImplementedError(f"{type(self).__name__} has no `all`.")
 
 
 # A launch costs about as much as a small step. The 64 rows of mlp_table.yaml take 0.35 ms a step alone and 0.12 ms in
 # launches of 16 (gcn.yaml, a full batch: 0.22 and 0.07 ms in launches of 10; two cores, fastest report of a run).
-STEPS_PER_LAUNCH = 16                                         # at most, and ...
-STACKED_BYTES = 4 << 20                                       # ... only if their batches have no more bytes together
+STEPS_PER_LAUNCH = 16                                         # at most
+STACKED_BYTES = 4 << 20                                       # at most, for the batches of one launch together
 
 
 class Rows:
-    """Examples on the host: arrays with one row for each, by name.
+    """Examples on the host: named arrays with one row for each example.
 
     >>> Rows(x=np.zeros((5, 3)), y=np.arange(5)).take(np.array([4, 0]))["y"]
     array([4, 0])
@@ -61,15 +61,15 @@ class Rows:
 
 
 class RowBatches(Batches):
-    """See `Batches`. Training goes through the examples in one endless stream, each epoch in an order of its own.
+    """See `Batches`. Training reads the examples in one endless stream, each epoch in a different order.
 
     Example ``i`` of the stream, counted from the start of the run, is a function of (seed, epoch, i) alone, so neither
-    the number of devices nor a resume changes what a step sees.
+    the number of devices nor a resume changes the examples of a step.
     """
 
     def __init__(self, rows: Rows, placer: Placer, size: int, seed: int) -> None:
         self._rows, self._placer, self._size, self._seed = rows, placer, size, seed
-        self._orders: dict[int, np.ndarray] = {}              # epoch -> order; the last two
+        self._orders: dict[int, np.ndarray] = {}              # epoch -> order, of the last two epochs
         row = sum(array.nbytes for array in rows.take(np.arange(min(1, len(rows)))).values())
         self.steps_per_launch = max(1, min(STEPS_PER_LAUNCH, STACKED_BYTES // max(1, size * row)))
 
@@ -104,7 +104,7 @@ class RowBatches(Batches):
 
     @functools.cached_property
     def _all_ones(self) -> Any:
-        """Those of the batches of one launch."""
+        """The weights of the full batches of one launch, placed once."""
         ones = np.ones((self.steps_per_launch, self._size), np.float32)
         return self._placer.put(self._placer.split(ones, axis=1))
 
@@ -136,9 +136,9 @@ def check_batch(config: RunConfig, task: Any, placer: Placer) -> None:
         raise RecipeError("batch", whole, {"task.name": config.task.name, "accumulate": config.accumulate},
                           fix="accumulate=1.")
     if size is None or not (config.accumulate > 1 or task.model.state):
-        return                                                # filling rows have weight 0 and change nothing
+        return                                                # padding rows have weight 0 and change nothing
     if size % (placer.count * config.accumulate):
-        why = "running statistics would see filling rows" if task.model.state else "its parts must be equal"
+        why = "running statistics would include padding rows" if task.model.state else "its parts must be equal"
         raise RecipeError("batch", f"the batch cannot be divided: {why}.",
                           {"task.batch_size": size, "devices": placer.count, "accumulate": config.accumulate},
                           fix="a task.batch_size that is a multiple of devices * accumulate.")

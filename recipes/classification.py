@@ -1,4 +1,4 @@
-"""What all tasks with classes share: loss, metrics by name, weights of classes."""
+"""The common part of all tasks with classes: loss, metrics by name, weights of classes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from recipes.results.plots import confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]
-_OTHER_NAMES = {"balanced_accuracy": "recall"}            # of functions in xnn.metrics: the mean over the classes
+_OTHER_NAMES = {"balanced_accuracy": "recall"}            # of functions in xnn.metrics: it is the mean recall
 
 
 class ClassesConfig(TaskConfig):
-    """Keys of every task that tells classes apart."""
+    """Keys of every classification task."""
 
     metrics: tuple[Metric, ...] = ()
-    """In evaluations besides loss and accuracy; means over the classes."""
+    """Metrics of evaluations besides loss and accuracy; means over the classes."""
     class_weights: Literal["balanced"] | None = None
-    """balanced: in the loss each class counts alike, whatever its share of the training examples."""
+    """balanced: each class has the same weight in the loss, whatever its share of the training examples."""
 
 
 class Classifier(Task):
@@ -43,12 +43,12 @@ class Classifier(Task):
         return sums
 
     def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
-        found = super().metrics(totals)
+        result = super().metrics(totals)
         if "confusion" in totals:
             functions = {name: _OTHER_NAMES.get(name, name) for name in self.config.metrics}
             values = metrics_by_name(sorted(set(functions.values())), np.asarray(totals["confusion"][0], np.float32))
-            found |= {name: values[function] for name, function in functions.items()}
-        return found
+            result |= {name: values[function] for name, function in functions.items()}
+        return result
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
         """The class with the highest probability, and the probabilities.  Args: outputs: probabilities [n, classes]."""

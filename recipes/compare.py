@@ -29,7 +29,7 @@ class Compared(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns: 0, or 1 if a run cannot be read."""
+    """Compares runs.  Returns: 0, or 1 if a run cannot be read."""
     parser = argparse.ArgumentParser(prog="recipes.compare", description="Compares runs: a table, and one plot.")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, or names in ./runs")
     parser.add_argument("--plot", type=Path, default=Path("comparison.png"), metavar="FILE", help="%(default)s")
@@ -48,7 +48,7 @@ def _work(names: list[str], plot: Path) -> None:
 
 def _read(folder: Path) -> Compared:
     config = _flat(yaml.safe_load(saved_config(folder).to_yaml()))
-    del config["run_dir"], config["schedule_steps"]           # of the run's own making
+    del config["run_dir"], config["schedule_steps"]           # set by the run itself, not by its user
     return Compared(shown(folder), config, read_json(folder / "result.json"), read_metrics(folder / "metrics.jsonl"))
 
 
@@ -62,9 +62,9 @@ def _table(runs: list[Compared]) -> Table:
         if len(set(values)) > 1:
             table.add_row(key, *values)
     for kind in ("last", "best"):
-        found = [run.result.get(kind, {}).get("test", {}) for run in runs]
-        for name in dict.fromkeys(name for metrics in found for name in metrics):
-            numbers = (in_words(name, metrics[name]) if name in metrics else "" for metrics in found)
+        results = [run.result.get(kind, {}).get("test", {}) for run in runs]
+        for name in dict.fromkeys(name for metrics in results for name in metrics):
+            numbers = (in_words(name, metrics[name]) if name in metrics else "" for metrics in results)
             table.add_row(f"test {name.replace('_', ' ')}, {kind}", *numbers)
     return table
 

@@ -1,7 +1,7 @@
 """The config of a run: frozen, typed models. Defaults are here, in `recipes.settings.optim` and in the tasks' files.
 
-`recipes.settings.config_file` makes a config from a YAML file and overrides. Nothing here loads jaxlib: a mistake is
-reported at once.
+`recipes.settings.config_file` makes a config from a YAML file and overrides. This module does not load jaxlib, so a
+mistake is reported at once.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pydantic_core import PydanticCustomError
 
 
 def _no_bool(value: Any) -> Any:
-    """YAML reads ``yes`` and ``on`` as true, and Python takes true for 1: neither is a number."""
+    """Rejects booleans: YAML reads ``yes`` and ``on`` as true, and Python accepts true as the number 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
     return value
 
 
 def _absolute(path: Path) -> Path:
-    """A run is resumed and read from other folders than the one in which it started."""
+    """The absolute path, since a run may be resumed or read with another current folder."""
     return path.expanduser().absolute()
 
 
@@ -44,15 +44,15 @@ AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class Frozen(BaseModel):
-    """Base of all configs: immutable, and a key it does not know is an error.
+    """Base of all configs: immutable, and an unknown key is an error.
 
-    The text below a field is its meaning, which ``--list`` prints.
+    The docstring of a field is its meaning, which ``--list`` prints.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     def is_changed(self, key: str) -> bool:
-        """Whether a key is not at its default; a saved config has them all, so `model_fields_set` does not tell."""
+        """Whether a key is not at its default; a saved config sets all keys, so `model_fields_set` cannot be used."""
         return getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True)
 
 
@@ -60,18 +60,18 @@ class TaskConfig(Frozen):
     """Base of the `Config` in each file of `recipes.tasks`."""
 
     name: str
-    """The file in recipes/tasks, without .py; or the path of such a file elsewhere, with it."""
+    """A file in recipes/tasks, without .py; or the path of such a file elsewhere, with .py."""
 
 
 class SplitFractions(TaskConfig):
-    """Keys of a task that splits its examples; each gives the shares that suit its data. The rest trains."""
+    """Keys of a task that splits its examples; each task has its own defaults. The rest is for training."""
 
     val_fraction: Fraction | None = None
     test_fraction: Fraction | None = None
 
     @property
     def fractions(self) -> tuple[float, float]:
-        """For validation and for the test; 0.2 where none is given."""
+        """The shares for validation and for the test; 0.2 where none is given."""
         val, test = (0.2 if each is None else each for each in (self.val_fraction, self.test_fraction))
         return val, test
 
@@ -83,7 +83,10 @@ class SplitFractions(TaskConfig):
 
 
 def check_owners(config: Any, owners: Mapping[str, tuple[str, ...]]) -> None:
-    """Raises: a fault for a key that is given for none of its datasets, or if the dataset folder has no path."""
+    """Raises: a fault for a key that the chosen dataset does not have, or for the dataset "folder" without a path.
+
+    Args: owners: key -> the datasets that have it.
+    """
     for key, owned_by in owners.items():
         if getattr(config, key) is not None and config.dataset not in owned_by:
             raise fault(f"task.{key}", f"is for the dataset {' or '.join(owned_by)}, not for {config.dataset}")
@@ -97,11 +100,11 @@ class EarlyStopping(Frozen):
     patience: Count = 10
     """Evaluations without improvement."""
     min_change: NotNegative = 0.0
-    """An improvement is larger than this."""
+    """The least change of the score that counts as an improvement, which must exceed it."""
 
 
 class Privacy(Frozen):
-    """Differentially private gradient descent (Abadi et al., 2016): no example moves the parameters by much."""
+    """Differentially private gradient descent (Abadi et al., 2016), which bounds the influence of each example."""
 
     noise_multiplier: Positive
     """Standard deviation of the noise on a gradient, in units of clip_norm."""
@@ -112,7 +115,7 @@ class Privacy(Frozen):
 
 
 def sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """The config classes that a value of this type may be."""
+    """The config classes that a type annotation allows."""
     if get_origin(annotation) is Annotated:
         return sections_in(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -121,18 +124,18 @@ def sections_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def fault(key: str, what: str) -> PydanticCustomError:
-    """What a validator raises for a fault that several keys make: told at the one that should change."""
+    """The error that a validator raises for keys that contradict each other, reported at ``key``."""
     return PydanticCustomError("at_key", "{what}", {"key": key, "what": what})
 
 
 def close_to(word: str, options: Sequence[str]) -> str:
-    """``; did you mean 'adam'?``, or nothing."""
+    """A suggestion such as ``; did you mean 'adam'?``, or an empty text if no option is similar."""
     close = difflib.get_close_matches(word, options, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_choice(key: str, value: object, options: Sequence[str]) -> None:
-    """Raises: a fault at ``key`` if its value is none of the options."""
+    """Raises: a fault at ``key`` if its value is not one of the options."""
     if value not in options:
         raise fault(key, f"must be one of {', '.join(options)}, got {value!r}{close_to(str(value), options)}")
 
@@ -151,33 +154,33 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
     schedule_steps: Count | None = None
     """Updates over which the learning rate is scheduled; none: steps, fixed when the run starts."""
     accumulate: Count = 1
-    """Parts of a batch whose gradients are added up before the update: less memory, the same numbers."""
+    """Parts of a batch whose gradients are added before the update: less memory, the same result."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """What the model computes in; parameters are float32, norms compute in float32."""
+    """Dtype in which the model computes; parameters and the computations of norms stay float32."""
     ema: Fraction | None = None
     """Decay of a moving average of the parameters, which evaluation and prediction then use."""
     freeze: tuple[str, ...] = ()
     """Patterns of paths of parameters that stay as they are, such as "body/**"."""
     lr_multipliers: dict[str, NotNegative] = {}
-    """Pattern of paths of parameters: factor of their learning rate; the first that matches counts."""
+    """Pattern of paths of parameters: factor of their learning rate; the first matching pattern counts."""
     early_stopping: EarlyStopping | None = None
-    """Ends the run when the score on the validation split stands still."""
+    """Ends the run when the score on the validation split no longer improves."""
     privacy: Privacy | None = None
     """Gradients with bounded influence of each example; for tasks whose examples are independent."""
     seed: Seed = 0
-    """Of the first parameters, the order of the examples, and what layers draw."""
+    """Of the initial parameters, the order of the examples, and the random numbers of layers."""
     devices: Count | None = None
-    """How many; none: all of this process."""
+    """Number of devices; none: all devices of this process."""
     log_every: Count = 10
     """Steps between two reads of the metrics."""
     eval_every: Count = 10
     """Steps between two evaluations of the validation split."""
     checkpoint_every: Count = 100
-    """Steps between two checkpoints; the last step has one too."""
+    """Steps between two checkpoints; the last step is always saved."""
     keep_checkpoints: Count = 2
-    """How many of the newest are kept. Each holds the best parameters on the validation split besides the last."""
+    """Number of newest checkpoints kept. Each has the last parameters, and the best ones on the validation split."""
     trackers: tuple[Literal["tensorboard", "wandb", "mlflow"], ...] = ()
-    """Where metrics go besides the run folder."""
+    """Services that receive the metrics besides the run folder."""
     run_dir: AbsolutePath | None = None
     """The run folder; none: runs/NAME of the config file."""
 
@@ -190,7 +193,7 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
         return self
 
     def to_yaml(self) -> str:
-        """The resolved config: fed back as a file it gives the same run."""
+        """The resolved config: used as a config file, it gives the same run."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
@@ -198,17 +201,17 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
 
 
 class _Section(Frozen):
-    """Has descriptions of its fields already: pydantic need not look for their docstrings, which takes its time."""
+    """Base of generated sections. Their fields have descriptions, so pydantic skips its slow search for docstrings."""
 
     model_config = ConfigDict(use_attribute_docstrings=False)
 
 
 def section_of(name: str, config: type, without: tuple[str, ...] = (), **defaults: Any) -> type[BaseModel]:
-    """A section with the fields of a dataclass, such as ``xnn.models.ResNetConfig``, and ``name`` to choose it by.
+    """A section with the fields of a dataclass such as ``xnn.models.ResNetConfig``, and ``name``, for its choice.
 
     Args:
-      without: fields that the task fills in, in ``section.make(classes=10)``, which gives the dataclass.
-      defaults: of fields, where they differ from those of the dataclass.
+      without: fields that the task sets by ``section.make(classes=10)``, which returns the dataclass.
+      defaults: defaults of fields that differ from those of the dataclass.
     """
     meanings, types = meanings_of(config), get_type_hints(config)
     fields: dict[str, Any] = {"name": (Literal[name], Field(name, description="which model"))}
@@ -244,7 +247,7 @@ def check_numbers(section: BaseModel) -> None:
 
 
 def _numbers_in(value: object) -> Iterator[float]:
-    """The numbers in nested tuples; truth values are none."""
+    """The numbers in nested tuples, without booleans."""
     if isinstance(value, tuple):
         for each in value:
             yield from _numbers_in(each)
@@ -254,9 +257,9 @@ def _numbers_in(value: object) -> Iterator[float]:
 
 def meanings_of(config: type) -> dict[str, str]:
     """Field -> meaning, from the "Attributes:" of the docstrings of a class and its bases."""
-    found = {key: text for base in config.__bases__ if base is not object for key, text in meanings_of(base).items()}
+    meanings = {key: text for base in config.__bases__ if base is not object for key, text in meanings_of(base).items()}
     block = (config.__doc__ or "").partition("Attributes:")[2]
     for match in re.finditer(r"^ +([\w, ]+): (.*(?:\n {8,}.*)*)", block, re.MULTILINE):
         for name in match[1].split(", "):
-            found[name.strip()] = " ".join(match[2].split()).rstrip(".")
-    return found
+            meanings[name.strip()] = " ".join(match[2].split()).rstrip(".")
+    return meanings

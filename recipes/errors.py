@@ -1,7 +1,7 @@
-"""Errors of the recipes: what a user may do wrong, told in the house format, and the border of every command.
+"""Errors of the recipes, in one format, and the outermost function of every command.
 
-``where: what is wrong.``, one line for each given value, then a ``fix:`` that works. The command line prints this text
-alone, without a traceback; ``exit_code`` is what the process returns.
+The format is ``caller: what is wrong.``, one line for each given value, then a ``fix:`` that works. The command line
+prints only this text, without a traceback; ``exit_code`` is the exit code of the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 
 class RecipeError(Exception):
-    """A run cannot start or go on, and the user can do something about it."""
+    """A run cannot start or continue, and the user can correct the cause."""
 
     exit_code = 1
 
@@ -28,17 +28,17 @@ class RecipeError(Exception):
 
 
 class ConfigError(RecipeError):
-    """The config file or an override is wrong; every fault stands in the one message."""
+    """The config file or an override is wrong; the message lists all faults."""
 
     exit_code = 2
 
 
 class DataError(RecipeError):
-    """A data file is missing, damaged, or not what its name promises."""
+    """A data file is missing, damaged, or of another format than its name says."""
 
 
 class CheckpointError(RecipeError):
-    """A checkpoint could not be written, or is not what was written."""
+    """A checkpoint could not be written, or its content has changed since."""
 
 
 class DivergedError(RecipeError):
@@ -46,7 +46,7 @@ class DivergedError(RecipeError):
 
 
 class Interrupted(RecipeError):
-    """A signal stopped the run; ``exit_code`` is 128 and the number of the signal, as in a shell."""
+    """A signal stopped the run; ``exit_code`` is 128 plus the number of the signal, as in a shell."""
 
     def __init__(self, number: int, what: str, given: Mapping[str, object], fix: str) -> None:
         super().__init__("run", what, given, fix)
@@ -54,10 +54,12 @@ class Interrupted(RecipeError):
 
 
 def exit_code_of(work: Callable[[], int | None]) -> int:
-    """Runs the work of a command.  Returns what it returns, 0 for None; or prints the error and returns its exit code.
+    """Runs the work of a command.
 
-    Errors of files that no caller explains get the house format here; any other exception is a fault of ours, and
-    keeps its traceback.
+    File errors that no caller has explained are printed in the format of `RecipeError`. Any other exception is a fault
+    of this package, and keeps its traceback.
+
+    Returns: the result of ``work``, 0 for None; or the exit code of the error, which is printed.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -66,13 +68,13 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     except RecipeError as err:
         print(err, file=sys.stderr)
         return err.exit_code
-    except BrokenPipeError:                                   # the reader of our output has left, as `head` does
+    except BrokenPipeError:                                   # the reader of the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as err:
         print(_of_file(err), file=sys.stderr)
         return 1
-    except KeyboardInterrupt:                                 # before `Interrupts` listens
+    except KeyboardInterrupt:                                 # before `Interrupts` handles signals
         print("run: stopped before it began.", file=sys.stderr)
         return 130
 
@@ -87,4 +89,4 @@ def _of_file(err: OSError) -> RecipeError:
     where = {"path": err.filename} if err.filename is not None else {}
     reason = os.strerror(err.errno) if err.errno else str(err)
     return RecipeError("file", f"{reason[:1].lower()}{reason[1:]}.", where,
-                       _FIXES.get(err.errno or 0, "another path, or make this one what is needed."))
+                       _FIXES.get(err.errno or 0, "another path, or a file or folder of the needed kind at this one."))

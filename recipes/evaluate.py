@@ -16,7 +16,7 @@ from recipes.training.run import in_words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns: 0, or 1 if the run or its data cannot be read."""
+    """Prints a table of metrics.  Returns: 0, or 1 if the run or its data cannot be read."""
     parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("--split", choices=("train", "val", "test"), action="append",
@@ -34,13 +34,13 @@ def _work(run: str, splits: list[str]) -> None:
 
 def _table(models: list[Trained], splits: list[str]) -> Table:
     table = Table(title=shown(models[0].folder), title_justify="left", box=None, padding=(0, 2, 0, 0))
-    found = {(model.kind, split): model.metrics(split) for model in models for split in splits}
-    names = list(dict.fromkeys(name for metrics in found.values() for name in metrics))
+    results = {(model.kind, split): model.metrics(split) for model in models for split in splits}
+    names = list(dict.fromkeys(name for metrics in results.values() for name in metrics))
     for heading in ("parameters", "step", "split", *(name.replace("_", " ") for name in names)):
         table.add_column(heading)
     for model in models:
         for split in splits:
-            metrics = found[model.kind, split]
+            metrics = results[model.kind, split]
             numbers = [in_words(name, metrics[name]) if name in metrics else "" for name in names]
             table.add_row(model.kind, str(model.step), split, *(numbers if metrics else ["no rows"]))
     return table

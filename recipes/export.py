@@ -1,7 +1,7 @@
 """Command line: ``python -m recipes.export RUN FOLDER``: a trained model as three files that load without the run.
 
     config.yaml         of the run
-    exported.json       what the model needs besides its parameters: class names, columns, a vocabulary
+    exported.json       data that the model needs besides its parameters: class names, columns, a vocabulary
     model.safetensors   parameters and state, by path
 """
 
@@ -20,11 +20,11 @@ from recipes.trained import open_run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns: 0, or 1 if the run cannot be read or the folder not be written."""
+    """Exports a model.  Returns: 0, or 1 if the run cannot be read or the folder cannot be written."""
     parser = argparse.ArgumentParser(prog="recipes.export", description="Writes a trained model into a folder.")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("folder", type=Path, help="a new or an empty folder")
-    parser.add_argument("--last", action="store_true", help="the last parameters, not the best on validation")
+    parser.add_argument("--last", action="store_true", help="export the last parameters, not the best on validation")
     args = parser.parse_args(argv)
     return exit_code_of(lambda: _work(args.run, args.folder, args.last))
 
@@ -45,7 +45,7 @@ def _work(run: str, folder: Path, last: bool) -> None:
 
 
 def _use(task: Task) -> str:
-    """What a task of this kind does with its model."""
+    """The expression by which a loaded model of this task is used."""
     if type(task).read is not Task.read:
         return "trained.predict(FILE)"
     if hasattr(task, "generate"):

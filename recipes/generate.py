@@ -1,4 +1,4 @@
-"""Command line: ``python -m recipes.generate RUN --prompt TEXT``: a language model goes on with a text."""
+"""Command line: ``python -m recipes.generate RUN --prompt TEXT``: a language model continues a text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recipes.trained import open_run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the prompt and what follows it.  Returns: 0; 2 for wrong options; 1 if the run cannot do it."""
+    """Prints the prompt and its continuation.  Returns: 0; 2 for wrong options; 1 if the run has no language model."""
     parser = _parser()
     args = parser.parse_args(argv)
     for option, right in (("--tokens", args.tokens >= 1), ("--temperature", args.temperature >= 0),
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not right:
             parser.error(f"{option} is out of its range, see --help")
     if args.temperature == 0 and (args.top_k is not None or args.top_p is not None):
-        parser.error("--temperature 0 takes the most likely token: it has no use for --top-k and --top-p")
+        parser.error("--temperature 0 takes the most likely token, so it excludes --top-k and --top-p")
     return exit_code_of(lambda: _work(args))
 
 
@@ -37,17 +37,17 @@ def _work(args: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recipes.generate", description="Goes on with a text.")
+    parser = argparse.ArgumentParser(prog="recipes.generate", description="Continues a text with a language model.")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
-    parser.add_argument("--prompt", required=True, metavar="TEXT", help="what the text begins with")
-    parser.add_argument("--tokens", type=int, default=200, metavar="N", help="how many to write; 200 by default")
+    parser.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
+    parser.add_argument("--tokens", type=int, default=200, metavar="N", help="number of new tokens; 200 by default")
     parser.add_argument("--temperature", type=float, default=1.0, metavar="T",
-                        help="above 1 more varied, below 1 less; 0 takes the most likely token; 1 by default")
-    parser.add_argument("--top-k", type=int, metavar="K", help="only of the K most likely tokens")
+                        help="above 1 more varied text, below 1 less; 0 takes the most likely token; 1 by default")
+    parser.add_argument("--top-k", type=int, metavar="K", help="sample only from the K most likely tokens")
     parser.add_argument("--top-p", type=float, metavar="P",
-                        help="only of the most likely tokens whose probabilities add up to P, in (0, 1]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="another seed, another text; 0 by default")
-    parser.add_argument("--last", action="store_true", help="the last parameters, instead of the best on validation")
+                        help="sample only from the most likely tokens whose probabilities sum to P, in (0, 1]")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the sampling; 0 by default")
+    parser.add_argument("--last", action="store_true", help="use the last parameters, not the best on validation")
     return parser
 
 

@@ -1,8 +1,8 @@
 """Train in several processes: ``python -m recipes.launch --processes 2 --config gcn.yaml [key.path=value ...]``.
 
-On one machine this starts the processes and watches them; each has GPUs of its own, if there are any. Started several
-times by Slurm (srun), Open MPI (mpirun) or torchrun, without ``--processes``, each starts one of them, and
-`xjax.distributed.initialize` chooses its GPU.
+On one machine this command starts the processes and watches them; each has its own GPUs, if there are any. Slurm
+(srun), Open MPI (mpirun) and torchrun start this command several times, without ``--processes``: each command then
+starts one process, and `xjax.distributed.initialize` chooses its GPU.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from recipes.process.watch import Job, resume_command
 from recipes.training.ranks import Ranks, SharedInterrupts
 from recipes.training.run import run
 
-PARENT = "RECIPES_LAUNCHER"                                   # the variable with the process id of the launcher
+PARENT = "RECIPES_LAUNCHER"                                   # the variable with the launcher's process id
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _launch(args: argparse.Namespace, argv: list[str]) -> int:
-    config = chosen_run(args).config                          # what is wrong with the config is said once
+    config = chosen_run(args).config                          # reports faults once, before processes start
     address, count, ranks = _places(args.processes)
     gpus = [{} for _ in ranks]
     if args.processes is not None and count > 1:
@@ -57,33 +57,33 @@ def _places(processes: int | None) -> tuple[str, int, Sequence[int]]:
     """(Address of the coordinator, number of processes, the ranks to start here)."""
     if processes is not None:
         if processes < 1:
-            raise ConfigError("launch", "there is no such number of processes.", {"--processes": processes},
+            raise ConfigError("launch", "the number of processes must be at least 1.", {"--processes": processes},
                               fix="a number from 1.")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             return f"127.0.0.1:{free.getsockname()[1]}", processes, range(processes)
-    found = xjax.distributed.detect()
-    if found.coordinator_address is None or found.num_processes is None or found.process_id is None:
-        raise ConfigError("launch", "how many processes train together is not known.", found._asdict(),
+    cluster = xjax.distributed.detect()
+    if cluster.coordinator_address is None or cluster.num_processes is None or cluster.process_id is None:
+        raise ConfigError("launch", "the number of processes that train together is not known.", cluster._asdict(),
                           fix="--processes N for N on this machine, or start it with srun, mpirun or torchrun.")
-    return found.coordinator_address, found.num_processes, [found.process_id]
+    return cluster.coordinator_address, cluster.num_processes, [cluster.process_id]
 
 
 def gpus_of_processes(seen: Sequence[str], count: int, devices: int | None, share: bool,
                       env: Mapping[str, str] = os.environ) -> list[dict[str, str]]:
-    """The variables that give each of ``count`` processes on this machine GPUs of its own; {} for each without GPUs.
+    """Environment variables that assign GPUs to each of ``count`` processes on this machine; {} for each without GPUs.
 
     Args:
-      seen: names of the GPUs that there are.
-      devices: of all processes together; None: one for each process.
-      share: whether processes may have the same GPU; its memory is then divided, unless variables say how.
+      seen: names of the visible GPUs.
+      devices: number of devices of all processes together; None: one for each process.
+      share: whether processes may share a GPU; its memory is then divided equally, unless ``env`` already sets it.
     Raises: ConfigError if there are too few.
     """
     if not seen:
         return [{} for _ in range(count)]
     each = max(1, (devices or count) // count)
     if each * count > len(seen) and not share:
-        raise ConfigError("launch", "there are fewer GPUs on this machine than the processes want.",
+        raise ConfigError("launch", "this machine has fewer GPUs than the processes need.",
                           {"processes": count, "GPUs of each": each, "GPUs": ", ".join(seen)},
                           fix=f"--processes {len(seen) // each}, --share-gpus, or JAX_PLATFORMS=cpu."
                           if each <= len(seen) else "a smaller `devices`, or JAX_PLATFORMS=cpu.")
@@ -91,21 +91,21 @@ def gpus_of_processes(seen: Sequence[str], count: int, devices: int | None, shar
     most = max(sum(name in row for row in rows) for name in seen)
     divided = most > 1 and not any(env.get(name) for name in (PREALLOCATE, *FRACTIONS))
     memory = {FRACTIONS[-1]: f"{DEFAULT_FRACTION / most:.3f}"} if divided else {}
-    own = {"JAX_LOCAL_DEVICE_IDS": ",".join(map(str, range(each)))}           # whatever a job around this one says
+    own = {"JAX_LOCAL_DEVICE_IDS": ",".join(map(str, range(each)))}           # not those of an enclosing job
     return [{"CUDA_VISIBLE_DEVICES": ",".join(row), **own, **memory} for row in rows]
 
 
 def _work_of_rank(args: argparse.Namespace) -> None:
-    """One of the processes that a launcher started."""
+    """The work of one of the processes that a launcher started."""
     _end_with_parent()
     report_progress()
-    found = xjax.distributed.detect()
-    assert found.num_processes is not None and found.process_id is not None
-    ranks = Ranks(found.process_id, found.num_processes)
+    cluster = xjax.distributed.detect()
+    assert cluster.num_processes is not None and cluster.process_id is not None
+    ranks = Ranks(cluster.process_id, cluster.num_processes)
     try:
         with SharedInterrupts(ranks, resume_command(args.processes)) as interrupts:
             _train(args, ranks, interrupts)
-    except Interrupted:                                       # all ranks end so, after the same step
+    except Interrupted:                                       # not a failure: all ranks stop after the same step
         raise
     except BaseException as error:
         tick(phase=Phase.FAILED, exit_code=_exit_code(error))
@@ -133,7 +133,7 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end this process when the launcher ends, however that ends."""
+    """Makes the kernel end this process when the launcher ends for any reason."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)                # PR_SET_PDEATHSIG
     if os.getppid() != int(os.environ[PARENT]):
         os._exit(1)
@@ -142,13 +142,13 @@ def _end_with_parent() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="recipes.launch", description="Trains in several processes.")
     parser.add_argument("--processes", type=int, metavar="N",
-                        help="how many to start on this machine; without it, what srun, mpirun or torchrun say")
+                        help="number to start on this machine; by default, srun, mpirun or torchrun sets it")
     parser.add_argument("--share-gpus", action="store_true",
-                        help="with --processes: let processes have the same GPU if there are too few")
+                        help="with --processes: let processes share a GPU if there are too few")
     parser.add_argument("--patience", type=float, default=15, metavar="SECONDS",
-                        help="how long no process may make progress, if no step took longer before; 15 by default")
+                        help="longest time without progress, if no earlier step took longer; 15 by default")
     parser.add_argument("--join", type=int, default=300, metavar="SECONDS",
-                        help="how long processes wait for each other at the start; 300 by default")
+                        help="longest time that processes wait for each other at the start; 300 by default")
     add_run_arguments(parser)
     return parser
 

@@ -8,7 +8,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-# Read at the import of datasets: without it each load, of a local file too, calls the network.
+# datasets reads it at its import. Without it each load, even of a local file, uses the network.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 if TYPE_CHECKING:

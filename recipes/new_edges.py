@@ -1,4 +1,4 @@
-"""Command line: ``python -m recipes.new_edges RUN --node ID``: which edges a node most likely has besides its own."""
+"""Command line: ``python -m recipes.new_edges RUN --node ID``: the most likely further edges of a node."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from recipes.trained import Trained, open_run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Prints pairs and their probabilities.  Returns: 0; 2 for wrong options; 1 if the run cannot do it."""
+    """Prints pairs and their probabilities.  Returns: 0; 2 for wrong options; 1 if the run predicts no links."""
     parser = argparse.ArgumentParser(prog="recipes.new_edges", description="The most likely new edges of a node.")
     parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
-    parser.add_argument("--node", required=True, metavar="ID", help="as the graph's data call it")
-    parser.add_argument("--top", type=int, default=10, metavar="K", help="how many; 10 by default")
-    parser.add_argument("--last", action="store_true", help="with the last parameters, not the best on validation")
+    parser.add_argument("--node", required=True, metavar="ID", help="the id of the node in the graph's data")
+    parser.add_argument("--top", type=int, default=10, metavar="K", help="number of edges; 10 by default")
+    parser.add_argument("--last", action="store_true", help="use the last parameters, not the best on validation")
     args = parser.parse_args(argv)
     if args.top < 1:
         parser.error("--top must be at least 1")
@@ -27,15 +27,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(args: argparse.Namespace) -> None:
-    found = new_edges(open_run(args.run, args.last), args.node, args.top)
+    columns = new_edges(open_run(args.run, args.last), args.node, args.top)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(found)
+    writer.writerow(columns)
     writer.writerows((source, target, f"{probability:.4f}")
-                     for source, target, probability in zip(*found.values(), strict=True))
+                     for source, target, probability in zip(*columns.values(), strict=True))
 
 
 def new_edges(trained: Trained, node: str, top: int = 10) -> dict[str, np.ndarray]:
-    """Columns source, target and probability of the pairs of a node that are no edges, the likeliest first.
+    """Columns source, target and probability of the node pairs without an edge, the most likely first.
 
     Raises: DataError for an unknown node; RecipeError if the run predicts no links.
     """

@@ -18,13 +18,13 @@ from recipes.trained import open_run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns: 0; 2 for an unknown kind of output; 1 if the run or the input cannot be read."""
+    """Writes predictions.  Returns: 0; 2 for an unknown kind of output; 1 if the run or the input cannot be read."""
     parser = argparse.ArgumentParser(prog="recipes.predict", description="Predicts for a file with a trained model.")
     parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
-    parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="what the task reads: a table, "
+    parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="inputs of the task: a table, "
                                                                                   "images, text, a graph")
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help=", ".join(_WRITERS))
-    parser.add_argument("--last", action="store_true", help="with the last parameters, not the best on validation")
+    parser.add_argument("--last", action="store_true", help="use the last parameters, not the best on validation")
     args = parser.parse_args(argv)
     return exit_code_of(lambda: _work(args))
 
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _work(args: argparse.Namespace) -> None:
     write = _WRITERS.get(args.output.suffix.lower())
     if write is None:
-        raise ConfigError("predict", "the kind of the output is not known.", {"--output": args.output},
+        raise ConfigError("predict", "the format of the output is not known.", {"--output": args.output},
                           fix=f"a name that ends with one of {', '.join(_WRITERS)}.")
     trained = open_run(args.run, args.last)
     columns = trained.predict(args.input)

@@ -31,11 +31,11 @@ th { border-bottom: 1px solid #ccc; font-weight: 600; } td.number { font-variant
 pre { background: #f6f6f6; padding: .8rem; overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { td, th { padding-right: .8rem; } td { white-space: normal; } }
 """
-PIXELS = 100                                                  # of an inch of a picture, on a page that is wide enough
+PIXELS = 100                                                  # for each inch of a figure, on a page that is wide enough
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns: 0, or 1 if the run or its data cannot be read."""
+    """Writes the report.  Returns: 0, or 1 if the run or its data cannot be read."""
     parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     args = parser.parse_args(argv)
@@ -65,10 +65,10 @@ def _heading(trained: Trained) -> str:
 
 
 def _results(trained: Trained) -> str:
-    """The metrics of last and best parameters; the score that the run is judged by comes first."""
+    """The metrics of the last and the best parameters; the score of the task is the first column."""
     result, score = read_json(trained.folder / "result.json"), trained.task.score
-    rows = [(kind, found["step"], split, found[split])
-            for kind, found in result.items() for split in ("val", "test") if found.get(split)]
+    rows = [(kind, entry["step"], split, entry[split])
+            for kind, entry in result.items() for split in ("val", "test") if entry.get(split)]
     names = sorted({name for *_, metrics in rows for name in metrics}, key=lambda name: (name != score, name))
     headings = ("parameters", "step", "split", *(name.replace("_", " ") for name in names))
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
@@ -91,7 +91,7 @@ def _curves(trained: Trained) -> str:
 
 
 def _drawings(trained: Trained) -> str:
-    """What the task draws; a page without the data says so, and has all the rest."""
+    """The figures and texts of the task; without its data, the error instead, and the rest of the page."""
     try:
         drawn = trained.task.draw(trained)
     except RecipeError as err:
@@ -129,7 +129,7 @@ def _image(figure: Any, title: str) -> str:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()
-    width = round(PIXELS * figure.get_size_inches()[0])       # texts of all pictures have one size
+    width = round(PIXELS * figure.get_size_inches()[0])       # the same text size in all figures
     return f'<img alt="{html.escape(title)}" width="{width}" src="data:image/png;base64,{data}">'
 
 

@@ -21,9 +21,9 @@ Choice = tuple[str, ...]                                      # "optim.lr=1e-3",
 
 
 def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: Interrupts) -> None:
-    """Trains all combinations into runs/NAME-sweep; those that are finished there are not trained again.
+    """Trains all combinations, in folders below runs/NAME-sweep; finished runs there are not trained again.
 
-    Args: axes: ``key=value,value`` or ``key=first..last`` of whole numbers.
+    Args: axes: ``key=value,value``, or ``key=first..last`` with integers.
     Raises: ConfigError before the first run if any combination is wrong.
     """
     home = Path("runs") / f"{Path(name).stem}-sweep"
@@ -38,7 +38,7 @@ def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: 
         begun = (folder / "config.yaml").is_file()
         if begun and not _same(folder, config):
             raise ConfigError("sweep", "the folder has a run with another config.", {"folder": folder},
-                              fix="move the sweep's folder away, or give the overrides of the sweep that began it.")
+                              fix="move the sweep's folder away, or repeat the overrides with which that sweep began.")
         if begun and (folder / "result.json").is_file():
             print("finished before")
             results[choice] = read_json(folder / "result.json")
@@ -66,19 +66,19 @@ def values_of(axis: str) -> list[str]:
         else:
             values[-1] += letter
     if not equals or not all(values):
-        raise ConfigError("config", f"{axis!r} is no axis of a sweep.", {"--sweep": axis},
+        raise ConfigError("config", f"{axis!r} is not an axis of a sweep.", {"--sweep": axis},
                           fix="key.path=value,value or key.path=0..4.")
     return [f"{key}={value}" for value in values]
 
 
 def _same(folder: Path, config: RunConfig) -> bool:
-    """Whether the finished run in the folder is of this config."""
+    """Whether the run in the folder has this config."""
     blank = {"run_dir": None, "schedule_steps": None}
     return saved_config(folder).model_copy(update=blank) == config.model_copy(update=blank)
 
 
 def _table(results: dict[Choice, Result]) -> Table:
-    """A row for each combination of what is not the seed: mean and deviation of the test metrics."""
+    """A row for each combination without its seed: mean and standard deviation of the test metrics."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     groups: dict[Choice, list[Result]] = {}
     for choice, result in results.items():

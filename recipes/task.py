@@ -1,4 +1,4 @@
-"""What a file in `recipes.tasks` has: a section of the config, the reading of data, and a `Task`.
+"""The parts of a file in `recipes.tasks`: a section of the config, the reading of data, and a `Task`.
 
     class Config(TaskConfig): ...                         # the keys of the section, with their defaults
     def load(config: Config) -> Data: ...                 # reads the training data
@@ -23,13 +23,14 @@ Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight
 
 
 class Data(NamedTuple):
-    """What a task learns from.
+    """The training data of a task.
 
     Attributes:
-      splits: "train", and "val" and "test" where they have examples: what `Task.batches` takes, mostly `Rows`.
-      artifacts: what the model needs besides its parameters, such as class names or the means of columns: dicts, lists,
-        texts and numbers. They are saved with every checkpoint; a trained model is read without data.
-      summary: lines for a person.
+      splits: "train", and "val" and "test" where they have examples. The values are arguments of `Task.batches`, mostly
+        `Rows`.
+      artifacts: data that the model needs besides its parameters, such as class names or the means of columns: dicts,
+        lists, texts and numbers. They are saved with every checkpoint, so a trained model is read without its data.
+      summary: facts that a run prints at its start, by name.
     """
 
     splits: dict[str, Any]
@@ -38,11 +39,11 @@ class Data(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """What a file of inputs holds.
+    """The content of a file of inputs.
 
     Attributes:
-      rows: what `Task.batches` takes.
-      names: columns that tell the rows apart, copied to the output, such as names of files.
+      rows: a split, as `Task.batches` takes it.
+      names: columns that identify the rows, such as names of files; they are copied to the output.
     """
 
     rows: Any
@@ -53,8 +54,9 @@ class Bound:
     """A model with its parameters, state and key, called as ``model(x, mask=mask)``.
 
     Attributes:
-      rng: key of this step, a `RowKey`: draws of a row do not depend on the number of devices. None in evaluation.
-      state: after a call, the state that the call left.
+      rng: key of this step, a `RowKey`: random numbers of a row do not depend on the number of devices. None in
+        evaluation.
+      state: of the model; each call replaces it by the new state.
     """
 
     def __init__(self, layer: Any, params: Any, state: Any, rng: Any = None, train: bool = False) -> None:
@@ -72,11 +74,11 @@ class Task:
     Attributes:
       model: a Layer.
       inputs: shapes or example arrays for ``model.init``.
-      score: the metric by which the best parameters are chosen and the run is judged.
-      higher_is_better: whether more of it is better.
-      independent_examples: whether an example is a person's own, of which `Privacy` may speak.
-      divisible: whether the arrays of a batch can be cut into equal parts, for `accumulate`.
-      artifacts: of its `Data`.
+      score: the metric by which the best parameters are chosen; a run prints it at its end.
+      higher_is_better: whether a higher score is better.
+      independent_examples: whether examples are independent of each other, as `Privacy` requires.
+      divisible: whether the arrays of a batch can be split into equal parts, for `accumulate`.
+      artifacts: those of its `Data`.
     """
 
     model: Any
@@ -90,14 +92,14 @@ class Task:
         self.config, self.artifacts = config, artifacts
 
     def sums(self, model: Bound, batch: Any) -> Sums:
-        """Sums and weights over the rows of ``batch``, inside pmap; ``"loss"`` is what is minimised.
+        """Sums and weights over the rows of ``batch``, inside pmap; ``"loss"`` is minimised.
 
-        A sum may be an array, such as a confusion matrix, which `metrics` reads; its weight is ignored then.
+        A sum may be an array, such as a confusion matrix, for the method `metrics`; its weight is then ignored.
         """
         raise NotImplementedError(f"{type(self).__name__} has no `sums`: docs/new_task.md shows what a task needs.")
 
     def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
-        """Numbers from the sums over a whole split: the quotient of each pair of numbers."""
+        """Metrics from the sums over a whole split: the quotient sum / weight of each pair of numbers."""
         return {name: float(total) / float(weight) if float(weight) else float("nan")
                 for name, (total, weight) in totals.items() if np.ndim(total) == 0}
 
@@ -113,23 +115,23 @@ class Task:
     # -- after training --------------------------------------------------------------------------------------------
 
     def read(self, file: Path) -> Inputs:
-        """The rows of a file of inputs without answers.
+        """The rows of a file of inputs without labels.
 
-        Raises: DataError if the file does not hold what the model was trained on, by name.
+        Raises: DataError if the columns or features of the file are not those of the training data.
         """
-        raise DataError("predict", f"the task {self.config.name!r} predicts no files.", {"file": file},
+        raise DataError("predict", f"the task {self.config.name!r} cannot predict from a file.", {"file": file},
                         fix="evaluate or generate.")
 
     def outputs(self, model: Bound, batch: Any) -> Any:
-        """What the model says of each row of ``batch``, inside pmap: a tree of arrays [rows, ...]."""
-        raise NotImplementedError(f"{type(self).__name__} has no `outputs`, which predictions and pictures need.")
+        """The outputs of the model for each row of ``batch``, inside pmap: a tree of arrays [rows, ...]."""
+        raise NotImplementedError(f"{type(self).__name__} has no `outputs`, which predictions and figures need.")
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
-        """The outputs of a whole file, as NumPy arrays, as columns of a table: labels, probabilities, values."""
-        raise NotImplementedError(f"{type(self).__name__} has no `columns`, which `recipes.predict` writes.")
+        """Columns of a table from the outputs of a whole file, as NumPy arrays: labels, probabilities, values."""
+        raise NotImplementedError(f"{type(self).__name__} has no `columns`, which `recipes.predict` needs.")
 
     def draw(self, trained: Any) -> dict[str, Any]:
-        """Title -> what the report shows: a matplotlib Figure, or text such as samples.
+        """Parts of the report, by title: a matplotlib Figure, or text such as samples.
 
         Args: trained: a `recipes.trained.Trained`, with ``outputs(split)`` and ``totals(split)``.
         """
@@ -137,7 +139,7 @@ class Task:
 
 
 def metrics_by_name(names: Sequence[str], *args: Any, **named: Any) -> dict[str, float]:
-    """Functions of `xnn.metrics` of the same arguments, computed in one program."""
+    """Values of functions of `xnn.metrics` on the same arguments, computed in one program."""
     return {name: float(value) for name, value in _metrics(tuple(names))(args, named).items()} if names else {}
 
 

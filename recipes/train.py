@@ -1,4 +1,4 @@
-"""Command line: ``python -m recipes.train --config gcn.yaml [key.path=value ...]``, ``--resume [RUN]`` to go on."""
+"""Command line: ``python -m recipes.train --config gcn.yaml [key.path=value ...]``, or ``--resume [RUN]``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _work(args: argparse.Namespace, interrupts: Interrupts) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recipes.train", description="Trains what a config says.")
+    parser = argparse.ArgumentParser(prog="recipes.train", description="Trains a model as a config describes.")
     add_run_arguments(parser)
     parser.add_argument("--sweep", nargs="+", metavar="key=values",
                         help="a run for each combination: optim.lr=1e-3,1e-2 seed=0..4")

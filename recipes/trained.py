@@ -1,4 +1,4 @@
-"""A trained model: `open_run` opens it from its run folder, or from what `recipes.export` wrote, without training data.
+"""A trained model: `open_run` reads it from a run folder or an exported folder, without training data.
 
     from recipes.trained import open_run
     trained = open_run("runs/gcn")
@@ -30,13 +30,13 @@ from recipes.training.step import init_state, make_eval_step, totals_over
 
 
 class Trained:
-    """See `open_run`.
+    """A trained model, made by `open_run`.
 
     Attributes:
-      folder: where it was read from.
-      config, task: of the run.
-      params, state: of the model, NumPy arrays.
-      step: updates done.
+      folder: the folder that was read.
+      config, task: those of the run.
+      params, state: parameters and state of the model, NumPy arrays.
+      step: number of updates before these parameters.
       kind: "best" (on the validation split) or "last".
     """
 
@@ -48,13 +48,13 @@ class Trained:
 
     @property
     def exported(self) -> bool:
-        """Whether the folder is one that `recipes.export` wrote, which has one set of parameters alone."""
+        """Whether `recipes.export` wrote the folder, which then has one set of parameters only."""
         return (self.folder / ARRAYS).is_file()
 
     def predict(self, inputs: str | Path | Inputs) -> dict[str, np.ndarray]:
-        """Columns of predictions for the rows of a file.  Raises: DataError if its columns do not fit, by name.
+        """Columns of predictions for the rows of a file.  Raises: DataError if its columns are not those of the model.
 
-        Args: inputs: a file, or what a method of the task made of other things.
+        Args: inputs: a file, or `Inputs` that a method of the task returned.
         """
         if not isinstance(inputs, Inputs):
             inputs = self.task.read(Path(inputs).expanduser())
@@ -73,7 +73,7 @@ class Trained:
         return totals_over(self._eval_step, self._placed, batches.all())
 
     def outputs(self, split: str) -> Any:
-        """What the model says of each row of a split, as NumPy arrays; None if there is no such split."""
+        """The outputs of the model for each row of a split, as NumPy arrays; None if there is no such split."""
         rows = self._splits.get(split)
         return None if rows is None else self._outputs_of(self._batches(rows), len(rows))
 
@@ -104,8 +104,8 @@ class Trained:
                                 in_axes=(None, 0))
 
     def _outputs_of(self, batches: Batches, n_rows: int) -> Any:
-        found = (xjax.device_get(self._output_step(self._placed, batch)) for batch in batches.all())
-        parts = [tree_util.tree_map(_rows_of_all, each) for each in found]
+        outputs = (xjax.device_get(self._output_step(self._placed, batch)) for batch in batches.all())
+        parts = [tree_util.tree_map(_rows_of_all, each) for each in outputs]
         return tree_util.tree_map(lambda *arrays: np.concatenate(arrays)[:n_rows], *parts)
 
 
@@ -119,8 +119,8 @@ def open_run(run: str | Path, last: bool = False) -> Trained:
 
     Args:
       run: a folder, or a name in ./runs.
-      last: the parameters of the last step rather than the best ones on the validation split.
-    Raises: RecipeError.
+      last: whether to read the parameters of the last step, not the best ones on the validation split.
+    Raises: RecipeError if there is no such run, or it has no checkpoint; CheckpointError, DataError for damaged files.
     """
     xjax.config.update("cache_compiled_functions", True)
     folder = Path(run).expanduser()
@@ -154,7 +154,7 @@ def _exported(folder: Path, last: bool) -> Trained:
         raise DataError("exported", "exported.json is damaged.", {"folder": folder, "why": err},
                         fix="export the run again.") from None
     if last and kind != "last":
-        raise RecipeError("exported", "the last parameters are not here.", {"folder": folder, "here": kind},
+        raise RecipeError("exported", "the folder does not have the last parameters.", {"folder": folder, "here": kind},
                           fix="leave out --last, or export the run with it.")
     task = make_task(config, artifacts)
     shapes = xjax.eval_shape(lambda: init_state(task, config).model)

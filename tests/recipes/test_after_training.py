@@ -101,7 +101,7 @@ def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, c
     assert f"open_run({str(out)!r})" in printed and "trained.predict(FILE)" in printed
     assert evaluate.main([str(out), "--split", "test"]) == 0
     assert capsys.readouterr().out.count("best") == 1         # there are no other parameters
-    with pytest.raises(RecipeError, match="the last parameters are not here"):
+    with pytest.raises(RecipeError, match="the folder does not have the last parameters"):
         open_run(out, last=True)
     assert export.main([str(folder), str(out)]) == 1
     assert "the folder is not empty" in capsys.readouterr().err

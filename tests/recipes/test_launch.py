@@ -393,7 +393,7 @@ def test_kills_change_no_bit(command, tmp_path, rings):
 def test_wrong_calls(no_cluster, capfd):
     assert main(["--config", "gcn.yaml"]) == 2
     err = capfd.readouterr().err
-    assert "how many processes train together is not known" in err and "fix: --processes N" in err
+    assert "the number of processes that train together is not known" in err and "fix: --processes N" in err
     assert main(["--processes", "2", "steps=abc"]) == 2
     assert capfd.readouterr().err.count("steps") == 1
     with pytest.raises(RecipeError, match="(?s)cannot be divided among the processes.*fix: a multiple of 2"):

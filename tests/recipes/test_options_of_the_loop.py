@@ -138,7 +138,7 @@ def test_axes_of_a_sweep(axis, values):
 
 @pytest.mark.parametrize("axis", ["a", "a=", "a=1,,2"])
 def test_wrong_axes(axis):
-    with pytest.raises(ConfigError, match="is no axis of a sweep"):
+    with pytest.raises(ConfigError, match="is not an axis of a sweep"):
         values_of(axis)
 
 
