@@ -1,1 +1,1 @@
-"""The processes and devices of a run: signals, locks, the launcher's watch, rows over devices."""
+"""The processes and devices of a run: signals, locks, supervision by the launcher, rows split over devices."""

@@ -1,10 +1,10 @@
-"""Signals that ask a run to stop: noticed at once, obeyed at the next step boundary.
+"""Signals that stop a run: reported immediately, and obeyed after the current launch.
 
-SIGINT (Ctrl-C), SIGTERM, SIGHUP, and SIGUSR1, which clusters send before the time limit. A second Ctrl-C leaves at
-once.
+The signals are SIGINT (Ctrl-C), SIGTERM, SIGHUP, and SIGUSR1, which clusters send before the time limit. A second
+Ctrl-C ends the process immediately.
 
-Python runs a signal handler between two of its own instructions, so not before a compilation returns. The C level
-writes the signal's number to a pipe without delay; a thread reads it there.
+Python runs a signal handler between two of its own instructions, so not before a compilation returns. Python's C
+handler writes the signal's number to a pipe without delay, and a thread reads it from there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Interrupts:
-    """A context in which these signals are kept in ``received``; outside it, nothing is ever received.
+    """A context in which the first of these signals is stored in ``received``; outside it, no signal is received.
 
-    Attributes: resume: the command that goes on with a run, without its folder.
+    Attributes: resume: the command that resumes a run, without its folder.
     """
 
     def __init__(self, resume: str = "python -m recipes.train --resume") -> None:
@@ -30,7 +30,7 @@ class Interrupts:
         self.resume = resume
 
     def stop_after(self, step: int) -> bool:
-        """Whether the run stops after this step; asked once after each launch."""
+        """Whether the run stops after this step; called once after each launch."""
         return self.received is not None
 
     def __enter__(self) -> Interrupts:
@@ -65,4 +65,4 @@ class Interrupts:
             os._exit(128 + number)
         if not self.received:
             self.received = signal.Signals(number)
-            os.write(2, f"\n{self.received.name}: stopping at the next step; Ctrl-C leaves at once\n".encode())
+            os.write(2, f"\n{self.received.name}: stopping at the next step; Ctrl-C ends at once\n".encode())

@@ -1,4 +1,4 @@
-"""One run in one folder at a time: a lock that ends with its process, however that ends."""
+"""A lock that allows one process in a run folder. The kernel releases it when the process ends for any reason."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from recipes.errors import RecipeError
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds ``folder/.lock``.  Raises: RecipeError that says who holds it."""
+    """Holds ``folder/.lock``.  Raises: RecipeError that names the process which holds it."""
     with (folder / ".lock").open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise RecipeError("run", "another process is at work in this run folder.",
+            raise RecipeError("run", "another process uses this run folder.",
                               {"folder": folder, "held by": file.read(1000).strip() or "unknown"},
                               "wait for it or stop it, or take another run_dir.") from None
         file.truncate(0)

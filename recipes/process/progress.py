@@ -1,6 +1,6 @@
-"""How far a rank is, for the launcher that watches it: a small file, written at each step.
+"""The progress of a rank, for the launcher that watches it: a small file, written after each launch.
 
-A rank writes to the file that the variable ``RECIPES_PROGRESS`` names; without it nothing is written.
+A rank writes to the file that the environment variable ``RECIPES_PROGRESS`` names; without it, nothing is written.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ _FORMAT = "<qdqq"                                             # step, CLOCK_MONO
 
 
 class Phase(enum.IntEnum):
-    """What a rank does: one that is DONE has nothing more to compute with the others, one that FAILED ends."""
+    """The phase of a rank. A rank that is DONE computes nothing more with the others; one that FAILED will end."""
 
     STARTING, TRAINING, DONE, FAILED = range(4)
 
 
 class Progress(NamedTuple):
-    """How far a rank is.
+    """The progress of a rank.
 
     Attributes:
-      seconds: `time.monotonic()` of the last sign of progress, the same clock in all processes.
-      exit_code: that a rank which FAILED will end with.
+      step: number of steps done.
+      seconds: `time.monotonic()` of the last sign of progress; all processes have the same clock.
+      exit_code: the exit code with which a rank that FAILED will end.
     """
 
     step: int
@@ -45,14 +46,14 @@ class ProgressFile:
         self.tick()
 
     def tick(self, step: int | None = None, phase: Phase | None = None, exit_code: int = 0) -> None:
-        """Something was done; the step and the phase stay as they are unless given."""
+        """Writes a sign of progress; the step and the phase do not change unless given."""
         self._step = self._step if step is None else step
         self._phase = self._phase if phase is None else phase
         os.pwrite(self._handle, struct.pack(_FORMAT, self._step, time.monotonic(), self._phase, exit_code), 0)
 
 
 def read_progress(file: Path) -> Progress:
-    """What a rank wrote last; STARTING if it has not written yet."""
+    """The last progress that a rank wrote; STARTING if it has not written yet."""
     try:
         step, seconds, phase, exit_code = struct.unpack(_FORMAT, file.read_bytes())
     except (OSError, struct.error):
@@ -64,26 +65,26 @@ _file: ProgressFile | None = None
 
 
 def report_progress() -> None:
-    """From now on `tick` writes to the file that the launcher has named, if there is a launcher."""
+    """Makes `tick` write to the file that the launcher has named, if there is a launcher."""
     global _file
     if VARIABLE in os.environ:
         _file = ProgressFile(Path(os.environ[VARIABLE]))
 
 
 def tick(step: int | None = None, phase: Phase | None = None, exit_code: int = 0) -> None:
-    """Note that this process goes on."""
+    """Writes a sign of progress of this process, see `ProgressFile.tick`."""
     if _file is not None:
         _file.tick(step, phase, exit_code)
 
 
 def note_folder(folder: Path) -> None:
-    """Leave the run folder where the launcher finds it."""
+    """Writes the path of the run folder to a file that the launcher reads."""
     if VARIABLE in os.environ:
         _of_folder(Path(os.environ[VARIABLE])).write_text(str(folder), "utf-8")
 
 
 def read_folder(file: Path) -> str | None:
-    """The run folder that a rank has noted; None: none was made yet."""
+    """The run folder that a rank has written by `note_folder`; None if there is none yet."""
     noted = _of_folder(file)
     return noted.read_text("utf-8") if noted.exists() else None
 

@@ -1,7 +1,7 @@
 """Process supervision for `recipes.launch`: when one of the processes fails, all are ended.
 
-XLA notices that a process is gone, not that it hangs; and when the coordinator is gone it ends the other processes
-from C++, so that only the launcher can say which rank failed, after which step, and how to go on.
+XLA detects that a process has ended, but not that it hangs. When the coordinator has ended, XLA ends the other
+processes from C++. So only the launcher can report which rank failed, after which step, and how to resume.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from recipes.errors import RecipeError
 from recipes.process.interrupts import SIGNALS, Interrupts
 from recipes.process.progress import VARIABLE, Phase, Progress, read_folder, read_progress
 
-_LOOK = 0.05                                                  # seconds between two looks at the processes
-_FIRST = 600.0                                                # seconds that the first steps may take: they compile
-_GRACE = 1.0                                                  # seconds to write what is to be read, before the end
-_GRACE_OF_OTHERS = 10.0                                       # seconds in which other machines hear of a failure
-_LEAVING = 60.0                                               # seconds to end after everything is done
-_SLACK = 1.5                                                  # times the longest time between two signs of progress
-_SHOWN = 15                                                   # lines of the output of a rank that failed
+_LOOK = 0.05                                                  # seconds between two checks of the processes
+
+# Limits, in seconds: for the first steps, which compile; for a failing process to write its error; the same if
+# processes of other machines must notice the failure first; and for a process to end after all work is done.
+_FIRST = 600.0
+_GRACE = 1.0
+_GRACE_OF_OTHERS = 10.0
+_LEAVING = 60.0
+
+_SLACK = 1.5                                                  # factor of the longest time between two signs of progress
+_SHOWN = 15                                                   # lines shown of the output of a failed rank
 
 
 class Failure(NamedTuple):
-    """Which rank ends the job, and why."""
+    """The rank that ends the job, and the reason."""
 
     rank: int
     why: str
@@ -38,15 +42,15 @@ class Failure(NamedTuple):
 
 
 class Job:
-    """Processes that train together, started here; those of other machines have a launcher of their own."""
+    """The processes of this machine that train together; every other machine has its own launcher."""
 
     def __init__(self, count: int, patience: float, scratch: Path, resume: str) -> None:
-        """Args: scratch: an empty folder. resume: the command that goes on with a run, without its folder."""
+        """Args: scratch: an empty folder. resume: the command that resumes a run, without its folder."""
         self._count, self._patience, self._scratch, self._resume = count, patience, scratch, resume
         self._ranks: dict[int, _Rank] = {}
 
     def start(self, rank: int, command: Sequence[str], variables: Mapping[str, str]) -> None:
-        """Starts one process. Rank 0 writes where this process does, the others to files, read if they fail."""
+        """Starts one process. Rank 0 has this process's output streams; others write to files, shown on failure."""
         file, output = self._scratch / f"rank{rank}.progress", self._scratch / f"rank{rank}.output"
         env = os.environ | {VARIABLE: str(file)} | variables
         with output.open("w") as out:
@@ -55,11 +59,11 @@ class Job:
         self._ranks[rank] = _Rank(process, file, output)
 
     def watch(self, interrupts: Interrupts) -> int:
-        """Waits for the end of all.  Returns: their exit code.
+        """Waits until all processes have ended.  Returns: their exit code.
 
-        A signal is passed on to one rank, which stops all of them. No process is left when this returns or raises.
+        A signal is passed to one rank, which stops all of them. No process is left when this returns or raises.
 
-        Raises: RecipeError that names the rank which failed.
+        Raises: RecipeError that names the failed rank.
         """
         passed_on = False
         try:
@@ -79,28 +83,28 @@ class Job:
             self._end()
 
     def _failure(self) -> Failure | None:
-        """The rank that failed first; the others may have failed since, for they cannot go on without it."""
+        """The rank that failed first. The others may have failed since, as a consequence."""
         if not self._failures():
             return self._stalled()
-        time.sleep(_GRACE / 2)                                # the first to be seen need not be the first to fail
+        time.sleep(_GRACE / 2)                                # the first failure noticed may not be the first in time
         for rank in self._ranks.values():
             rank.look()
         return min(self._failures())[1]
 
     def _failures(self) -> list[tuple[tuple, Failure]]:
-        """(What orders them, failure) of each rank that failed: those that died or are stopped come first, then those
-        that noted an error, by time, then those that XLA ended because another one gave no sign of life."""
-        found = []
+        """(Sort key, failure) of each failed rank. The order: ranks that were killed or stopped; ranks that wrote
+        an error, by time; ranks that XLA ended because another rank sent no heartbeat."""
+        failures = []
         for number, rank in self._ranks.items():
             code, phase = rank.process.poll(), rank.progress.phase
             if phase is Phase.FAILED:
-                found.append(((1, rank.progress.seconds), _ended(number, rank.progress.exit_code)))
+                failures.append(((1, rank.progress.seconds), _ended(number, rank.progress.exit_code)))
             elif code is not None and not (phase is Phase.DONE and code in _GOOD):
-                found.append(((2 if code == -signal.SIGABRT else 0, 0.0), _ended(number, code)))
-        if found:
-            found += [((0, 0.0), Failure(number, "is stopped", 1)) for number, rank in self._ranks.items()
+                failures.append(((2 if code == -signal.SIGABRT else 0, 0.0), _ended(number, code)))
+        if failures:
+            failures += [((0, 0.0), Failure(number, "is stopped", 1)) for number, rank in self._ranks.items()
                       if rank.is_running and rank.state() == "T"]
-        return found
+        return failures
 
     def _stalled(self) -> Failure | None:
         """The rank for which the others wait, if none makes progress."""
@@ -117,21 +121,21 @@ class Job:
             limit = max(self._patience, _SLACK * longest) if all(r.is_warm for r in running.values()) else _FIRST
         if quiet <= limit:
             return None
-        number = _guilty(running)
+        number = _slowest(running)
         state = "is stopped" if running[number].state() == "T" else "hangs"
         return Failure(number, f"{state}: no process made progress for {quiet:.0f} s", 1)
 
     def _error(self, failure: Failure) -> RecipeError:
         rank = self._ranks[failure.rank]
-        with contextlib.suppress(subprocess.TimeoutExpired):  # until it has written why it failed
+        with contextlib.suppress(subprocess.TimeoutExpired):  # until it has written its error
             rank.process.wait(_GRACE if len(self._ranks) == self._count else _GRACE_OF_OTHERS)
         lines = rank.output.read_text("utf-8", "replace").splitlines()[-_SHOWN:]
-        if lines:                                             # of rank 0 all was seen
+        if lines:                                             # rank 0 writes to the terminal
             print(f"the last lines of rank {failure.rank}:", *lines, sep="\n  ", file=sys.stderr)
         folder = next(filter(None, [read_folder(each.file) for each in self._ranks.values()]), None)
         given: dict[str, object] = {"last step": rank.progress.step} | ({"folder": folder} if folder else {})
         error = RecipeError("launch", f"rank {failure.rank} of {self._count} {failure.why}.", given,
-                            f"{self._resume} {folder}" if folder else "see above: no run was begun.")
+                            f"{self._resume} {folder}" if folder else "see the error above: no run has begun.")
         error.exit_code = failure.exit_code
         return error
 
@@ -147,9 +151,9 @@ _GOOD = {0, *(128 + number for number in SIGNALS)}            # exit codes of a 
 
 
 class _Rank:
-    """One process, and what is known of its progress.
+    """One process and its progress.
 
-    Attributes: longest: the longest time between two signs of progress while it trained, in seconds.
+    Attributes: longest: the longest time between two signs of progress during training, in seconds.
     """
 
     def __init__(self, process: subprocess.Popen, file: Path, output: Path) -> None:
@@ -175,11 +179,11 @@ class _Rank:
         return self.progress.phase is Phase.DONE or (self._first >= 0 and self.progress.step >= self._first + 2)
 
     def state(self) -> str:
-        """The letter of the process's state: R runs, S sleeps, T is stopped."""
+        """The letter of the process's state: R runs, S sleeps, T stopped; ? unknown."""
         return self._stat()[0] if self._stat() else "?"
 
     def cpu(self) -> int:
-        """Processor time used, in ticks of the clock."""
+        """Processor time used, in clock ticks."""
         return sum(map(int, self._stat()[11:13])) if self._stat() else 0
 
     def _stat(self) -> list[str]:
@@ -195,8 +199,8 @@ def _ended(rank: int, code: int) -> Failure:
     return Failure(rank, f"ended with exit code {code}" if code else "ended before the training did", code or 1)
 
 
-def _guilty(ranks: Mapping[int, _Rank]) -> int:
-    """The stopped rank, else the one that is behind, else the one that computes while others wait."""
+def _slowest(ranks: Mapping[int, _Rank]) -> int:
+    """The rank that delays the others: a stopped one, else the one with the least progress, else the busiest."""
     before = {number: rank.cpu() for number, rank in ranks.items()}
     time.sleep(_GRACE)
 
@@ -208,5 +212,5 @@ def _guilty(ranks: Mapping[int, _Rank]) -> int:
 
 
 def resume_command(processes: int | None) -> str:
-    """The command that goes on with a run, without its folder; under srun and others, what each process is to run."""
+    """The command that resumes a run, without its folder; under srun and others, each process must run it."""
     return "python -m recipes.launch" + (f" --processes {processes}" if processes else "") + " --resume"

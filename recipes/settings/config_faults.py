@@ -1,4 +1,4 @@
-"""What pydantic found wrong with a config, as lines for a person: place, key, and what would be right."""
+"""Errors of pydantic about a config as readable lines: place, key, and the expected value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fault = tuple[str, str, str]                                  # "line 7", "task.
 
 
 def explained(error: Any, sources: dict[Path_, str], config: type[BaseModel]) -> Fault:
-    """One error of pydantic.  Args: sources: key path -> where it stands; config: the class that was validated."""
+    """One error of pydantic.  Args: sources: key path -> its place; config: the validated class."""
     if error["type"] == "at_key":
         loc = tuple(error["ctx"]["key"].split("."))
     else:
@@ -24,7 +24,7 @@ def explained(error: Any, sources: dict[Path_, str], config: type[BaseModel]) ->
 
 
 def table_of(faults: list[Fault]) -> dict[str, str]:
-    """One entry for each place, its faults joined."""
+    """Place and key -> its faults, joined."""
     width = max((len(line) for line, _, _ in faults), default=0)
     out: dict[str, str] = {}
     for line, key, what in faults:
@@ -66,11 +66,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-# ---- where in the config --------------------------------------------------------------------------------------
+# ---- places in the config -------------------------------------------------------------------------------------
 
 
 def _without_tags(loc: Path_, config: Any) -> Path_:
-    """pydantic puts the name of a union's member into the path; a person does not write it."""
+    """The key path without the names of union members that pydantic inserts, and that no config contains."""
     out: list[str] = []
     models = [config]
     for part in loc:
@@ -90,10 +90,10 @@ def _right_key(loc: Path_, config: type[BaseModel]) -> str:
     *section, key = loc
     everywhere = {".".join(path): path for path in _paths(config)}
     homes = [text for text, path in everywhere.items() if path[-1] == key]
-    if ".".join(loc) in homes:                                # of another member of a union, such as an optimizer
+    if ".".join(loc) in homes:                                # of another class of a union, such as an optimizer
         owners = sorted({name for model in _models_at(tuple(section), config) if key in model.model_fields
                          for name in _names(model)})
-        return f": it is for {', '.join(owners)} alone"
+        return f": it is a key of {', '.join(owners)} only"
     if homes:
         return f"; did you mean {homes[0]!r}?"
     siblings = [path[-1] for path in everywhere.values() if path[:-1] == tuple(section)]

@@ -1,4 +1,4 @@
-"""From a YAML file and overrides to a checked config: `load_config`. All faults come out in one `ConfigError`."""
+"""From a YAML file and overrides to a checked config: `load_config`. One `ConfigError` reports all faults."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
     Args:
       name: looked up as a path, then in ``./configs``, then among the configs shipped with this package; ``.yaml`` may
         be left out.
-      overrides: values are read as YAML; the last one of a key wins.
-    Raises: ConfigError with every fault of file and overrides.
+      overrides: their values are YAML; of several for one key, the last one counts.
+    Raises: ConfigError with every fault of the file and the overrides.
     """
     file = find_config(name)
     tree, sources, faults = _read_yaml(file)
@@ -55,7 +55,7 @@ def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
 
 
 def find_config(name: str) -> Path:
-    """The file that ``name`` means.  Raises: ConfigError with the places and the names there."""
+    """The file of the config ``name``.  Raises: ConfigError with the folders searched and the names in them."""
     names = (name,) if name.endswith((".yaml", ".yml")) else (name, f"{name}.yaml")
     for folder in (Path(), Path("configs"), shipped_configs()):
         for candidate in (folder / Path(n).expanduser() for n in names):
@@ -68,7 +68,7 @@ def find_config(name: str) -> Path:
 
 
 def shipped_configs() -> Path:
-    """The configs of this package: in a checkout a link to the folder at its top."""
+    """The folder of the configs in this package; in a checkout it is a link to ``configs`` in the root folder."""
     return Path(str(resources.files("recipes"))) / "configs"
 
 
@@ -93,7 +93,7 @@ def _read_yaml(file: Path) -> tuple[dict[str, Any], Sources, list[Fault]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases: a config gains nothing by them, and a few lines of them make gigabytes."""
+    """Safe YAML without aliases: no config needs them, and a few lines with aliases can expand to gigabytes."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -112,13 +112,13 @@ def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -
         if here in sources:
             faults.append((line, ".".join(here), f"duplicate key; first defined in {sources[here]}"))
             for below in [path for path in sources if path[:len(here)] == here]:
-                del sources[below]                 # one fault for the section, none for what stands in it
+                del sources[below]                 # one fault for the section, none for its keys
         sources[here] = line
         _walk(value, here, sources, faults)
 
 
 def _override(tree: dict[str, Any], text: str, sources: Sources, faults: list[Fault]) -> None:
-    """Sets one ``key.path=value`` in ``tree``; what cannot be set is a fault."""
+    """Sets one ``key.path=value`` in ``tree``; an override that cannot be set is a fault."""
     key, equals, value = text.partition("=")
     path = tuple(key.split("."))
     if not equals or not all(path):
@@ -159,7 +159,7 @@ def task_module(name: str) -> ModuleType:
 
 
 def _module_of(file: Path) -> ModuleType:
-    """A task's file outside the package, loaded once."""
+    """The module of a task's file outside the package, loaded once."""
     key = f"recipes_task_of {file.expanduser().absolute()}"
     if key not in sys.modules:
         spec = importlib.util.spec_from_file_location(key, file.expanduser())
@@ -175,7 +175,7 @@ def _module_of(file: Path) -> ModuleType:
 
 
 def _task_of(tree: dict[str, Any], sources: Sources, faults: list[Fault]) -> type[TaskConfig] | None:
-    """The `Config` of the task that the section ``task`` names; without one, a fault."""
+    """The `Config` of the task that the section ``task`` names; if there is none, adds a fault."""
     section = tree.get("task")
     name = section.get("name") if isinstance(section, dict) else None
     if isinstance(name, str):
@@ -190,6 +190,6 @@ def _task_of(tree: dict[str, Any], sources: Sources, faults: list[Fault]) -> typ
 
 
 def all_sections() -> Iterator[tuple[str, type[BaseModel]]]:
-    """(Task, its Config), one by one."""
+    """Name and `Config` of each task."""
     for name in task_names():
         yield name, task_module(name).Config

@@ -24,7 +24,7 @@ def list_tasks() -> None:
 
 
 def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """(Title, what its keys begin with, fields by key) of every section of every config."""
+    """(Title, prefix of its keys, fields by key) of every section of every config."""
     run = RunConfig.model_fields
     yield "A run", "", {key: field for key, field in run.items() if key not in ("task", "optim")}
     for key in ("early_stopping", "privacy"):
@@ -71,7 +71,7 @@ def _default_text(field: Any) -> str:
 
 
 def _type_text(annotation: Any) -> str:
-    """A type as a person writes it: ``int``, ``adam | sgd``, ``list of text``."""
+    """A type in words: ``whole number``, ``adam | sgd``, ``list of text``."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type_text(args[0])

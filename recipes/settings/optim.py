@@ -1,6 +1,6 @@
-"""Optimizers and schedules: a config class for each, with the optax transformation that it means.
+"""Optimizers and schedules: a config class for each, with its optax transformation.
 
-A key that an optimizer would ignore is no field of its class, so it cannot be written.
+A key that an optimizer would ignore is not a field of its class, so a config cannot set it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from recipes.config import Fraction, Frozen, Index, NotNegative, Positive, RunCo
 from recipes.errors import ConfigError
 from recipes.lazy import optim, tree_util, xnn
 
-# ---- schedules: from update number to learning rate ------------------------------------------------------------------
+# ---- schedules: learning rate of each update number ------------------------------------------------------------------
 
 
 class _Schedule(Frozen):
     warmup_steps: Index = 0
-    """Updates over which the rate grows linearly from 0."""
+    """Updates over which the learning rate grows linearly from 0."""
 
     def rate(self, lr: float, steps: int) -> Any:
-        """``update -> rate`` over ``steps`` updates, and the last rate after them."""
+        """A function ``update -> rate`` for ``steps`` updates; after them the rate is constant."""
         if not self.warmup_steps:
             return self.decay(lr, steps)
         start = optim.linear_schedule(0.0, lr, self.warmup_steps)
         return optim.join_schedules([start, self.decay(lr, steps - self.warmup_steps)], [self.warmup_steps])
 
     def decay(self, lr: float, steps: int) -> Any:
-        """``update -> rate`` over the updates after the warm-up."""
-        raise NotImplementedError(f"{type(self).__name__} has no `decay`: a schedule says how its rate changes.")
+        """A function ``update -> rate`` for the updates after the warm-up."""
+        raise NotImplementedError(f"{type(self).__name__} has no `decay`: a schedule must define how its rate changes.")
 
 
 class Constant(_Schedule):
-    """The same rate."""
+    """A constant rate."""
 
     name: Literal["constant"] = "constant"
     """Which schedule."""
@@ -43,7 +43,7 @@ class Constant(_Schedule):
 
 
 class Cosine(_Schedule):
-    """Half a cosine from the rate down to ``end`` of it."""
+    """Half a cosine period, from the rate down to ``end`` times the rate."""
 
     name: Literal["cosine"] = "cosine"
     """Which schedule."""
@@ -55,7 +55,7 @@ class Cosine(_Schedule):
 
 
 class Linear(_Schedule):
-    """A line from the rate down to ``end`` of it."""
+    """A linear decay from the rate to ``end`` times the rate."""
 
     name: Literal["linear"] = "linear"
     """Which schedule."""
@@ -67,12 +67,12 @@ class Linear(_Schedule):
 
 
 class WarmupStableDecay(_Schedule):
-    """The same rate, and a line down to ``end`` of it over the last updates."""
+    """A constant rate, then a linear decay to ``end`` times the rate over the last updates."""
 
     name: Literal["wsd"] = "wsd"
     """Which schedule."""
     decay_fraction: Annotated[float, Field(gt=0, le=1)] = 0.1
-    """Share of the updates after the warm-up that the decay takes."""
+    """Length of the decay, as a share of the updates after the warm-up."""
     end: Fraction = 0.0
     """Share of the rate that is left at the end."""
 
@@ -82,12 +82,12 @@ class WarmupStableDecay(_Schedule):
 
 
 def _section(value: Any) -> Any:
-    """``cosine`` is short for ``{name: cosine}``."""
+    """The section of a value: ``cosine`` is short for ``{name: cosine}``."""
     return {"name": value} if isinstance(value, str) else value
 
 
 def _name_or(default: str) -> Discriminator:
-    """Which class a section means: one that does not say means ``default``."""
+    """Chooses the class of a section by its ``name``, which is ``default`` if missing."""
     return Discriminator(lambda value: value.get("name", default) if isinstance(value, dict)
                          else getattr(value, "name", None))
 
@@ -102,36 +102,36 @@ Schedule = Annotated[
 
 class _Optimizer(Frozen):
     lr: Positive = 0.01
-    """Learning rate, the highest of the schedule."""
+    """Learning rate, the maximum of the schedule."""
     schedule: Schedule = Constant()
-    """How the learning rate changes: a section, or its name alone."""
+    """Schedule of the learning rate: a section, or its name only."""
     clip_norm: Positive | None = None
-    """Greatest norm of the whole gradient; a longer one is scaled down to it."""
+    """Greatest norm of the whole gradient; a larger gradient is scaled down to it."""
     weight_decay: NotNegative = 0.0
-    """Factor of the parameters in the gradient (L2); in adamw, lion and lamb beside the gradient."""
+    """Factor of the parameters added to the gradient (L2); in adamw, lion and lamb, to the update (decoupled)."""
     decay_on: Literal["all", "first_layer", "matrices"] = "all"
-    """The parameters that decay."""
+    """The parameters with weight decay."""
 
     def rule(self, decay: Any) -> list[Any]:
-        """The transformations between clipping and learning rate, with the one that adds the decay in its place."""
-        raise NotImplementedError(f"{type(self).__name__} has no `rule`: an optimizer says what it does to gradients.")
+        """The transformations between clipping and learning rate, including ``decay``, which adds the weight decay."""
+        raise NotImplementedError(f"{type(self).__name__} has no `rule`: an optimizer must define one.")
 
 
 class _WithMoments(_Optimizer):
     b1: Fraction = 0.9
-    """Decay of the mean of the gradients."""
+    """Decay rate of the moving mean of the gradients."""
     b2: Fraction = 0.999
-    """Decay of the mean of their squares."""
+    """Decay rate of the moving mean of their squares."""
     eps: Positive = 1e-8
     """Added to the root of the mean of the squares."""
 
     def scaled(self) -> Any:
-        """The mean of the gradients over the root of the mean of their squares, both without bias."""
+        """The mean of the gradients divided by the root of the mean of their squares, both with bias correction."""
         return optim.scale_by_adam(self.b1, self.b2, self.eps)
 
 
 class Adam(_WithMoments):
-    """Adam (Kingma and Ba, 2015); the decay is part of its gradient."""
+    """Adam (Kingma and Ba, 2015); weight decay is added to the gradient."""
 
     name: Literal["adam"] = "adam"
     """Which optimizer."""
@@ -151,14 +151,14 @@ class AdamW(_WithMoments):
 
 
 class SGD(_Optimizer):
-    """Gradient descent, with momentum if asked for."""
+    """Gradient descent, optionally with momentum."""
 
     name: Literal["sgd"] = "sgd"
     """Which optimizer."""
     momentum: Fraction = 0.0
     """Share of the last update that the next one keeps."""
     nesterov: bool = False
-    """Whether the momentum looks ahead."""
+    """Whether to use Nesterov momentum."""
 
     def rule(self, decay: Any) -> list[Any]:
         return [decay] + ([optim.trace(self.momentum, self.nesterov)] if self.momentum else [])
@@ -170,16 +170,16 @@ class Lion(_Optimizer):
     name: Literal["lion"] = "lion"
     """Which optimizer."""
     b1: Fraction = 0.9
-    """Decay of the mean of the gradients."""
+    """Weight of the momentum in the update, whose other part is the gradient."""
     b2: Fraction = 0.99
-    """Decay of the mean that the next update begins with."""
+    """Decay rate of the momentum."""
 
     def rule(self, decay: Any) -> list[Any]:
         return [optim.scale_by_lion(self.b1, self.b2), decay]
 
 
 class Lamb(_WithMoments):
-    """LAMB (You et al., 2020): Adam whose update is as long as the parameters of each layer."""
+    """LAMB (You et al., 2020): Adam with the update of each tensor scaled to the norm of its parameters."""
 
     name: Literal["lamb"] = "lamb"
     """Which optimizer."""
@@ -208,7 +208,7 @@ def make_optimizer(config: RunConfig) -> Any:
         return rule
 
     def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
-        # One factor for all, which XLA joins with the rule; optax divides each entry, in a pass of its own over memory.
+        # One factor for all leaves, whose product XLA fuses with the rule; optax divides in another pass over memory.
         return rule.update(xnn.optimizers.clip_grads(grads, section.clip_norm), state, params)
 
     return rule._replace(update=update)
@@ -220,7 +220,7 @@ def learning_rate(config: RunConfig) -> Any:
 
 
 def update_factors(config: RunConfig, params: Any) -> Any:
-    """A tree like ``params``: what each leaf's update is multiplied by, 0 for a frozen one.
+    """A tree like ``params`` of factors: that of each leaf's update, 0 for a frozen leaf.
 
     Raises: ConfigError if a pattern matches no path.
     """
@@ -231,7 +231,7 @@ def update_factors(config: RunConfig, params: Any) -> Any:
         try:
             hits = xnn.params.mask(params, pattern)
         except ValueError as err:
-            raise ConfigError(key, str(err).partition(": ")[2]) from None        # the text is in the house format
+            raise ConfigError(key, str(err).partition(": ")[2]) from None        # the text has our format
         factors = tree_util.tree_map(lambda hit, old, factor=factor: factor if hit else old, hits, factors)
     return factors
 

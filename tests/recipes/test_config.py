@@ -102,11 +102,11 @@ def test_there_are_many_typos():
         ("zzz=3", "zzz  unknown key; known: task, optim, steps"),
         ("task.lr=3", "task.lr  unknown key; did you mean 'optim.lr'?"),
         ("task.target=y", "task.target  unknown key"),                        # of the other task
-        ("optim.momentum=0.9", "optim.momentum  unknown key: it is for sgd alone"),
+        ("optim.momentum=0.9", "optim.momentum  unknown key: it is a key of sgd only"),
         ("optim.warmup_steps=3", "optim.warmup_steps  unknown key; did you mean 'optim.schedule.warmup_steps'?"),
         ("optim.schedule=cosin", "optim.schedule  there is no schedule 'cosin'; did you mean 'cosine'?"),
         ("optim.schedule.warmup_steps=200", "optim.schedule.warmup_steps  must be less than the 200 steps"),
-        ("optim.schedule.end=0.5", "optim.schedule.end  unknown key: it is for cosine, linear, wsd alone"),
+        ("optim.schedule.end=0.5", "optim.schedule.end  unknown key: it is a key of cosine, linear, wsd only"),
         ("task.root=data", "task.root  is for the dataset cora or citeseer or pubmed, not for karate"),
         ("task={name: no.py}", "task.name  there is no file 'no.py'"),
         ("task={name: node_classification, dataset: cora, labelled: [0]}", "task.labelled  is for the dataset karate"),

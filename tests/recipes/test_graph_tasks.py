@@ -80,7 +80,7 @@ def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, 
     (["task.model={name: gat}", "task.hidden=8"], "set task.model.hidden"),
     (["task.model={name: gat}", "task.norm=row"], "task.norm  is for gcn, appnp, sgc and gcnii, not for gat"),
     (["task.model={name: gta}"], "there is no model 'gta'; did you mean 'gat'"),
-    (["task.model={name: gcn, heads: 3}"], "task.model.heads  unknown key: it is for gat, gatv2 alone"),
+    (["task.model={name: gcn, heads: 3}"], "task.model.heads  unknown key: it is a key of gat, gatv2 only"),
     (["task.model={name: gcnii, hidden: [8]}"], "task.model.hidden  must be a valid integer"),
     (["task.model.heads=3"], "task.model  needs a name: one of appnp, gat"),
 ])

@@ -342,7 +342,7 @@ def test_wrong_sets(painted, tmp_path):
         ("task.model={name: resmet}", "there is no model 'resmet'; did you mean 'resnet'?"),
         ("task.data={name: folder}", "task.data.path  a value is needed here"),
         ("task.data={name: digit}", "there is no data 'digit'; did you mean 'digits'?"),
-        ("task.data.channels=3", "task.data.channels  unknown key: it is for folder, hub alone"),
+        ("task.data.channels=3", "task.data.channels  unknown key: it is a key of folder, hub only"),
         ("task.data.val_fraction=1", "task.data.val_fraction  must be less than 1, got 1"),
     ])
 def test_one_wrong_override(override, told):

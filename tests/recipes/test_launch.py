@@ -265,7 +265,7 @@ def test_a_signal_at_the_launcher_stops_all(number, command, tmp_path, rings):
     wait_for_steps(tmp_path / "run", 20, process)
     assert f"process {pids[0]} on" in (tmp_path / "run" / ".lock").read_text()          # rank 0 owns the folder
     code, _, refused = command("--resume", "run")
-    assert code == 1 and "another process is at work in this run folder" in refused, (code, refused)
+    assert code == 1 and "another process uses this run folder" in refused, (code, refused)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number and f"stopped by {number.name} after step" in err, err
@@ -288,7 +288,7 @@ def test_a_rank_that_never_comes(repeat, command, tmp_path, rings):
         assert "process 1 of 2 did not connect within 10 s" in err
     else:
         assert "process 0 at 127.0.0.1" in err and "did not answer within 10 s" in err
-    assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run was begun" in err
+    assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run has begun" in err
 
 
 def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
