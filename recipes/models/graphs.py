@@ -1,8 +1,8 @@
 """Networks on graphs, as sections of a config: `Network`, one of eight models of xnn, chosen by its name.
 
-Of several devices each draws masks of its own nodes by their numbers in the whole graph, which do not depend on the
-devices. Masks of edges do (`attention_dropout`, `adjacency_dropout`): with these a run on another number of devices
-has other numbers, of the same distribution.
+Each device draws dropout masks for its nodes from their numbers in the whole graph, so these masks do not depend on the
+number of devices. Masks of edges do (`attention_dropout`, `adjacency_dropout`): with them, another number of devices
+gives other results, of the same distribution.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
     """The layer, which returns logits.  Shape: x [n, f] -> [n, features], or [graphs, features] with `pool`.
 
     Args:
-      adjacency: how models that `takes_normalized` normalise it; None: it is given normalised.
-      edge_features: number of features of an edge, for models that take them; None for none.
+      adjacency: how the models of `takes_normalized` normalise the adjacency; None: it is normalised already.
+      pool: the reduction over the nodes of each graph; None: no pool.
+      edge_features: number of features of an edge, for models that take them; None: no features.
     """
     filled_in: dict[str, Any] = {"features": features}
     if isinstance(section, GCN | APPNP | SGC | GCNII):
@@ -52,23 +53,23 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
 
 
 def takes_normalized(section: Any) -> bool:
-    """Whether the adjacency is to be normalised, with self-loops; the others take the edges as they are."""
+    """Whether the model needs a normalised adjacency with self-loops; other models take the edges unchanged."""
     return isinstance(section, GCN | APPNP | SGC | GCNII)
 
 
 def takes_edge_features(section: Any) -> bool:
-    """Whether the model reads the features of edges, where a graph has some."""
+    """Whether the model can use features of edges."""
     return isinstance(section, GAT | GATv2 | GIN)
 
 
 def check_norm(config: Any) -> None:
-    """Raises: a fault if the key norm of a task is given to a model that takes the adjacency as it is."""
+    """Raises: a fault if the key norm is set, and the model takes the adjacency unchanged."""
     if config.is_changed("norm") and not takes_normalized(config.model):
         raise fault("task.norm", f"is for gcn, appnp, sgc and gcnii, not for {config.model.name}")
 
 
 def width_of(section: Any, outputs: int) -> int:
-    """Numbers of each node that most products with the adjacency have."""
+    """Number of columns in most products with the adjacency."""
     if isinstance(section, APPNP | SGC):
         return outputs
     hidden = section.hidden if isinstance(section, GCNII) else max(section.hidden, default=outputs)
@@ -76,14 +77,14 @@ def width_of(section: Any, outputs: int) -> int:
 
 
 def check_network(section: Any, pooled: bool = False) -> None:
-    """Raises: a fault of the config if a size is out of range, or does not suit the task."""
+    """Raises: a fault of the config if a number is out of range, or an option does not suit the task."""
     check_numbers(section)
     check_choice("task.model.activation", getattr(section, "activation", "relu"), ACTIVATIONS)
     norms = (None, "layer", "graph") if pooled else (None, "layer")
     norm = getattr(section, "norm", None)
     if norm not in norms:
         raise fault("task.model.norm", f"must be one of {', '.join(map(str, norms[1:]))} or null in this task, got "
-                                       f"{norm!r}: its statistics would be those of one device, or of padding")
+                                       f"{norm!r}: its statistics would be those of one device, or include padding")
     needs_layers = pooled or getattr(section, "jumping", None) is not None
     if needs_layers and not getattr(section, "hidden", True):
-        raise fault("task.model.hidden", "needs one layer at least")
+        raise fault("task.model.hidden", "needs at least one layer")

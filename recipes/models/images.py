@@ -19,7 +19,7 @@ ViT = section_of("vit", ViTConfig, without=("classes", "image"))
 
 Network = Annotated[MLP | LeNet | ResNet | ConvNeXt | ViT, Field(discriminator="name")]
 
-LEAST_OF_LENET = 12                                           # two pools, and a convolution that takes 4 pixels
+LEAST_OF_LENET = 12                                           # pixels: two pools, and a convolution of 4 pixels
 
 
 def make_network(section: Any, image: int, classes: int) -> Any:
@@ -33,14 +33,14 @@ def make_network(section: Any, image: int, classes: int) -> Any:
 
 
 def check_network(section: Any, image: int) -> None:
-    """Raises: a fault of the config if a size is out of range, or does not fit images of this size."""
+    """Raises: a fault of the config if a number is out of range, or does not fit images of this size."""
     check_numbers(section)
     if isinstance(section, MLP):
         check_choice("task.model.activation", section.activation, ACTIVATIONS)
     if isinstance(section, LeNet) and image < LEAST_OF_LENET:
         raise fault("task.data.image", f"must be at least {LEAST_OF_LENET} for lenet, got {image}")
     if isinstance(section, ResNet | ConvNeXt) and not section.stages:
-        raise fault("task.model.stages", "needs one stage at least")
+        raise fault("task.model.stages", "needs at least one stage")
     if isinstance(section, ConvNeXt) and image < (least := section.patch * 2**(len(section.stages) - 1)):
         raise fault("task.data.image", f"must be at least {least} for the patches of {section.patch} pixels and the "
                                        f"{len(section.stages)} stages of convnext, got {image}")

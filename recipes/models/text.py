@@ -29,18 +29,18 @@ _MODELS = {"gpt2": "GPT2", "llama": "Llama", "lstm": "LSTMLanguageModel", "bert"
 
 
 class BPE(Frozen):
-    """A tokenizer trained on the training text: byte pair encoding of bytes."""
+    """A tokenizer trained on the training text: byte pair encoding."""
 
     size: Annotated[Count, Field(ge=256)]
-    """Of the vocabulary; 256 tokens are the bytes."""
+    """Size of the vocabulary, including 256 tokens for the bytes."""
 
 
 def check_model(config: Any) -> None:
-    """Raises: a config fault unless exactly one of ``model`` and ``pretrained`` is given, and sizes fit."""
+    """Raises: a fault of the config unless exactly one of ``model`` and ``pretrained`` is given, and sizes fit."""
     if config.pretrained is not None:
         for key in ("model", "tokenizer"):
             if getattr(config, key) is not None:
-                raise fault(f"task.{key}", "is for a model from scratch: this one comes from the folder "
+                raise fault(f"task.{key}", "is for a model from scratch, but this model is read from "
                                            "task.pretrained")
         return
     model = config.model
@@ -61,8 +61,9 @@ def make_model(config: Any, artifacts: dict[str, Any], tokens: int, **sizes: int
     """The layer, pretrained or from scratch.  Raises: DataError if a pretrained model is too small.
 
     Args:
-      tokens: of the tokenizer.
-      sizes: of a model from scratch, where it has them.
+      artifacts: those of `artifacts_of`.
+      tokens: size of the tokenizer.
+      sizes: fields of the config of a model from scratch; names of other fields are ignored.
     """
     if (saved := artifacts["pretrained"]) is not None:
         model = _pretrained(saved, tokens, config.length)
@@ -74,7 +75,7 @@ def make_model(config: Any, artifacts: dict[str, Any], tokens: int, **sizes: int
 
 
 def artifacts_of(config: Any, kinds: tuple[str, ...], texts: Sequence[str]) -> dict[str, Any]:
-    """Those of a pretrained model; else "tokenizer", trained on ``texts``, and "pretrained", None."""
+    """The artifacts of a pretrained model; else "tokenizer", trained on ``texts`` or None, and "pretrained", None."""
     if config.pretrained is not None:
         return load_folder(config.pretrained, kinds).artifacts
     saved = train_tokenizer(texts, config.tokenizer.size) if config.tokenizer else None
@@ -89,7 +90,7 @@ class Folder(NamedTuple):
 
     Attributes:
       params: float32.
-      artifacts: "tokenizer", JSON text; "pretrained", what `make_model` reads; "positions", the greatest number,
+      artifacts: "tokenizer", JSON text; "pretrained", the config for `make_model`; "positions", their greatest number,
         or None; "stop", tokens that end a text.
     """
 
@@ -98,7 +99,7 @@ class Folder(NamedTuple):
 
 
 def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
-    """Reads weights, config and tokenizer.  Raises: DataError, also for a model that is none of ``kinds``."""
+    """Reads weights, config and tokenizer.  Raises: DataError, also for a model that is not one of ``kinds``."""
     try:
         _, params, _, config = xnn.pretrained.load(folder)
         settings = json.loads((folder / "config.json").read_text("utf-8"))
@@ -108,7 +109,7 @@ def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
                         fix="a folder with config.json, *.safetensors and tokenizer.json.") from err
     name = next((name for name in kinds if _CONFIGS[name] is type(config)), None)
     if name is None:
-        raise DataError("pretrained", "the task needs another model.",
+        raise DataError("pretrained", "the task needs another kind of model.",
                         {"task.pretrained": folder, "model": settings["model_type"], "needed": " or ".join(kinds)},
                         fix="the folder of such a model.")
     if not (folder / "tokenizer.json").is_file():
@@ -129,7 +130,7 @@ def _pretrained(saved: dict[str, Any], tokens: int, length: int) -> Any:
         fields["scaling"] = Llama3Scaling(**fields["scaling"])
     config = _CONFIGS[saved["name"]](**fields)
     if config.vocabulary < tokens:
-        raise DataError("pretrained", "tokenizer and model do not belong together.",
+        raise DataError("pretrained", "the tokenizer does not belong to the model.",
                         {"tokens of tokenizer.json": tokens, "of the model": config.vocabulary},
                         fix="the tokenizer.json that was saved with the model.")
     if length > getattr(config, "length", length):

@@ -1,1 +1,1 @@
-"""What a run leaves behind: folder, checkpoints, plots, exported weights."""
+"""The files of a run: folder, checkpoints, plots, exported weights."""

@@ -1,12 +1,12 @@
-"""Checkpoints: orbax writes the arrays, a SHA-256 manifest beside them proves them.
+"""Checkpoints: orbax writes the arrays, and a manifest with their SHA-256 digests verifies them.
 
     checkpoints/200/arrays/         orbax, a flat mapping leaf name -> NumPy array
-    checkpoints/200/artifacts.json  what the model needs besides its parameters: class names, a scaler, a vocabulary
+    checkpoints/200/artifacts.json  data that the model needs besides its parameters: class names, vocabulary
     checkpoints/200/manifest.json   path, dtype, shape and SHA-256 of every leaf, SHA-256 of the artifacts
 
-A checkpoint is written under a scratch name and renamed when complete, so a folder with a number for a name is whole.
-It holds host arrays and no topology: it opens on any number of devices. orbax notices a truncated file but not a
-flipped bit; the manifest does.
+A checkpoint is written under a temporary name and renamed when complete, so a folder whose name is a number is
+complete. It holds host arrays without their placement, so it can be read with any number of devices. orbax detects
+truncated files, but not flipped bits; the manifest detects both.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Checkpoints:
         self._keep = keep
 
     def steps(self) -> list[int]:
-        """Steps that have a whole checkpoint, ascending."""
+        """Steps that have a complete checkpoint, ascending."""
         if not self.folder.is_dir():
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdecimal())
@@ -46,19 +46,19 @@ class Checkpoints:
     def save(self, step: int, tree: Any, artifacts: dict[str, Any]) -> None:
         """Writes ``tree`` (NumPy leaves), then drops all but the newest ``keep`` checkpoints.
 
-        Raises: CheckpointError if anything fails; older checkpoints stay as they are.
+        Raises: CheckpointError if anything fails; older checkpoints are not changed.
         """
         final = self.folder / str(step)
         scratch = self.folder / f".{step}.{os.getpid()}.tmp"
         try:
-            for left in self.folder.glob(".*.tmp"):                     # of a save that was killed
+            for left in self.folder.glob(".*.tmp"):                     # left by a killed process
                 shutil.rmtree(left)
             scratch.mkdir(parents=True)
             _write(scratch, step, tree, artifacts)
             shutil.rmtree(final, ignore_errors=True)                    # a step done again after a resume
             scratch.rename(final)
             _sync(self.folder)
-        except Exception as err:                  # orbax and the file system fail in many types: none may pass
+        except Exception as err:                  # orbax and the file system raise errors of many types
             shutil.rmtree(scratch, ignore_errors=True)
             raise CheckpointError("checkpoint", f"saving step {step} failed.",
                                   {"folder": self.folder, "why": f"{type(err).__name__}: {err}"},
@@ -69,7 +69,7 @@ class Checkpoints:
     def restore(self, step: int, template: Any) -> Any:
         """The tree saved at ``step``, as NumPy arrays in the structure of ``template``, a tree of arrays or of shapes.
 
-        Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or is not what was written.
+        Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or was changed.
         """
         folder = self.folder / str(step)
         expected = _flatten(template)
@@ -80,7 +80,7 @@ class Checkpoints:
             with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
                 args = {_key(path): ocp.RestoreArgs(restore_type=np.ndarray) for path in stored}
                 arrays = reader.restore(folder / "arrays", restore_args=args)
-        except Exception as err:                  # damaged files make orbax fail in many types
+        except Exception as err:                  # orbax raises errors of many types for damaged files
             raise _damaged(folder, {"why": f"{type(err).__name__}: {err}"}) from err
         leaves = []
         for path, leaf in expected.items():
@@ -95,7 +95,7 @@ class Checkpoints:
         return any(path.startswith("['best']") for path in _read_manifest(self.folder / str(step))["leaves"])
 
     def artifacts(self, step: int) -> dict[str, Any]:
-        """What was saved with step ``step`` besides arrays.  Raises: CheckpointError if it was changed since."""
+        """The artifacts saved with step ``step``.  Raises: CheckpointError if they have changed since."""
         folder = self.folder / str(step)
         manifest = _read_manifest(folder)
         try:
@@ -108,9 +108,9 @@ class Checkpoints:
 
 
 class Saver:
-    """Saves beside the training, one checkpoint at a time; what fails is raised at the next step.
+    """Saves in a thread during the training, one checkpoint at a time; an error is raised after the next launch.
 
-    A state with a NaN or an infinity is not saved: the loss shows it one step later only.
+    A state with a NaN or an infinity is not saved; the loss would show it one step later.
     """
 
     def __init__(self, checkpoints: Checkpoints, artifacts: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class Saver:
         self._error: Exception | None = None
 
     def save(self, step: int, state: Any, best: Any) -> None:
-        """Starts to save a placed state, which no step may overwrite, and the best model (or None)."""
+        """Starts to save a placed state, which no step may donate, and the best model (or None)."""
         self.wait()
 
         def work() -> None:
@@ -129,20 +129,20 @@ class Saver:
                     raise diverged(f"{bad} is not finite after step {step}.", self.checkpoints)
                 model = best and best._replace(model=Placer.host(best.model))
                 self.checkpoints.save(step, {"state": fetched, "best": model}, self._artifacts)
-            except Exception as err:                                      # raised by `check`, in the main thread
+            except Exception as err:                                      # `check` raises it in the main thread
                 self._error = err
 
         self._thread = threading.Thread(target=work, name=f"save step {step}")
         self._thread.start()
 
     def check(self) -> None:
-        """Raises what the last save ended with."""
+        """Raises the error of the last save, if it failed."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error
 
     def wait(self) -> None:
-        """Returns when the last save is done; raises what it ended with."""
+        """Waits for the end of the last save; raises its error, if it failed."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -150,7 +150,7 @@ class Saver:
 
 
 def first_not_finite(params: Any) -> str | None:
-    """The path of the first parameter with a NaN or an infinity."""
+    """The path of the first parameter with a NaN or an infinity; None if all are finite."""
     for path, leaf in tree_util.tree_flatten_with_path(params)[0]:
         if np.issubdtype(leaf.dtype, np.inexact) and not np.isfinite(leaf).all():
             return f"params{tree_util.keystr(path)}"
@@ -185,7 +185,7 @@ def _flatten(tree: Any) -> dict[str, Any]:
 
 
 def _key(path: str) -> str:
-    """A name that any file system takes: the manifest has the readable one."""
+    """A name that every file system accepts; the manifest has the readable path."""
     return hashlib.sha256(path.encode()).hexdigest()[:16]
 
 
@@ -198,7 +198,7 @@ def _sha256(leaf: np.ndarray) -> str:
 
 
 def _sync(folder: Path) -> None:
-    """Makes the folder's entries durable: a rename is not, until its folder is."""
+    """Writes the folder's entries to disk: a rename is durable only after that."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -212,9 +212,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         version = manifest["format"]
         for entry in manifest["leaves"].values():
             if not {"dtype", "sha256", "shape"} <= entry.keys() or not isinstance(entry["shape"], list):
-                raise ValueError(f"no entry of a leaf: {entry}")
+                raise ValueError(f"not an entry of a leaf: {entry}")
         if not isinstance(manifest["artifacts"], str):
-            raise ValueError("the SHA-256 of the artifacts is no text")
+            raise ValueError("the SHA-256 of the artifacts is not a text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
         raise _damaged(folder, {"why": f"manifest.json: {type(err).__name__}: {err}"}) from err
     if version != FORMAT:

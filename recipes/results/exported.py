@@ -1,4 +1,4 @@
-"""Parameters as a safetensors file, one tensor for each path of the tree, and back."""
+"""Writes and reads parameters as a safetensors file, one tensor for each path of the tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from recipes.errors import DataError
 from recipes.lazy import safetensors_numpy, tree_util
 
-ARRAYS = "model.safetensors"                              # the file of an exported folder
+ARRAYS = "model.safetensors"                              # in an exported folder
 
 
 def write_arrays(file: Path, tree: Any) -> None:
@@ -22,7 +22,7 @@ def read_arrays(file: Path, shapes: Any) -> Any:
     """The tree in the structure of ``shapes``.  Raises: DataError naming the tensors that do not fit."""
     try:
         arrays = safetensors_numpy.load_file(file)
-    except Exception as err:                                  # a Rust error type of its own
+    except Exception as err:                                  # safetensors has its own type of errors
         raise DataError("exported", "the parameters cannot be read.", {"file": file, "why": err},
                         fix="export the run again.") from None
     expected = _by_path(shapes)

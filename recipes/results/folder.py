@@ -1,7 +1,7 @@
-"""The run folder: what a run leaves behind, made so that a person can read it.
+"""The run folder, with files in readable formats.
 
-    config.yaml         the resolved config; as --config it gives the same run
-    environment.json    devices, threads, jaxlib, CPU, code, form of sparse products: what the last bits depend on
+    config.yaml         the resolved config; --config with it gives the same run
+    environment.json    everything that the last bits depend on: devices, threads, jaxlib, CPU, code, sparse products
     metrics.jsonl       one line per step; timing.jsonl: speed and memory, one line per report
     checkpoints/        see `recipes.results.checkpoint`
     result.json         test metrics of the last and of the best parameters
@@ -27,7 +27,7 @@ from xnn.whole_files import whole_file
 
 # Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
-PRODUCTS = "products with the adjacency"                  # key of environment.json: a resumed run keeps their form
+PRODUCTS = "products with the adjacency"                  # key of environment.json; a resumed run keeps the form
 
 
 # ---- a new run ---------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ PRODUCTS = "products with the adjacency"                  # key of environment.j
 def new_folder(config: RunConfig, name: str) -> Path:
     """The empty folder of a new run, with its ``config.yaml``: ``run_dir``, or the first free of runs/NAME, NAME-2, ...
 
-    Raises: RecipeError if ``run_dir`` holds something.
+    Raises: RecipeError if ``run_dir`` is not empty.
     """
     path = config.run_dir
     if path is None:
@@ -44,14 +44,14 @@ def new_folder(config: RunConfig, name: str) -> Path:
         path = next(path for path in (Path("runs").absolute() / each for each in names) if not _in_use(path))
     elif _in_use(path):
         raise RecipeError("run", "the run folder is in use: it would be overwritten.", {"run_dir": path},
-                          fix=f"--resume {path} to go on with that run, or another run_dir.")
+                          fix=f"--resume {path} to continue that run, or another run_dir.")
     path.mkdir(parents=True, exist_ok=True)
     write_config(config, path)
     return path
 
 
 def write_config(config: RunConfig, folder: Path) -> None:
-    """Writes ``config.yaml``. The folder may be moved, so it does not say where it is."""
+    """Writes ``config.yaml`` without the path of the folder, which may be moved."""
     write_text(folder / "config.yaml", config.model_copy(update={"run_dir": None}).to_yaml())
 
 
@@ -59,7 +59,7 @@ def _in_use(path: Path) -> bool:
     return path.exists() and (not path.is_dir() or any(path.iterdir()))
 
 
-# ---- a run that goes on ------------------------------------------------------------------------------------------
+# ---- an earlier run ---------------------------------------------------------------------------------------------
 
 
 def find_run(run: str | None = None, config_name: str | None = None) -> Path:
@@ -67,7 +67,7 @@ def find_run(run: str | None = None, config_name: str | None = None) -> Path:
 
     Args:
       run: its path, or its name in ./runs. None: the newest run, of ``config_name`` if given.
-    Raises: RecipeError with the runs that there are.
+    Raises: RecipeError with the names of all runs, if there is none such.
     """
     if run:
         for path in (Path(run).expanduser(), Path("runs") / run):
@@ -85,11 +85,11 @@ def find_run(run: str | None = None, config_name: str | None = None) -> Path:
 
 
 def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None = None) -> RunConfig:
-    """The run's own config, with what may change.
+    """The config of an earlier run, with changes that are allowed on resume.
 
     Args:
       overrides: of keys in ``FREE`` only.
-      extend: the last step from now on. The schedule of the learning rate stays what it was.
+      extend: the new last step. The schedule of the learning rate does not change.
     Raises: ConfigError, RecipeError.
     """
     file = folder / "config.yaml"
@@ -101,7 +101,7 @@ def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None
     config = load_config(str(file), overrides)
     if extend is not None:
         if extend <= config.steps:
-            raise ConfigError("run", f"--extend {extend} is no more than the run has.",
+            raise ConfigError("run", f"--extend {extend} is not more than the steps of the run.",
                               {"run": folder, "steps": config.steps}, fix=f"a number above {config.steps}.")
         config = config.model_copy(update={"steps": extend, "schedule_steps": config.schedule_steps or config.steps})
     return config.model_copy(update={"run_dir": folder})
@@ -120,9 +120,9 @@ def _last_change(folder: Path) -> float:
 
 
 def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
-    """Writes ``environment.json``; what differs from the one that was there, as lines.
+    """Writes ``environment.json``.  Returns: its differences from the previous file, as lines.
 
-    Raises: RecipeError if that is damaged.
+    Raises: RecipeError if the previous file is damaged.
     """
     before = noted_environment(path) or environment
     changes = [f"{key}: {before.get(key)} before, {environment.get(key)} now"
@@ -132,21 +132,21 @@ def note_environment(path: Path, environment: Mapping[str, Any]) -> list[str]:
 
 
 def noted_environment(path: Path) -> dict[str, Any]:
-    """What ``environment.json`` says; {} without the file.  Raises: RecipeError if it is damaged."""
+    """The content of ``environment.json``; {} without the file.  Raises: RecipeError if it is damaged."""
     file = path / "environment.json"
     try:
-        found = json.loads(file.read_text("utf-8")) if file.is_file() else {}
-        if not isinstance(found, dict):
-            raise ValueError(f"{type(found).__name__} instead of keys and values")
+        content = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        if not isinstance(content, dict):
+            raise ValueError(f"{type(content).__name__} instead of keys and values")
     except (ValueError, RecursionError) as err:
         raise RecipeError("run", "environment.json is damaged.", {"file": file, "why": err},
-                          fix="delete this file: the run then cannot say what changed since.") from None
-    return found
+                          fix="delete this file: the run then cannot report changes of the environment.") from None
+    return content
 
 
 def environment(config: RunConfig, devices: int, device_kind: str, processes: int = 1,
                 form: str | None = None) -> dict[str, Any]:
-    """What a result's last bits depend on: XLA's sums change with each of these, and the code may.
+    """Everything that the last bits of a result depend on: each entry may change the order of XLA's sums.
 
     Args: form: of products with the adjacency of a graph.
     """
@@ -183,19 +183,19 @@ def _cpu_name() -> str:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A file that the run wrote; {} if it is not there.  Raises: RecipeError if it is damaged."""
+    """The content of a JSON file of the run; {} without the file.  Raises: RecipeError if it is damaged."""
     try:
-        found = json.loads(file.read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as err:
         raise RecipeError("run", "a file of the run is damaged.", {"file": file, "why": err},
                           fix="--resume the run: it writes the file again.") from None
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def shown(path: Path) -> str:
-    """A path as a person types it: relative where it is below the current folder."""
+    """A path as text, relative if it is below the current folder."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
@@ -204,6 +204,6 @@ def write_json(file: Path, value: object) -> None:
 
 
 def write_text(file: Path, text: str) -> None:
-    """All of it or none of it: a resumed run reads these."""
+    """Writes a whole file or none, since a resumed run reads it."""
     with whole_file(file) as out:
         out.write(text.encode())

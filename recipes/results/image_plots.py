@@ -11,9 +11,10 @@ from recipes.lazy import mpl_figure  # not pyplot: no display, no global state
 
 
 def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10, rows: Sequence[str] = ()) -> Any:
-    """Images [n, height, width, channels] of bytes, or of numbers in [0, 1], line by line.
+    """A figure with a grid of images, filled line by line.
 
     Args:
+      images: [n, height, width, channels], bytes or numbers in [0, 1].
       captions: one above each image, or none.
       rows: the name of each line, at its left, or none.
     """
@@ -37,6 +38,6 @@ def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 
 
 
 def _picture(image: np.ndarray) -> np.ndarray:
-    """As numbers in [0, 1], without the axis of channels if there is one of them."""
+    """An image as numbers in [0, 1], without the axis of channels if it has size 1."""
     unit = image / 255 if image.dtype == np.uint8 else np.clip(image, 0, 1)
     return unit[..., 0] if unit.shape[-1] == 1 else unit

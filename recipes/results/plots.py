@@ -1,4 +1,4 @@
-"""The learning curve of a run as a PNG."""
+"""Figures of a run: learning curves, comparisons, confusion matrices, predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
-MANY = 300  # steps: from here on a train curve is drawn as a running mean over the raw values
+MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
 
 
 def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], title: str, file: Path) -> None:
@@ -20,7 +20,7 @@ def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], t
 
 
 def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> Any:
-    """Panels over the step, of the loss and of ``score``, a line for each split; test is a final dot."""
+    """A panel for the loss and one for ``score``, over the step; a line for each split, and a dot for the test."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     metrics = list(dict.fromkeys(["loss", score]))
     for axis, metric in zip(np.atleast_1d(figure.subplots(1, len(metrics))), metrics, strict=True):
@@ -57,12 +57,12 @@ def _curve(axis: Any, records: Sequence[Any], split: str, metric: str) -> None:
 
 
 def _marker(points: Sequence[Any]) -> dict[str, Any]:
-    """Dots where there are few points: a line through one of them is nothing."""
+    """Draws dots if there are few points: a line of one point is not visible."""
     return {"marker": "o", "markersize": 3} if len(points) <= 30 else {}
 
 
 def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean over the ``window`` values around each; fewer at the ends."""
+    """Mean over the ``window`` values around each value; over fewer at the ends."""
     ones = np.ones(window)
     return np.convolve(values, ones, "same") / np.convolve(np.ones_like(values), ones, "same")
 
@@ -92,7 +92,7 @@ def _dress(axis: Any, metric: str) -> None:
 
 
 def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
-    """Counts [classes, classes] as a table of colours: a row is a class, a column what was predicted."""
+    """Counts [classes, classes] as a coloured table: a row for each true class, a column for each predicted class."""
     n = len(classes)
     figure = mpl_figure.Figure(figsize=(max(3.2, 0.42 * n + 1.6),) * 2, dpi=150, layout="constrained")
     axis = figure.subplots()
@@ -104,7 +104,7 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
                 axis.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8,
                           color="white" if share[i, j] > 0.5 else "black")
     ticks = range(n) if n <= 20 else range(0, n, n // 10)
-    crowded = max(map(len, classes)) * len(ticks) > 2.5 * max(n, 7)       # characters that have room below the columns
+    crowded = max(map(len, classes)) * len(ticks) > 2.5 * max(n, 7)       # characters that fit below the columns
     axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if crowded else 0)
     axis.set_yticks(ticks, [classes[i] for i in ticks])
     axis.set_xlabel("predicted")
@@ -113,7 +113,7 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
 
 
 def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
-    """Predictions over true values, and what is left over predictions."""
+    """Predictions over true values, and residuals (true - predicted) over predictions."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
     low, high = float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))
@@ -131,7 +131,7 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
 
 
 def scores_figure(scores: dict[str, np.ndarray]) -> Any:
-    """How often each probability is given.  Args: scores: kind of pair -> probabilities."""
+    """Histograms of probabilities.  Args: scores: kind of pair -> its probabilities."""
     figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
     axis = figure.subplots()
     for (name, values), colour in zip(scores.items(), COLOURS.values(), strict=False):

@@ -1,1 +1,1 @@
-"""One run: its loop, its step, and what happens beside them."""
+"""One run: its loop, its step, and the hooks of the loop."""

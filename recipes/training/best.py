@@ -1,4 +1,4 @@
-"""The best model so far on the validation split, and when early stopping ends a run."""
+"""The best model so far on the validation split, and early stopping."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from recipes.task import Task
 
 
 class Best(NamedTuple):
-    """The model that was best on the validation split: by its score, among equal scores by its loss.
+    """The best model on the validation split so far: by its score; among equal scores, by its loss.
 
     Attributes:
-      step: when; 0: no evaluation yet.
-      reference, since: the last score that early stopping took for an improvement, and its step.
+      model: its parameters and state.
+      score, loss: its metrics on the validation split.
+      step: the step of its evaluation; 0: no evaluation yet.
+      reference, since: the last score that counted as an improvement for early stopping, and its step.
     """
 
     model: Any
@@ -28,16 +30,16 @@ class Best(NamedTuple):
 
 
 def no_best(model: Any) -> Best:
-    """Before the first evaluation.  Args: model: any, for the shapes of its arrays."""
+    """The `Best` before the first evaluation.  Args: model: any, for the shapes of its arrays."""
     unknown, never = np.float32(np.nan), np.int32(0)
     return Best(model, unknown, unknown, never, unknown, never)
 
 
 def judged(best: Best, val: dict[str, float], step: int, task: Task, config: RunConfig,
            model: Callable[[], Any]) -> Best:
-    """``best`` after an evaluation that gave the metrics ``val``; one without a number changes nothing.
+    """``best`` after an evaluation with the metrics ``val``; a score of NaN changes nothing.
 
-    Args: model: gives a copy of the model that was evaluated.
+    Args: model: returns a copy of the evaluated model.
     """
     score, loss = np.float32(val[task.score]), np.float32(val["loss"])
     sign, stopping = 1 if task.higher_is_better else -1, config.early_stopping

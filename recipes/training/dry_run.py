@@ -1,4 +1,4 @@
-"""``--dry-run``: the model as a table, what memory it takes, and one step, without a run folder."""
+"""``--dry-run``: the model as a table, its memory, and one step, without a run folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recipes.training.step import TrainStep, init_state
 
 
 def dry_run(config: RunConfig) -> None:
-    """Prints.  Raises: RecipeError as the run would."""
+    """Prints the model, its memory and the time of two steps.  Raises: RecipeError as the run would."""
     prepared = prepare(config)
     task, placer = prepared.task, prepared.placer
     console = Console(soft_wrap=True)

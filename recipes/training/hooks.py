@@ -1,6 +1,6 @@
-"""What happens beside the training, at every report of the loop: small callables, in this order.
+"""Hooks: small callables that the loop calls at every report, in the order of this file.
 
-The log comes first, so what made the run stop can be read in it.
+The log comes first, so it also has the metrics that stopped the run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from recipes.training.loop import Record, Report
 class MetricsLog:
     """Appends one JSON line per step to ``metrics.jsonl``, and keeps the records for the plot.
 
-    A resumed run drops the lines after the step it starts from: the steps are done again. Beside it ``timing.jsonl``
-    has a line for each report, of what differs from run to run: seconds per step, examples per second where a step has
-    a batch of them, and the peak of memory in bytes, by device.
+    A resumed run drops the lines after its first step, since these steps are done again. ``timing.jsonl`` in the same
+    folder has a line for each report, with numbers that differ from run to run: seconds per step, examples per second
+    if the task has a batch size, and the peak memory of each device in bytes.
     """
 
     def __init__(self, file: Path, start: int, batch_size: int | None = None,
@@ -50,15 +50,15 @@ class MetricsLog:
 
 
 def _line(record: Record) -> str:
-    """JSON has no NaN: numbers that are not finite are written as texts, which float() reads."""
+    """A record as JSON. JSON has no NaN: numbers that are not finite are written as texts, which float() reads."""
     values = {name: value if math.isfinite(value) else str(value) for name, value in record.values.items()}
     return json.dumps({"step": record.step, **values}) + "\n"
 
 
 def read_metrics(file: Path) -> list[Record]:
-    """The records of a ``metrics.jsonl``; a last line cut short by a crash is left out.
+    """The records of a ``metrics.jsonl``; a last line that a crash has truncated is left out.
 
-    Raises: RecipeError for any other line that is no record.
+    Raises: RecipeError for any other line that is not a record.
     """
     if not file.exists():
         return []
@@ -87,13 +87,13 @@ class StopOnNaN:
             bad = [name for name, value in record.values.items() if not math.isfinite(value)]
             if any(name.startswith("train/") for name in bad):
                 name = "train/loss" if "train/loss" in bad else bad[0]
-                self._saver.wait()                            # it may be writing the last sound one
+                self._saver.wait()                            # it may still write the last valid checkpoint
                 raise diverged(f"{name} is {record.values[name]} at step {record.step}.", self._saver.checkpoints,
                                {"bad parameter": first_not_finite(report.fetch_params()) or "none"})
 
 
 class ProgressBar:
-    """A rich bar on a terminal; elsewhere a line every ``every`` steps."""
+    """A progress bar on a terminal; elsewhere a line every ``every`` steps."""
 
     def __init__(self, console: Console, total: int, start: int, every: int) -> None:
         self._console, self._every = console, every

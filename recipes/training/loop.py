@@ -1,7 +1,7 @@
 """The training loop.
 
 It launches steps without waiting for them, and makes the next batch meanwhile. At every report it reads the metrics of
-all steps since the last one: nothing is lost.
+all steps since the last report, so no step is missing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from recipes.task import Task
 from recipes.training.best import Best, judged, no_best, stagnant
 from recipes.training.step import TrainState, TrainStep, make_eval_step, totals_over
 
-SECONDS_PER_LAUNCH = 0.1                                      # at most, for slow steps: a signal waits for the launch
+SECONDS_PER_LAUNCH = 0.1                                      # at most: a signal waits for the end of a launch
 
 
 class Record(NamedTuple):
-    """Metrics of one step; ``values`` has "train/loss", and at an evaluation "val/loss" too."""
+    """Metrics of one step; ``values`` has "train/loss", and at an evaluation also "val/loss"."""
 
     step: int
     values: dict[str, float]
@@ -35,14 +35,14 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a hook is given.
+    """The argument of a hook.
 
     Attributes:
-      step: updates done.
+      step: number of updates done.
       records: one for each step since the last report.
-      fetch_params: reads the parameters as NumPy arrays.
-      final: no step follows.
-      seconds: since the last report, evaluation and compilation included.
+      fetch_params: returns the parameters as NumPy arrays.
+      final: whether no step follows.
+      seconds: time since the last report, including evaluation and compilation.
     """
 
     step: int
@@ -60,7 +60,7 @@ Hook = Callable[[Report], None]                               # called in order;
 
 
 class Progress(NamedTuple):
-    """What a checkpoint holds: the last state, and the best model so far, None without a validation split."""
+    """The content of a checkpoint: the last state, and the best model so far, None without a validation split."""
 
     state: TrainState
     best: Best | None
@@ -80,13 +80,13 @@ class Loop:
         self._eval_step = make_eval_step(task, placer)
 
     def totals(self, model: Any, split: str) -> dict[str, tuple[Any, Any]]:
-        """Sums and weights of the metrics over a split; {} if there is none.  Args: model: placed."""
+        """Sums and weights of the metrics over a split; {} if there is no such split.  Args: model: placed."""
         return totals_over(self._eval_step, model, self.splits[split].all()) if split in self.splits else {}
 
     def fit(self, progress: Progress, hooks: Sequence[Hook], saver: Saver, interrupts: Interrupts) -> Progress:
-        """Trains from ``progress`` (host arrays) to the end of the run; returns where it ended, placed.
+        """Trains from ``progress`` (host arrays) to the end of the run; returns the final progress, placed.
 
-        Raises: Interrupted after a save, when a signal asked for it.
+        Raises: Interrupted after a signal, when the progress is saved.
         """
         config, train, step = self.config, self.splits["train"], int(progress.state.step)
         tick(step, Phase.TRAINING)
@@ -118,7 +118,7 @@ class Loop:
             done = step == config.steps or stagnant(best, step, config)
             seconds, reported = time.perf_counter() - reported, time.perf_counter()
             report = Report(step, records, lambda state=state: Placer.host(state.params), done, seconds)
-            if self.placer.processes == 1:                    # ranks measure different times, and must launch alike
+            if self.placer.processes == 1:                    # ranks measure different times, but must launch equally
                 seconds_per_step = report.seconds_per_step
             for hook in hooks:
                 hook(report)

@@ -1,8 +1,9 @@
 """Differentially private gradient descent: clipped gradients of single examples, noise, and the epsilon of a run.
 
-Abadi et al., "Deep Learning with Differential Privacy", 2016. Each example is in a batch with probability q, on its own
-(Poisson sampling, as the accounting assumes), so the size of a batch varies; its gradient is the noisy sum divided by
-the expected size. What is computed once from all examples, such as the means of columns, is outside the bound.
+Abadi et al., "Deep Learning with Differential Privacy", 2016. Each example is in a batch with probability q,
+independently (Poisson sampling, as the accounting assumes), so the size of a batch varies; the gradient of a batch is
+the noisy sum divided by the expected size. The bound does not cover values that are computed once from all examples,
+such as the means of columns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from recipes.process.parallel import Placer
 
 
 def check_privacy(config: RunConfig, task: Any) -> None:
-    """Raises: ConfigError where the guarantee would not hold, or nothing can compute it."""
+    """Raises: ConfigError if the guarantee would not hold, or dp-accounting is missing."""
     if config.privacy is None:
         return
     why, fix = "", "leave privacy out, or train a task whose examples are independent with a model of other norms."
@@ -39,7 +40,7 @@ def check_privacy(config: RunConfig, task: Any) -> None:
 
 
 def epsilon(privacy: Privacy, steps: int, batch_size: int, n_examples: int) -> float:
-    """The privacy budget that ``steps`` steps spend, for the privacy's delta."""
+    """The epsilon of ``steps`` steps, for the delta of ``privacy``."""
     accounting, rdp = importlib.import_module("dp_accounting"), importlib.import_module("dp_accounting.rdp")
     step = accounting.PoissonSampledDpEvent(min(1.0, batch_size / n_examples),
                                             accounting.GaussianDpEvent(privacy.noise_multiplier))
@@ -49,7 +50,7 @@ def epsilon(privacy: Privacy, steps: int, batch_size: int, n_examples: int) -> f
 
 
 def clipped_sum(gradient: Any, batch: Any, first: Any, clip_norm: float) -> tuple[Any, Any]:
-    """(Sum of the clipped gradients, what `gradient` returns besides, summed) over the rows of a batch.
+    """(Sum of the clipped gradients, sum of the second results of ``gradient``) over the rows of a batch.
 
     Args:
       gradient: ``(batch of one row, number of the row) -> (gradients, sums)``.
@@ -63,12 +64,12 @@ def clipped_sum(gradient: Any, batch: Any, first: Any, clip_norm: float) -> tupl
         return tree_util.tree_map(lambda g: g * scale, grads), sums
 
     n_rows = batch["weight"].shape[0]
-    found = xjax.vmap(of_row)(batch, jnp.arange(n_rows))
-    return tree_util.tree_map(lambda x: x.sum(0), found)
+    results = xjax.vmap(of_row)(batch, jnp.arange(n_rows))
+    return tree_util.tree_map(lambda x: x.sum(0), results)
 
 
 def noisy_mean(total: Any, key: Any, privacy: Privacy, batch_size: int) -> Any:
-    """(total + noise) / expected batch size; the noise of each leaf is drawn alike on all devices."""
+    """(total + noise) / expected batch size; the noise of each leaf is equal on all devices."""
     leaves, structure = tree_util.tree_flatten(total)
     keys = random.split(random.fold_in(key, 0x6E6F), len(leaves))
     scale = privacy.noise_multiplier * privacy.clip_norm
@@ -80,7 +81,7 @@ def noisy_mean(total: Any, key: Any, privacy: Privacy, batch_size: int) -> Any:
 class PoissonBatches(RowBatches):
     """See `Batches`: in training each example is in a batch with probability ``size / examples``.
 
-    Batches are padded to a size that a draw exceeds with a probability below 1e-9; what exceeds it is left out.
+    Batches are padded to a size that a draw exceeds with a probability below 1e-9; further examples are left out.
     """
 
     def __init__(self, rows: Rows, placer: Placer, size: int, seed: int) -> None:

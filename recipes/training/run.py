@@ -36,7 +36,7 @@ Result = dict[str, Any]                         # {"last": {"step", "test", "val
 
 
 class Prepared(NamedTuple):
-    """What a run needs before its folder: its config was right, and its data were read."""
+    """The parts of a run before its folder exists: a checked config, the data, the model, the devices."""
 
     config: RunConfig
     data: Data
@@ -44,7 +44,7 @@ class Prepared(NamedTuple):
     placer: Placer
 
     def batches(self) -> dict[str, Batches]:
-        """The batches of each split; those of private training are drawn example by example."""
+        """The batches of each split; with privacy, each training example is drawn independently."""
         config, data, task, placer = self
         made = {split: task.batches(rows, placer, config.seed) for split, rows in data.splits.items()}
         if config.privacy is not None:
@@ -53,24 +53,24 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: RunConfig, processes: int = 1, form: Any = None) -> Prepared:
-    """Reads the data and builds the model.  Raises: RecipeError; nothing is left behind.
+    """Reads the data and builds the model.  Raises: RecipeError; no file is written.
 
-    Args: form: of sparse products in the earlier part of the run.
+    Args: form: of sparse products before a resume.
     """
     check_trackers(config)
-    xjax.config.update("cache_compiled_functions", True)        # a second run starts without compiling
+    xjax.config.update("cache_compiled_functions", True)        # a repeated run does not compile again
     placer = Placer(choose_devices(config.devices, processes), steps=config.schedule_steps or config.steps, noted=form)
     data = task_module(config.task.name).load(config.task)
     task = make_task(config, data.artifacts)
     check_batch(config, task, placer)
     check_privacy(config, task)
     if config.freeze or config.lr_multipliers:
-        update_factors(config, xjax.eval_shape(task.init, xjax.random.PRNGKey(0))[0])      # its patterns must match
+        update_factors(config, xjax.eval_shape(task.init, xjax.random.PRNGKey(0))[0])      # checks its patterns
     return Prepared(config, data, task, placer)
 
 
 def make_task(config: RunConfig, artifacts: dict[str, Any]) -> Task:
-    """The task of a config, its model in the precision of the config."""
+    """The task of a config, with its model in the precision of the config."""
     task = task_module(config.task.name).make(config.task, artifacts)
     if config.precision != "float32":
         task.model = xnn.with_precision(task.model, config.precision)
@@ -79,14 +79,14 @@ def make_task(config: RunConfig, artifacts: dict[str, Any]) -> Task:
 
 def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Interrupts | None = None,
         started: float | None = None, ranks: Ranks = ALONE) -> Result:
-    """Trains, evaluates, and leaves a run folder.
+    """Trains, evaluates, and writes a run folder.
 
     Args:
       name: of the config; the run folder is ``runs/<name>`` unless the config names one.
-      resume: go on from the newest checkpoint of ``config.run_dir``.
-      started: ``time.perf_counter()`` from which the printed time counts; now if None.
-      ranks: which process this is of several that train together; the first of them writes and prints.
-    Returns: metrics of the last parameters, and of the best ones on the validation split where there is one.
+      resume: whether to continue from the newest checkpoint of ``config.run_dir``.
+      started: ``time.perf_counter()`` at which the printed time begins; None: now.
+      ranks: the rank of this process if several train together; the first rank writes and prints.
+    Returns: metrics of the last parameters, and of the best ones if there is a validation split.
     Raises: RecipeError.
     """
     started = time.perf_counter() if started is None else started
@@ -96,9 +96,9 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
         config = config.model_copy(update={"schedule_steps": config.steps})
     form = run_folder.noted_environment(config.run_dir).get(run_folder.PRODUCTS) if resume and config.run_dir else None
     prepared = prepare(config, ranks.count, form)
-    if interrupts.received and ranks.count == 1:              # several ranks agree after their first step
+    if interrupts.received and ranks.count == 1:              # with several ranks, they agree after their first step
         raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
-                          "start it again: nothing was trained.")
+                          "start it again: no step was done.")
     with contextlib.ExitStack() as stack:
         def own() -> str:
             folder = config.run_dir if resume else run_folder.new_folder(config, name)
@@ -170,14 +170,14 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
 
 
 def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:
-    """The progress saved at ``step``.  Raises: CheckpointError, also if the data were others."""
+    """The progress saved at ``step``.  Raises: CheckpointError, also if the run was trained on other data."""
     check_artifacts(checkpoints.artifacts(step), artifacts, checkpoints.folder / str(step))
     return Progress(**checkpoints.restore(step, template))
 
 
 def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
-    """Raises: CheckpointError naming the artifacts in which the data differ from those of the run."""
-    now = json.loads(json.dumps(now))                         # as they were saved: lists for tuples
+    """Raises: CheckpointError with the names of artifacts that differ from the saved ones: the data have changed."""
+    now = json.loads(json.dumps(now))                         # as JSON saves them, with lists for tuples
     changed = [name for name in sorted(saved.keys() | now.keys()) if saved.get(name) != now.get(name)]
     if changed:
         raise CheckpointError("checkpoint", "it was trained on other data.",
@@ -186,7 +186,7 @@ def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) ->
 
 
 def results(loop: Loop, progress: Progress) -> Result:
-    """Metrics on the test split (and on val) of the last parameters and of the best ones."""
+    """Metrics on the validation and test splits, of the last parameters and of the best ones."""
     last = {"step": int(Placer.host(progress.state.step)), **_on_both(loop, progress.state.model)}
     if progress.best is None or int(progress.best.step) == 0:
         return {"last": last}
@@ -204,10 +204,10 @@ def _announce(console: Console, facts: dict[str, str]) -> None:
 
 
 def _conclude(console: Console, score: str, result: Result) -> None:
-    """Prints the number that the run was for."""
+    """Prints the score on the test split."""
     words = score.replace("_", " ")
     if score not in result["last"]["test"]:
-        console.print("no test rows: nothing is measured", highlight=False)
+        console.print("there are no test rows, so there is no test score", highlight=False)
         return
     step = result["last"]["step"]
     text = f"[bold]test {words} {in_words(score, result['last']['test'][score])}[/] (last step, {step})"
@@ -218,7 +218,7 @@ def _conclude(console: Console, score: str, result: Result) -> None:
 
 
 def in_words(score: str, value: float) -> str:
-    """A metric for a person: shares in percent."""
+    """A metric as text; shares are in percent."""
     return f"{100 * value:.2f} %" if score in SHARES else f"{value:.6g}"
 
 

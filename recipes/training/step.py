@@ -1,7 +1,7 @@
 """The pure step: one update of the state, and one evaluation, each a pmap over the devices.
 
-A metric leaves the device as (sum, weight), is psum'ed, and is divided on the host: padded rows have weight zero, so
-the number of devices changes no number beyond rounding.
+A metric is (sum, weight), summed over the devices by psum, and divided on the host. Padding rows have weight zero, so
+the number of devices changes metrics by rounding only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from recipes.training.privacy import clipped_sum, noisy_mean
 
 
 class TrainState(NamedTuple):
-    """All that a run carries from one step to the next.
+    """The state that a run carries from one step to the next.
 
     Attributes:
-      params, model_state: of the model.
-      opt_state: of the optimizer.
-      ema: moving average of the parameters; () without one.
+      params, model_state: parameters and state of the model.
+      opt_state: state of the optimizer.
+      ema: moving average of the parameters; () if the config has none.
       rng: u32[2], the same at every step; a step draws from fold_in(rng, step).
-      step: i32[], updates done.
+      step: i32[], number of updates done.
     """
 
     params: Any
@@ -40,7 +40,7 @@ class TrainState(NamedTuple):
 
     @property
     def model(self) -> tuple[Any, Any]:
-        """(parameters, state) to evaluate and predict with."""
+        """(parameters, state) for evaluation and prediction."""
         return (self.ema if tree_util.tree_leaves(self.ema) else self.params), self.model_state
 
 
@@ -55,12 +55,12 @@ def init_state(task: Task, config: RunConfig) -> TrainState:
 class TrainStep:
     """``(state, batch, count) -> (state, sums)``: ``count`` updates in one launch; the state is donated.
 
-    The sums of a launch are one array, which costs one transfer; `sums_of` reads it.
+    The sums of a launch are one array, so they need one transfer; `sums_of` reads it.
     """
 
     def __init__(self, task: Task, config: RunConfig, placer: Placer, steps_per_launch: int = 1,
                  full_batch: bool = True) -> None:
-        """Args: steps_per_launch: the greatest count; full_batch: whether all updates are on one: see `Batches`."""
+        """Args: steps_per_launch: the greatest count; full_batch: whether all updates have one batch: see `Batches`."""
         self._names: list[str] = []
         self._steps_per_launch, self._full_batch = steps_per_launch, full_batch
         self._step = _step_function(task, config)
@@ -72,7 +72,7 @@ class TrainStep:
         return self._call(state, batch, *counted)
 
     def sums_of(self, launches: Sequence[tuple[int, Any]]) -> list[dict[str, tuple[Any, Any]]]:
-        """The (sum, weight) of each metric, for each update.  Args: launches: (count, what the call gave)."""
+        """The (sum, weight) of each metric, for each update.  Args: launches: (count, sums) of each call."""
         counts = [count for count, _ in launches]
         arrays = xjax.device_get([packed for _, packed in launches])
         updates = [each for count, array in zip(counts, arrays, strict=True) for each in array[:count]]
@@ -81,7 +81,7 @@ class TrainStep:
     def _one(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The sums: f32[1, 2, metrics]."""
         state, sums = self._step(state, batch)
-        self._names = list(sums)                              # the same each time that it is traced
+        self._names = list(sums)                              # the same at each trace
         pairs = [[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)]
         return state, jnp.array([pairs])
 
@@ -123,7 +123,7 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
 
 
 def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: Any) -> tuple[Any, Any, Sums]:
-    """The mean gradient, the state of the model after it and the sums of metrics, over the rows of all devices."""
+    """(Mean gradient, new state of the model, sums of metrics), over the rows of all devices."""
     n_rows = batch["weight"].shape[0]
     first = my_rows(n_rows)
 
@@ -148,7 +148,7 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
             lambda params: objective(params, state.model_state, batch, first), state.params, has_aux=True)
         sums = lax.psum(sums, AXIS)
         loss, weight = sums["loss"]
-        grads, = pull_back(jnp.asarray(1 / weight, loss.dtype))         # one division, instead of one for each gradient
+        grads, = pull_back(jnp.asarray(1 / weight, loss.dtype))         # one division, not one for each gradient
         return lax.psum(grads, AXIS), model_state, sums
 
     size = n_rows // config.accumulate
@@ -167,7 +167,7 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
 
 
 def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
-    """``((params, model state), batch) -> sums`` over placed trees."""
+    """The evaluation ``((params, model state), batch) -> sums`` of placed trees."""
 
     def step(model: tuple[Any, Any], batch: Any) -> Sums:
         return lax.psum(task.sums(Bound(task.model, *model), batch), AXIS)
@@ -176,7 +176,7 @@ def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
 
 
 def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict[str, tuple[Any, Any]]:
-    """Sums and weights over all batches, in double precision; {} if there are none."""
+    """Sums and weights over all batches, in float64; {} if there are no batches."""
     totals: dict[str, tuple[Any, Any]] = {}
     for batch in batches:
         tick()
@@ -186,7 +186,7 @@ def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict
     return totals
 
 
-# ---- checks at the borders: they look at types only, so they cost nothing once compiled ------------------------------
+# ---- checks of types, done when the step is traced: without cost in a compiled step ----------------------
 
 
 def _check_sums(sums: Sums) -> None:

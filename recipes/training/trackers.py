@@ -1,4 +1,4 @@
-"""Where metrics go besides the run folder: TensorBoard, Weights & Biases, MLflow, each if installed and asked for."""
+"""Trackers, which receive metrics besides the run folder if a config names them: TensorBoard, W&B, MLflow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Log = Callable[[int, dict[str, float]], None]                 # (step, metrics)
 
 
 class Tracker:
-    """A hook that hands the records on; numbers that are not finite are left out."""
+    """A hook that passes records to a tracker, without numbers that are not finite."""
 
     def __init__(self, log: Log, start: int) -> None:
         self._log, self._start = log, start
@@ -29,7 +29,7 @@ class Tracker:
 
 
 def check_trackers(config: RunConfig) -> None:
-    """Raises: ConfigError for one that is not installed; before the data are read."""
+    """Raises: ConfigError for a tracker that is not installed; called before the data are read."""
     for name in config.trackers:
         if importlib.util.find_spec(name) is None:
             raise ConfigError("config", f"the tracker {name} is not installed.",
@@ -38,7 +38,7 @@ def check_trackers(config: RunConfig) -> None:
 
 
 def make_trackers(config: RunConfig, folder: Path, start: int) -> list[Tracker]:
-    """Args: start: steps done before; what they logged is there already."""
+    """The trackers of a config.  Args: start: steps done before a resume, whose metrics are logged already."""
     return [Tracker(_MAKERS[name](config, folder), start) for name in config.trackers]
 
 
@@ -54,7 +54,7 @@ def _tensorboard(config: RunConfig, folder: Path) -> Log:
 
 
 def _wandb(config: RunConfig, folder: Path) -> Log:
-    """Offline if WANDB_MODE says so. The run's id is that of its folder, so a resumed run goes on there too."""
+    """Offline if WANDB_MODE is "offline". The id is the name of the run folder, so a resumed run continues its log."""
     wandb = importlib.import_module("wandb")
     run = wandb.init(project="recipes", dir=str(folder), id=folder.name, name=folder.name, resume="allow",
                      config=config.model_dump(mode="json"))
@@ -62,15 +62,15 @@ def _wandb(config: RunConfig, folder: Path) -> Log:
 
 
 def _mlflow(config: RunConfig, folder: Path) -> Log:
-    """Goes to $MLFLOW_TRACKING_URI, or to a database in the run folder."""
+    """Logs to $MLFLOW_TRACKING_URI, or to a database in the run folder."""
     mlflow = importlib.import_module("mlflow")
     if not mlflow.environment_variables.MLFLOW_TRACKING_URI.get():
         mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
     mlflow.set_experiment("recipes")
-    found = mlflow.search_runs(filter_string=f"tags.mlflow.runName = '{folder.name}'", output_format="list")
-    run = mlflow.start_run(run_id=found[0].info.run_id) if found else mlflow.start_run(run_name=folder.name)
+    matches = mlflow.search_runs(filter_string=f"tags.mlflow.runName = '{folder.name}'", output_format="list")
+    run = mlflow.start_run(run_id=matches[0].info.run_id) if matches else mlflow.start_run(run_name=folder.name)
     client = mlflow.MlflowClient()
-    if not found:
+    if not matches:
         mlflow.log_params({key: str(value)[:500] for key, value in config.model_dump(mode="json").items()})
     mlflow.end_run()
 
@@ -81,4 +81,4 @@ def _mlflow(config: RunConfig, folder: Path) -> Log:
     return log
 
 
-_MAKERS = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}              # by the name of the package
+_MAKERS = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}              # by the name of its package

@@ -58,7 +58,7 @@ def test_a_used_folder_is_not_overwritten():
     mine = Path.cwd() / "mine"
     assert str(caught.value) == ("run: the run folder is in use: it would be overwritten.\n"
                                  f"  run_dir  {mine}\n"
-                                 f"  fix: --resume {mine} to go on with that run, or another run_dir.")
+                                 f"  fix: --resume {mine} to continue that run, or another run_dir.")
 
 
 @pytest.mark.parametrize(("run", "name"), [(None, None), (None, "gcn"), ("nowhere", None)])
@@ -87,7 +87,7 @@ def test_a_run_is_extended_and_its_schedule_stays():
     folder = opened("run_dir=mine", "schedule_steps=200")
     config = saved_config(folder, extend=500)
     assert (config.steps, config.schedule_steps) == (500, 200)
-    with pytest.raises(ConfigError, match="--extend 200 is no more than the run has"):
+    with pytest.raises(ConfigError, match="--extend 200 is not more than the steps of the run"):
         saved_config(folder, extend=200)
 
 

@@ -338,7 +338,7 @@ def test_wrong_sets(painted, tmp_path):
         ("task.model={name: vit, patch: 4, dropout: 1}", "task.model.dropout  must be at least 0 and less than 1"),
         ("task.model={name: mlp, activation: rleu}", "task.model.activation  must be one of relu, gelu"),
         ("task.model={name: mlp, hidden: [8, 0]}", "task.model.hidden  must be greater than 0, got 0"),
-        ("task.model={name: resnet, stages: []}", "task.model.stages  needs one stage at least"),
+        ("task.model={name: resnet, stages: []}", "task.model.stages  needs at least one stage"),
         ("task.model={name: resmet}", "there is no model 'resmet'; did you mean 'resnet'?"),
         ("task.data={name: folder}", "task.data.path  a value is needed here"),
         ("task.data={name: digit}", "there is no data 'digit'; did you mean 'digits'?"),

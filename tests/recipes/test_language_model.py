@@ -191,7 +191,7 @@ def test_folders_that_do_not_fit(corpus, folder, tmp_path):
             (tmp_path / file.name).write_bytes(file.read_bytes())
     refused("the folder has no tokenizer.json", tmp_path)
     (tmp_path / "tokenizer.json").write_text(train_tokenizer([TEXT], 330))
-    refused("tokenizer and model do not belong together", tmp_path)
+    refused("the tokenizer does not belong to the model", tmp_path)
     if "gpt2" in folder.name:
         refused("fix: task.length=24, or less.", folder, "task.length=25")
 
