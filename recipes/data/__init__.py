@@ -1,1 +1,1 @@
-"""Host-side data: NumPy and SciPy in, NumPy and SciPy out; nothing here touches a device."""
+"""Data on the host, as NumPy and SciPy arrays; nothing here uses a device."""

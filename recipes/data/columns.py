@@ -1,7 +1,7 @@
-"""Columns of a table as numbers for a model: numbers, categories and dates, encoded as the training rows say.
+"""Columns of a table as numbers for a model: numbers, categories and dates, encoded by statistics of the training rows.
 
-`describe_columns` looks at the training rows and gives one dict for each column, which is saved with the model;
-`encoded` turns any table with these columns into a matrix.
+`describe_columns` reads the training rows and returns one dict for each column, which is saved with the model;
+`encoded` converts any table with these columns to a matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Described = dict[str, Any]              # name, kind, and mean and deviation, or
 
 
 def kind_of(column: pa.ChunkedArray) -> Literal["number", "category", "date", "words"]:
-    """What a column holds: texts with many different values are words, which no model here reads."""
+    """The kind of a column. Texts with many different values are "words", which no model here can use."""
     types, kind = pa.types, column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
         return "number"
@@ -36,7 +36,7 @@ def is_text(kind: Any) -> bool:
 
 
 def describe_columns(table: pa.Table, names: Sequence[str], train: np.ndarray) -> list[Described]:
-    """How to encode columns.  Args: train: numbers of the rows that means, deviations and categories come from."""
+    """How to encode columns.  Args: train: row numbers from which means, deviations and categories are computed."""
     return [_describe(name, table.column(name), train) for name in names]
 
 
@@ -68,7 +68,7 @@ def _width(described: Described) -> int:
 
 
 def _encode(column: pa.ChunkedArray, described: Described) -> np.ndarray:
-    """One column as [rows, width]; the last of them marks gaps, which count as the mean, or as no category."""
+    """One column as [rows, width]. A last column marks gaps, which are encoded as the mean, or as no category."""
     if described["kind"] == "category":
         places = {value: i for i, value in enumerate(described["values"])}
         ids = np.array([places.get(str(value), -1) if value is not None else -1 for value in column.to_pylist()])

@@ -12,7 +12,7 @@ from recipes.batches import Batches
 from recipes.lazy import tree_util, xnn
 from recipes.process.parallel import Placer
 
-_EPOCHS = 4                                                   # whose parts the static sizes are chosen for
+_EPOCHS = 4                                                   # the static sizes are chosen for the parts of these
 
 
 class Graphs:
@@ -33,9 +33,9 @@ class Graphs:
 class PaddedGraphs(Batches):
     """See `Batches`. Epoch e has every graph once, in an order that depends on the seed and e alone.
 
-    On each device "graph" is a padded batch with one graph of padding at least, the last; "labels" i32[graphs] and
-    "weight" f32[graphs] are those of its graphs. Device d has the d-th part of the graphs of a step, in order, so that
-    the real graphs of all devices are `rows` of each device's outputs, without its last.
+    On each device "graph" is a padded batch, whose last graph is always padding; "labels" i32[graphs] and
+    "weight" f32[graphs] are those of its graphs. Device d has the d-th part of the graphs of a step, in order. So the
+    outputs of all devices, each without its last row, are those of the graphs in order, and then of padding.
     """
 
     def __init__(self, graphs: Graphs, placer: Placer, size: int, seed: int) -> None:
@@ -62,7 +62,7 @@ class PaddedGraphs(Batches):
 
     @functools.cached_property
     def _buckets(self) -> tuple[Any, ...]:
-        """Static sizes of parts: the last has room for the largest graphs together."""
+        """Static sizes of parts; the greatest has room for the largest graphs together."""
         whole = self._graphs.whole
         sizes = np.stack([whole.n_node, whole.n_edge], 1).astype(np.int64)
         seen = [self._largest(sizes, ids) for epoch in range(_EPOCHS) for ids in self._ordered.order(epoch)]

@@ -12,12 +12,12 @@ SPLITS = ("train", "val", "test")
 
 
 class LabelledGraph(NamedTuple):
-    """An undirected graph whose nodes carry features and one class each.
+    """An undirected graph whose nodes have features and one class each.
 
     Attributes:
         adjacency: csr[n, n], symmetric, 0/1, empty diagonal.
         features: csr f32[n, f].
-        labels: i32[n]; a node without a label has some class in range and stands in no split.
+        labels: i32[n]; a node without a label has an arbitrary class, and is in no split.
         n_classes: number of classes.
         split: for each of ``SPLITS`` the ids of its nodes, ascending.
     """
@@ -30,7 +30,7 @@ class LabelledGraph(NamedTuple):
 
 
 def undirected(source: np.ndarray, target: np.ndarray, n: int) -> sp.csr_matrix:
-    """The adjacency of n nodes: ones in both directions, however often an edge stands, and no loops."""
+    """The adjacency of n nodes: ones in both directions, without loops; repeated edges count once."""
     keep = source != target
     ends = source[keep], target[keep]
     both = np.concatenate(ends), np.concatenate(ends[::-1])
@@ -40,7 +40,7 @@ def undirected(source: np.ndarray, target: np.ndarray, n: int) -> sp.csr_matrix:
 
 
 def row_normalized(features: sp.csr_matrix) -> sp.csr_matrix:
-    """Each row divided by its sum; a row that sums to zero stays as it is."""
+    """Each row divided by its sum; a row whose sum is zero is not changed."""
     total = np.asarray(features.sum(axis=1)).ravel()
     scale = 1 / np.where(total == 0, 1, total)
     return sp.csr_matrix(sp.diags(scale) @ features, dtype=np.float32)

@@ -23,18 +23,18 @@ OWN_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val
 
 
 def _absolute_if_local(name: str) -> str:
-    """A run is resumed and read from other folders than the one in which it started."""
+    """An absolute path, since a run may be resumed with another current folder; names on the hub are not changed."""
     path = Path(name).expanduser()
     return str(path.absolute()) if path.exists() else name
 
 
 class _Split(Frozen):
     test_fraction: Fraction | None = None
-    """Share of each class that is for the test; none: 0.2, unless the set has a test split of its own."""
+    """Share of each class for the test; none: 0.2, unless the set has its own test split."""
     val_fraction: Fraction | None = None
-    """Share of the rest of each class that is for validation; none: 0.1, unless the set has a split of its own."""
+    """Share of the rest of each class for validation; none: 0.1, unless the set has its own split."""
     split_seed: Index = 0
-    """Another seed chooses other images."""
+    """Seed of the random split."""
 
 
 class Digits(_Split):
@@ -55,16 +55,16 @@ class _Files(_Split):
 
 
 class Folder(_Files):
-    """png and jpg files in one folder for each class; or such folders in train/, and in val/ and test/ if wanted."""
+    """png and jpg files in one folder for each class; or such folders in train/, and optionally in val/ and test/."""
 
     name: Literal["folder"] = "folder"
     """Which set."""
     path: AbsolutePath
-    """The folder of these folders."""
+    """The folder that contains these folders."""
 
 
 class Hub(_Files):
-    """A local image set of Hugging Face: files, what ``save_to_disk`` wrote, or a name in the cache."""
+    """A local image set of Hugging Face: files, a folder of ``save_to_disk``, or a name in the cache."""
 
     name: Literal["hub"] = "hub"
     """Which set."""
@@ -96,7 +96,7 @@ class LabelledImages(NamedTuple):
     Attributes:
       classes: names.
       splits: "train", and "val" and "test" where they have examples.
-      summary: lines for a person.
+      summary: facts that a run prints at its start, by name.
     """
 
     classes: list[str]
@@ -126,13 +126,13 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
 
 
 def split_apart(parts: dict[str, Images], section: Any) -> dict[str, Images]:
-    """All splits, of which the ones that ``parts`` does not have are taken from "train"."""
+    """All splits; those missing in ``parts`` are taken from "train"."""
     splits, own = dict(parts), [split for split in ("test", "val") if split in parts]
     useless = [f"{split}_fraction" for split in own if getattr(section, f"{split}_fraction") is not None]
     if len(own) == 2 and section.split_seed:
         useless.append("split_seed")
     if useless:
-        raise DataError("images", "the set has splits of its own.", {f"task.data.{key}": "without effect"
+        raise DataError("images", "the set has its own splits.", {f"task.data.{key}": "without effect"
                         for key in useless}, fix="leave these keys out.")
     for split, default in (("test", 0.2), ("val", 0.1)):
         if split not in own:
@@ -145,7 +145,7 @@ def split_apart(parts: dict[str, Images], section: Any) -> dict[str, Images]:
 
 
 def stratified(labels: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
-    """bool[n]: the same share of each class, of which one example at least is left out."""
+    """bool[n]: a share of each class, drawn at random; at least one example of each class is not drawn."""
     chosen = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         ids = rng.permutation(np.flatnonzero(labels == label))
@@ -154,7 +154,7 @@ def stratified(labels: np.ndarray, fraction: float, rng: np.random.Generator) ->
 
 
 def moments(x: np.ndarray) -> dict[str, list[float]]:
-    """Mean and deviation of each channel of pixels scaled to [0, 1]; 1 for a channel that is constant."""
+    """Mean and deviation of each channel of pixels scaled to [0, 1]; the deviation of a constant channel is 1."""
     values, mean, deviation = np.arange(256) / 255, [], []
     for channel in range(x.shape[-1]):
         share = np.bincount(x[..., channel].ravel(), minlength=256) / (x.size // x.shape[-1])
@@ -169,7 +169,7 @@ def moments(x: np.ndarray) -> dict[str, list[float]]:
 def read_files(path: Path, image: int, channels: int) -> NamedRows:
     """One image file, or all in a folder and its subfolders, as ``NamedRows(x=u8[n, image, image, channels])``.
 
-    Raises: DataError if there is none, or one cannot be read.
+    Raises: DataError if there are no images, or one cannot be read.
     """
     inside = sorted(file for file in path.rglob("*") if _is_image(file)) if path.is_dir() else []
     files = [path] if path.is_file() else inside
@@ -212,7 +212,7 @@ def pixels_of(picture: Any, image: int, channels: int) -> np.ndarray:
 
 # ---- the three sets ------------------------------------------------------------------------------------------------
 
-_Read = tuple[list[str], dict[str, Images], dict[str, str]]   # classes, the set's own splits, notes for a person
+_Read = tuple[list[str], dict[str, Images], dict[str, str]]   # classes, the set's own splits, facts for the summary
 
 
 def _read_digits(section: Digits) -> _Read:
@@ -231,7 +231,7 @@ def _read_folder(section: Folder) -> _Read:
     if any(_subfolders(root / split) for split in OWN_SPLITS):
         folders = {OWN_SPLITS[path.name]: path for path in _subfolders(root) if path.name in OWN_SPLITS}
         if len(folders) < len(_subfolders(root)) or "train" not in folders:
-            raise DataError("images", "a folder with splits has train/, and val/ and test/ if wanted, and no other.",
+            raise DataError("images", "a folder with splits must have train/, optionally val/ and test/, and no other.",
                             {"task.data.path": root, "folders": ", ".join(p.name for p in _subfolders(root))},
                             fix="rename or move the folders.")
     classes = [path.name for path in _subfolders(folders["train"])]
@@ -248,26 +248,26 @@ def _subfolders(folder: Path) -> list[Path]:
 def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
     """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image."""
     files = {path.name: sorted(filter(_is_image, path.iterdir())) for path in _subfolders(folder)}
-    empty = [name for name, found in files.items() if not found]
+    empty = [name for name, paths in files.items() if not paths]
     unknown = sorted(set(files) - set(classes))
     if empty or unknown or not files:
         what = ("classes have no images." if empty else "a split has classes that train/ does not have." if unknown
                 else "there are no folders of classes.")
         raise DataError("images", what, {"folder": folder, "classes": ", ".join(empty or unknown) or "-",
                                          "kinds": ", ".join(KINDS)}, fix="one folder of images for each class.")
-    y = np.repeat([classes.index(name) for name in files], [len(found) for found in files.values()])
-    every = [file for found in files.values() for file in found]
+    y = np.repeat([classes.index(name) for name in files], [len(paths) for paths in files.values()])
+    every = [file for paths in files.values() for file in paths]
     return Images(_read_all(every, section.image, section.channels), y.astype(np.int32))
 
 
 def _read_hub(section: Hub) -> _Read:
-    found = _open_hub(section)
-    parts = {OWN_SPLITS[split]: rows for split, rows in found.items() if split in OWN_SPLITS}
-    ignored = [split for split in found if split not in OWN_SPLITS]
+    hub = _open_hub(section)
+    parts = {OWN_SPLITS[split]: rows for split, rows in hub.items() if split in OWN_SPLITS}
+    ignored = [split for split in hub if split not in OWN_SPLITS]
     columns = {split: rows.column_names for split, rows in parts.items()}
     if "train" not in parts:
         raise DataError("images", "the set has no split for training.",
-                        {"task.data.path": section.path, "splits": ", ".join(found)}, fix="a set with a split 'train'.")
+                        {"task.data.path": section.path, "splits": ", ".join(hub)}, fix="a set with a split 'train'.")
     for key in ("image_key", "label_key"):
         if any(getattr(section, key) not in names for names in columns.values()):
             raise DataError("images", f"there is no column {getattr(section, key)!r}.",
@@ -282,21 +282,21 @@ def _read_hub(section: Hub) -> _Read:
 
 
 def _open_hub(section: Hub) -> dict[str, Any]:
-    """Split -> rows, as the set calls it."""
+    """Name of a split in the set -> its rows."""
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
     path = Path(section.path)
     try:
         if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
             if section.subset is not None:
-                raise ValueError("what save_to_disk wrote has no task.data.subset")
-            found = datasets.load_from_disk(section.path)
-            return found if isinstance(found, dict) else {"train": found}
+                raise ValueError("a folder of save_to_disk has no subsets, so task.data.subset has no effect")
+            loaded = datasets.load_from_disk(section.path)
+            return loaded if isinstance(loaded, dict) else {"train": loaded}
         if not path.exists():
             return datasets.load_dataset(section.path, section.subset)
-        with tempfile.TemporaryDirectory() as scratch:        # never the user's cache: it may be stale
+        with tempfile.TemporaryDirectory() as scratch:        # not the user's cache, which may be outdated
             return datasets.load_dataset(section.path, section.subset, cache_dir=scratch, keep_in_memory=True)
-    except Exception as err:                                  # datasets wraps the readers' many errors in its own
+    except Exception as err:                                  # datasets wraps errors of its readers
         why = " ".join(str(err).split()) or type(err).__name__
         raise DataError("images", "the set cannot be loaded.", {"task.data.path": section.path, "why": why},
                         fix="the path of a local set, or a name in the cache; HF_HUB_OFFLINE=0 downloads.") from err
@@ -307,7 +307,7 @@ def _of_rows(rows: Any, classes: list[str], words: bool, section: Hub) -> Images
     ids = np.array([v if words and v is not None else classes.index(str(v)) if str(v) in classes else -1
                     for v in labels], np.int32)
     if not len(ids) or ids.min() < 0:
-        what = "labels are missing, or are no classes of the training split." if len(ids) else "a split has no rows."
+        what = "labels are missing, or are not classes of the training split." if len(ids) else "a split has no rows."
         bad = f"{int((ids < 0).sum())} of {len(ids)}"
         raise DataError("images", what, {"task.data.path": section.path, section.label_key: bad},
                         fix="a set whose rows all have a label.")

@@ -14,9 +14,9 @@ from recipes.lazy import nx, sp
 def load_karate(labelled: Sequence[int] = (0, 33)) -> LabelledGraph:
     """The club with one-hot features; only ``labelled`` nodes may be trained on.
 
-    There is no validation set worth the name in 34 nodes: all other nodes are the test set, and ``val`` is empty.
+    The 34 nodes are too few for a validation set: all other nodes are the test set, and ``val`` is empty.
 
-    Raises: DataError if a labelled node is no node of the graph or a faction has none.
+    Raises: DataError if a labelled node is not in the graph, or a faction has no labelled node.
     """
     club = nx.karate_club_graph()
     n = club.number_of_nodes()
@@ -25,7 +25,7 @@ def load_karate(labelled: Sequence[int] = (0, 33)) -> LabelledGraph:
     inside = train[(train >= 0) & (train < n)]
     if len(inside) < len(train) or len(np.unique(labels[inside])) < 2:
         n_hi, n_officer = np.bincount(labels)
-        raise DataError("karate", "the labelled nodes must be nodes of the graph, one of each faction at least.",
+        raise DataError("karate", "the labelled nodes must be nodes of the graph, at least one of each faction.",
                         {"task.labelled": train.tolist(), "nodes": f"0 .. {n - 1}",
                          "factions": f"Mr. Hi {n_hi} nodes, e.g. 0; Officer {n_officer} nodes, e.g. 33"},
                         fix="task.labelled='[0, 33]', the two leaders.")

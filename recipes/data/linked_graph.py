@@ -1,4 +1,4 @@
-"""A graph whose edges are to be learned, without labels of its nodes; by the names that `node_classification` has."""
+"""Graphs for link prediction, without labels of nodes, by the names of datasets in `node_classification`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from recipes.lazy import sp, xnn
 
 
 class LinkedGraph(NamedTuple):
-    """Adjacency csr[n, n], symmetric; features csr[n, f]; ids, what the n nodes are called."""
+    """Adjacency csr[n, n], symmetric; features csr[n, f]; ids, the names of the n nodes."""
 
     adjacency: Any
     features: Any
     ids: xnn.graph.NodeNames
 
     def numbers_of(self, names: Sequence[str]) -> np.ndarray:
-        """int32[len(names)], the nodes that are called so.  Raises: DataError for a name that no node has."""
+        """int32[len(names)], the numbers of the nodes with these names.  Raises: DataError for an unknown name."""
         unknown = sorted(self.ids.unknown(names))
         if unknown:
             raise DataError("pairs", f"the graph has no node {unknown[0]!r}.",
@@ -35,7 +35,7 @@ class LinkedGraph(NamedTuple):
         return self.ids.rows(names)
 
     def digest(self) -> str:
-        """Another one for another graph: edges, features or names of nodes."""
+        """First digits of a SHA-256 of the edges, features and names of nodes."""
         digest = hashlib.sha256("\0".join(self.ids).encode())
         for matrix in (sp.csr_matrix(self.adjacency), sp.csr_matrix(self.features)):
             matrix.sort_indices()
@@ -46,7 +46,7 @@ class LinkedGraph(NamedTuple):
 
 
 def read_linked(dataset: str, folder: Path | None, root: Path | None) -> LinkedGraph:
-    """Reads a graph.  Args: folder: of a graph of one's own; root: of the files of Planetoid.  Raises: DataError."""
+    """Reads a graph.  Args: folder: of a user's own graph; root: of the files of Planetoid.  Raises: DataError."""
     if folder is not None:
         own = read_graph(folder)
         return LinkedGraph(adjacency_of(own), sp.csr_matrix(own.features), own.ids)

@@ -1,9 +1,9 @@
-"""A graph of one's own: a folder with edges.csv and nodes.csv, or an .npz file.
+"""A user's own graph: a folder with edges.csv and nodes.csv, or an .npz file.
 
-    edges.csv   source, target: the ids of two nodes; each edge counts in both directions
-    nodes.csv   id; label, empty where it is not known; optional split (train, val, test); the other columns, numbers,
+    edges.csv   source, target: the ids of two nodes; each edge is undirected
+    nodes.csv   id; label, empty if unknown; optional split (train, val, test); the other columns, numbers,
                 are features
-    *.npz       edges [2, m], features [n, f]; labels [n], -1 where not known; optional split [n] of texts
+    *.npz       edges [2, m], features [n, f]; labels [n], -1 if unknown; optional split [n] of texts
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from recipes.lazy import pa, sp, xnn
 
 
 class OwnGraph(NamedTuple):
-    """What the files hold.
+    """The content of the files.
 
     Attributes:
-      ids: what the n nodes are called.
+      ids: the names of the n nodes.
       edges: i64[2, m], numbers of nodes.
       features: f32[n, f]; names: of the features.
-      labels: [n] of texts, "" where not known; None if there is no such column.
+      labels: [n] of texts, "" if unknown; None without such a column.
       split: [n] of texts, or None.
     """
 
@@ -62,10 +62,10 @@ def read_graph(path: Path) -> OwnGraph:
 
 def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tuple[float, float],
              path: Path) -> LabelledGraph:
-    """The graph with its split: that of the files, or one drawn among the labelled nodes.
+    """The graph with its split: that of the files, or one drawn at random from the labelled nodes.
 
     Args: fractions: of the labelled nodes, for validation and test.
-    Raises: DataError if no node is left to train on, or a split is called otherwise.
+    Raises: DataError if no node is left to train on, or a split has an unknown name.
     """
     labels = graph.labels if graph.labels is not None else np.full(len(graph.ids), "")
     known = np.flatnonzero(labels != "")
@@ -94,7 +94,7 @@ def class_names(graph: OwnGraph, path: Path) -> list[str]:
     """The labels in order.  Raises: DataError if there are fewer than two."""
     classes = sorted({*(graph.labels if graph.labels is not None else ())} - {""})
     if len(classes) < 2:
-        raise DataError("graph", "the nodes need labels of two classes at least.",
+        raise DataError("graph", "the nodes need labels of at least two classes.",
                         {"path": path, "labels": ", ".join(classes) or "none"}, fix="a column label in nodes.csv.")
     return classes
 
@@ -102,7 +102,7 @@ def class_names(graph: OwnGraph, path: Path) -> list[str]:
 def _column(table: Any, name: str, file: Path) -> np.ndarray:
     column = table.column(name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
-        raise DataError("graph", f"the feature {name!r} is no column of numbers.",
+        raise DataError("graph", f"the feature {name!r} is not a column of numbers.",
                         {"file": file, "it holds": column.type},
                         fix="leave it out, or turn it into numbers.")
     return column.cast(pa.float64()).to_numpy().astype(np.float32)
@@ -118,7 +118,7 @@ def _ids(nodes: Any, file: Path) -> xnn.graph.NodeNames:
     try:
         return xnn.graph.NodeNames(map(str, nodes.column("id").to_pylist()))
     except ValueError:
-        raise DataError("graph", "an id stands twice in nodes.csv.", {"file": file},
+        raise DataError("graph", "an id occurs twice in nodes.csv.", {"file": file},
                         fix="one line for each node.") from None
 
 
@@ -126,7 +126,7 @@ def _numbers_of(names: list[Any], ids: xnn.graph.NodeNames, file: Path) -> np.nd
     names = list(map(str, names))
     unknown = sorted(ids.unknown(names))
     if unknown:
-        raise DataError("graph", f"an edge names the node {unknown[0]!r}, which nodes.csv has not.", {"file": file},
+        raise DataError("graph", f"an edge names the node {unknown[0]!r}, which nodes.csv lacks.", {"file": file},
                         fix="add the node, or drop the edge.")
     return ids.rows(names).astype(np.int64)
 
@@ -139,7 +139,7 @@ def _read_npz(file: Path) -> OwnGraph:
     except FileNotFoundError:
         raise DataError("graph", "the file is missing.", {"file": file},
                         fix="task.folder=PATH of an .npz file.") from None
-    except Exception as err:                                  # NumPy and zipfile fail in many types
+    except Exception as err:                                  # NumPy and zipfile raise errors of many types
         raise DataError("graph", "the file cannot be read.", {"file": file, "why": f"{type(err).__name__}: {err}"},
                         fix="arrays edges [2, m], features [n, f] and labels [n], written by numpy.savez.") from None
     n = len(features) if features.ndim else 0

@@ -18,9 +18,9 @@ def split_graph(placer: Placer, adjacency: Any, features: Any, norm: str | None,
     """Blocks of a graph: "adj", a RowBlock, and "x", features [block, f] as CSR or dense.
 
     Args:
-      norm: of the adjacency; None: it stays as it is.
-      width: columns of products with it.
-      dense: for models that pass the features themselves to neighbours.
+      norm: of the adjacency; None: it is not changed.
+      width: number of columns of products with the adjacency.
+      dense: whether "x" is dense, for models that multiply the adjacency by the features themselves.
     """
     if norm is not None:
         adjacency = xnn.normalized_adjacency(adjacency, norm).to_scipy()
@@ -29,7 +29,7 @@ def split_graph(placer: Placer, adjacency: Any, features: Any, norm: str | None,
 
 
 class PairBatches(Batches):
-    """The whole graph, and pairs; those of the training split are drawn anew in each step, where they are no edges."""
+    """The whole graph, and pairs of nodes: in training, the edges and newly drawn pairs without an edge."""
 
     def __init__(self, links: Links, norm: str | None, placer: Placer, seed: int, width: int, dense: bool) -> None:
         n = links.adjacency.shape[0]

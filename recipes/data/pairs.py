@@ -1,4 +1,4 @@
-"""Pairs of the nodes of a graph: those that are edges, and as many others; those of a csv file."""
+"""Pairs of nodes of a graph: edges, and the same number of other pairs; and pairs in a csv file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recipes.lazy import sp, xnn
 
 @dataclass(frozen=True)
 class Links:
-    """Pairs of nodes, the first `edges` of which are edges, and the graph that codes are computed from."""
+    """Pairs of nodes, the first `edges` of which are edges, and the graph from which codes are computed."""
 
     adjacency: Any
     features: Any
@@ -28,17 +28,17 @@ class Links:
 
 
 def split_links(graph: LinkedGraph, fractions: tuple[float, float], seed: int) -> dict[str, Links]:
-    """Train, val and test, whose codes are all computed from the edges of train.
+    """The splits train, val and test; all codes are computed from the edges of train.
 
     Args: fractions: of the edges for val and test.
     """
     n = len(graph.ids)
     whole = xnn.graph.Graph.from_edges(*graph.adjacency.nonzero(), n_nodes=n)
-    found = xnn.graph.split_edges(whole, *fractions, seed=seed)
-    ends = found.graph.receivers, found.graph.senders
+    split = xnn.graph.split_edges(whole, *fractions, seed=seed)
+    ends = split.graph.receivers, split.graph.senders
     seen = sp.csr_matrix((np.ones(len(ends[0]), np.float32), ends), shape=(n, n))
     return {name: Links(seen, graph.features, np.concatenate(pairs), len(pairs.positive))
-            for name, pairs in (("train", found.train), ("val", found.val), ("test", found.test))}
+            for name, pairs in (("train", split.train), ("val", split.val), ("test", split.test))}
 
 
 def read_pairs(file: Path) -> dict[str, list[str]]:

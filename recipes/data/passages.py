@@ -17,10 +17,10 @@ MODULES = ("doctest", "ipaddress", "mailbox", "optparse", "pickletools", "subpro
 
 
 class Passages(NamedTuple):
-    """Texts with a class each, and which of them each split has.
+    """Texts with a class each, and their splits.
 
     Attributes:
-      texts: all of them.
+      texts: those of all splits.
       labels: i32[n], ids into ``classes``.
       rows: split -> its ids into ``texts``.
     """
@@ -32,9 +32,9 @@ class Passages(NamedTuple):
 
 
 def module_passages(characters: int, fractions: tuple[float, float]) -> Passages:
-    """Passages of so many characters of `MODULES`; the last shares of each module are val and test.  Raises: DataError.
+    """Passages of `MODULES`; the last shares of each module are val and test.  Raises: DataError.
 
-    What is left at the end of a part is left out.
+    Args: characters: length of a passage; a shorter rest at the end of a part is dropped.
     """
     texts, labels, rows = [], [], {"train": [], "val": [], "test": []}
     for label, (_, text) in enumerate(read_modules(MODULES)):
@@ -61,7 +61,7 @@ def table_passages(file: Path, text: str, label: str, fractions: tuple[float, fl
 
 
 def text_columns(file: Path, *names: str) -> list[list[str]]:
-    """Columns of a table as texts.  Raises: DataError for one that is not there, or has gaps."""
+    """Columns of a table as texts.  Raises: DataError for a column that is missing, or has gaps."""
     table = read_table(file)
     columns = table.column_names
     if unknown := [name for name in names if name not in columns]:
@@ -82,19 +82,19 @@ def read_passages(file: Path, text: str) -> list[str]:
         return text_columns(file, text)[0]
     if not file.is_file():
         raise DataError("passages", "the file is missing.", {"file": file},
-                        fix=f"a text file with one passage a line, or a table ({', '.join(READERS)}).")
+                        fix=f"a text file with one passage in each line, or a table ({', '.join(READERS)}).")
     try:
         lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
     except UnicodeDecodeError as err:
         raise DataError("passages", "the file is not UTF-8 text.", {"file": file, "first wrong byte": err.start},
                         fix="convert it to UTF-8.") from None
     if not lines:
-        raise DataError("passages", "the file has no lines.", {"file": file}, fix="one passage a line.")
+        raise DataError("passages", "the file has no lines.", {"file": file}, fix="one passage in each line.")
     return lines
 
 
 def _checked(rows: dict[str, list[int]]) -> dict[str, np.ndarray]:
     if not rows["train"]:
-        raise DataError("passages", "none are left to train on.", {split: len(ids) for split, ids in rows.items()},
+        raise DataError("passages", "no text is left to train on.", {split: len(ids) for split, ids in rows.items()},
                         fix="smaller task.val_fraction and task.test_fraction, shorter passages, or more of them.")
     return {split: np.array(ids, int) for split, ids in rows.items()}

@@ -1,13 +1,13 @@
 """Cora, Citeseer and Pubmed in the Planetoid format (Yang et al. 2016): eight ``ind.*`` files each.
 
-The files are pickles written by Python 2, and a pickle is a program: `_Restricted` lets it name nothing but the six
-constructors these files use, so reading a hostile file raises and runs nothing.
+The files are pickles written by Python 2, and a pickle is a program: `_Restricted` allows only the six
+constructors that these files use, so reading a hostile file raises an error and runs nothing.
 
-    x, y         features and one-hot labels of the labelled training nodes
-    allx, ally   the same of all nodes outside the test set, training nodes first
-    tx, ty       the same of the test nodes, in the order of test.index
-    graph        {node: [neighbours]}
-    test.index   the ids of the test nodes, one a line
+- x, y: features and one-hot labels of the labelled training nodes
+- allx, ally: the same of all nodes outside the test set, training nodes first
+- tx, ty: the same of the test nodes, in the order of test.index
+- graph: {node: [neighbours]}
+- test.index: the ids of the test nodes, one in each line
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DATASETS = ("cora", "citeseer", "pubmed")
 PARTS = ("x", "y", "allx", "ally", "tx", "ty", "graph")
 N_VAL = 500                            # the published split: the 500 nodes after the training nodes
 
-# SHA-256 of the files of github.com/kimiyoung/planetoid: a flipped byte still unpickles.
+# SHA-256 of the files of github.com/kimiyoung/planetoid, since a file with a flipped byte can still be unpickled.
 PUBLISHED = {
     "ind.cora.x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
     "ind.cora.y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
@@ -51,14 +51,14 @@ PUBLISHED = {
 
 
 def changed_files(name: str, root: str | os.PathLike[str]) -> list[str]:
-    """The files of dataset ``name`` that are not those that were published, as far as these are known."""
+    """The files of dataset ``name`` whose SHA-256 differs from that of the published file, if it is known."""
     files = [_path(Path(root), name, part) for part in (*PARTS, "test.index")]
     return [file.name for file in files
             if file.name in PUBLISHED and hashlib.sha256(file.read_bytes()).hexdigest() != PUBLISHED[file.name]]
 
 
 def planetoid_folder(root: Path | None) -> Path:
-    """The folder of the files: `root`, or else $PLANETOID_DIR, or else data/planetoid."""
+    """The folder of the files: ``root``, else $PLANETOID_DIR, else data/planetoid."""
     return root or Path(os.environ.get("PLANETOID_DIR", "data/planetoid"))
 
 
@@ -73,7 +73,7 @@ def load_planetoid(name: str, root: str | os.PathLike[str]) -> LabelledGraph:
     try:
         test_index = np.loadtxt(index_file, dtype=np.int64, ndmin=1)
     except ValueError as err:
-        raise _damaged(index_file, f"it must hold one node id a line ({err})") from err
+        raise _damaged(index_file, f"it must hold one node id in each line ({err})") from err
     n_features = parts["allx"].shape[1] if sp.issparse(parts["allx"]) else 0
     for part in ("allx", "x", "tx"):
         _check_csr(parts[part], n_features, _path(root, name, part))
@@ -85,7 +85,7 @@ def load_planetoid(name: str, root: str | os.PathLike[str]) -> LabelledGraph:
 
 
 def _assemble(parts: dict, test_index: np.ndarray, graph_file: Path) -> LabelledGraph:
-    """Puts the pieces in node order: ``allx`` first, then every test row at its own id."""
+    """Joins the parts in the order of nodes: ``allx`` first, then every test row at its id."""
     n_known, n_features = parts["allx"].shape
     n = max(n_known, int(test_index.max()) + 1)
     one_hot = np.zeros((n, parts["ally"].shape[1]), np.float32)
@@ -119,21 +119,21 @@ def _node_ids(values: list, file: Path) -> np.ndarray:
     except ValueError as err:
         raise _damaged(file, f"node ids must be integers ({err})") from err
     if ids.ndim != 1 or ids.dtype.kind not in "iu":
-        raise _damaged(file, f"node ids must be integers, and some are {ids.dtype}")
+        raise _damaged(file, f"node ids must be integers, and are {ids.dtype}")
     return ids.astype(np.int64)
 
 
 # ---- reading -------------------------------------------------------------------------------------
 
-_RECONSTRUCT = np.zeros(1).__reduce__()[0]  # NumPy's rebuilder of arrays, wherever it lives now
+_RECONSTRUCT = np.zeros(1).__reduce__()[0]  # NumPy's function that rebuilds arrays; its module depends on the version
 
 
 class _Restricted(pickle.Unpickler):
-    """Unpickler that knows six names.  Anything else a pickle asks for is refused by name."""
+    """An unpickler that allows six names, and raises an error with any other name that a pickle uses."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, encoding="latin1")  # Python 2 strings hold the arrays' raw bytes
-        # A fresh class per file: BUILD may set attributes on a class, and must not reach SciPy's.
+        super().__init__(file, encoding="latin1")  # the arrays' bytes are in Python 2 strings
+        # A new class for each file: the opcode BUILD may set attributes of a class, and must not change SciPy's.
         self.csr_fields = type("csr_matrix", (), {})
         self.allowed = {
             **dict.fromkeys((f"numpy.{core}.multiarray._reconstruct" for core in ("core", "_core")), _RECONSTRUCT),
@@ -149,7 +149,7 @@ class _Restricted(pickle.Unpickler):
 
 
 class _ForbiddenError(pickle.UnpicklingError):
-    """The pickle named something outside the table."""
+    """The pickle uses a name that is not in the table."""
 
 
 def _read_pickle(file: Path) -> object:
@@ -157,15 +157,15 @@ def _read_pickle(file: Path) -> object:
     try:
         value = reader.load()
     except _ForbiddenError as err:
-        raise DataError("planetoid", "a data file asks to run code; nothing was run.", {"file": file, "asks for": err},
+        raise DataError("planetoid", "a data file contains code; nothing was run.", {"file": file, "uses": err},
                         fix="do not use this file; take the ind.* files from github.com/kimiyoung/planetoid.") from None
-    except Exception as err:  # damaged bytes make a pickle fail in any way there is
+    except Exception as err:  # damaged bytes can raise any error
         raise _damaged(file, f"{type(err).__name__} while reading it ({err})") from err
     return _to_csr(value, file) if type(value) is reader.csr_fields else value
 
 
 def _to_csr(fields: object, file: Path) -> sp.csr_matrix:
-    """Builds the matrix and checks every index: SciPy's C++ trusts them."""
+    """Builds the matrix and checks every index, which SciPy's C++ code does not."""
     state = vars(fields)
     try:
         shape = tuple(state["_shape"] if "_shape" in state else state["shape"])
@@ -193,7 +193,7 @@ def _check_labels(value: object, shape: tuple[int, int], file: Path) -> None:
 def _check_index(ids: np.ndarray, n_known: int, n_test: int, file: Path) -> None:
     if len(ids) != n_test or not n_test:
         raise _damaged(file, f"it has {len(ids)} ids, and tx has {n_test} rows")
-    # A set may skip some ids (Citeseer: 15 of 1015); one that skips most is no set but a wrong id.
+    # A set may skip some ids (Citeseer: 15 of 1015); if most are skipped, an id is wrong.
     if len(np.unique(ids)) < n_test or ids.min() < n_known or ids.max() >= n_known + 10 * n_test:
         raise _damaged(file, f"test ids must be distinct and follow the {n_known} nodes of allx closely")
 

@@ -1,4 +1,4 @@
-"""How examples are divided: shares of them are for validation and for the test, and the rest is trained on."""
+"""The division of examples: shares for validation and for the test, and the rest for training."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ READERS = {
 
 
 def read_table(file: Path) -> pa.Table:
-    """The whole file.  Raises: DataError if it is missing, damaged, empty, or names a column twice."""
+    """The whole file.  Raises: DataError if it is missing, damaged or empty, or has two columns of one name."""
     reader = READERS.get(file.suffix.lower())
     if reader is None or not file.is_file():
-        raise DataError("table", "the data file is missing." if reader else "the file's kind is not known.",
+        raise DataError("table", "the data file is missing." if reader else "the file's format is not known.",
                         {"file": file, "kinds": ", ".join(READERS)},
                         fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
     datasets.disable_progress_bars()
@@ -33,9 +33,9 @@ def read_table(file: Path) -> pa.Table:
     try:
         if file.suffix.lower() == ".parquet":                 # datasets does not verify the checksums of pages
             parquet.ParquetFile(file, page_checksum_verification=True).read()
-        with tempfile.TemporaryDirectory() as scratch:        # never the user's cache: it may be stale
+        with tempfile.TemporaryDirectory() as scratch:        # not the user's cache, which may be outdated
             table = reader(str(file), cache_dir=scratch, keep_in_memory=True).data.table.combine_chunks()
-    except Exception as err:                                  # datasets wraps the readers' many errors in its own
+    except Exception as err:                                  # datasets wraps errors of its readers
         why = " ".join(str(err.__cause__ or err).split())
         raise DataError("table", "the data file cannot be read.",
                         {"file": file, "why": f"{type(err.__cause__ or err).__name__}: {why}"},
@@ -44,13 +44,13 @@ def read_table(file: Path) -> pa.Table:
         raise DataError("table", "the file has no rows.", {"file": file}, fix="another file.")
     double = _named_twice(file) or [name for name in table.column_names if table.column_names.count(name) > 1]
     if double:
-        raise DataError("table", f"the column {double[0]!r} stands twice.", {"file": file},
-                        fix="give each column a name of its own.")
+        raise DataError("table", f"the column {double[0]!r} occurs twice.", {"file": file},
+                        fix="give each column its own name.")
     return table
 
 
 def _named_twice(file: Path) -> list[str]:
-    """Names that stand twice in the first line of a csv file: its reader calls the second one "x.1"."""
+    """Names that occur twice in the first line of a csv file, whose reader would rename the second to "x.1"."""
     if file.suffix.lower() not in (".csv", ".tsv"):
         return []
     with file.open(encoding="utf-8", errors="replace") as lines:
@@ -59,7 +59,7 @@ def _named_twice(file: Path) -> list[str]:
 
 
 def check_columns(table: pa.Table, names: Sequence[str], file: Path, keys: str) -> None:
-    """Raises: DataError for names that are no columns.  Args: keys: of the config that name them."""
+    """Raises: DataError for a name that is not a column.  Args: keys: the keys of the config with these names."""
     unknown = [name for name in names if name not in table.column_names]
     if unknown:
         raise DataError("table", f"there is no column {', '.join(map(repr, unknown))}.",
@@ -68,7 +68,7 @@ def check_columns(table: pa.Table, names: Sequence[str], file: Path, keys: str) 
 
 
 def check_no_stray_words(table: pa.Table, names: Sequence[str], file: Path) -> None:
-    """Raises: DataError for a column of numbers with a few words in it, which would be a column of words."""
+    """Raises: DataError for a column of numbers with a few words, which make it a column of words."""
     for name in names:
         if not is_text(table.schema.field(name).type):
             continue
@@ -83,36 +83,36 @@ def check_no_stray_words(table: pa.Table, names: Sequence[str], file: Path) -> N
 
 def gaps_in(table: pa.Table, names: Sequence[str]) -> dict[str, str]:
     """Column -> "3 of 100", for columns with missing values, NaN or infinities."""
-    found = {}
+    gaps = {}
     for name in names:
         column = table.column(name)
         count = column.null_count
         if pa.types.is_floating(column.type):
             count += int((~np.isfinite(column.drop_null().to_numpy())).sum())
         if count:
-            found[name] = f"{count} of {len(column)}"
-    return found
+            gaps[name] = f"{count} of {len(column)}"
+    return gaps
 
 
 def refuse_gaps(gaps: Mapping[str, str], file: Path, fix: str) -> None:
-    """Raises: DataError if there are any."""
+    """Raises: DataError if there are gaps."""
     if gaps:
         raise DataError("table", "values are missing.", {"file": file, **gaps}, fix=fix)
 
 
 def class_target(table: pa.Table, name: str, file: Path) -> tuple[np.ndarray, list[str]]:
-    """(i32[rows], class names in order).  Raises: DataError if the column is no column of classes."""
+    """(i32[rows], class names in order).  Raises: DataError if the column does not contain classes."""
     column = table.column(name)
     if pa.types.is_floating(column.type):
         raise _no_target("classification", file, name, f"it holds {column.type}")
     classes, ids = np.unique(np.array([str(value) for value in column.to_pylist()]), return_inverse=True)
     if len(classes) < 2:
-        raise _no_target("classification", file, name, f"it has the one value {str(classes[0])!r}")
+        raise _no_target("classification", file, name, f"it has only one value, {str(classes[0])!r}")
     return ids.astype(np.int32), classes.tolist()
 
 
 def number_target(table: pa.Table, name: str, file: Path) -> np.ndarray:
-    """f32[rows].  Raises: DataError if the column holds no numbers."""
+    """f32[rows].  Raises: DataError if the column does not contain numbers."""
     kind = table.schema.field(name).type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise _no_target("regression", file, name, f"it holds {kind}")
@@ -121,8 +121,8 @@ def number_target(table: pa.Table, name: str, file: Path) -> np.ndarray:
 
 def _no_target(kind: str, file: Path, name: str, why: str) -> DataError:
     return DataError("table", f"the target does not suit a {kind}.", {"file": file, name: why},
-                     fix="another task.target; or task.kind=regression for numbers with a point, classification for "
-                         "words and whole numbers.")
+                     fix="another task.target; or task.kind=regression for decimal numbers, classification for "
+                         "words and integers.")
 
 
 def _is_number(text: str) -> bool:

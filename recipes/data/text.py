@@ -1,4 +1,4 @@
-"""Texts: where they are read from, and windows of a stream of tokens."""
+"""Reading of texts, and windows of a stream of tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from recipes.errors import DataError
 
-# Modules that every Python from 3.11 on has as one file of that name: 2.7 MB.
+# Modules that are one file of that name in every Python since 3.11; 2.7 MB together.
 STDLIB = (
     "argparse", "bdb", "calendar", "codecs", "configparser", "contextlib", "csv", "dataclasses", "difflib", "doctest",
     "enum", "fractions", "ftplib", "functools", "gettext", "gzip", "heapq", "imaplib", "inspect", "ipaddress", "locale",
@@ -30,17 +30,17 @@ class Text(NamedTuple):
 
 
 def read_modules(names: Sequence[str]) -> list[Text]:
-    """The source code of modules of the standard library.  Raises: DataError if this Python has none of it."""
+    """The source code of modules of the standard library.  Raises: DataError if this Python does not have it."""
     folder = Path(sysconfig.get_path("stdlib"))
     missing = [name for name in names if not (folder / f"{name}.py").is_file()]
     if missing:
-        raise DataError("text", "this Python comes without the source code of its standard library.",
+        raise DataError("text", "this Python does not have the source code of its standard library.",
                         {"folder": folder, "missing": ", ".join(missing)}, fix="text files of your own in the config.")
     return [Text(name, _read(folder / f"{name}.py")) for name in names]
 
 
 def read_files(paths: Sequence[Path], pattern: str) -> list[Text]:
-    """Text files in the order of ``paths``; of a folder all that match ``pattern``, sorted.  Raises: DataError."""
+    """Text files in the order of ``paths``; of a folder, all that match ``pattern``, sorted.  Raises: DataError."""
     files: list[Path] = []
     for path in paths:
         inside = [path] if path.is_file() else sorted(file for file in path.glob(pattern) if file.is_file())
@@ -72,14 +72,15 @@ def digest(texts: Iterable[Text]) -> str:
 
 
 class Windows:
-    """Parts of a stream of tokens as examples: each token of a window is predicted from those before it.
+    """Parts of a stream of tokens as examples: each token of a window is predicted from the tokens before it.
 
-    A window of ``length`` has the inputs ``tokens[s : s + length]`` and the targets one later.
+    A window that starts at s has the inputs ``tokens[s : s + length]`` and the targets
+    ``tokens[s + 1 : s + length + 1]``.
 
     Args:
-      tokens: integers [n]; n_bytes: [n], the bytes of text that each stands for.
+      tokens: integers [n]; n_bytes: [n], the bytes of text of each token.
       stride: tokens between the starts of two windows.
-      only_whole: leave out windows that would reach beyond the end, if there is a whole one. Else the last is padded.
+      only_whole: whether to drop windows that exceed the end, if there is a whole one. Otherwise the last is padded.
     """
 
     def __init__(self, tokens: np.ndarray, n_bytes: np.ndarray, length: int, stride: int, only_whole: bool) -> None:

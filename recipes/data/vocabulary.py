@@ -1,4 +1,4 @@
-"""From texts to tokens and back: the bytes of UTF-8, or a tokenizer of the library ``tokenizers``."""
+"""Conversion of texts to tokens and back: bytes of UTF-8, or a tokenizer of the library ``tokenizers``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from recipes.errors import DataError
 from recipes.lazy import tokenizers
 
-_PIECE = 1 << 16                                          # characters that are encoded at once
+_PIECE = 1 << 16                                          # characters that are encoded together
 
 
 class Vocabulary:
@@ -29,13 +29,13 @@ class Vocabulary:
         return 256 if self._tokenizer is None else self._tokenizer.get_vocab_size()
 
     def encode(self, text: str, special: bool = False) -> np.ndarray:
-        """i32[n].  Args: special: with the tokens that the tokenizer puts around a text, such as a start token."""
+        """i32[n].  Args: special: whether to add the tokenizer's tokens around a text, such as a start token."""
         if self._tokenizer is None:
             return np.frombuffer(text.encode(), np.uint8).astype(np.int32)
         return np.array(self._tokenizer.encode(text, add_special_tokens=special).ids, np.int32)
 
     def encode_all(self, texts: Sequence[str], length: int, special: bool) -> list[np.ndarray]:
-        """Each text, its first ``length`` tokens.  Args: special: as in `encode`; these tokens are never left out."""
+        """The first ``length`` tokens of each text.  Args: special: as in `encode`; they are always included."""
         if self._tokenizer is None:
             return [self.encode(text)[:length] for text in texts]
         self._tokenizer.enable_truncation(length)
@@ -44,7 +44,7 @@ class Vocabulary:
         return [np.array(one.ids, np.int32) for one in encoded]
 
     def encode_counted(self, text: str) -> tuple[np.ndarray, np.ndarray]:
-        """(Tokens i32[n], bytes i32[n] of the text that each stands for)."""
+        """(Tokens i32[n], number of bytes of the text for each token i32[n])."""
         if self._tokenizer is None:
             tokens = self.encode(text)
             return tokens, np.ones(len(tokens), np.int32)
@@ -55,7 +55,7 @@ class Vocabulary:
         return np.concatenate([*ids, np.zeros(0, np.int32)]), np.concatenate([*sizes, np.zeros(0, np.int32)])
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """The text; bytes that are no UTF-8 become U+FFFD."""
+        """The text; bytes that are not valid UTF-8 become U+FFFD."""
         if self._tokenizer is None:
             return bytes(int(token) for token in tokens).decode("utf-8", "replace")
         return self._tokenizer.decode([int(token) for token in tokens])
@@ -79,7 +79,7 @@ def train_tokenizer(texts: Iterable[str], size: int) -> str:
 def _tokenizer_of(saved: str) -> tokenizers.Tokenizer:
     try:
         tokenizer = tokenizers.Tokenizer.from_str(saved)
-    except Exception as err:                              # the library raises Exception itself
+    except Exception as err:                              # the library raises the class Exception
         raise DataError("tokenizer", "it cannot be read.", {"why": " ".join(str(err).split())},
                         fix="a tokenizer.json of the library tokenizers.") from None
     tokenizer.no_padding()
@@ -88,7 +88,7 @@ def _tokenizer_of(saved: str) -> tokenizers.Tokenizer:
 
 
 def _pieces(text: str) -> Iterable[str]:
-    """Whole lines: a long text is encoded in parallel, and its offsets need memory for a piece at a time."""
+    """Pieces of whole lines: they are encoded in parallel, with the offsets of one piece at a time in memory."""
     start = 0
     while start < len(text):
         end = text.find("\n", start + _PIECE) + 1 or len(text)
@@ -97,10 +97,10 @@ def _pieces(text: str) -> Iterable[str]:
 
 
 def _bytes_of(text: str, offsets: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Bytes from the end of the token before to that of each token, so that a sum is that of the text.
+    """Bytes between the ends of the previous token and each token; their sum is the number of bytes of the text.
 
-    Spaces that a tokenizer drops count for the token after them; of several tokens within one character the first has
-    all its bytes.
+    Spaces that a tokenizer drops belong to the next token. Of several tokens within one character, the first has all
+    its bytes.
     """
     widths = np.array([len(character.encode()) for character in text], np.int32)
     ends = np.concatenate([[0], np.cumsum(widths)])[np.array([end for _, end in offsets], int)]

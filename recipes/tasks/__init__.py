@@ -1,1 +1,1 @@
-"""Tasks, one file each, with `Config`, `load` and `make`; see `recipes.task`. A task is called as its file is."""
+"""Tasks, one file each, with `Config`, `load` and `make`; see `recipes.task`. A task has the name of its file."""

@@ -1,8 +1,8 @@
-"""Classify graphs: a stack of layers on a padded batch of graphs, a pool of the nodes of each, and a linear map.
+"""Classify graphs: a stack of layers on a padded batch of graphs, a pool over the nodes of each, and a linear map.
 
-Each device has a padded batch of its own; all have one of few static sizes, for each of which the step is compiled
-once. Padding changes no number. Dropout draws its masks by the places of nodes in a device's batch: with it, a run on
-another number of devices has other numbers, of the same distribution.
+Each device has its own padded batch. All batches of a step have one of a few static sizes, and the step is compiled
+once for each size. Padding does not change the results. Dropout masks depend on the positions of nodes in a device's
+batch: with dropout, another number of devices gives other results, of the same distribution.
 """
 
 from __future__ import annotations
@@ -23,53 +23,53 @@ from recipes.models.graphs import GIN, Pooled, check_network, make_network, take
 from recipes.process.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
 
-MOLECULES = ("apart", "together")                             # where oxygen and nitrogen are, by class
+MOLECULES = ("apart", "together")                             # the classes: positions of oxygen and nitrogen
 
 
 class Config(ClassesConfig, SplitFractions):
-    """A stack of layers on graphs with a pool."""
+    """A stack of layers on graphs, and a pool."""
 
     dataset: Literal["molecules", "folder"] = "molecules"
     """molecules: generated ones, see `xnn.graph.molecules`."""
     count: Count | None = None
-    """Of molecules; none: 1000."""
+    """Number of molecules; none: 1000."""
     folder: AbsolutePath | None = None
     """A set in the form of the TU collection: a folder NAME with NAME_A.txt and others; see recipes/data/graph_sets."""
     split_seed: Index = 0
-    """Which graphs validate and test; of molecules also which there are."""
+    """Seed of the split, and of the generated molecules."""
     val_fraction: ValFraction = 0.1
     test_fraction: TestFraction = 0.2
     batch_size: Count = 64
-    """Graphs of all devices together."""
+    """Number of graphs in a batch, of all devices together."""
     model: Pooled = GIN(dropout=0.0)
     """The layers."""
     pool: Literal["sum", "mean", "max"] = "sum"
-    """Of the nodes of each graph."""
+    """Reduction over the nodes of each graph."""
     edge_features: bool = True
-    """Whether gin, gat and gatv2 take the features of edges, where the set has them."""
+    """Whether gin, gat and gatv2 use the features of edges, if the set has them."""
 
     @model_validator(mode="after")
     def _check(self) -> Config:
         check_owners(self, {"folder": ("folder",), "count": ("molecules",)})
         if not self.edge_features and not takes_edge_features(self.model):
-            raise fault("task.edge_features", f"is for gin, gat and gatv2: {self.model.name} takes none anyway")
+            raise fault("task.edge_features", f"is for gin, gat and gatv2; {self.model.name} never uses them")
         check_network(self.model, pooled=True)
         return self
 
 
 def load(config: Config) -> Data:
     if config.folder is None:
-        found, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
+        raw_graphs, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
         classes = list(MOLECULES)
     else:
         graphs = read_tu(config.folder)
-        found, labels = graphs.graphs, np.asarray(graphs.labels)
+        raw_graphs, labels = graphs.graphs, np.asarray(graphs.labels)
         classes = [] if graphs.classes is None else [str(name) for name in graphs.classes]
         if len(classes) < 2:
-            raise DataError("graphs", "needs graphs of two classes at least.",
+            raise DataError("graphs", "needs graphs of at least two classes.",
                             {"folder": config.folder, "classes": len(classes)},
                             fix="a set with NAME_graph_labels.txt.")
-    all_graphs, sizes = with_features(found), _sizes(found, config)
+    all_graphs, sizes = with_features(raw_graphs), _sizes(raw_graphs, config)
     split = split_at_random(labels, config.split_seed, fractions=config.fractions)
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
     artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
@@ -101,16 +101,16 @@ class GraphClassification(Classifier):
         return PaddedGraphs(split, placer, self.config.batch_size, seed)
 
     def outputs(self, model: Bound, batch: Any) -> Any:
-        """Of all graphs but the last, which is always padding."""
+        """Probabilities of all graphs but the last, which is always padding."""
         return nn.softmax(model(batch["graph"].nodes, graph=batch["graph"]))[:-1]
 
     def read(self, file: Path) -> Inputs:
-        """The graphs of a folder in the form of the TU collection; its labels, if it has some, are not read."""
+        """The graphs of a folder in the form of the TU collection; labels are not read."""
         graphs = read_tu(file, labels=False)
         here = _sizes(graphs.graphs, self.config)
         trained = {key: self.artifacts[key] for key in here}
         if here != trained:
-            raise DataError("predict", "the features are not those that the model was trained on.",
+            raise DataError("predict", "the features are not those of the training data.",
                             {"folder": file, "it has": here, "trained on": trained},
                             fix="graphs with these features.")
         n = len(graphs.graphs)
@@ -121,7 +121,7 @@ make = GraphClassification
 
 
 def with_features(graphs: list[Any]) -> list[Any]:
-    """The graphs, with features of nodes where there are none: 1, and the logarithm of 1 + degree."""
+    """The graphs with features of nodes; if they have none, these are 1 and log(1 + degree)."""
     if graphs[0].nodes is not None:
         return graphs
     degrees = [np.bincount(graph.receivers, minlength=graph.n_nodes) for graph in graphs]
@@ -130,7 +130,7 @@ def with_features(graphs: list[Any]) -> list[Any]:
 
 
 def _sizes(graphs: list[Any], config: Config) -> dict[str, int]:
-    """Numbers of features; 0 edge features without, or of a model that takes none."""
+    """Numbers of features; 0 edge features if there are none, or the model does not use them."""
     nodes, edges = graphs[0].nodes, graphs[0].edge_features
     if not (config.edge_features and takes_edge_features(config.model)):
         edges = None

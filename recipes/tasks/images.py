@@ -18,8 +18,8 @@ from recipes.models.images import Network, check_network, make_network
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
 
-AUGMENTATION = 0x617567                                       # a stream of the key that no layer draws from
-MISTAKES = 20                                                 # shown by a report
+AUGMENTATION = 0x617567                                       # a stream of the key that no layer uses
+MISTAKES = 20                                                 # number shown in a report
 
 
 class Config(ClassesConfig):
@@ -30,11 +30,11 @@ class Config(ClassesConfig):
     model: Network
     """The network."""
     shift: Index = 0
-    """In training an image is moved at random, along both axes by up to so many pixels; what enters is black."""
+    """Greatest random shift of training images along both axes, in pixels; new pixels are black."""
     flip: bool = False
-    """In training half of the images, drawn at random, are mirrored left to right."""
+    """Whether to mirror each training image left to right with probability 1/2."""
     batch_size: Count = 128
-    """Of all devices together."""
+    """Number of images in a batch, of all devices together."""
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Config:
@@ -80,12 +80,12 @@ class ImageClassifier(Classifier):
     # -- after training --------------------------------------------------------------------------------------------
 
     def read(self, file: Path) -> Inputs:
-        """One image, or all in a folder, of any size."""
+        """One image, or all images in a folder, of any size."""
         rows = read_files(file, self.artifacts["image"], self.artifacts["channels"])
         return Inputs(rows, {"file": np.array(rows.names)})
 
     def outputs(self, model: Bound, batch: Any) -> Any:
-        """"probabilities" [rows, classes], with the "x" and "y" of the batch that they are for."""
+        """"probabilities" [rows, classes], with "x" and, if known, "y" of the batch."""
         probabilities = nn.softmax(model(self._standardised(batch["x"])).astype(float))
         return {"probabilities": probabilities, **{key: batch[key] for key in ("x", "y") if key in batch}}
 
@@ -112,9 +112,9 @@ make = ImageClassifier
 
 
 def augmented(pixels: Any, rng: Any, shift: int, flip: bool) -> Any:
-    """Each image moved by up to ``shift`` pixels along both axes, and mirrored or not.
+    """Each image shifted at random by up to ``shift`` pixels along both axes, and mirrored at random if ``flip``.
 
-    Args: pixels: [rows, height, width, channels]; rng: a `RowKey`: draws depend on the number of the row alone.
+    Args: pixels: [rows, height, width, channels]; rng: a `RowKey`: random numbers depend on the number of the row only.
     """
 
     def one(key: Any, image: Any) -> Any:

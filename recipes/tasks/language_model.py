@@ -1,4 +1,4 @@
-"""A language model: predict each token of a text from those before it; from scratch, or from pretrained weights."""
+"""A language model: predict each token of a text from those before it; from scratch or from pretrained weights."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from recipes.models import text as models
 from recipes.task import Bound, Data, Sums, Task
 
 KINDS = ("gpt2", "llama")
-PROMPTS, PROMPT = 3, 160                                  # how many samples a report shows; characters of their prompts
+PROMPTS, PROMPT = 3, 160                                  # number of samples in a report; characters of their prompts
 
 
 class Config(SplitFractions):
-    """A language model on text files, joined one after the other; GPT-2, Llama or an LSTM."""
+    """A language model on concatenated text files: GPT-2, Llama or an LSTM."""
 
     files: tuple[AbsolutePath, ...] | None = None
     """Text files, or folders of them; none: source code of Python's standard library."""
     pattern: str = "**/*.txt"
-    """Which files of the folders in files."""
+    """Pattern of the files that are read in a folder of files."""
     tokenizer: models.BPE | None = None
-    """none: each byte is a token, or the tokenizer of pretrained."""
+    """Tokenizer to train; none: each byte is a token, or the tokenizer of pretrained."""
     model: models.LanguageModelSection | None = None
-    """From scratch; its vocabulary and length are filled in."""
+    """A model trained from scratch; the task sets its vocabulary and length."""
     pretrained: AbsolutePath | None = None
     """A folder with config.json, *.safetensors and tokenizer.json of a GPT-2 or Llama, instead of model."""
     length: Count = 128
-    """Tokens of a window: how far back the model looks."""
+    """Tokens of a window, the longest context of a prediction."""
     stride: Count | None = None
-    """Tokens between the starts of training windows; 1: they start anywhere; none: length."""
+    """Tokens between the starts of training windows; 1: windows start at every token; none: length."""
     batch_size: Count = 32
-    """Windows, of all devices together."""
+    """Number of windows in a batch, of all devices together."""
     val_fraction: Fraction = 0.05
-    """Of each file, before the part for test."""
+    """Share of each file for validation, before the part for test."""
     test_fraction: Fraction = 0.05
-    """Of each file, at its end."""
+    """Share of each file for the test, at its end."""
 
     @model_validator(mode="after")
     def _check(self) -> Config:
@@ -105,9 +105,9 @@ class LanguageModel(Task):
 
     def generate(self, params: Any, prompt: str, tokens: int, *, temperature: float = 1.0, top_k: int | None = None,
                  top_p: float | None = None, seed: int = 0) -> str:
-        """What follows ``prompt``: up to ``tokens`` tokens, fewer after one that ends a text.
+        """The continuation of ``prompt``: up to ``tokens`` tokens; a token that ends a text ends it earlier.
 
-        Args: temperature, top_k, top_p: as in `xnn.generate`. The seed decides all that is drawn.
+        Args: temperature, top_k, top_p: as in `xnn.generate`; seed: of the sampling.
         Raises: DataError for an empty prompt.
         """
         before = self._vocabulary.encode(prompt, special=True).tolist()
@@ -115,11 +115,11 @@ class LanguageModel(Task):
             raise DataError("generate", "the prompt is empty.", {"prompt": repr(prompt)}, fix="at least one character.")
         after = self._following(params, before, tokens, random.PRNGKey(seed), temperature=temperature, top_k=top_k,
                                 top_p=top_p)
-        decode = self._vocabulary.decode                  # together: some tokenizers drop a space at the start
+        decode = self._vocabulary.decode                  # with the prompt: some tokenizers drop a space at the start
         return decode([*before, *after])[len(decode(before)):]
 
-    def _following(self, params: Any, before: list[int], steps: int, rng: Any, **how: Any) -> list[int]:
-        """Tokens after those before. When the positions are used up, the later half of them is read afresh."""
+    def _following(self, params: Any, before: list[int], steps: int, rng: Any, **sampling: Any) -> list[int]:
+        """Tokens that follow ``before``. When no positions are left, their later half becomes the context."""
         limit, stop, after = self.artifacts["positions"], self.artifacts["stop"], []
         while len(after) < steps and not (after and after[-1] in stop):
             context, wanted = [*before, *after], steps - len(after)
@@ -127,7 +127,7 @@ class LanguageModel(Task):
                 context = context if len(context) < limit else context[-max(limit // 2, 1):]
                 wanted = min(wanted, limit - len(context) + 1)
             made = xnn.generate(self.model, params, np.array([context], np.int32), steps=wanted, length=limit,
-                                rng=random.fold_in(rng, len(after)), stop=stop, **how)
+                                rng=random.fold_in(rng, len(after)), stop=stop, **sampling)
             after += np.asarray(made.tokens)[0, :int(np.asarray(made.lengths)[0])].tolist()
         return after
 
@@ -135,7 +135,7 @@ class LanguageModel(Task):
         """Continuations of parts of the test split, or of the training text if there is none."""
         samples = [f"{prompt} ▸▸▸ {self.generate(trained.params, prompt, 200, top_p=0.95, seed=seed)}"
                    for seed, prompt in enumerate(self.artifacts["prompts"])]
-        return {"Samples (what the model wrote follows ▸▸▸)": "\n\n────\n\n".join(samples)}
+        return {"Samples (the text of the model follows ▸▸▸)": "\n\n────\n\n".join(samples)}
 
 
 make = LanguageModel
@@ -149,7 +149,7 @@ def _parts(texts: list[Text], config: Config) -> dict[str, list[str]]:
 
 
 def _prompts(parts: dict[str, list[str]]) -> list[str]:
-    """Beginnings of lines, evenly over the text."""
+    """Beginnings of lines, evenly spaced in the text."""
     text = "".join(parts["test"]) or "".join(parts["train"])
     starts = [text.find("\n", i * len(text) // PROMPTS) + 1 for i in range(PROMPTS)]
     return [prompt for prompt in (text[start:start + PROMPT] for start in dict.fromkeys(starts)) if prompt]

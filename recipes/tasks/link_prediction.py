@@ -1,8 +1,8 @@
 """Predict the edges of a graph: a graph autoencoder, full batch (Kipf & Welling, "Variational Graph Auto-Encoders").
 
-An encoder gives each node a code, from the graph without the edges that are held out; the logit of a pair is the
-product of its codes. Each step has as many pairs without an edge as with one, drawn anew: a function of seed and step.
-Each device owns a block of nodes, as in `node_classification`, and a block of the pairs.
+An encoder computes a code of each node, from the graph without held-out edges; the logit of a pair is the inner
+product of its codes. Each step has the training edges and the same number of pairs without an edge, drawn from the
+seed and the step. Each device owns a block of nodes, as in `node_classification`, and a block of the pairs.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class Config(SplitFractions):
     root: AbsolutePath | None = None
     """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
     folder: AbsolutePath | None = None
-    """A graph of one's own, as in node_classification; its labels are not read."""
+    """A user's own graph, as in node_classification; its labels are not read."""
     split_seed: Index = 0
-    """Which edges validate and test."""
+    """Seed of the split of edges."""
     val_fraction: ValFraction = 0.05
     test_fraction: TestFraction = 0.1
     norm: Literal["symmetric", "row"] = "symmetric"
-    """Of the adjacency with self-loops, for models that take it: gcn, appnp, sgc, gcnii."""
+    """Normalisation of the adjacency with self-loops, for gcn, appnp, sgc and gcnii."""
     model: Network = GCN(hidden=(32,), dropout=0.0)
     """The encoder."""
     code: Count = 16
-    """Features of a node's code."""
+    """Number of features of a node's code."""
     variational: bool = False
-    """Codes are normal distributions: the variational autoencoder."""
+    """Whether codes are normal distributions (a variational autoencoder)."""
 
     @model_validator(mode="after")
     def _check(self) -> Config:
@@ -83,8 +83,8 @@ class LinkPrediction(Task):
         logits, divergence = self._logits(model, batch)
         losses = jnp.asarray(xnn.losses.binary_cross_entropy(logits, batch["labels"], reduction=None))
         total, weight = weighted(losses, batch["weight"])
-        # Half of the paper's loss per pair: there edges and other pairs have a mean each, and the mean divergence of a
-        # node is divided by the number of nodes.
+        # Half of the paper's loss for each pair: the paper adds the means over edges and over other pairs, and the mean
+        # divergence of a node divided by the number of nodes.
         share = lax.psum(weight, AXIS) / (2 * self.artifacts["nodes"]**2)
         sums = {"loss": (total + share * divergence, weight)}
         if not model.train:
@@ -94,11 +94,11 @@ class LinkPrediction(Task):
         return sums
 
     def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
-        found = super().metrics(totals)
+        result = super().metrics(totals)
         if "pairs" in totals:
             scores, labels, weights = np.asarray(totals["pairs"][0], np.float32)
-            found |= metrics_by_name(("roc_auc", "average_precision"), scores, labels, weights=weights)
-        return found
+            result |= metrics_by_name(("roc_auc", "average_precision"), scores, labels, weights=weights)
+        return result
 
     def batches(self, split: Links, placer: Placer, seed: int) -> PairBatches:
         model = self.config.model
@@ -110,18 +110,18 @@ class LinkPrediction(Task):
         return nn.sigmoid(self._logits(model, batch)[0])
 
     def read(self, file: Path) -> Inputs:
-        """Pairs of nodes of the graph that was trained on, which is read again."""
+        """Pairs of nodes in a csv file. The training graph is read again."""
         return self.pairs(**read_pairs(file))
 
     def pairs(self, source: Sequence[str], target: Sequence[str]) -> Inputs:
         """Pairs of nodes by their names, ``source[i]`` with ``target[i]``, for `Trained.predict`.
 
-        Raises: DataError for a name that no node has.
+        Raises: DataError for an unknown name.
         """
         return self._inputs(self._graph(), [*map(str, source)], [*map(str, target)])
 
     def possible(self, node: str) -> Inputs:
-        """All pairs of a node with others that are no edges of the graph, held-out edges included.
+        """All pairs of a node with nodes to which it has no edge; held-out edges count as edges.
 
         Raises: DataError if there is no such node, or no such pair.
         """
@@ -134,11 +134,11 @@ class LinkPrediction(Task):
         return self._inputs(graph, [str(node)] * len(others), graph.ids[others])
 
     def _graph(self) -> LinkedGraph:
-        """The graph that was trained on, read again.  Raises: DataError if it is another one."""
+        """The training graph, read again.  Raises: DataError if it has changed."""
         graph = _read(self.config)
         if graph.digest() != self.artifacts["graph"]:
-            raise DataError("predict", "the graph is another one than the model was trained on.",
-                            {"graph": self.config.folder or self.config.dataset}, fix="put the data back.")
+            raise DataError("predict", "the graph is not the training graph.",
+                            {"graph": self.config.folder or self.config.dataset}, fix="restore the data.")
         return graph
 
     def _inputs(self, graph: LinkedGraph, source: list[str], target: list[str]) -> Inputs:
@@ -158,7 +158,7 @@ class LinkPrediction(Task):
         return {"Probabilities of pairs, test": scores_figure(parts)}
 
     def _logits(self, model: Bound, batch: Any) -> tuple[Any, Any]:
-        """(logits [pairs], divergence of this device's nodes together)."""
+        """(logits [pairs], sum of the divergences of this device's nodes)."""
         x, divergence = batch["x"], 0.0
         if model.rng is not None:                             # a row of the layers is a node, not a pair
             model.rng = xnn.RowKey(model.rng.key, my_rows(x.shape[0]))

@@ -1,8 +1,8 @@
 """Classify the nodes of one graph, full batch: by a two-layer GCN (Kipf & Welling, ICLR 2017), or another model.
 
-Each device owns a block of nodes: it transforms their features alone, and the product with the adjacency reads the
-transformed rows of other devices (`xnn.graph.RowBlock`). The models are xnn's own, unchanged; dropout draws its mask
-by global node id (`xnn.RowKey`), that of attention by the edges of a device.
+Each device owns a block of nodes: it transforms the features of these nodes only, and the product with the adjacency
+reads the transformed rows of other devices (`xnn.graph.RowBlock`). The models are those of xnn. Dropout masks depend on
+global node ids (`xnn.RowKey`); masks of attention depend on the edges of a device.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class Config(ClassesConfig, SplitFractions):
     root: AbsolutePath | None = None
     """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
     folder: AbsolutePath | None = None
-    """A graph of one's own: a folder with edges.csv and nodes.csv, or an .npz file; see recipes/data/own_graph.py."""
+    """A user's own graph: a folder with edges.csv and nodes.csv, or an .npz file; see recipes/data/own_graph.py."""
     labelled: tuple[Index, ...] | None = None
-    """The nodes of karate that are trained on; none: 0 and 33, the leaders."""
+    """The training nodes of karate; none: 0 and 33, the leaders."""
     split_seed: Index | None = None
-    """Of a folder without a column split: which nodes validate and test; none: 0."""
+    """Seed of the split of a folder without a column split; none: 0."""
     val_fraction: Fraction | None = None
-    """Of a folder without a column split: share of the labelled nodes; none: 0.2."""
+    """Share of the labelled nodes for validation, in a folder without a column split; none: 0.2."""
     test_fraction: Fraction | None = None
-    """As val_fraction."""
+    """As val_fraction, for the test."""
     norm: Literal["symmetric", "row"] = "symmetric"
-    """Of the adjacency with self-loops, for models that take it: gcn, appnp, sgc, gcnii."""
+    """Normalisation of the adjacency with self-loops, for gcn, appnp, sgc and gcnii."""
     hidden: Count = 16
-    """Hidden units, without model."""
+    """Hidden units of the two-layer GCN; only without model."""
     dropout: Fraction = 0.5
-    """Rate of dropout of features and hidden units, without model."""
+    """Dropout rate of features and hidden units; only without model."""
     model: Network | None = None
     """Another model; none: the two-layer GCN, with hidden and dropout."""
 
@@ -95,7 +95,7 @@ def _data(config: Config, graph: LabelledGraph, features: Any, classes: list[str
 
 @dataclass(frozen=True)
 class Nodes:
-    """A graph, of which the nodes ``ids`` count; its length is the number of all nodes."""
+    """A graph with the nodes ``ids`` of one split; its length is the number of all nodes."""
 
     graph: LabelledGraph
     features: Any
@@ -131,11 +131,11 @@ class NodeClassification(Classifier):
         return jnp.exp(model(batch["x"], batch["adj"]))
 
     def read(self, file: Path) -> Inputs:
-        """All nodes of a graph of one's own, in the order of its file."""
+        """All nodes of a user's own graph, in the order of its file."""
         graph = read_graph(file)
         names, here = self.artifacts.get("names"), graph.features.shape[1]
         if here != self.artifacts["features"] or (names and names != graph.names and file.suffix != ".npz"):
-            raise DataError("predict", "the features are not those that the model was trained on.",
+            raise DataError("predict", "the features are not those of the training data.",
                             {"file": file, "features": f"{here}: {', '.join(graph.names[:9])}",
                              "trained on": f"{self.artifacts['features']}: {', '.join((names or [])[:9])}"},
                             fix="a graph whose nodes have these features.")
@@ -148,7 +148,7 @@ make = NodeClassification
 
 
 class WholeGraph(Batches):
-    """The one batch of a full-batch task: all nodes, of which those of the split have weight 1.
+    """The one batch of a full-batch task: all nodes; the nodes of the split have weight 1, others 0.
 
     On each device it has the blocks of `split_graph`, "labels" i32[block] and "weight" f32[block].
     """

@@ -28,21 +28,21 @@ class Config(ClassesConfig, SplitFractions):
     target: str
     """The column to predict."""
     features: tuple[str, ...] | None = None
-    """The columns to predict it from; none: all others but texts with one or with more than 50 different values."""
+    """The columns to predict from; none: all others except texts with one or with more than 50 different values."""
     missing: Literal["refuse", "fill"] = "refuse"
-    """Gaps in features: an error, or the mean (no category) with one more input that marks them."""
+    """Gaps in features: an error, or filled by the mean (or no category), with an additional input that marks gaps."""
     kind: Literal["classification", "regression"] = "classification"
     """Whether the target is a class or a number."""
     hidden: tuple[Count, ...] = (64, 64)
-    """Numbers of hidden units."""
+    """Numbers of units of the hidden layers."""
     dropout: Fraction = 0.0
-    """Rate of dropout after each hidden layer."""
+    """Dropout rate after each hidden layer."""
     batch_size: Count = 64
-    """Of all devices together."""
+    """Number of rows in a batch, of all devices together."""
     val_fraction: ValFraction = 0.15
     test_fraction: TestFraction = 0.15
     split_seed: Index = 0
-    """Of the order by which rows are split."""
+    """Seed of the split of rows."""
 
 
 def load(config: Config) -> Data:
@@ -69,7 +69,7 @@ def load(config: Config) -> Data:
     x = encoded(table, columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
     summary = {"file": str(config.file), "target": target, "features": ", ".join(features)}
-    summary |= {"ignored": f"texts of one or too many values: {', '.join(ignored)}"} if ignored else {}
+    summary |= {"ignored": f"texts with one or too many different values: {', '.join(ignored)}"} if ignored else {}
     summary |= {"filled": ", ".join(f"{name} {count}" for name, count in gaps.items())} if gaps else {}
     return Data(splits, artifacts, summary | {"split": ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())})
 
@@ -93,7 +93,7 @@ def make(config: Config, artifacts: dict[str, Any]) -> TableClassifier | TableRe
 
 
 class _Columns(Task):
-    """What both kinds share: inputs are the encoded columns of a table."""
+    """Base of classification and regression; inputs are the encoded columns of a table."""
 
     independent_examples = True
 
@@ -110,7 +110,7 @@ class _Columns(Task):
         differing = {"missing": ", ".join(name for name in wanted if name not in table.column_names),
                      "unknown": ", ".join(name for name in table.column_names if name not in known)}
         if any(differing.values()):
-            raise DataError("predict", "the columns are not those that the model was trained on.",
+            raise DataError("predict", "the columns are not those of the training data.",
                             {"file": file, **{what: names for what, names in differing.items() if names}},
                             fix=f"a file with the columns {', '.join(wanted)}.")
         tables.check_no_stray_words(table, wanted, file)
@@ -128,7 +128,7 @@ class TableClassifier(_Columns, Classifier):
 
 
 class TableRegression(_Columns):
-    """See `recipes.task.Task`; the model predicts (y - mean) / unit, and metrics are in the target's own unit."""
+    """See `recipes.task.Task`; the model predicts (y - mean) / unit, and metrics are in the unit of the target."""
 
     score = "squared_error"
 
@@ -153,7 +153,7 @@ class TableRegression(_Columns):
 
 
 def split_rows(n: int, config: Config) -> dict[str, np.ndarray]:
-    """Row ids of each split, a function of n and the config alone.  Raises: DataError."""
+    """Row numbers of each split, a function of n and the config only.  Raises: DataError."""
     rows = split_by_order(np.random.default_rng(config.split_seed).permutation(n), config.fractions)
     if not len(rows["train"]):
         raise DataError("table", "no rows are left to train on.",

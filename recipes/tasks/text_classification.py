@@ -24,30 +24,30 @@ class Config(ClassesConfig, SplitFractions):
     """BERT on passages of text, each of one class."""
 
     file: AbsolutePath | None = None
-    """csv, tsv or parquet; none: of which module of Python's standard library a passage is."""
+    """csv, tsv or parquet; none: passages of Python's standard library, whose class is their module."""
     text: str = "text"
-    """The column of texts, in file and in files to predict."""
+    """The column of texts, in file and in files for prediction."""
     label: str = "label"
     """The column of classes in file."""
     passage: Count = 200
     """Characters of a passage of the standard library."""
     tokenizer: models.BPE | None = None
-    """none: each byte is a token, or the tokenizer of pretrained."""
+    """Tokenizer to train; none: each byte is a token, or the tokenizer of pretrained."""
     model: models.BERT | None = None
-    """From scratch; its vocabulary and length are filled in."""
+    """A model trained from scratch; the task sets its vocabulary and length."""
     pretrained: AbsolutePath | None = None
-    """A folder with config.json, *.safetensors and tokenizer.json of a models.BERT, instead of model."""
+    """A folder with config.json, *.safetensors and tokenizer.json of a BERT, instead of model."""
     length: Count = 128
-    """Tokens that are read of a passage, a start token among them."""
+    """Greatest number of tokens that are read of a passage, including a start token."""
     dropout: Fraction = 0.1
-    """Of the pooled vector, before the output layer."""
+    """Dropout rate of the pooled vector, before the output layer."""
     batch_size: Count = 32
-    """Passages, of all devices together."""
+    """Number of passages in a batch, of all devices together."""
     val_fraction: ValFraction = 0.1
     test_fraction: Fraction = 0.1
-    """Of the standard library by position in each module, of a file at random."""
+    """Share for the test: by position in each module of the standard library, at random in a file."""
     split_seed: Index = 0
-    """Of the split of a file."""
+    """Seed of the split of a file."""
 
     @model_validator(mode="after")
     def _check(self) -> Config:
@@ -56,7 +56,7 @@ class Config(ClassesConfig, SplitFractions):
             if self.is_changed(key):
                 raise fault(f"task.{key}", f"is for {'task.file' if self.file is None else 'the standard library'}")
         if self.length < 3:
-            raise fault("task.length", f"must be at least 3, got {self.length}: tokens around a passage count")
+            raise fault("task.length", f"must be at least 3, got {self.length}: tokens around a passage are included")
         return self
 
 
@@ -65,8 +65,8 @@ def load(config: Config) -> Data:
         data = module_passages(config.passage, config.fractions)
     else:
         data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed)
-    found = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
-    artifacts = {key: found[key] for key in ("tokenizer", "pretrained")}
+    all_artifacts = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
+    artifacts = {key: all_artifacts[key] for key in ("tokenizer", "pretrained")}
     artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)
     rows = encoded(data.texts, artifacts, config.length)
     splits = {split: Rows(**rows.take(ids), y=data.labels[ids]) for split, ids in data.rows.items() if len(ids)}
@@ -115,7 +115,7 @@ make = TextClassification
 def encoded(texts: list[str], artifacts: dict[str, Any], length: int) -> Rows:
     """ "x": i32[n, length], padded; "lengths": i32[n], the numbers of tokens before the padding.
 
-    The model pools the first token: a token of its own after those of the vocabulary, or that of a pretrained
+    The model pools the first token: an additional token after those of the vocabulary, or that of a pretrained
     tokenizer.
     """
     vocabulary = Vocabulary(artifacts["tokenizer"])
@@ -141,5 +141,5 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
     return {"text": "modules of the standard library" if config.file is None else str(config.file),
             "classes": ", ".join(data.classes[:10]) + (", ..." if len(data.classes) > 10 else ""),
             "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
-            "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have all",
+            "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have the full length",
             "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}

@@ -15,8 +15,8 @@ from recipes.process.parallel import weighted
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
-NOISE = 0x766165                                              # seed of the codes that evaluations draw
-SHOWN = 10                                                    # reconstructions, and samples in a line, of a report
+NOISE = 0x766165                                              # seed of the codes in evaluations
+SHOWN = 10                                                    # in a report: reconstructions, and samples in a line
 
 
 class Config(TaskConfig):
@@ -25,15 +25,15 @@ class Config(TaskConfig):
     data: ImageSet = Digits()
     """The set of images; its classes are not used."""
     code: Count = 20
-    """Features of the code."""
+    """Number of features of the code."""
     hidden: tuple[Count, ...] = (400,)
-    """Features of the encoder's hidden layers; the decoder has them in reverse order."""
+    """Numbers of units of the encoder's hidden layers; the decoder has the reverse order."""
     likelihood: Literal["bernoulli", "normal"] = "bernoulli"
-    """Of a pixel, which is a number in [0, 1]: by its logit, or by its mean with variance 1."""
+    """Distribution of a pixel, a number in [0, 1]: the decoder gives its logit, or its mean for variance 1."""
     beta: NotNegative = 1.0
-    """Weight of the divergence in the loss (Higgins et al., 2017); 1: the bound itself."""
+    """Weight of the divergence in the loss (Higgins et al., 2017); 1: the evidence lower bound."""
     batch_size: Count = 128
-    """Of all devices together."""
+    """Number of images in a batch, of all devices together."""
 
 
 def load(config: Config) -> Data:
@@ -46,7 +46,7 @@ def load(config: Config) -> Data:
 class ImageVAE(Task):
     """See `recipes.task.Task`. A batch has "x" u8[rows, image, image, channels], and "row", their numbers in the split.
 
-    In evaluation too the bound is that of drawn codes, not of their means: the draw of an example is a function of its
+    Evaluations also compute the bound from drawn codes, not from their means. The code of an example is drawn from its
     number in the split, so it is the same in each evaluation, on any number of devices.
     """
 
@@ -68,7 +68,7 @@ class ImageVAE(Task):
                 "reconstruction": weighted(bound - divergence, weight), "kl": weighted(divergence, weight)}
 
     def _drawn(self, model: Bound, x: Any, rows: Any) -> Any:
-        """Of one drawn code for each example; ``rows`` are consecutive numbers."""
+        """The model's results for one drawn code of each example; ``rows`` are consecutive numbers."""
         rng = xnn.RowKey(random.key(NOISE), rows[0])
         return self.model.apply(model.params, x, rng=rng, train=True)
 
@@ -83,19 +83,19 @@ class ImageVAE(Task):
     # -- after training --------------------------------------------------------------------------------------------
 
     def read(self, file: Path) -> Inputs:
-        """One image, or all in a folder, of any size."""
+        """One image, or all images in a folder, of any size."""
         rows = read_files(file, self.artifacts["shape"][0], self.artifacts["shape"][2])
         return Inputs(rows, {"file": np.array(rows.names)})
 
     def outputs(self, model: Bound, batch: Any) -> Any:
-        """What the decoder makes of the mean code: "reconstruction", with the "x", "code" and "negative_elbo" of it."""
+        """The "reconstruction" from the mean code, with "x", "code" and "negative_elbo" of each image."""
         x = _unit(batch["x"])
         outputs, mean, log_variance = model(x)
         return {"x": x, "code": mean, "reconstruction": self._pixels(outputs),
                 "negative_elbo": self._losses(outputs, x, mean, log_variance, 1.0)}
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
-        """The code of each image, and how badly the mean code describes it."""
+        """The mean code of each image, and the negative evidence lower bound of the image with this code."""
         codes = {f"code {i}": outputs["code"][:, i] for i in range(self.config.code)}
         return {"negative_elbo": outputs["negative_elbo"], **codes}
 

@@ -87,7 +87,7 @@ def test_tu_without_features_and_with_targets(tu):
 
 
 @pytest.mark.parametrize(("part", "text", "told"), [
-    ("A", None, "the file is missing"), ("A", "1, 6\n" * 8, "an edge ends at no node"),
+    ("A", None, "the file is missing"), ("A", "1, 6\n" * 8, "an edge ends at an unknown node"),
     ("A", "0, 1\n" * 8, "an edge ends"),
     ("A", "1, 4\n" * 8, "an edge joins two graphs"), ("A", "1, x\n", "cannot be read"),
     ("A", "1, 2, 3\n", "needs two nodes"),
@@ -161,14 +161,14 @@ def test_ogb_graphs(ogb_graphs):
 
 
 @pytest.mark.parametrize(("name", "text", "told"), [
-    ("raw/edge.csv", "0,1\n1,3\n1,0\n", "an edge ends at no node of its graph"),
+    ("raw/edge.csv", "0,1\n1,3\n1,0\n", "an edge ends at a node that its graph does not have"),
     ("raw/edge.csv", "0,1\n", "one line for each"),
     ("raw/num-node-list.csv.gz", "3\n1\n", "a number for each graph"),
     ("raw/num-node-list.csv.gz", "-1\n", "a number for"),
     ("raw/node-feat.csv.gz", "1\n", "needs one line for each node"),
     ("raw/graph-label.csv.gz", "x,1\n", "cannot be read"),
-    ("raw/graph-label.csv.gz", "1\n", "one line for each graph"), ("split/scaffold/test.csv.gz", "3\n", "name nothing"),
-    ("split/random/test.csv.gz", "0\n", "which split is not clear"),
+    ("raw/graph-label.csv.gz", "1\n", "one line for each graph"), ("split/scaffold/test.csv.gz", "3\n", "numbers out of range"),
+    ("split/random/test.csv.gz", "0\n", "there is not exactly one split"),
 ])
 def test_wrong_ogb(ogb_graphs, name, text, told):
     write(ogb_graphs, name, text)
@@ -384,14 +384,14 @@ def test_a_csv_with_texts_weights_and_times(tmp_path):
 
 @pytest.mark.parametrize(("name", "text", "how", "told"), [
     ("e.txt", "", {}, "no edges"), ("e.csv", "source,target\n", {}, "no edges"), ("e.txt", "a,b\n", {}, "no edges"),
-    ("e.txt", "a b\nc\n", {}, "cannot be read"), ("e.csv", "from,to\na,b\n", {}, "no one column 'source'"),
-    ("e.csv", "source,source,target\na,b,c\n", {}, "no one column 'source'"),
-    ("e.txt", "a b\n", {"weight": 2}, "no one column 2"),
+    ("e.txt", "a b\nc\n", {}, "cannot be read"), ("e.csv", "from,to\na,b\n", {}, "not exactly one column 'source'"),
+    ("e.csv", "source,source,target\na,b,c\n", {}, "not exactly one column 'source'"),
+    ("e.txt", "a b\n", {"weight": 2}, "not exactly one column 2"),
     ("e.csv", "source,target,w\na,b,c\n", {"weight": "w"}, "does not hold numbers"),
     ("e.csv", "source,target,w\na,b,nan\n", {"weight": "w"}, "NaN or infinite"),
     ("e.csv", "source,target,t\na,b,2024-13-45\n", {"time": "t"}, "does not hold times"),
     ("e.csv", "source,target,t\na,b,today\n", {"time": "t"}, "does not hold numbers"),
-    ("e.csv", "source,target\na,b\n,b\n", {}, "an edge names no node"), ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
+    ("e.csv", "source,target\na,b\n,b\n", {}, "an edge has an empty id"), ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
     ("e.txt.gz", None, {}, "cannot be read"), ("e.csv", b"\xff\xfe\x00", {}, "cannot be read"),
 ])
 def test_wrong_lists(tmp_path, name, text, how, told):

@@ -155,7 +155,7 @@ def test_graph_tasks_that_cannot_be(overrides, told):
 @pytest.mark.parametrize(("name", "text", "told"), [
     ("A", None, "(?s)the file is missing.*SET_A.txt"), ("graph_indicator", "1\n", "needs one line for each node"),
     ("graph_labels", "1\n", "needs one line for each graph"), ("node_labels", "x\n", "cannot be read"),
-    ("graph_labels", "1\n" * 30, "needs graphs of two classes at least"),
+    ("graph_labels", "1\n" * 30, "needs graphs of at least two classes"),
 ])
 def test_a_damaged_folder_of_graphs(molecules, name, text, told):
     file = molecules / f"SET_{name}.txt"

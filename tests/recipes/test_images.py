@@ -225,7 +225,7 @@ def test_a_folder_with_splits_of_its_own(tmp_path):
 def test_shares_have_no_effect_on_a_set_with_splits(tmp_path, key, value):
     for split in ("train", "val", "test"):
         paint(tmp_path / split, n=1)
-    with pytest.raises(DataError, match=f"splits of its own(.|\n)*task.data.{key}"):
+    with pytest.raises(DataError, match=f"its own splits(.|\n)*task.data.{key}"):
         data(f"{{name: folder, path: {tmp_path}, {key}: {value}}}")
 
 

@@ -30,7 +30,7 @@ def test_labelled_nodes_that_cannot_be(labelled):
     with pytest.raises(DataError) as caught:
         load_karate(labelled)
     assert str(caught.value) == (
-        "karate: the labelled nodes must be nodes of the graph, one of each faction at least.\n"
+        "karate: the labelled nodes must be nodes of the graph, at least one of each faction.\n"
         f"  task.labelled  {list(labelled)}\n"
         "  nodes          0 .. 33\n"
         "  factions       Mr. Hi 17 nodes, e.g. 0; Officer 17 nodes, e.g. 33\n"

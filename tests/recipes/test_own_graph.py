@@ -68,11 +68,11 @@ def test_predictions_for_every_node_by_id(graph, tmp_path):
 
 
 @pytest.mark.parametrize(("file", "text", "told"), [
-    ("edges.csv", "source,target\nn1,m1\n", "an edge names the node 'm1', which nodes.csv has not"),
+    ("edges.csv", "source,target\nn1,m1\n", "an edge names the node 'm1', which nodes.csv lacks"),
     ("edges.csv", "from,to\nn1,n2\n", "there is no column 'source', 'target'"),
-    ("nodes.csv", "id,label,f\nn1,a,1\nn1,b,2\n", "an id stands twice in nodes.csv"),
+    ("nodes.csv", "id,label,f\nn1,a,1\nn1,b,2\n", "an id occurs twice in nodes.csv"),
     ("nodes.csv", "id,label,f\nn1,a,1\nn2,b,\n", "values are missing"),
-    ("nodes.csv", "id,label,f\nn1,a,red\nn2,b,blue\n", "the feature 'f' is no column of numbers"),
+    ("nodes.csv", "id,label,f\nn1,a,red\nn2,b,blue\n", "the feature 'f' is not a column of numbers"),
 ])
 def test_wrong_files(graph, file, text, told):
     (graph / file).write_text(text)

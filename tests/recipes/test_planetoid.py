@@ -101,9 +101,9 @@ def test_a_pickle_that_asks_for_code_runs_nothing(toy, function, name):
     text = f"touch {trace}" if function is os.system else f"open({str(trace)!r}, 'w')"
     write(toy[0], "allx", Asks(function, text))
     assert fault(toy[0]) == (
-        "planetoid: a data file asks to run code; nothing was run.\n"
+        "planetoid: a data file contains code; nothing was run.\n"
         f"  file      {toy[0] / 'ind.cora.allx'}\n"
-        f"  asks for  {name}\n"
+        f"  uses  {name}\n"
         "  fix: do not use this file; take the ind.* files from github.com/kimiyoung/planetoid."
     )
     assert not trace.exists()
@@ -111,7 +111,7 @@ def test_a_pickle_that_asks_for_code_runs_nothing(toy, function, name):
 
 def test_code_hidden_in_the_graph_is_found(toy):
     write(toy[0], "graph", {0: [1], 1: Asks(os.getpid)})
-    assert "asks to run code" in fault(toy[0])
+    assert "a data file contains code" in fault(toy[0])
 
 
 def test_a_pickle_cannot_change_scipy(toy):
@@ -161,7 +161,7 @@ def test_wrong_contents(toy, part, value, why):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("7\nx\n", "one node id a line"),
+        ("7\nx\n", "one node id in each line"),
         ("7\n9\n", "it has 2 ids, and tx has 3 rows"),
         ("7\n9\n-1\n", "test ids must"),
         ("7\n9\n9\n", "test ids must"),

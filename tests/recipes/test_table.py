@@ -229,13 +229,13 @@ def test_unknown_columns(rings):
         ("x,y\n1,a\n2,\n", (), "values are missing."),
         ("x,y\n", (), "table: "),
         ("x,y\n1,a\n2,a\n", (), "the target does not suit a classification.\n"),
-        ("x,y\n1,a\n2,a\n", (), "y     it has the one value 'a'"),
+        ("x,y\n1,a\n2,a\n", (), "y     it has only one value, 'a'"),
         ("x,y\n1,0.5\n2,0.7\n", (), "y     it holds double"),
         ("x,y\n1,a\n2,b\n", ("task.kind=regression",), "y     it holds "),
         ("x,y\n1,a\n2,b\nthree,b\n", (), "the column 'x' has numbers, and words in 1 of 3 rows."),
         ("x,y\n1,a\n2,b\nthree,b\n", (), "'three' in row 3 after the header"),
         ("x,y\na,a\na,b\n", (), "the features must be columns of numbers"),
-        ("x,x,y\n1,2,a\n3,4,b\n", (), "the column 'x' stands twice."),
+        ("x,x,y\n1,2,a\n3,4,b\n", (), "the column 'x' occurs twice."),
         ("x,y\n1,a\n2,b\n", ("task.features=[]",), "the features must be columns of numbers"),
         ("x,y\n1,a\n2,b\n", ("task.features=[y]",), "the features must be columns of numbers"),
         ("", (), "the data file cannot be read."),
@@ -258,7 +258,7 @@ def test_damaged_file(tmp_path, name):
 
 def test_unknown_kind_of_file(tmp_path):
     (tmp_path / "a.xlsx").write_text("x")
-    assert fault(config(tmp_path / "a.xlsx")).startswith("table: the file's kind is not known.\n")
+    assert fault(config(tmp_path / "a.xlsx")).startswith("table: the file's format is not known.\n")
 
 
 def test_no_rows_left_to_train_on(rings):

@@ -1,12 +1,12 @@
-"""Readers of published graph sets and of files of one's own: nothing in a file is run, a wrong one is one clear error.
+"""Readers of published graph sets and of user's own files. They run no code of a file; a wrong file is one error.
 
-    tu.py          folders of the TU collection: many small graphs
-    ogb.py         csv folders of the Open Graph Benchmark: one graph or many
-    ogb_typed.py   those of them with types of nodes and edges
-    npz.py         Amazon, Coauthor and Reddit, as they were published
-    graphml.py     GraphML
-    edge_lists.py  lists of edges with ids of any kind, with weights and times
-    splits.py      transductive, inductive and temporal splits
+- tu.py: folders of the TU collection: many small graphs
+- ogb.py: csv folders of the Open Graph Benchmark: one graph or many
+- ogb_typed.py: such folders with types of nodes and edges
+- npz.py: Amazon, Coauthor and Reddit, as published
+- graphml.py: GraphML
+- edge_lists.py: lists of edges with ids of any kind, weights and times
+- splits.py: transductive, inductive and temporal splits
 """
 
 from recipes.data.graph_sets.edge_lists import read_edge_list

@@ -1,4 +1,4 @@
-"""Lists of edges: a line for each, with the ids of its two nodes, and perhaps a weight and a time."""
+"""Lists of edges: a line for each, with the ids of its two nodes, and optionally a weight and a time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Column = str | int
 def read_edge_list(file: Path, source: Column | None = None, target: Column | None = None, *,
                    weight: Column | None = None, time: Column | None = None, delimiter: str | None = None,
                    header: bool | None = None, both_directions: bool = False) -> NodeSet:
-    """The graph of the edges; nodes are those that an edge names, in order of their ids.
+    """The graph of the edges; its nodes are the ends of edges, in the order of their ids.
 
-    Ids are texts; if all of them are integers, their order is that of numbers. Lines that begin with # or % are
-    comments.
+    Ids are texts; if all ids are integers, their order is numeric. Lines that begin with # or % are comments.
 
     Args:
-      source, target, weight, time: names of columns, or numbers from 0. Without: "source" and "target" of a file with a
-        header, or the first two columns.
-      delimiter: "," for .csv, a tab for .tsv, blanks for other files if None.
-      header: whether the first line names the columns; None: of .csv and .tsv it does.
+      source, target, weight, time: names of columns, or their numbers from 0. Defaults: "source" and "target" in a file
+        with a header, else the first two columns.
+      delimiter: None: "," for .csv, a tab for .tsv, whitespace for other files.
+      header: whether the first line has the names of columns; None: in .csv and .tsv files.
       time: numbers, or dates such as 2024-05-17, which become seconds since 1970.
       both_directions: add each edge in the other direction.
     Raises: DataError.
@@ -45,7 +44,7 @@ def read_edge_list(file: Path, source: Column | None = None, target: Column | No
         edges["time"] = _times(file, _column(file, names, cells, time), time)
     ids, places = np.unique(_as_integers(np.concatenate(ends)), return_inverse=True)
     if ids.dtype.kind == "U" and not ids[:1].all():
-        raise wrong(file, "an edge names no node", {"edge": int(np.flatnonzero(places == 0)[0]) % len(cells) + 1},
+        raise wrong(file, "an edge has an empty id", {"edge": int(np.flatnonzero(places == 0)[0]) % len(cells) + 1},
                     "an id at both ends of each edge.")
     senders, receivers = places[:len(cells)], places[len(cells):]
     if both_directions:
@@ -65,26 +64,26 @@ def _cells(file: Path, delimiter: str | None, header: bool) -> tuple[list[str] |
                 warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)          # of an empty file
             kept = (line for line in lines if not line.startswith(("#", "%")))       # an id may have "#" in it
-            found = np.loadtxt(kept, str, delimiter=delimiter, comments=None, quotechar='"', ndmin=2)
-    except Exception as err:                                      # NumPy, gzip and zlib fail in many types
+            rows = np.loadtxt(kept, str, delimiter=delimiter, comments=None, quotechar='"', ndmin=2)
+    except Exception as err:                                      # NumPy, gzip and zlib raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {' '.join(str(err).split())}"},
-                    "as many values in each line; delimiter=',' if commas separate them.") from None
-    found = np.strings.strip(found)
-    names = found[0].tolist() if header and len(found) else None
-    found = found[1:] if header else found
-    if not len(found) or found.shape[1] < 2:
-        raise wrong(file, "there are no edges", {"lines": len(found), "columns": found.shape[1]},
+                    "the same number of values in each line; delimiter=',' if commas separate them.") from None
+    rows = np.strings.strip(rows)
+    names = rows[0].tolist() if header and len(rows) else None
+    rows = rows[1:] if header else rows
+    if not len(rows) or rows.shape[1] < 2:
+        raise wrong(file, "there are no edges", {"lines": len(rows), "columns": rows.shape[1]},
                     "a line for each edge, with two ids; delimiter=',' if commas separate them.")
-    return names, found
+    return names, rows
 
 
 def _column(file: Path, names: list[str] | None, cells: np.ndarray, which: Column) -> np.ndarray:
     if isinstance(which, int) and 0 <= which < cells.shape[1]:
         return cells[:, which]
     if names is None or names.count(which) != 1:
-        raise wrong(file, f"there is no one column {which!r}",
+        raise wrong(file, f"there is not exactly one column {which!r}",
                     {"columns": ", ".join(names) if names else f"0 to {cells.shape[1] - 1}, without names"},
-                    "name a column, or its number from 0; header=True if the first line has names.")
+                    "the name of a column, or its number from 0; header=True if the first line has names.")
     return cells[:, names.index(which)]
 
 

@@ -1,5 +1,6 @@
-"""GraphML files, read by networkx. A file with a document type is refused: its entities can grow without bound, or name
-other files.
+"""GraphML files, read by networkx.
+
+A file with a document type is refused: its entities can expand without bound, or refer to other files.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from recipes.lazy import nx
 
 def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: str | None = None,
                  weight: str | None = None) -> NodeSet:
-    """Reads the one graph of the file. An undirected edge becomes one in each direction.
+    """Reads the one graph of the file. An undirected edge becomes two edges, one in each direction.
 
     Args:
-      features: data of nodes that are numbers; all of those that every node has and that are numbers, if None.
-      label: data of nodes that is a class; a node without it has the label -1. Classes are numbered in order.
-      weight: data of edges that is a number.
+      features: names of numeric data of nodes; None: all numeric data that every node has, except the label.
+      label: name of the data with the class of a node, -1 for nodes without it. Classes are numbered in order.
+      weight: name of numeric data of edges.
     Raises: DataError.
     """
     graph = _parsed(Path(file))
@@ -40,7 +41,7 @@ def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: st
     if weight is not None:
         weights = np.array([_number(file, edge[2], weight, "edge") for edge in ends], np.float32)
     if not graph.is_directed():
-        both = np.concatenate([np.arange(len(ends)), np.flatnonzero(senders != receivers)])   # a loop has one direction
+        both = np.concatenate([np.arange(len(ends)), np.flatnonzero(senders != receivers)])   # a loop is one edge
         turned = np.arange(len(both)) >= len(ends)
         senders, receivers = (np.where(turned, one[both], other[both])
                               for one, other in ((receivers, senders), (senders, receivers)))
@@ -61,13 +62,13 @@ def _parsed(file: Path) -> Any:
     except _DoctypeError:
         raise wrong(file, "the file declares a document type, which GraphML does not need; nothing was read", {},
                     "do not use this file, or remove the line <!DOCTYPE ...>.") from None
-    except Exception as err:                                      # networkx fails in many types
+    except Exception as err:                                      # networkx raises errors of many types
         raise wrong(file, "the file is not GraphML", {"why": f"{type(err).__name__}: {err}"},
                     "a file with one <graph> in <graphml>.") from None
 
 
 class _DoctypeError(Exception):
-    """The file has a document type."""
+    """The file declares a document type."""
 
 
 def _refuse(*_: Any) -> None:

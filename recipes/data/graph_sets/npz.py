@@ -1,6 +1,6 @@
-"""Arrays of NumPy: Amazon and Coauthor (Shchur et al., 2018; github.com/shchur/gnn-benchmark), and Reddit.
+"""NumPy files: Amazon and Coauthor (Shchur et al., 2018; github.com/shchur/gnn-benchmark), and Reddit.
 
-Names of nodes, features and classes in these files are pickled objects, which are programs: they are never loaded.
+Names of nodes, features and classes in these files are pickled objects, which can run code, so they are not loaded.
 
     amazon_electronics_photo.npz, ms_academic_cs.npz, ...   adj_data, adj_indices, adj_indptr, adj_shape;
                                                             attr_data, ..., or attr_matrix; labels
@@ -18,13 +18,13 @@ import numpy as np
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
 from recipes.lazy import sp
 
-_MOST_FEATURES = 2 ** 32          # values of a dense matrix: 16 GB
+_MOST_FEATURES = 2 ** 32          # values of a dense float32 matrix: 16 GB
 
 
 def read_npz(file: Path) -> NodeSet:
-    """Amazon and Coauthor. Each edge is an entry of the adjacency; there is no split: see `split_at_random`.
+    """Reads a set of Amazon or Coauthor. Each entry of the adjacency is an edge; for a split, see `split_at_random`.
 
-    Weights of 1 are left out.  Raises: DataError.
+    Edges have no weights if all are 1.  Raises: DataError.
     """
     file = Path(file)
     names = ("data", "indices", "indptr", "shape")
@@ -52,7 +52,7 @@ def read_reddit(folder: Path) -> NodeSet:
     parts = _arrays(graph_file, ["shape", "data"], ["row", "col", "indices", "indptr"])
     n = len(data["feature"]) if data["feature"].ndim else 0
     if parts["shape"].ravel().tolist() != [n, n]:
-        raise wrong(graph_file, "the adjacency is not that of the nodes", {"shape": parts["shape"], "features": n},
+        raise wrong(graph_file, "the adjacency does not fit the nodes", {"shape": parts["shape"], "features": n},
                     "both files as they were published.")
     if {"row", "col"} <= parts.keys():
         adjacency = _from_pairs(graph_file, parts["row"], parts["col"], parts["data"], n)
@@ -64,7 +64,7 @@ def read_reddit(folder: Path) -> NodeSet:
     types = data["node_types"]
     _check(data_file, adjacency, data["feature"], data["label"])
     if types.shape != (adjacency.shape[0],) or not np.isin(types, (0, 1, 2, 3)).all():
-        raise wrong(data_file, "node_types must say for each node 1, 2 or 3", {"node_types": _text(types)},
+        raise wrong(data_file, "node_types must be 1, 2 or 3 for each node", {"node_types": _text(types)},
                     "the file as it was published.")
     split = {name: np.flatnonzero(types == i) for i, name in enumerate(("train", "val", "test"), 1)}
     return NodeSet(_graph(graph_file, adjacency, data["feature"]), data["label"].astype(np.int32), split,
@@ -72,28 +72,28 @@ def read_reddit(folder: Path) -> NodeSet:
 
 
 def _arrays(file: Path, needed: list[str], optional: list[str]) -> dict[str, np.ndarray]:
-    """These arrays of the file, which are numbers."""
+    """These arrays of the file, which must be numeric."""
     if not file.is_file():
         raise wrong(file, "the file is missing", {}, "PATH of the .npz file as it was published.")
     try:
         with np.load(file, allow_pickle=False) as archive:
-            found = {name: archive[name] for name in (*needed, *optional) if name in archive.files}
-    except Exception as err:                                      # NumPy and zipfile fail in many types
+            arrays = {name: archive[name] for name in (*needed, *optional) if name in archive.files}
+    except Exception as err:                                      # NumPy and zipfile raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {err}"},
                     "the .npz file as it was published; arrays of numbers, not of pickled objects.") from None
-    missing = [name for name in needed if name not in found]
-    strange = [name for name, x in found.items() if x.dtype.kind not in "biuf"]
+    missing = [name for name in needed if name not in arrays]
+    strange = [name for name, x in arrays.items() if x.dtype.kind not in "biuf"]
     if missing or strange:
         what = f"the array {missing[0]} is missing" if missing else f"the array {strange[0]} does not hold numbers"
-        raise wrong(file, what, {"it has": ", ".join(found)}, "the .npz file as it was published.")
-    return found
+        raise wrong(file, what, {"it has": ", ".join(arrays)}, "the .npz file as it was published.")
+    return arrays
 
 
 def _matrix(file: Path, name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
-    """Builds the matrix and checks every index: SciPy's C++ trusts them."""
+    """Builds the matrix and checks every index, which SciPy's C++ code does not."""
     try:
         if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or shape.dtype.kind not in "iu":
-            raise ValueError("indices are no integers")
+            raise ValueError("indices are not integers")
         out = sp.csr_matrix((data, indices, indptr), shape=tuple(shape.ravel().tolist()))
         out.check_format(full_check=True)
         return out.astype(np.float32)

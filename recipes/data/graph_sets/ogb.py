@@ -1,4 +1,4 @@
-"""Csv folders of the Open Graph Benchmark (Hu et al., 2020), as they are downloaded and unpacked.
+"""Csv folders of the Open Graph Benchmark (Hu et al., 2020), as downloaded and unpacked.
 
     raw/edge.csv.gz                             "source,target" between nodes, counted from 0 in each graph
     raw/num-node-list.csv.gz, num-edge-list     numbers of nodes and edges of each graph
@@ -6,7 +6,7 @@
     raw/node-label.csv.gz, graph-label.csv.gz   labels of one or several tasks
     split/NAME/train.csv.gz, valid, test        numbers of nodes or graphs
 
-All files may also be unpacked. The splits of link sets are files of PyTorch, which are programs, and are not read.
+All files may also be decompressed. The splits of link sets are PyTorch files, which can run code, and are not read.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool
     """A set of one graph with labelled nodes, such as ogbn-arxiv and ogbn-products.
 
     Args:
-      split: the folder of the split; the only one if None.
-      both_directions: add each edge in the other direction, with its features: for sets that store edges once.
+      split: the folder of the split; None: the only one.
+      both_directions: whether to add each edge in the other direction, with its features, for sets that store it once.
     Raises: DataError.
     """
     folder = Path(folder)
@@ -42,14 +42,14 @@ def read_ogb_nodes(folder: Path, split: str | None = None, both_directions: bool
 
 
 def read_ogb_graphs(folder: Path, split: str | None = None, both_directions: bool = False) -> files.GraphSet:
-    """A set of labelled graphs, such as ogbg-molhiv; `split` and `both_directions` as above. Labels that are not known
-    are NaN.  Raises: DataError."""
+    """A set of labelled graphs, such as ogbg-molhiv; `split` and `both_directions` as in `read_ogb_nodes`. Unknown
+    labels are NaN.  Raises: DataError."""
     folder = Path(folder)
     counts, (senders, receivers, features, file, n_edge) = _structure(folder)
     graph_of_edge = np.repeat(np.arange(len(counts)), n_edge)
     for ends in (senders, receivers):
         if len(ends) and (ends.min() < 0 or (ends >= counts[graph_of_edge]).any()):
-            raise files.wrong(file, "an edge ends at no node of its graph", {}, "files of one set.")
+            raise files.wrong(file, "an edge ends at a node that its graph does not have", {}, "files of one set.")
     before = (np.cumsum(counts) - counts)[graph_of_edge]
     senders, receivers, features = _directed(senders + before, receivers + before, features, both_directions)
     n = int(counts.sum())
@@ -85,7 +85,7 @@ def _features(folder: Path, name: str, rows: int, of: str) -> np.ndarray | None:
 
 
 def labels_in(folder: Path, name: str, rows: int, of: str) -> np.ndarray:
-    """int32 [rows] or [rows, tasks] for whole numbers, float32 otherwise or where some are not known."""
+    """int32 [rows] or [rows, tasks] for integers; float32 otherwise, or if some labels are unknown."""
     file = files.existing(folder, f"{name}.csv")
     values = files.numbers(file, np.float64, gaps=True)
     files.check_rows(len(values), rows, file, of)
@@ -102,22 +102,22 @@ def _directed(senders: np.ndarray, receivers: np.ndarray, features: Any, both: b
 
 
 def split_in(folder: Path, name: str | None, count: int, kind: str = "") -> dict[str, np.ndarray]:
-    """The numbers of each part. Args: kind: of a type of nodes.
+    """The numbers of nodes or graphs in each part. Args: kind: a type of nodes.
 
-    Raises: DataError if there is no such split, or a number names nothing.
+    Raises: DataError if there is no such split, or a number is out of range.
     """
     names = sorted(path.name for path in folder.glob("*") if path.is_dir())
     if name is None and not names:
         return {}
     if name not in names and not (name is None and len(names) == 1):
-        what = f"there is no split {name!r}" if name else "which split is not clear"
+        what = f"there is no split {name!r}" if name else "there is not exactly one split"
         raise files.wrong(folder, what, {"splits": ", ".join(names) or "none"}, "split= one of them.")
-    found = {}
+    parts = {}
     for part, ours in _PARTS.items():
         file = files.existing(folder / (name or names[0]) / kind, f"{part}.csv")
-        found[ours] = np.sort(files.column(file))
-        if found[ours].size and (found[ours][0] < 0 or found[ours][-1] >= count):
-            raise files.wrong(file, "the split has numbers that name nothing",
-                              {"numbers": f"{found[ours][0]} to {found[ours][-1]}", "there are": count},
+        parts[ours] = np.sort(files.column(file))
+        if parts[ours].size and (parts[ours][0] < 0 or parts[ours][-1] >= count):
+            raise files.wrong(file, "the split has numbers out of range",
+                              {"numbers": f"{parts[ours][0]} to {parts[ours][-1]}", "there are": count},
                               "files of one set.")
-    return found
+    return parts

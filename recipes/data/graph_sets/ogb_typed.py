@@ -28,7 +28,7 @@ class TypedSet(NamedTuple):
     Attributes:
       relations: (source type, name, target type) -> (senders, receivers), int64.
       n_nodes: type -> number of nodes.
-      features: type -> f32[n, f]; the types without are left out.
+      features: type -> f32[n, f], for types that have features.
       labels: type -> [n] or [n, tasks].
       split: type -> {"train", "val", "test": ids}.
     """
@@ -41,7 +41,7 @@ class TypedSet(NamedTuple):
 
 
 def read_ogb_typed(folder: Path, split: str | None = None) -> TypedSet:
-    """Reads the set. Args: split: the folder of the split; the only one if None.  Raises: DataError."""
+    """Reads the set. Args: split: the folder of the split; None: the only one.  Raises: DataError."""
     folder, raw = Path(folder), Path(folder) / "raw"
     n_nodes = _counts(existing(raw, "num-node-dict.csv"))
     relations = {}
@@ -50,7 +50,7 @@ def read_ogb_typed(folder: Path, split: str | None = None) -> TypedSet:
         ends = pairs(file)
         for kind, of in zip((source, target), ends, strict=True):
             if kind not in n_nodes or (of.size and not 0 <= of.min() <= of.max() < n_nodes[kind]):
-                raise wrong(file, f"an edge ends at no node of the type {kind!r}",
+                raise wrong(file, f"an edge ends at an unknown node of the type {kind!r}",
                             {"nodes": n_nodes.get(kind, "none"), "edges": len(of)},
                             "files of one set.")
         relations[source, name, target] = ends
@@ -75,14 +75,14 @@ def _counts(file: Path) -> dict[str, int]:
 
 
 def _words(file: Path, columns: int | None = None) -> list[list[str]]:
-    """The words of each line. Raises: DataError for a damaged file, another number of words, or a word with a slash."""
+    """The words of each line. Raises: DataError for a damaged file, a wrong number of words, or a word with a slash."""
     try:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as lines:
-            found = [line.strip().split(",") for line in lines if line.strip()]
-    except Exception as err:                                      # gzip and zlib fail in many types
+            rows = [line.strip().split(",") for line in lines if line.strip()]
+    except Exception as err:                                      # gzip and zlib raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {err}"},
                     "the file as it was published.") from None
-    if any((columns and len(words) != columns) or "/" in "".join(words) for words in found):
-        raise wrong(file, "a line is not as it should be", {"words in a line": columns or "any"},
+    if any((columns and len(words) != columns) or "/" in "".join(words) for words in rows):
+        raise wrong(file, "a line has a slash or a wrong number of words", {"words in a line": columns or "any"},
                     "names of types without a slash, between commas.")
-    return found
+    return rows

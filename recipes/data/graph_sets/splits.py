@@ -1,4 +1,4 @@
-"""Splits of nodes and edges, and the graphs that training and evaluation may see."""
+"""Splits of nodes and edges, and the parts of a graph for training and for evaluation."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def split_at_random(labels: np.ndarray, seed: int = 0, *, fractions: tuple[float
     """A transductive split of the nodes with a label >= 0: train, val and test.
 
     Args:
-      fractions: of these nodes for val and test.
-      per_class: numbers of nodes of each class for train and val, and the rest for test: (20, 30) are those of Shchur
-        et al. (2018). Classes with fewer nodes than these are an error.
-    Raises: DataError if a part of the fractions or numbers is empty or too large.
+      fractions: shares of these nodes for val and test.
+      per_class: numbers of nodes of each class for train and val; the rest is for test. Shchur et al. (2018) have
+        (20, 30). A class with fewer nodes is an error.
+    Raises: DataError if a part would be empty or too large.
     """
     labels = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))
@@ -44,12 +44,12 @@ def split_at_random(labels: np.ndarray, seed: int = 0, *, fractions: tuple[float
 
 def split_by_time(times: np.ndarray, fractions: tuple[float, float] = (0.15, 0.15), *,
                   until: tuple[float, float] | None = None) -> dict[str, np.ndarray]:
-    """Nodes or edges by their times: the earliest for train, the latest for test. Those of one time stay together.
+    """Nodes or edges by their times: the earliest for train, the latest for test. Equal times are in the same part.
 
     Args:
       times: [m].
-      fractions: of val and test, met as closely as equal times allow.
-      until: the last times of train and of val, in place of fractions.
+      fractions: shares of val and test, as close as equal times allow.
+      until: the last times of train and of val, instead of fractions.
     Raises: DataError if train or test would be empty.
     """
     times = np.asarray(times)
@@ -67,19 +67,19 @@ def split_by_time(times: np.ndarray, fractions: tuple[float, float] = (0.15, 0.1
 
 
 def inductive(nodes: NodeSet) -> dict[str, NodeSet]:
-    """The graphs of an inductive split: training sees no node of val and test, validation none of test.
+    """The graphs of an inductive split: training has no nodes of val and test, and validation no nodes of test.
 
-    Returns: "train": the graph of the training nodes; "val": of training and validation nodes; "test": of all. The
-      split of each has the one part of its name, in numbers of its own graph.
-    Raises: DataError without a split of train, val and test.
+    Returns: "train": the graph of the training nodes; "val": of training and validation nodes; "test": of all nodes.
+      The split of each graph has only the part of its name, in node numbers of this graph.
+    Raises: DataError if the split does not have train, val and test.
     """
     if not {"train", "val", "test"} <= nodes.split.keys():
         raise DataError("split", "an inductive split needs train, val and test.",
                         {"split": ", ".join(nodes.split) or "none"}, fix="split_at_random, then inductive.")
     seen = {"train": ["train"], "val": ["train", "val"]}
-    found = {name: restricted(nodes, np.concatenate([nodes.split[part] for part in parts]), name)
+    graphs = {name: restricted(nodes, np.concatenate([nodes.split[part] for part in parts]), name)
              for name, parts in seen.items()}
-    return found | {"test": nodes._replace(split={"test": nodes.split["test"]})}
+    return graphs | {"test": nodes._replace(split={"test": nodes.split["test"]})}
 
 
 def restricted(nodes: NodeSet, ids: np.ndarray, part: str) -> NodeSet:
@@ -96,7 +96,7 @@ def restricted(nodes: NodeSet, ids: np.ndarray, part: str) -> NodeSet:
 
 
 def edges_of(nodes: NodeSet, edges: Sequence[int] | np.ndarray) -> NodeSet:
-    """All nodes and these edges: the part of a temporal graph that is known by then."""
+    """The graph with all nodes and only these edges, such as the edges of a temporal graph before some time."""
     graph, edges = nodes.graph, np.sort(np.asarray(edges, np.int64))
     smaller = xnn.graph.Graph.from_edges(graph.senders[edges], graph.receivers[edges], graph.nodes,
                                          _rows(graph.edges, edges), n_nodes=graph.n_nodes)

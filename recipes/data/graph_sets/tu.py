@@ -16,11 +16,10 @@ from recipes.data.graph_sets import files
 
 
 def read_tu(folder: Path, name: str | None = None, *, labels: bool = True) -> files.GraphSet:
-    """Reads the set. Features are the attributes and, after them, the labels as one-hot vectors, of nodes and edges
-    alike; a set without either has none. Loops and edges that come twice stay, as they are in the files (PyTorch
-    Geometric leaves them out).
+    """Reads the set. Features of nodes and of edges are their attributes, followed by their labels as one-hot vectors;
+    None if the set has neither. Loops and repeated edges are kept (PyTorch Geometric drops them).
 
-    Args: name: of the set; that of the folder if None. labels: False reads the graphs alone.
+    Args: name: of the set; None: the name of the folder. labels: whether to read the labels of graphs.
     Raises: DataError.
     """
     folder = Path(folder)
@@ -64,6 +63,6 @@ def _features(folder: Path, start: str, rows: int, of: str) -> np.ndarray | None
             classes, labels = files.classes_of(values_of_one)
             if len(classes) > 10_000:
                 raise files.wrong(file, "too many different labels for one-hot vectors", {"labels": len(classes)},
-                                  "labels of a few kinds; numbers belong into the attributes.")
+                                  "labels with few values; numbers belong in the attributes.")
             parts.append(np.eye(len(classes), dtype=np.float32)[labels])
     return np.concatenate(parts, 1) if parts else None
