@@ -167,7 +167,8 @@ def test_ogb_graphs(ogb_graphs):
     ("raw/num-node-list.csv.gz", "-1\n", "a number for"),
     ("raw/node-feat.csv.gz", "1\n", "needs one line for each node"),
     ("raw/graph-label.csv.gz", "x,1\n", "cannot be read"),
-    ("raw/graph-label.csv.gz", "1\n", "one line for each graph"), ("split/scaffold/test.csv.gz", "3\n", "numbers out of range"),
+    ("raw/graph-label.csv.gz", "1\n", "one line for each graph"),
+    ("split/scaffold/test.csv.gz", "3\n", "numbers out of range"),
     ("split/random/test.csv.gz", "0\n", "there is not exactly one split"),
 ])
 def test_wrong_ogb(ogb_graphs, name, text, told):
@@ -391,7 +392,8 @@ def test_a_csv_with_texts_weights_and_times(tmp_path):
     ("e.csv", "source,target,w\na,b,nan\n", {"weight": "w"}, "NaN or infinite"),
     ("e.csv", "source,target,t\na,b,2024-13-45\n", {"time": "t"}, "does not hold times"),
     ("e.csv", "source,target,t\na,b,today\n", {"time": "t"}, "does not hold numbers"),
-    ("e.csv", "source,target\na,b\n,b\n", {}, "an edge has an empty id"), ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
+    ("e.csv", "source,target\na,b\n,b\n", {}, "an edge has an empty id"),
+    ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
     ("e.txt.gz", None, {}, "cannot be read"), ("e.csv", b"\xff\xfe\x00", {}, "cannot be read"),
 ])
 def test_wrong_lists(tmp_path, name, text, how, told):

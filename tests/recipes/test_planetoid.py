@@ -102,7 +102,7 @@ def test_a_pickle_that_asks_for_code_runs_nothing(toy, function, name):
     write(toy[0], "allx", Asks(function, text))
     assert fault(toy[0]) == (
         "planetoid: a data file contains code; nothing was run.\n"
-        f"  file      {toy[0] / 'ind.cora.allx'}\n"
+        f"  file  {toy[0] / 'ind.cora.allx'}\n"
         f"  uses  {name}\n"
         "  fix: do not use this file; take the ind.* files from github.com/kimiyoung/planetoid."
     )
