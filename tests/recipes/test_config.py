@@ -237,7 +237,7 @@ def test_the_list_has_every_key_with_its_meaning(capsys):
     out = capsys.readouterr().out
     for key in ("optim.schedule.warmup_steps", "task.class_weights", "keep_checkpoints", "optim.momentum"):
         assert key in out
-    assert "Whether the momentum looks ahead." in " ".join(out.split())
+    assert "Whether to use Nesterov momentum." in " ".join(out.split())
 
 
 def test_every_key_has_a_meaning():

@@ -214,11 +214,11 @@ def test_ogb_with_types(ogb_typed):
 @pytest.mark.parametrize(("name", "text", "told"), [
     ("raw/num-node-dict.csv.gz", "author,paper\n2\n", "needs a line of types"),
     ("raw/num-node-dict.csv.gz", "author,paper\n2,-3\n", "needs a line of types"),
-    ("raw/num-node-dict.csv.gz", "author\n2\n", "no node of the type 'paper'"),
-    ("raw/triplet-type-list.csv.gz", "author,paper\n", "a line is not as it should be"),
-    ("raw/triplet-type-list.csv.gz", "../author,writes,paper\n", "a line is not as it should be"),
+    ("raw/num-node-dict.csv.gz", "author\n2\n", "an unknown node of the type 'paper'"),
+    ("raw/triplet-type-list.csv.gz", "author,paper\n", "a slash or a wrong number of words"),
+    ("raw/triplet-type-list.csv.gz", "../author,writes,paper\n", "a slash or a wrong number of words"),
     ("raw/triplet-type-list.csv.gz", "author,reads,paper\n", "the file is missing"),
-    ("raw/relations/paper___cites___paper/edge.csv.gz", "3,0\n", "no node of the type 'paper'"),
+    ("raw/relations/paper___cites___paper/edge.csv.gz", "3,0\n", "an unknown node of the type 'paper'"),
     ("raw/node-feat/paper/node-feat.csv.gz", "1\n", "one line for each node"),
 ])
 def test_wrong_ogb_with_types(ogb_typed, name, text, told):
