@@ -100,7 +100,7 @@ class EarlyStopping(Frozen):
     patience: Count = 10
     """Evaluations without improvement."""
     min_change: NotNegative = 0.0
-    """The least change of the score that counts as an improvement, which must exceed it."""
+    """A change of the score counts as an improvement if it exceeds this value."""
 
 
 class Privacy(Frozen):
@@ -168,7 +168,7 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
     privacy: Privacy | None = None
     """Gradients with bounded influence of each example; for tasks whose examples are independent."""
     seed: Seed = 0
-    """Of the initial parameters, the order of the examples, and the random numbers of layers."""
+    """Seed of the initial parameters, the order of the examples, and the random numbers of layers."""
     devices: Count | None = None
     """Number of devices; none: all devices of this process."""
     log_every: Count = 10

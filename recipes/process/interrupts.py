@@ -65,4 +65,4 @@ class Interrupts:
             os._exit(128 + number)
         if not self.received:
             self.received = signal.Signals(number)
-            os.write(2, f"\n{self.received.name}: stopping at the next step; Ctrl-C ends at once\n".encode())
+            os.write(2, f"\n{self.received.name}: stopping at the next step; Ctrl-C ends the run at once\n".encode())
