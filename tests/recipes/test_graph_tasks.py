@@ -255,7 +255,7 @@ def test_a_changed_graph_has_no_predictions(ring, tmp_path):
     for change in (lambda text: text.replace("0,1\n", "0,2\n", 1), lambda text: text + "139,3\n"):
         edges = (ring / "edges.csv").read_text()
         (ring / "edges.csv").write_text(change(edges))
-        with pytest.raises(DataError, match="the graph is another one"):
+        with pytest.raises(DataError, match="the graph is not the training graph"):
             trained.predict(trained.task.pairs(["0"], ["9"]))
         with pytest.raises(RecipeError, match="(?s)it was trained on other data.*graph"):
             open_run(tmp_path / "run").metrics("test")

@@ -316,7 +316,7 @@ def test_wrong_sets(painted, tmp_path):
     assert "there is no column 'image'" in told(f"{{name: hub, path: {tmp_path / 'saved'}}}")
     assert "there is no column 'label'" in told(right.replace("label_key: colour", "label_key: label"))
     assert "cannot be read as images" in told(right.replace("picture", "colour"))
-    assert "has no task.data.subset" in told(right.replace("image: 6", "subset: a"))
+    assert "task.data.subset has no effect" in told(right.replace("image: 6", "subset: a"))
     datasets.DatasetDict(test=painted["test"]).save_to_disk(tmp_path / "test")
     assert "no split for training" in told(HUB.format(tmp_path / "test"))
     unlabelled = painted["train"].map(lambda row: {"colour": -1})

@@ -153,7 +153,7 @@ def test_without_gpus_nothing_is_chosen():
 @pytest.mark.parametrize("devices, fix", [(None, "--processes 2, --share-gpus, or JAX_PLATFORMS=cpu"),
                                           (9, "a smaller `devices`, or JAX_PLATFORMS=cpu")])
 def test_fewer_gpus_than_processes_want(devices, fix):
-    with pytest.raises(ConfigError, match=rf"(?s)^launch: there are fewer GPUs.*GPUs +4, 6\n  fix: {fix}"):
+    with pytest.raises(ConfigError, match=rf"(?s)^launch: this machine has fewer GPUs.*GPUs +4, 6\n  fix: {fix}"):
         gpus_of_processes(["4", "6"], 3, devices, share=False)
 
 

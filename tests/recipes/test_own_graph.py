@@ -101,5 +101,5 @@ def test_arrays_that_do_not_fit(tmp_path, arrays):
 
 def test_labels_of_one_class_or_none(graph):
     (graph / "nodes.csv").write_text((graph / "nodes.csv").read_text().replace(",b,", ",a,"))
-    with pytest.raises(DataError, match="labels of two classes"):
+    with pytest.raises(DataError, match="labels of at least two classes"):
         train(config(graph))

@@ -71,7 +71,7 @@ def test_all_kinds_of_files_are_the_same(rings, tmp_path, name):
 def test_what_is_said_of_the_columns(rings):
     data = load(config(rings).task)
     assert data.summary["features"] == "x, y"
-    assert data.summary["ignored"] == "texts of one or too many values: note"
+    assert data.summary["ignored"] == "texts with one or too many different values: note"
     assert data.artifacts["classes"] == ["inner", "outer"]
 
 
