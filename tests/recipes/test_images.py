@@ -248,7 +248,7 @@ def test_wrong_folders(tmp_path):
     paint(tmp_path / "d" / "test", ["red", "green"])
     assert "that train/ does not have" in told(tmp_path / "d") and "green" in told(tmp_path / "d")
     paint(tmp_path / "e" / "test")
-    assert "has train/" in told(tmp_path / "e")
+    assert "must have train/" in told(tmp_path / "e")
     paint(tmp_path / "f" / "train")
     paint(tmp_path / "f", ["red"])
     assert "and no other" in told(tmp_path / "f")
