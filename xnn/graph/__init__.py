@@ -1,6 +1,6 @@
-"""Graphs: `Graph` and its batches, layers that pass messages, pools, and work on the structure of graphs.
+"""Graphs: `Graph` and batches of graphs, message-passing layers, pools, and operations on the structure of graphs.
 
-Its files are loaded when a name is first used: most programs of xnn need few of them.
+Its modules are loaded when a name is first used: most programs that use xnn need few of them.
 """
 
 import importlib
@@ -21,7 +21,7 @@ accept_old_names("xnn.graph", {
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":                      # what import itself asks of any module
+    if name.startswith("__") and name != "__all__":                      # looked up by the import system
         raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
     api = importlib.import_module("xnn.graph.api")
     globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})

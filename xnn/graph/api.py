@@ -1,4 +1,4 @@
-"""The names of `xnn.graph`: its `__init__` loads this file when one of them is first used."""
+"""The public names of `xnn.graph`: its `__init__` loads this module when one of the names is first used."""
 
 from xnn.graph.host.encodings import degree_encoding, laplacian_encoding, random_walk_encoding
 from xnn.graph.host.generators import erdos_renyi, grid, molecules, planted_partition, random_regular

@@ -1,1 +1,1 @@
-"""Work on the structure of graphs in NumPy, before training: transforms, splits, encodings, generators."""
+"""Operations on the structure of graphs in NumPy, before training: transforms, splits, encodings, generators."""

@@ -1,7 +1,7 @@
-"""Encodings of where a node is in its graph, as further features of nodes; computed once, on the host.
+"""Encodings of the position of a node in its graph, as additional node features; computed once, on the host.
 
-Each gives float32[n, k] for a graph or a batch, whose graphs do not see each other; rows of padding are 0. Join them to
-the features: ``graph.replace(nodes=np.concatenate([graph.nodes, encoding], 1))``.
+Each returns float32[n, k] for a graph or a batch, with each graph of a batch encoded independently; padding rows are 0.
+Append them to the features: ``graph.replace(nodes=np.concatenate([graph.nodes, encoding], 1))``.
 """
 
 from typing import Any, Literal
@@ -13,12 +13,12 @@ from xnn.graph.host.transforms import degree, is_undirected
 from xnn.graph.structure.arrays import host, library
 from xnn.graph.structure.graph import Graph
 
-_DENSE = 1000                  # nodes up to which all eigenvectors are computed: beyond, some are faster
-_COLUMNS = 256                 # of the powers at a time: bounds the memory
+_DENSE = 1000                  # largest number of nodes for the dense solver; above, the sparse solver is faster
+_COLUMNS = 256                 # number of columns of a matrix power per pass: bounds the memory
 
 
 def degree_encoding(graph: Graph, max_degree: int, direction: Literal["in", "out"] = "in") -> np.ndarray:
-    """The degree of each node as one of ``max_degree + 1`` columns; larger degrees are in the last.
+    """The degree of each node, one-hot in ``max_degree + 1`` columns; larger degrees count as `max_degree`.
 
     >>> from xnn.graph import Graph
     >>> degree_encoding(Graph.from_edges([0, 1, 2], [1, 2, 1]), 1)
@@ -33,23 +33,23 @@ def degree_encoding(graph: Graph, max_degree: int, direction: Literal["in", "out
 
 
 def random_walk_encoding(graph: Graph, k: int) -> np.ndarray:
-    """The probabilities that a random walk is back at its node after 1, ..., k steps (Dwivedi et al., 2022).
+    """The probabilities that a random walk is at its first node again after 1, ..., k steps (Dwivedi et al., 2022).
 
     A walk follows the edges from senders to receivers, with probabilities in proportion to the weights, if there are
-    any. It ends at a node that sends none.
+    any. It ends at a node without outgoing edges.
 
     Raises: ValueError for a negative weight.
     """
     caller = "random_walk_encoding"
     _check_count(caller, "k", k, 1)
     graph = host(caller, graph)
-    step = _adjacency(graph, with_weights=True).T.tocsr()               # row: where the walk is, column: where it goes
+    step = _adjacency(graph, with_weights=True).T.tocsr()               # row: current node, column: next node
     if step.nnz and step.data.min() < 0:
         raise bad(caller, "a weight is negative", {"graph": repr(graph), "least weight": f"{step.data.min():g}"},
-                  "take the weights away: graph.replace(edges=None).", ValueError)
+                  "remove the weights: graph.replace(edges=None).", ValueError)
     total = np.asarray(step.sum(1)).reshape(-1)
     step = step.multiply(1 / np.where(total > 0, total, 1)[:, None]).tocsr()
-    # Column j of the powers belongs to the node with the number j in each graph: graphs share no entries.
+    # The graphs of a batch share no matrix entries, so column j of the powers serves node j of every graph.
     own = np.arange(graph.n_nodes) - np.repeat(np.cumsum(graph.n_node) - graph.n_node, graph.n_node)
     encoding = np.zeros((graph.n_nodes, k))
     for first in range(0, int(own.max(initial=-1)) + 1, _COLUMNS):
@@ -63,11 +63,11 @@ def random_walk_encoding(graph: Graph, k: int) -> np.ndarray:
 
 
 def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
-    """Eigenvectors of the symmetric normalised Laplacian for its smallest eigenvalues but the first (Dwivedi et al.,
-    2020): k columns, of which a graph with fewer than k + 1 nodes fills the first.
+    """Eigenvectors of the symmetric normalised Laplacian for its smallest eigenvalues except the first.
 
-    The sign of an eigenvector is arbitrary: here the entry of largest size is positive. Eigenvectors of equal
-    eigenvalues are one basis of many. Weights and self loops are not read.
+    This is the encoding of Dwivedi et al., 2020. It has k columns; a graph with n < k + 1 nodes fills the first n - 1,
+    and the others are 0. The sign of an eigenvector is arbitrary: here the entry of largest magnitude is positive. For
+    equal eigenvalues the basis of eigenvectors is arbitrary too. Weights and self loops are ignored.
 
     Raises: ValueError for a directed graph.
     """
@@ -84,7 +84,7 @@ def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
     encoding, first = np.zeros((graph.n_nodes, k)), np.cumsum(graph.n_node) - graph.n_node
     real = np.ones(graph.n_graphs, bool) if graph.mask is None else graph.mask
     coo = adjacency.tocoo()
-    for n in np.unique(graph.n_node[real]):                             # graphs of one size together
+    for n in np.unique(graph.n_node[real]):                             # graphs of equal size are solved together
         starts = first[real & (graph.n_node == n)]
         width = min(k, n - 1)
         if width < 1:
@@ -101,7 +101,7 @@ def laplacian_encoding(graph: Graph, k: int) -> np.ndarray:
 
 
 def _dense_vectors(coo: Any, graph: Graph, starts: np.ndarray, n: int, width: int) -> np.ndarray:
-    """[graphs, n, width] for graphs of n nodes, whose first nodes are `starts`."""
+    """[graphs, n, width]: eigenvectors of graphs with n nodes each, which begin at the nodes `starts`."""
     place = np.full(graph.n_nodes, -1)
     rows = starts[:, None] + np.arange(n)
     place[rows] = np.arange(len(starts))[:, None]
@@ -113,22 +113,22 @@ def _dense_vectors(coo: Any, graph: Graph, starts: np.ndarray, n: int, width: in
 
 
 def _sparse_vectors(adjacency: Any, width: int) -> np.ndarray:
-    """[n, width]: the eigenvectors of the largest eigenvalues of the adjacency, the smallest ones of 1 minus it."""
+    """[n, width]: eigenvectors of the largest eigenvalues of A, which are the smallest eigenvalues of 1 - A."""
     n = adjacency.shape[0]
-    start = np.random.default_rng(0).normal(size=n)                     # ARPACK's own start is random
+    start = np.random.default_rng(0).normal(size=n)                     # ARPACK's default start is random
     values, vectors = library("scipy.sparse.linalg").eigsh(adjacency, k=min(width + 1, n - 1), which="LA", v0=start)
     return vectors[:, np.argsort(-values)[1:width + 1]]
 
 
 def _signed(vectors: np.ndarray) -> np.ndarray:
-    """[graphs, n, k] with the largest entry of each column positive; the first of entries that differ by rounding."""
+    """[graphs, n, k] with the largest entry of each column made positive; ties within rounding: the first entry."""
     size = np.abs(vectors)
     largest = np.argmax(size >= size.max(1, keepdims=True) * (1 - 1e-6), axis=1)
     return vectors * np.where(np.take_along_axis(vectors, largest[:, None], 1) < 0, -1, 1)
 
 
 def _adjacency(graph: Graph, with_weights: bool) -> Any:
-    """The sparse adjacency in float64, without edges of padding; ones where edges are repeated, if without weights."""
+    """The sparse adjacency in float64, without padding edges; without weights all entries are 1, repeated edges too."""
     adjacency = (graph if with_weights else graph.replace(edges=None)).to_scipy().astype(np.float64)
     if not with_weights:
         adjacency.data[:] = 1
@@ -141,5 +141,5 @@ def _real(encoding: np.ndarray, graph: Graph) -> np.ndarray:
 
 def _check_count(caller: str, name: str, count: int, least: int) -> None:
     if not isinstance(count, int | np.integer) or count < least:
-        raise bad(caller, f"`{name}` must be an integer from {least}", {name: repr(count)}, f"pass {name}=8, say.",
-                  ValueError)
+        raise bad(caller, f"`{name}` must be an integer of at least {least}", {name: repr(count)},
+                  f"pass for example {name}=8.", ValueError)

@@ -1,6 +1,6 @@
-"""Generated graphs for tests, examples and measurements: grids, random graphs, communities, molecules with a rule.
+"""Generated graphs for tests, examples and measurements: grids, random graphs, communities and labelled molecules.
 
-All are functions of their seed. Edges go in both directions, but for `directed=True`.
+All random graphs are determined by their seed. Edges are in both directions, except with ``directed=True``.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ BONDS = ("single", "double", "aromatic")
 
 
 def grid(rows: int, columns: int, *, periodic: bool = False) -> Graph:
-    """A grid whose nodes are joined to the next ones in their row and column; `nodes` is (row, column), float32[n, 2].
+    """A grid in which neighbours in a row or column are joined; `nodes` is (row, column), float32[n, 2].
 
     Args: periodic: whether the last row and column are joined to the first.
 
@@ -25,7 +25,7 @@ def grid(rows: int, columns: int, *, periodic: bool = False) -> Graph:
     <Graph of 6 nodes, 14 edges; nodes f32[6,2]>
     """
     if min(rows, columns) < 1:
-        raise bad("graph.grid", "a grid has at least one row and column", {"rows": rows, "columns": columns},
+        raise bad("graph.grid", "a grid must have at least one row and column", {"rows": rows, "columns": columns},
                   "pass positive numbers.", ValueError)
     number = np.arange(rows * columns).reshape(rows, columns)
     if periodic:
@@ -39,7 +39,10 @@ def grid(rows: int, columns: int, *, periodic: bool = False) -> Graph:
 
 
 def erdos_renyi(n: int, p: float, seed: int = 0, *, directed: bool = False) -> Graph:
-    """Each pair of nodes is joined with probability p (Erdos and Renyi, 1959; Gilbert, 1959); time grows with edges."""
+    """A random graph that joins each pair of nodes with probability p (Erdos and Renyi, 1959; Gilbert, 1959).
+
+    The time grows with the number of edges, not of pairs.
+    """
     _check_probability("graph.erdos_renyi", "p", p)
     pairs = _random_pairs(np.random.default_rng(seed), n, p, directed)
     if directed:
@@ -48,21 +51,21 @@ def erdos_renyi(n: int, p: float, seed: int = 0, *, directed: bool = False) -> G
 
 
 def random_regular(n: int, degree: int, seed: int = 0) -> Graph:
-    """A graph in which every node has `degree` neighbours.
+    """A random graph in which every node has `degree` neighbours.
 
-    Ends of edges are joined at random; loops and repeated edges are exchanged with other edges until there are none,
-    which is nearly uniform over such graphs.
+    Ends of edges are paired at random. Loops and repeated edges swap ends with random other edges until there are none
+    left. The distribution is nearly uniform over such graphs.
 
-    Raises: ValueError if there is none: `degree` must be below n, and ``n * degree`` even.
+    Raises: ValueError if there is no such graph: `degree` must be below n, and ``n * degree`` even.
     """
     if not 0 <= degree < max(n, 1) or n * degree % 2:
         raise bad("graph.random_regular", "there is no such graph", {"n": n, "degree": degree},
                   "pass a degree below n, with n * degree even.", ValueError)
-    if degree > max(n - 1, 0) // 2:                                      # few edges are missing: draw these
-        less = random_regular(n, n - 1 - degree, seed)
-        there = ~np.eye(n, dtype=bool)
-        there[less.senders, less.receivers] = False
-        return Graph.from_edges(*np.nonzero(there), n_nodes=n)
+    if degree > max(n - 1, 0) // 2:                                      # dense: draw the complement
+        complement = random_regular(n, n - 1 - degree, seed)
+        joined = ~np.eye(n, dtype=bool)
+        joined[complement.senders, complement.receivers] = False
+        return Graph.from_edges(*np.nonzero(joined), n_nodes=n)
     rng = np.random.default_rng(seed)
     ends = rng.permutation(np.repeat(np.arange(n), degree)).reshape(-1, 2)
     while True:
@@ -79,14 +82,15 @@ def random_regular(n: int, degree: int, seed: int = 0) -> Graph:
 
 def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: float = 0.2, features: int = 16,
                       signal: float = 1.0, seed: int = 0) -> tuple[Graph, np.ndarray]:
-    """A stochastic block model with classes of equal size: nodes of one class are joined more often (Holland et al.,
-    1983). 100,000 nodes take less than a second.
+    """A stochastic block model with classes of equal size (Holland et al., 1983).
+
+    100,000 nodes take less than a second.
 
     Args:
       degree: mean number of neighbours.
-      mixing: fraction of the neighbours that are of other classes.
-      features: number of features: normal, around a mean of the class.
-      signal: length of these means; with 0 the features say nothing of the class.
+      mixing: fraction of the neighbours that are in other classes.
+      features: number of features, which are normal around a mean of the class.
+      signal: norm of the class means; with 0 the features are independent of the class.
     Returns: ``(graph, labels int32[n])``.
 
     >>> graph, labels = planted_partition(1000, 4, seed=1)
@@ -108,10 +112,10 @@ def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: flo
     between = wanted * mixing / max(every - inside, 1) if classes > 1 else 0.0
     within = (wanted * (1 - mixing) if classes > 1 else wanted) / max(inside, 1)
     for name, p in (("within", within), ("between", between)):
-        _check_probability(caller, f"degree gives for pairs {name} classes", p)
+        _check_probability(caller, f"probability from `degree` for pairs {name} classes", p)
     pairs = _random_pairs(rng, n, between, directed=False)
     pairs = pairs[labels[pairs[:, 0]] != labels[pairs[:, 1]]]
-    # Pairs within a class have numbers too: those of the first class, then of the second, ...
+    # The pairs within classes are numbered consecutively: first all pairs of the first class, then of the second, ...
     code = rng.choice(inside, rng.binomial(inside, within), replace=False) if inside else np.zeros(0, np.int64)
     ends = np.cumsum(size * (size - 1) // 2)
     which = np.searchsorted(ends, code, side="right")
@@ -124,38 +128,39 @@ def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: flo
 
 
 def molecules(count: int, seed: int = 0, *, carbons: Sequence[int] = (8, 16)) -> tuple[list[Graph], np.ndarray]:
-    """Small molecule-like graphs. A molecule is of class 1 if one of its carbon atoms has both an oxygen and a nitrogen
-    atom as neighbours (as in an amide), else of class 0.
+    """Small molecule-like graphs of two classes.
 
-    Half of them are of class 1. Molecules of both classes have equally many atoms of each element, rings as often, and
-    oxygen and nitrogen at carbon atoms, so that only the neighbourhood tells them apart. A third has a ring of six
-    aromatic bonds, a third one of five single bonds; oxygen has a double bond.
+    A molecule is in class 1 if one of its carbon atoms has both an oxygen and a nitrogen atom as neighbours (as in an
+    amide), otherwise in class 0. Half of the molecules are in class 1. Both classes have the same distributions of
+    elements and rings, and oxygen and nitrogen are always bound to carbon, so that only the neighbourhood separates the
+    classes. A third of the molecules has a ring of six aromatic bonds, a third a ring of five single bonds. Oxygen has
+    a double bond.
 
-    Args: count: number of molecules; carbons: least and largest number of carbon atoms, at least 8.
-    Returns: ``(graphs, labels int32[count])``. Nodes are one-hot in the order of `ATOMS`, float32[n, 3]; edges have
+    Args: count: number of molecules; carbons: smallest and largest number of carbon atoms, at least 8.
+    Returns: ``(graphs, labels int32[count])``. Node features are one-hot in the order of `ATOMS`, float32[n, 3], edge
       features one-hot in the order of `BONDS`, float32[e, 3]; `globals` is the label.
     """
     low, high = carbons
     if not 8 <= low <= high:
-        raise bad("graph.molecules", "a molecule needs 8 carbon atoms", {"carbons": f"{low} to {high}"},
-                  "pass carbons=(8, 16), say.", ValueError)
+        raise bad("graph.molecules", "a molecule needs at least 8 carbon atoms", {"carbons": f"{low} to {high}"},
+                  "pass for example carbons=(8, 16).", ValueError)
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(count) % 2).astype(np.int32)
     return [_molecule(rng, bool(label), int(rng.integers(low, high + 1))) for label in labels], labels
 
 
 def _molecule(rng: np.random.Generator, together: bool, n: int) -> Graph:
-    """One molecule of n carbon atoms; together: whether some oxygen and nitrogen are at the same carbon atom."""
+    """One molecule with n carbon atoms; `together`: whether one carbon atom has both an oxygen and a nitrogen atom."""
     ring = (0, 5, 6)[rng.integers(3)]
     atoms = np.arange(1, n)
-    # A tree whose branches are short: each atom is joined to one of the three before; a ring is a closed chain.
+    # A tree with short branches: each atom is joined to one of the three atoms before it; a ring is a closed chain.
     before = np.maximum(atoms - rng.integers(1, 4, n - 1), 0)
     before = np.where(atoms < ring, atoms - 1, before)
     bonds = np.stack([before, atoms], 1)
     kind = np.where((atoms < ring) & (ring == 6), 2, 0)
     if ring:
         bonds, kind = np.concatenate([bonds, [[0, ring - 1]]]), np.append(kind, 2 if ring == 6 else 0)
-    free = np.flatnonzero(np.bincount(bonds.reshape(-1), minlength=n) <= 2)     # at least half: room for two more
+    free = np.flatnonzero(np.bincount(bonds.reshape(-1), minlength=n) <= 2)     # at least half: two bonds are free
     groups = int(rng.integers(1, 3))
     places = rng.permutation(free)[:2 * groups]
     at_oxygen, at_nitrogen = places[:groups], places[groups:].copy()
@@ -165,14 +170,14 @@ def _molecule(rng: np.random.Generator, together: bool, n: int) -> Graph:
     bonds = np.concatenate([bonds, np.stack([at_oxygen, oxygen], 1), np.stack([at_nitrogen, nitrogen], 1)])
     kind = np.concatenate([kind, np.ones(groups, int), np.zeros(groups, int)])
     element = np.repeat([0, 2, 1], [n, groups, groups])
-    place = rng.permutation(n + 2 * groups)                                  # numbers of atoms say nothing
+    place = rng.permutation(n + 2 * groups)                                  # the order of atoms has no information
     nodes = np.empty((len(place), 3), np.float32)
     nodes[place] = np.eye(3, dtype=np.float32)[element]
     return _both_ways(place[bonds], nodes, np.eye(3, dtype=np.float32)[kind], np.int32(together))
 
 
 def _random_pairs(rng: np.random.Generator, n: int, p: float, directed: bool) -> np.ndarray:
-    """Each pair of different nodes with probability p."""
+    """Pairs of different nodes, each drawn with probability p."""
     every = n * (n - 1) // (1 if directed else 2)
     code = rng.choice(every, rng.binomial(every, p), replace=False) if every else np.zeros(0, np.int64)
     return pairs_of_codes(code, n, not directed)
@@ -180,7 +185,7 @@ def _random_pairs(rng: np.random.Generator, n: int, p: float, directed: bool) ->
 
 def _both_ways(pairs: np.ndarray, nodes: Any = None, edges: Any = None, globals: Any = None,
                n_nodes: int | None = None) -> Graph:
-    """Args: pairs: [m, 2] different ones; edges: [m, ...] their features."""
+    """A graph with each pair in both directions. Args: pairs: [m, 2], distinct; edges: [m, ...] their features."""
     both = np.concatenate([pairs, pairs[:, ::-1]])
     return Graph.from_edges(both[:, 0], both[:, 1], nodes, None if edges is None else np.concatenate([edges, edges]),
                             globals=globals, n_nodes=n_nodes)

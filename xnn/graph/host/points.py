@@ -1,4 +1,4 @@
-"""Graphs of points: edges between neighbours, found on the host with a k-d tree."""
+"""Graphs of points: edges between near neighbours, computed on the host with a k-d tree."""
 
 from typing import Any
 
@@ -10,19 +10,20 @@ from xnn.graph.host.transforms import add_self_loops
 from xnn.graph.structure.arrays import canonical, host, library
 from xnn.graph.structure.graph import Graph
 
-_SLACK = 1 + 1e-9               # distances of the tree may differ from those summed here in the last places
-_AT_ONCE = 1 << 20              # candidates
+_SLACK = 1 + 1e-9               # the tree's distances and the sums computed here may differ by rounding
+_CHUNK = 1 << 20                # number of candidates per pass: bounds the memory
 
 
 def knn_graph(points: Any, k: int, *, nodes: Any = None, self_loops: bool = False) -> Graph:
-    """An edge to each point from each of its k nearest others, by Euclidean distance; of equally near ones the first.
+    """Joins each point to its k nearest other points, by Euclidean distance: an edge from each neighbour to the point.
 
-    Equal are squared distances of the same float64 value, a sum over the coordinates. Memory grows with n * k, and so
-    does time, nearly, for few coordinates; for more than about 16 it approaches the time of all n * n distances.
+    Of equally near points, the first are taken. Two distances are equal if their squares, summed in float64, are equal.
+    Memory is proportional to n * k; time is nearly so for few coordinates, and for more than about 16 coordinates it
+    approaches the time of computing all n * n distances.
 
     Args:
       points: [n, d].
-      k: number of neighbours; all other points if there are fewer.
+      k: number of neighbours; if there are fewer than k other points, all of them.
       nodes: features of the nodes; the points if None.
       self_loops: add an edge from each point to itself.
     """
@@ -35,10 +36,10 @@ def knn_graph(points: Any, k: int, *, nodes: Any = None, self_loops: bool = Fals
 
 
 def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Senders, receivers) of the k nearest others of each point, k < n."""
+    """(Senders, receivers) of the edges from the k nearest other points to each point, k < n."""
     n = len(points)
     tree = library("scipy.spatial").cKDTree(points)
-    distance, near = tree.query(points, k=min(k + 2, n))                   # itself, k others, and one to compare with
+    distance, near = tree.query(points, k=min(k + 2, n))                   # itself, k others, one to detect ties
     distance, near = distance.reshape(n, -1), near.reshape(n, -1)
     is_tie = np.zeros(n, bool) if n < k + 2 else distance[:, k + 1] <= distance[:, k] * _SLACK
     near, rows = near[~is_tie, :k + 1], np.flatnonzero(~is_tie)
@@ -48,12 +49,12 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _nearest_of_equals(points: np.ndarray, tree: Any, rows: np.ndarray, radius: np.ndarray, k: int) -> Any:
-    """Yields the same for `rows`, where the tree does not say which of several equally near points come first.
+    """Yields (senders, receivers) for the points `rows`, among whose k nearest the tree cannot order ties.
 
-    Args: radius: of each row; at least k others are within it.
+    Args: radius: for each row, a distance within which there are at least k other points.
     """
     counts = tree.query_ball_point(points[rows], radius, return_length=True) if len(rows) else np.zeros(0, np.int64)
-    for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(counts) // _AT_ONCE)) + 1):
+    for part in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(np.cumsum(counts) // _CHUNK)) + 1):
         if not len(part):
             continue
         senders = np.concatenate(tree.query_ball_point(points[rows[part]], radius[part])).astype(np.int64)
@@ -64,7 +65,7 @@ def _nearest_of_equals(points: np.ndarray, tree: Any, rows: np.ndarray, radius: 
 
 
 def _first(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k edges to each receiver from its nearest senders, of equally near ones the first."""
+    """For each receiver the k edges from its nearest senders; of equally near senders the first."""
     far = np.square(points[senders] - points[receivers]).sum(1)
     order = np.lexsort((senders, far, receivers))
     senders, receivers = senders[order], receivers[order]
@@ -74,11 +75,11 @@ def _first(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, k: in
 
 def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
                  self_loops: bool = False) -> Graph:
-    """An edge in both directions between points at most `radius` apart, by Euclidean distance.
+    """Joins points whose Euclidean distance is at most `radius`, in both directions.
 
     Args:
       points: [n, d].
-      max_neighbors: keep at most so many nearest neighbours of a point; the graph may become directed.
+      max_neighbors: keep at most this many nearest neighbours of each point; the graph may become directed.
       nodes, self_loops: as in `knn_graph`.
     """
     points = _points("radius_graph", points)

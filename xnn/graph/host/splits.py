@@ -1,4 +1,4 @@
-"""Splits of nodes, edges and events into sets for training, validation and test; functions of their seed alone."""
+"""Splits of nodes, edges and events into training, validation and test sets, determined by their seed."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from xnn.graph.structure.graph import Graph
 
 
 class Split(NamedTuple):
-    """Attributes: train, val, test: bool[n], True for what belongs to the set; no row belongs to two."""
+    """Three disjoint sets. Attributes: train, val, test: bool[n], True for the rows in the set."""
 
     train: np.ndarray
     val: np.ndarray
@@ -20,9 +20,9 @@ class Split(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Pairs of nodes that a model of links tells apart.
+    """Pairs of nodes that a link prediction model has to classify.
 
-    Attributes: positive, negative: int32[m, 2], sender and receiver of each pair that is an edge, or is none.
+    Attributes: positive, negative: int32[m, 2], (sender, receiver) of pairs with and without an edge.
     """
 
     positive: np.ndarray
@@ -30,7 +30,10 @@ class Pairs(NamedTuple):
 
 
 class EdgeSplit(NamedTuple):
-    """Attributes: graph: the graph without the edges of `val` and `test`, for messages; train, val, test: `Pairs`."""
+    """Edges split into three sets.
+
+    Attributes: graph: the graph without the edges of `val` and `test`, for message passing; train, val, test: `Pairs`.
+    """
 
     graph: Graph
     train: Pairs
@@ -40,15 +43,15 @@ class EdgeSplit(NamedTuple):
 
 def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: float | None = 1000, *, seed: int = 0,
                 stratified: bool = True) -> Split:
-    """Sets of nodes, or of graphs, drawn at random; the default is that of Planetoid (Yang et al., 2016).
+    """Draws sets of nodes, or of graphs, at random; the default sizes are those of Planetoid (Yang et al., 2016).
 
     Args:
-      labels: int[n], the class of each, -1 for unknown ones, which are in no set; or the number of them, if not
-        `stratified`.
-      train, val, test: how many. Integers are numbers: with `stratified` `train` is that of each class, and `val` and
-        `test` are drawn from the rest of all classes together. Floats are fractions of all, or with `stratified` of
-        each class. None for one of `val` and `test`: all that remain.
-    Raises: ValueError if there are not enough.
+      labels: int[n], the class of each node; -1 for an unknown class, then the node is in no set. Without `stratified`
+        it may be the number of nodes.
+      train, val, test: sizes of the sets. Integers are counts: with `stratified`, `train` is the count in each class,
+        and `val` and `test` are drawn from the remaining nodes of all classes together. Floats are fractions of all
+        nodes, or with `stratified` of each class. `val` or `test` may be None: all remaining nodes.
+    Raises: ValueError if there are not enough nodes.
 
     >>> split = split_nodes(np.array([0, 1] * 10), train=2, val=3, test=None)
     >>> [int(part.sum()) for part in split]
@@ -67,15 +70,15 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
         return _sets(len(labels), order, _bounds(caller, len(order), train, val, test))
     kinds = {isinstance(part, float) for part in (train, val, test) if part is not None}
     if len(kinds) > 1:
-        raise bad(caller, "mixes numbers and fractions", {"train, val, test": f"{train}, {val}, {test}"},
-                  "pass integers, or fractions for all.", ValueError)
-    order = order[np.argsort(labels[order], kind="stable")]             # class after class, each in random order
+        raise bad(caller, "the sizes mix counts and fractions", {"train, val, test": f"{train}, {val}, {test}"},
+                  "pass three integers, or three fractions.", ValueError)
+    order = order[np.argsort(labels[order], kind="stable")]             # by class, in random order within each
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     if kinds == {True}:
         bounds = [_bounds(caller, int(n), train, val, test) for n in size]
         parts = np.zeros((3, len(labels)), bool)
-        for first, n, cut in zip(start, size, bounds, strict=True):     # a class each
-            parts |= _sets(len(labels), order[first:first + n], cut)
+        for first, n, ends in zip(start, size, bounds, strict=True):    # one class at a time
+            parts |= _sets(len(labels), order[first:first + n], ends)
         return Split(*parts)
     if len(size) and size.min() < train:
         raise bad(caller, "a class has fewer nodes than the training set needs",
@@ -90,7 +93,7 @@ def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: f
 
 
 def split_by_time(times: Any, val: float = 0.15, test: float = 0.15) -> Split:
-    """The earliest rows for training, the latest for test; rows of one time are in the same set.
+    """Splits by time: the earliest rows are for training, the latest for test. Rows of equal time are in the same set.
 
     Args: times: [n], the time of each edge, node or event; val, test: fractions of the rows.
 
@@ -99,12 +102,12 @@ def split_by_time(times: Any, val: float = 0.15, test: float = 0.15) -> Split:
     """
     times = np.asarray(times)
     if times.ndim != 1 or not 0 <= val + test <= 1 or min(val, test) < 0:
-        raise bad("split_by_time", "needs one time for each row, and fractions",
+        raise bad("split_by_time", "needs one time for each row, and two fractions",
                   {"times": type_text(times), "val, test": f"{val}, {test}"},
-                  "pass [n], and fractions of at most 1 together.", ValueError)
+                  "pass times [n], and fractions whose sum is at most 1.", ValueError)
     order = np.sort(times)
     n_test, n_later = round(len(times) * test), round(len(times) * (val + test))
-    # A set begins with the first time that is later than all of the set before.
+    # A set begins with the first time that is later than all times of the previous set.
     train_end, val_end = len(times) - n_later, len(times) - n_test
     train = times <= order[train_end - 1] if train_end else np.zeros(len(times), bool)
     before_test = times <= order[val_end - 1] if val_end else np.zeros(len(times), bool)
@@ -113,16 +116,18 @@ def split_by_time(times: Any, val: float = 0.15, test: float = 0.15) -> Split:
 
 def split_edges(graph: Graph, val: float = 0.05, test: float = 0.1, *, seed: int = 0, undirected: bool = True,
                 negatives: float = 1.0) -> EdgeSplit:
-    """Edges to predict, with as many pairs that are no edges, and the graph of the others (Kipf and Welling, 2016).
+    """Splits edges for link prediction, and draws pairs without an edge (Kipf and Welling, 2016).
+
+    The edges of `val` and `test` are removed from the returned graph. Self loops stay in the graph and are not
+    predicted; a repeated edge is one pair.
 
     Args:
-      graph: one graph.
-      val, test: fractions of the edges, or with integers numbers.
-      undirected: takes both directions of an edge away together; pairs are then given once.
-      negatives: pairs without an edge for each pair with one. None of them is an edge of the whole graph, nor in two
-        sets.
-    Self loops stay in the graph and are not predicted; a repeated edge is one pair.
-    Raises: ValueError for a batch, a directed graph with `undirected`, or more negatives than there are.
+      graph: one graph, not a batch.
+      val, test: fractions of the edges if floats, numbers of edges if integers.
+      undirected: removes both directions of an edge together; each pair is then returned once.
+      negatives: number of pairs without an edge for each pair with one. No such pair is an edge of the whole graph, or
+        in two sets.
+    Raises: ValueError for a batch, a directed graph with `undirected`, or more negatives than pairs without an edge.
     """
     caller = "split_edges"
     graph = _one_graph(caller, graph)
@@ -147,13 +152,14 @@ def split_edges(graph: Graph, val: float = 0.05, test: float = 0.1, *, seed: int
 
 
 def negative_edges(graph: Graph, count: int, rng: Any = 0, *, undirected: bool = False) -> np.ndarray:
-    """int32[count, 2]: different pairs (sender, receiver) without an edge, each of them equally likely.
+    """Draws distinct pairs (sender, receiver) without an edge, uniformly: int32[count, 2].
+
+    The two nodes of a pair differ. No pair is drawn twice.
 
     Args:
-      graph: one graph.
+      graph: one graph, not a batch.
       rng: `numpy.random.Generator`, or a seed.
-      undirected: a pair means both directions, the smaller node first, and neither is an edge.
-    A pair is never a node with itself. No pair is drawn twice, also where few are left.
+      undirected: a pair stands for both directions, neither of which is an edge; the smaller node is first.
     Raises: ValueError if there are fewer than `count` such pairs.
     """
     caller = "negative_edges"
@@ -163,14 +169,15 @@ def negative_edges(graph: Graph, count: int, rng: Any = 0, *, undirected: bool =
     taken = np.unique(taken)
     free = n * (n - 1) // (2 if undirected else 1) - len(taken)
     if not 0 <= count <= free:
-        raise bad(caller, "there are not so many pairs without an edge", {"graph": repr(graph), "count": count,
-                  "pairs": free}, "ask for fewer.", ValueError)
+        raise bad(caller, "there are not enough pairs without an edge", {"graph": repr(graph), "count": count,
+                  "pairs": free}, "pass a smaller count.", ValueError)
     rank = rng.choice(free, count, replace=False) if count else np.zeros(0, np.int64)
-    # taken[i] - i pairs without an edge come before the i-th edge: so many edges come before each of the ranks.
+    # taken[i] - i pairs without an edge precede the i-th edge, so the search returns the number of edges before each
+    # rank.
     return pairs_of_codes(rank + np.searchsorted(taken - np.arange(len(taken)), rank, side="right"), n, undirected)
 
 
-# -- pairs of nodes as numbers, without those of a node with itself ----------------------------------------------------
+# -- pairs of distinct nodes, numbered from 0 --------------------------------------------------------------------------
 
 
 def _codes(senders: np.ndarray, receivers: np.ndarray, n: int, undirected: bool) -> np.ndarray:
@@ -182,7 +189,7 @@ def _codes(senders: np.ndarray, receivers: np.ndarray, n: int, undirected: bool)
 
 
 def pairs_of_codes(codes: np.ndarray, n: int, undirected: bool) -> np.ndarray:
-    """int32[m, 2]: the inverse of `_codes`: pairs of n nodes by their numbers from 0."""
+    """The inverse of `_codes`, int32[m, 2]: the pairs of n nodes with these numbers."""
     if not undirected:
         one, other = np.divmod(codes, max(n - 1, 1))
         return np.stack([one, other + (other >= one)], 1).astype(np.int32)
@@ -194,7 +201,8 @@ def pairs_of_codes(codes: np.ndarray, n: int, undirected: bool) -> np.ndarray:
 def _one_graph(caller: str, graph: Graph) -> Graph:
     graph = without_padding(caller, graph)
     if graph.n_graphs != 1:
-        raise bad(caller, "takes one graph", {"graph": repr(graph)}, "call it for each of unbatch(graph).", ValueError)
+        raise bad(caller, "takes one graph, not a batch", {"graph": repr(graph)},
+                  "call it for each graph of unbatch(graph).", ValueError)
     return graph
 
 
@@ -202,9 +210,10 @@ def _one_graph(caller: str, graph: Graph) -> Graph:
 
 
 def _bounds(caller: str, n: int, train: float, val: float | None, test: float | None) -> tuple[int, int, int]:
-    """Where each of three sets ends in n rows. Fractions are summed first, so that 0.6, 0.2, 0.2 leave no row out."""
+    """The ends of three sets in n rows. Fractions are summed before rounding, so that 0.6, 0.2, 0.2 omit no row."""
     if val is None and test is None:
-        raise bad(caller, "only one set can be what remains", {"val, test": "None"}, "pass one of them.", ValueError)
+        raise bad(caller, "only one set may be None, for the remaining rows", {"val, test": "None"},
+                  "pass a size for one of them.", ValueError)
     ends, total = [], 0.0
     for part in (train, 0 if val is None else val, 0 if test is None else test):
         total += part * n if isinstance(part, float) else part
@@ -214,8 +223,8 @@ def _bounds(caller: str, n: int, train: float, val: float | None, test: float | 
     if test is None:
         ends[2] = n
     if not 0 <= ends[0] <= ends[1] <= ends[2] <= n:
-        raise bad(caller, "the sets are larger than what there is",
-                  {"there are": n, "train, val, test": f"{train}, {val}, {test}"}, "pass smaller ones.", ValueError)
+        raise bad(caller, "there are not enough rows for the sets",
+                  {"rows": n, "train, val, test": f"{train}, {val}, {test}"}, "pass smaller sizes.", ValueError)
     return ends[0], ends[1], ends[2]
 
 

@@ -1,7 +1,8 @@
-"""Other graphs made of a graph, on the host: loops, directions, repeated edges, parts of it.
+"""Transforms of graphs on the host: self loops, directions, repeated edges, subgraphs.
 
-All take a graph or a batch, and features of nodes and edges go along. The graphs must be known (not traced) and, but
-for `reverse` and `degree`, without padding: their numbers of edges change, so pad afterwards.
+All take a graph or a batch, and transform its node and edge features with it. Graphs must be concrete (not traced).
+Except for `is_undirected`, `reverse` and `degree` they must not have padding: the number of edges changes, so pad
+afterwards.
 """
 
 from typing import Any, Literal
@@ -18,10 +19,10 @@ Reduce = Literal["sum", "mean", "max", "min"]
 
 
 def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
-    """The graph with a self loop at each node that has none.
+    """Adds a self loop at each node that has none.
 
     Args: fill: weights and features of the loops: a number, "mean" for the mean of the edges that the node receives
-      (0 where it receives none), or a dict like `edges` with one of these for each array.
+      (0 if it receives none), or a dict with the keys of `edges` and such a value for each array.
 
     >>> from xnn.graph import Graph
     >>> add_self_loops(Graph.from_edges([0], [1], edges=[0.5])).weight
@@ -45,13 +46,13 @@ def add_self_loops(graph: Graph, fill: Any = 1.0) -> Graph:
 
 
 def remove_self_loops(graph: Graph) -> Graph:
-    """The graph without edges from a node to itself."""
+    """Removes the edges from a node to itself."""
     graph = without_padding("remove_self_loops", graph)
     return edges_where(graph, graph.senders != graph.receivers)
 
 
 def coalesce(graph: Graph, reduce: Reduce = "sum") -> Graph:
-    """The graph with each edge once; weights and features of repeated edges are reduced, array by array.
+    """Merges repeated edges; their weights and features are reduced, array by array.
 
     >>> from xnn.graph import Graph
     >>> coalesce(Graph.from_edges([0, 0], [1, 1], edges=[0.5, 2.0]))
@@ -62,10 +63,10 @@ def coalesce(graph: Graph, reduce: Reduce = "sum") -> Graph:
 
 
 def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
-    """The graph with each edge in both directions, once. Where both are there, or repeated, their values are reduced.
+    """Returns a graph with each edge once in both directions. Values of opposite and repeated edges are reduced.
 
-    An edge in one direction only keeps its value in both, and a graph that is undirected stays as it is, unless
-    `reduce` is "sum".
+    An edge in only one direction keeps its value in both directions. A graph that is already undirected, without
+    repeated edges, does not change unless `reduce` is "sum".
     """
     caller = "to_undirected"
     graph = without_padding(caller, graph)
@@ -76,32 +77,32 @@ def to_undirected(graph: Graph, reduce: Reduce = "max") -> Graph:
 
 
 def is_undirected(graph: Graph) -> bool:
-    """Whether each edge is there in both directions, with equal weights and features."""
+    """Whether each edge exists in both directions, with equal weights and features."""
     graph = host("is_undirected", graph)
-    there = edge_order(graph.senders, graph.receivers, graph.n_nodes)
+    forth = edge_order(graph.senders, graph.receivers, graph.n_nodes)
     back = edge_order(graph.receivers, graph.senders, graph.n_nodes)
-    senders, receivers = graph.senders[there], graph.receivers[there]
+    senders, receivers = graph.senders[forth], graph.receivers[forth]
     if not (np.array_equal(senders, graph.receivers[back]) and np.array_equal(receivers, graph.senders[back])):
         return False
     columns = [x.reshape(len(x), int(np.prod(x.shape[1:]))) for x in tree_util.tree_leaves(graph.edges)]
     columns = [x if x.dtype.kind in "biuf" else x.astype(np.float32) for x in columns]
-    if np.any((np.diff(senders) == 0) & (np.diff(receivers) == 0)):    # repeated edges: in the order of their values
+    if np.any((np.diff(senders) == 0) & (np.diff(receivers) == 0)):    # repeated edges: order them by their values
         keys = [column for x in columns for column in x.T]
-        there = np.lexsort((*keys, graph.senders, graph.receivers))
+        forth = np.lexsort((*keys, graph.senders, graph.receivers))
         back = np.lexsort((*keys, graph.receivers, graph.senders))
-    return all(np.array_equal(x[there], x[back], equal_nan=x.dtype.kind == "f") for x in columns)
+    return all(np.array_equal(x[forth], x[back], equal_nan=x.dtype.kind == "f") for x in columns)
 
 
 def reverse(graph: Graph) -> Graph:
-    """The graph with all edges in the other direction."""
+    """Reverses the direction of all edges."""
     graph = host("reverse", graph)
     return with_edges(graph, graph.receivers, graph.senders, graph.edges)
 
 
 def degree(graph: Graph, direction: Literal["in", "out"] = "in", *, weighted: bool = False) -> np.ndarray:
-    """float32[n]: the number of edges that each node receives ("in") or sends ("out"); `weighted` sums their weights.
+    """float32[n]: number of edges that each node receives ("in") or sends ("out"); with `weighted` the sum of weights.
 
-    Edges of padding do not count. `Graph.degree` is the same for "in", as part of a program.
+    Padding edges do not count. In a traced program, use `Graph.degree`, which is the same for "in".
     """
     graph = host("degree", graph)
     check_choice("degree", "direction", direction, ("in", "out"))
@@ -115,10 +116,10 @@ def degree(graph: Graph, direction: Literal["in", "out"] = "in", *, weighted: bo
 
 
 def subgraph(graph: Graph, ids: Any) -> Graph:
-    """The nodes `ids` and the edges among them; node i of the result is node ``ids[i]``.
+    """The nodes `ids` and the edges between them; node i of the result is node ``ids[i]``.
 
-    Args: ids: int[m], different ones, or bool[n]. In a batch they must be in the order of the graphs.
-    Raises: ValueError for ids that are repeated, name no node, or mix the order of graphs.
+    Args: ids: int[m], distinct, or bool[n]. In a batch they must be in the order of the graphs.
+    Raises: ValueError for ids that are repeated, out of range, or not in the order of the graphs.
     """
     caller = "subgraph"
     graph = without_padding(caller, graph)
@@ -126,12 +127,12 @@ def subgraph(graph: Graph, ids: Any) -> Graph:
     place = np.full(graph.n_nodes, -1, np.int32)
     place[ids] = np.arange(len(ids), dtype=np.int32)
     if np.any(place[ids] != np.arange(len(ids))):
-        raise bad(caller, "a node is named twice", {"ids": len(ids), "different": len(np.unique(ids))},
+        raise bad(caller, "a node occurs twice in `ids`", {"ids": len(ids), "different": len(np.unique(ids))},
                   "pass np.unique(ids).", ValueError)
     owner = graph.node_graph[ids]
     if np.any(np.diff(owner) < 0):
-        raise bad(caller, "the ids mix the graphs of the batch", {"graph": repr(graph)}, "pass np.sort(ids).",
-                  ValueError)
+        raise bad(caller, "the ids are not in the order of the graphs of the batch", {"graph": repr(graph)},
+                  "pass np.sort(ids).", ValueError)
     kept = (place[graph.senders] >= 0) & (place[graph.receivers] >= 0)
     nodes = tree_util.tree_map(lambda x: x[ids], graph.nodes)
     n_node = np.bincount(owner, minlength=graph.n_graphs).astype(np.int32)
@@ -141,10 +142,10 @@ def subgraph(graph: Graph, ids: Any) -> Graph:
 
 
 def k_hop(graph: Graph, seeds: Any, k: int) -> tuple[Graph, np.ndarray]:
-    """What k layers need for the outputs at `seeds`: all nodes from which at most k edges lead to one of them.
+    """The nodes from which a path of at most k edges leads to a seed: the inputs of k layers for outputs at `seeds`.
 
-    Returns: ``(subgraph, ids)``: the graph among these nodes, and their numbers in ascending order; the seeds are at
-      ``np.searchsorted(ids, seeds)``.
+    Returns: ``(subgraph, ids)``: the subgraph of these nodes, and their indices in ascending order. The rows of the
+      seeds are ``np.searchsorted(ids, seeds)``.
 
     >>> from xnn.graph import Graph
     >>> path = Graph.from_edges([0, 1, 2], [1, 2, 3])
@@ -166,9 +167,9 @@ def k_hop(graph: Graph, seeds: Any, k: int) -> tuple[Graph, np.ndarray]:
 
 
 def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "weak") -> tuple[Graph, np.ndarray]:
-    """The largest connected part of the graph, or of each graph of a batch, the first of equally large ones.
+    """The largest connected component of the graph, or of each graph of a batch; the first of equally large ones.
 
-    Returns: ``(subgraph, ids)``: ids the numbers of its nodes, in ascending order.
+    Returns: ``(subgraph, ids)``: the component, and the indices of its nodes in ascending order.
     """
     graph = without_padding("largest_component", graph)
     check_choice("largest_component", "connection", connection, ("weak", "strong"))
@@ -187,17 +188,17 @@ def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "wea
 
 
 def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any) -> Graph:
-    """The graph with these edges, which join nodes of the same graph, in any order."""
+    """Replaces the edges; the new ones may be in any order, and must join nodes of the same graph of a batch."""
     order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
     n_edge = np.bincount(graph.node_graph[receivers], minlength=graph.n_graphs).astype(np.int32)
-    made = graph.replace(edges=tree_util.tree_map(lambda x: x[order], edges), senders=senders, receivers=receivers,
-                         n_edge=n_edge)
-    return made.replace(by_sender=stable_order(senders, graph.n_nodes).astype(np.int32))
+    graph = graph.replace(edges=tree_util.tree_map(lambda x: x[order], edges), senders=senders, receivers=receivers,
+                          n_edge=n_edge)
+    return graph.replace(by_sender=stable_order(senders, graph.n_nodes).astype(np.int32))
 
 
 def edges_where(graph: Graph, kept: np.ndarray) -> Graph:
-    """The graph with the edges for which `kept`, bool[e], is True."""
+    """Keeps only the edges for which `kept`, bool[e], is True."""
     return with_edges(graph, graph.senders[kept], graph.receivers[kept],
                       tree_util.tree_map(lambda x: x[kept], graph.edges))
 
@@ -212,8 +213,8 @@ def _merged(caller: str, graph: Graph, senders: np.ndarray, receivers: np.ndarra
 
     def merged(x):
         if reduce == "mean" and x.dtype.kind in "biu":
-            raise bad(caller, "the mean of integers is none", {"edges": type_text(x)},
-                      'reduce="max", or convert them to float32.', ValueError)
+            raise bad(caller, 'reduce="mean" needs floating-point values', {"edges": type_text(x)},
+                      'use reduce="max", or convert them to float32.', ValueError)
         if len(x) == 0:
             return x
         total = functions[reduce].reduceat(x[order], starts, axis=0)
@@ -224,14 +225,14 @@ def _merged(caller: str, graph: Graph, senders: np.ndarray, receivers: np.ndarra
 
 
 def _loops(caller: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any) -> np.ndarray:
-    """The values of new edges from the nodes `ids` to themselves, of the type of the others: x."""
+    """Values of the self loops at the nodes `ids`, with the dtype and row shape of x, the values of the edges."""
     if not isinstance(fill, str):
         return np.broadcast_to(np.asarray(fill, x.dtype), (len(ids), *x.shape[1:]))
     check_choice(caller, "fill", fill, ["mean"], 'pass a number or "mean".')
     counts = np.bincount(graph.receivers, minlength=graph.n_nodes)
     total = np.zeros((graph.n_nodes, *x.shape[1:]), np.float64)
     some = np.flatnonzero(counts)
-    if len(some):                                              # receivers may be in any order in a graph made by hand
+    if len(some):                                              # a graph not made by from_edges may be unsorted
         order = np.argsort(graph.receivers, kind="stable")
         starts = np.cumsum(counts) - counts
         total[some] = np.add.reduceat(x[order].astype(np.float64), starts[some], axis=0)

@@ -1,1 +1,1 @@
-"""Layers and models on graphs, and the passing of messages that they share."""
+"""Layers and models on graphs, and the message passing that they share."""

@@ -1,4 +1,4 @@
-"""Edges and nodes of a graph that are left out at random in training: `drop_edges`, `drop_nodes`, `with_drop_edge`."""
+"""Random removal of edges and nodes in training: `drop_edges`, `drop_nodes`, `with_drop_edge`."""
 
 from typing import Any
 
@@ -16,26 +16,26 @@ from xnn.layers.dropout import check_rate
 
 
 def drop_edges(rng: Any, graph: Graph, rate: float) -> MaskedGraph:
-    """The graph without each edge with probability `rate` (DropEdge, Rong et al., 2020); the others keep their weights.
+    """Drops each edge with probability `rate` (DropEdge, Rong et al., 2020); the other edges keep their weights.
 
-    The two directions of an undirected edge are dropped independently. A layer that normalises its adjacency itself
-    does so with the edges that are left, as in the paper.
+    The two directions of an undirected edge are dropped independently. A layer that normalises its adjacency uses only
+    the remaining edges, as in the paper.
 
     Args: rng: key; graph: a `Graph`, which may be traced; rate: 0 <= rate < 1.
     Returns: a `MaskedGraph` with the arrays of the graph.
-    Raises: ValueError for a rate outside [0, 1); TypeError for something that is no `Graph`.
+    Raises: ValueError for a rate outside [0, 1); TypeError if `graph` is not a `Graph`.
     """
     _check("drop_edges", rate, graph)
     return mask_graph(graph, edges=rng_lib.bernoulli(rng, 1 - rate, (graph.n_edges,)))
 
 
 def drop_nodes(rng: Any, graph: Graph, rate: float, n_nodes: int | None = None) -> MaskedGraph:
-    """The graph without each node, and the edges at it, with probability `rate`.
+    """Drops each node, and the edges at it, with probability `rate`.
 
-    Dropped nodes do not count in pools and norms; their rows in x stay, and no message leaves them.
+    Pools and norms ignore dropped nodes; their rows in x stay, and they send and receive no messages.
 
-    Args: n_nodes: number of nodes, for a traced graph without node features; the others as of `drop_edges`.
-    Returns, raises: as `drop_edges`.
+    Args: n_nodes: number of nodes, for a traced graph without node features; the others as in `drop_edges`.
+    Returns, Raises: as `drop_edges`.
     """
     _check("drop_nodes", rate, graph)
     kept = rng_lib.bernoulli(rng, 1 - rate, (graph.n_nodes if n_nodes is None else n_nodes,))
@@ -43,13 +43,13 @@ def drop_nodes(rng: Any, graph: Graph, rate: float, n_nodes: int | None = None) 
 
 
 def with_drop_edge(layer: Layer, rate: float) -> Layer:
-    """The layer on a graph from which edges are dropped in training, see `drop_edges`.
+    """Wraps a layer so that in training edges of its graph are dropped, see `drop_edges`.
 
-    Of several layers, ``with_drop_edge(serial(...), rate)`` drops the same edges for all of them, and
-    ``serial(with_drop_edge(...), with_drop_edge(...))`` draws for each, the paper's layer-wise DropEdge.
+    For several layers, ``with_drop_edge(serial(...), rate)`` drops the same edges in all of them, and
+    ``serial(with_drop_edge(...), with_drop_edge(...))`` draws for each layer, the paper's layer-wise DropEdge.
 
-    Args: layer: has the input `graph`; rate: probability to drop an edge.
-    Inputs, params, state: those of the layer; the graph may have any form that `as_edges` takes.
+    Args: layer: a layer with the input `graph`; rate: probability of dropping an edge.
+    Inputs, Params, State: as for the layer; the graph may have any form that `as_edges` takes.
     Raises: ValueError for a rate outside [0, 1); TypeError for a layer without `graph`, and from apply in training
       without rng.
 
@@ -78,7 +78,7 @@ def with_drop_edge(layer: Layer, rate: float) -> Layer:
                    only, rebuild=lambda some: with_drop_edge(some[None], rate), settings={"rate": rate})
 
 
-_STREAM = 2**31 - 1                            # the child draws from the key itself, its own children from 0, 1, ...
+_STREAM = 2**31 - 1                            # apart from the child's streams: it draws from the key and folds in 0, 1, ...
 
 
 def _dropped(rng: Any, edges: Edges, rate: float) -> Edges:
@@ -90,4 +90,4 @@ def _check(caller: str, rate: float, *graphs: Any) -> None:
     check_rate(caller, rate)
     for graph in graphs:
         if not isinstance(graph, Graph):
-            raise bad(caller, "this is no Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")
+            raise bad(caller, "this is not a Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")

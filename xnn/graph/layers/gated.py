@@ -1,4 +1,4 @@
-"""Layers with gates: residual gated convolutions, a form that updates features of edges too, gated recurrences."""
+"""Layers with gates: residual gated convolutions, also with updates of edge features, and gated recurrences."""
 
 from typing import Any
 
@@ -19,21 +19,21 @@ def GatedGraphConvolution(n_out: int, *, edge_features: int | None = None, root:
                           bias: bool = True) -> Layer:
     """``y_i = x_i W + sum_j sigmoid(x_i K + x_j Q) * (x_j V) + b`` (Bresson and Laurent, 2017).
 
-    It is PyTorch Geometric's ResGatedGraphConv: K, Q and V have biases of their own. The paper's network adds ReLU and
-    the residual sum: ``residual(GatedGraphConvolution(n), Relu)``. Weights of edges are not read.
+    It equals PyTorch Geometric's ResGatedGraphConv: the maps K, Q and V also have biases. The paper's network adds ReLU
+    and the residual sum: ``residual(GatedGraphConvolution(n), Relu)``. Edge weights are ignored.
 
     Shape: x [n, n_in] -> [n, n_out].
 
     Args:
       n_out: number of output features.
-      edge_features: number of features of an edge, of which linear maps are added to the gates' argument and to the
-        values; None reads none.
+      edge_features: number of features of an edge; linear maps of them are added to the argument of the gates and to
+        the values. None ignores edge features.
       root: whether ``x_i W`` is added.
       bias: whether b is added.
     Inputs:
       graph: in any form that `as_edges` takes.
-    Params: ``{"key", "query", "value"}``, each ``{"w", "b"}`` of a `Dense`; ``"edge_gate"`` and ``"edge_value"``,
-      ``{"w"}``, with edge_features; ``"root": {"w", "b"}``, or ``"bias": {"b"}`` without root.
+    Params: ``{"key", "query", "value"}``, each ``{"w", "b"}`` of a `Dense`; with edge_features ``"edge_gate"`` and
+      ``"edge_value"``, each ``{"w"}``; ``"root": {"w", "b"}``, or ``"bias": {"b"}`` without root.
     """
     name = "GatedGraphConvolution"
     from_edges = Dense(n_out, bias=False) if edge_features is not None else None
@@ -66,25 +66,25 @@ def GatedGraphConvolution(n_out: int, *, edge_features: int | None = None, root:
 
 @recorded()
 def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, epsilon: float = 1e-6) -> Layer:
-    """Gated convolution that updates the features of edges too (Bresson and Laurent, 2017; Dwivedi et al., 2020).
+    """Gated convolution that also updates edge features (Bresson and Laurent, 2017; Dwivedi et al., 2020).
 
     With ``c_ij = x_i A + x_j B + e_ij C`` and gates ``g = sigmoid(c)`` the outputs are
     ``x_i + relu(norm(x_i U + sum_j g_ij * (x_j V) / (sum_j g_ij + epsilon)))`` and ``e_ij + relu(norm(c_ij))``.
-    Weights of edges are not read; what edges have is the second part of x, so that layers follow one another.
+    Edge weights are ignored. The edge features are the second part of x, so that layers can be chained.
 
     Shape: (x [n, n_in], e [edges, d]) -> ([n, n_out], [edges, n_out]).
 
     Args:
       n_out: number of output features of nodes and of edges.
-      norm: layer before each ReLU, with parameters for nodes and others for edges, such as the benchmark's
-        `BatchNorm()`; None has none.
-      residual: whether the inputs are added, where they have n_out features.
+      norm: layer before each ReLU, with separate parameters for nodes and edges, such as the benchmark's `BatchNorm()`;
+        None for no norm.
+      residual: whether the inputs are added, if they have n_out features.
       epsilon: added to the sum of the gates.
     Inputs:
-      graph: in any form that `as_edges` takes; its edges are in the order of e.
+      graph: in any form that `as_edges` takes; the rows of e are in the order of its edges.
     Params: ``{"receiver", "sender", "edge", "own", "value"}`` (A, B, C, U, V), each ``{"w", "b"}`` of a `Dense`, and
       ``"node_norm"``, ``"edge_norm"`` with a norm.
-    Raises: TypeError if x is no pair; ValueError if e has not one row for each edge.
+    Raises: TypeError if x is not a pair; ValueError if e does not have one row for each edge.
     """
     at_nodes = ("receiver", "sender", "own", "value")
     children = {**{key: Dense(n_out) for key in (*at_nodes, "edge")}, "node_norm": norm, "edge_norm": norm}
@@ -114,11 +114,11 @@ def GatedGCN(n_out: int, *, norm: Layer | None = None, residual: bool = True, ep
 
 @recorded()
 def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool = False, bias: bool = True) -> Layer:
-    """``m_i = sum_j w_ij x_j W``, ``x_i = GRU(m_i, x_i)``, several times (Li et al., 2016), for graphs with weights w.
+    """``m_i = sum_j w_ij x_j W``, ``x_i = GRU(m_i, x_i)``, repeated (Li et al., 2016); w are the edge weights, or 1.
 
-    The input is filled up with zeros to n_out features. As in PyTorch Geometric's GatedGraphConv each step has its own
-    W, and all have one GRU; with `shared` they have one W too, as in the paper, whose matrices for types of edges and
-    for reverse edges are not here: add a layer for each type.
+    The input is padded with zeros to n_out features. As in PyTorch Geometric's GatedGraphConv, each step has its own W,
+    and all steps share one GRU; with `shared` they also share W, as in the paper. The paper's separate matrices for
+    types of edges and for reverse edges are not included: add a layer for each type.
 
     Shape: x [n, n_in] -> [n, n_out], n_in <= n_out.
 
@@ -126,12 +126,12 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
       n_out: number of features of the state.
       steps: number of steps.
       aggregate: "sum", "mean", "max", "min" or "std" of the messages that a node receives.
-      shared: whether all steps have one W.
+      shared: whether all steps share one W.
       bias: whether the GRU has biases.
     Inputs:
       graph: in any form that `as_edges` takes.
     Params: ``{"message0": {"w"}, "message1": {"w"}, ..., "gru": {"w_in", "w_rec", "b", "b_rec"}}``.
-    Raises: ValueError for no step or another aggregate, and from `init` for an input of more than n_out features.
+    Raises: ValueError for steps < 1 or an unknown aggregate, and for an input of more than n_out features.
     """
     check_choice("GatedGraph", "aggregate", aggregate, REDUCTIONS)
     if steps < 1:
@@ -166,14 +166,14 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
 
 def _pair(caller: str, x: Any) -> tuple[Any, Any]:
     if not isinstance(x, tuple | list) or len(x) != 2 or isinstance(x[0], int):
-        raise bad(caller, "x is the pair (features of nodes, features of edges)", {"x": type_text(x)},
-                  "pass (x [n, f], e [edges, d]), to init the pair of their shapes.")
+        raise bad(caller, "x must be the pair (node features, edge features)", {"x": type_text(x)},
+                  "pass (x [n, f], e [edges, d]); pass the pair of their shapes to init.")
     return x[0], x[1]
 
 
 def _check_rows(edges: Edges, e: Any) -> None:
     if e.shape[0] != len(edges):
-        raise bad("GatedGCN", "the features of edges need one row for each edge",
+        raise bad("GatedGCN", "the edge features need one row for each edge",
                   {"edges": len(edges), "e": type_text(e)}, "pass e [edges, d] in the order of the graph.", ValueError)
 
 
@@ -183,5 +183,5 @@ def _added(x: Any, h: Any) -> Any:
 
 def _check_state(caller: str, n_in: int, n_out: int) -> None:
     if n_in > n_out:
-        raise bad(caller, "the state has fewer features than the input", {"n_in": n_in, "n_out": n_out},
+        raise bad(caller, "the state cannot have fewer features than the input", {"n_in": n_in, "n_out": n_out},
                   f"pass n_out >= {n_in}, or put Dense({n_out}) before the layer.", ValueError)

@@ -27,16 +27,16 @@ def GraphConvolution(n_out: int, *, bias: bool = True, norm: Norm | None = None,
 
     Args:
       n_out: number of output features.
-      bias: False leaves b out; the params are then ``(W, None)``.
-      norm: None takes the adjacency as it is, prepared by `normalized_adjacency`. "symmetric" and
-        "row" normalise at each call, as that function does, with gradients to A's values: for an
-        adjacency that is traced or learned.
-      self_loops: with `norm`, add the identity first. Has no effect where norm is None.
-      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
+      bias: whether to add b; if False, the params are ``(W, None)``.
+      norm: None uses the adjacency unchanged, for one prepared by `normalized_adjacency`. "symmetric" and "row"
+        normalise as that function does, but at each call and with gradients to the values of A: for an adjacency that
+        is traced or learned.
+      self_loops: with `norm`, whether to add the identity first. It has no effect if norm is None.
+      w_init, b_init: initializers ``(key, shape) -> array``; Glorot uniform and zeros if None.
     Params: ``(W [n_in, n_out], b [n_out])``.
-    Extra input: ``graph``: its adjacency, as `Graph`, dense array, SciPy sparse matrix, `CSR`,
-      ``((rows, cols), values)``, or any object with ``graph @ h``. x may be a dense array, a `CSR` or
-      a SciPy sparse matrix; with a dense adjacency both may have leading batch axes.
+    Inputs: graph: the adjacency, as `Graph`, dense array, SciPy sparse matrix, `CSR`, ``((rows, cols), values)``, or
+      any object with ``graph @ h``. x may be a dense array, a `CSR` or a SciPy sparse matrix; with a dense adjacency
+      both may have leading batch axes.
     """
     w_init = w_init or initializers.glorot_uniform()
     b_init = b_init or initializers.zeros
@@ -65,24 +65,23 @@ def GCN(nhid: int | Sequence[int], nclass: int, dropout: float = 0.5, *, sparse:
         norm: Norm | None = None, n_layers: int | None = None) -> Layer:
     """Graph convolutions with ReLU between them, and log-softmax over the classes.
 
-    Before each convolution comes a dropout. The classic program runs as written::
+    Dropout is applied before each convolution. The usual program of stax users runs unchanged::
 
         init_fun, predict_fun = GCN(16, 7, sparse=True)
         _, params = init_fun(key, (-1, n_features))
         log_probs = predict_fun(params, x, adj, rng=rng)
 
-    Here, and only here, `train` may be left open: it then means "training if rng is given", as
-    in the call above. Pass ``train=False`` (or no rng) to evaluate. `is_training` is another name
-    for `train`. Both are static.
+    Only in this layer may `train` be omitted: a call with rng is then a training call, as above. Pass ``train=False``,
+    or no rng, to evaluate. `is_training` is another name for `train`. Both are static.
 
     Args:
-      nhid: hidden features, one number or one for each hidden layer.
+      nhid: number of hidden features, or a sequence with a number for each hidden layer.
       nclass: number of classes.
-      dropout: probability to drop a value of a layer's input.
-      sparse: True refuses a dense adjacency and False a sparse one, so that a graph that should
-        be sparse is never filled in by mistake; None takes either.
+      dropout: probability of dropping a value of a layer's input.
+      sparse: True rejects a dense adjacency and False a sparse one, so that an adjacency is not made dense by mistake;
+        None accepts both.
       bias, norm: as in `GraphConvolution`.
-      n_layers: number of convolutions, 2 if None; for a sequence nhid it is ``len(nhid) + 1``.
+      n_layers: number of convolutions, 2 if None; for a sequence nhid it must be ``len(nhid) + 1``.
     Params: tuple of ``(W, b)``, one for each convolution.
     Shape: x [n, n_features], adj [n, n] -> log-probabilities [n, nclass].
     """
@@ -91,7 +90,7 @@ def GCN(nhid: int | Sequence[int], nclass: int, dropout: float = 0.5, *, sparse:
 
 
 def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None) -> Layer:
-    """Convolutions one after another, with dropout before each, ReLU between them and log-softmax at the end."""
+    """A chain of convolutions, with dropout before each, ReLU between them and log-softmax at the end."""
 
     def walk(visit, shape, shapes):
         graph = {"graph": shapes["adj"]} if "adj" in shapes else {}
@@ -110,11 +109,11 @@ def _network(convolve: Sequence[Layer], drop: Layer, sparse: bool | None) -> Lay
         train = _resolve_train(rng, train, is_training)
         check_entries("GCN", "params", params, range(len(convolve)))
         _check_kind(adj, sparse)
-        x, given = as_features(x), {"graph": as_adjacency(adj, "GCN")}
+        x, inputs = as_features(x), {"graph": as_adjacency(adj, "GCN")}
         for i, (layer, layer_params) in enumerate(zip(convolve, params, strict=True)):
             x = nn.relu(x) if i else x
             x = apply_child(f"GCN[{i}]", drop, (), x, {}, rng=fold_in(rng, i), train=train)
-            x = apply_child(f"GCN[{i}]", layer, layer_params, x, given, rng=None, train=train)
+            x = apply_child(f"GCN[{i}]", layer, layer_params, x, inputs, rng=None, train=train)
         return nn.log_softmax(x, axis=-1)
 
     def rebuild(layers):
@@ -130,8 +129,8 @@ def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int,
             "GCN",
             "nhid and n_layers disagree",
             {"nhid": repr(nhid), "n_layers": repr(n_layers)},
-            fix="n_layers counts the last convolution too, and is at least 1: leave it out, or "
-            "pass len(nhid) + 1.",
+            fix="leave n_layers out, or pass len(nhid) + 1, at least 1: it includes the last "
+            "convolution.",
             exc=ValueError,
         )
     return sizes
@@ -142,7 +141,7 @@ def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bo
         train = is_training
     elif is_training is not None and is_training != train:
         given = {"train": repr(train), "is_training": repr(is_training)}
-        raise bad("GCN", "train and its other name disagree", given, "pass train only.")
+        raise bad("GCN", "train and is_training disagree", given, "pass only train.")
     return rng is not None if train is None else train
 
 
@@ -151,9 +150,9 @@ def _check_kind(adj: Any, sparse: bool | None) -> None:
     is_sparse = isinstance(adj, CSR | EdgeList | Edges | Graph) or is_scipy_sparse(adj) or bool(edge_form(adj))
     if (sparse is True and is_dense) or (sparse is False and is_sparse):
         kind, fix = (
-            ("dense", "pass xnn.CSR.from_dense(adj), or make the net with sparse=False.")
+            ("dense", "pass xnn.CSR.from_dense(adj), or make the network with sparse=False.")
             if sparse
-            else ("sparse", "pass a dense array, or make the net with sparse=True.")
+            else ("sparse", "pass a dense array, or make the network with sparse=True.")
         )
         given = {"adj": type_text(adj)}
-        raise bad("GCN", f"made with sparse={sparse}, but the adjacency is {kind}", given, fix)
+        raise bad("GCN", f"the network has sparse={sparse}, but the adjacency is {kind}", given, fix)

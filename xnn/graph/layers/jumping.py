@@ -1,4 +1,4 @@
-"""`JumpingKnowledge`, which combines the outputs of several layers, and `virtual_node`, a row that all nodes share."""
+"""`JumpingKnowledge` combines the outputs of several layers; `virtual_node` adds a node joined to all nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -19,15 +19,17 @@ from xnn.layers import LSTM, Dense, Relu
 
 @recorded()
 def JumpingKnowledge(how: Literal["concat", "max", "lstm"] = "concat", *, hidden: int | None = None) -> Layer:
-    """One array of nodes out of those that several layers made (Xu et al., 2018).
+    """Combines the node features of several layers (Xu et al., 2018).
 
-    Shape: a tuple of [n, f_i] -> [n, sum of f_i] for "concat"; of [n, f] -> [n, f] for "max" and "lstm".
+    Shape: a tuple of [n, f_i] -> [n, sum of f_i] for "concat"; a tuple of [n, f] -> [n, f] for "max" and "lstm".
     Args:
-      how: "concat"; "max" of each feature over the layers; or "lstm", a mean over the layers, whose weights are for
-        each node the softmax of scores that a bidirectional LSTM over the layers gives.
-      hidden: features of each direction of the LSTM; if None half of those of all layers, as in PyTorch Geometric.
-    Params: ``()``; for "lstm" ``{"lstm": those of LSTM(hidden, bidirectional=True), "score": those of Dense(1)}``.
-    Raises: ValueError for an unknown `how`; TypeError for an input that is no sequence, or features that differ.
+      how: "concat"; "max" of each feature over the layers; or "lstm", a weighted mean over the layers. For each node
+        its weights are the softmax of scores from a bidirectional LSTM over the layers.
+      hidden: features of each direction of the LSTM; if None, half of the total number of features of all layers, as in
+        PyTorch Geometric.
+    Params: ``()``; for "lstm" ``{"lstm": params of LSTM(hidden, bidirectional=True), "score": params of Dense(1)}``.
+    Raises: ValueError for an unknown `how`; TypeError for an input that is not a sequence, or if features differ in
+      shape where they must not.
     """
     check_choice("JumpingKnowledge", "how", how, ("concat", "max", "lstm"))
 
@@ -67,7 +69,7 @@ def _several(xs: Any) -> Sequence[Any]:
 def _check_equal(shapes: Sequence[Any], xs: Any) -> None:
     if any(shape != shapes[0] for shape in shapes):
         raise bad("JumpingKnowledge", "the outputs of the layers differ in shape", {"x": type_text(xs)},
-                  fix='make layers of one size, or take how="concat".')
+                  fix='give the layers the same size, or use how="concat".')
 
 
 def _lstm_and_score(hidden: int | None, layers: int, features: int) -> tuple[Layer, Layer]:
@@ -75,19 +77,20 @@ def _lstm_and_score(hidden: int | None, layers: int, features: int) -> tuple[Lay
 
 
 def virtual_node(features: int, *layers: Layer, update: Layer | None = None) -> Layer:
-    """Layers one after another, and a node of each graph that is joined to all others (Gilmer et al., 2017).
+    """A chain of layers with a virtual node in each graph that is joined to all other nodes (Gilmer et al., 2017).
 
-    Before each layer the row v of the graph is added to its nodes, ``x = x + v``; before each layer but the last v is
-    then updated, ``v' = update(v + sum of the nodes)``, for the next one. This is the form of the OGB benchmark (Hu et
-    al., 2020), whose `update` has a BatchNorm after each Dense; v starts as a learned row, 0 at first.
+    Before each layer the row v of the virtual node is added to the nodes of its graph, ``x = x + v``. Then, except
+    before the last layer, v is updated for the next layer: ``v' = update(v + sum of the nodes)``. This is the form of
+    the OGB benchmark (Hu et al., 2020), whose `update` has a BatchNorm after each Dense. v starts as a learned row,
+    initialised with 0.
 
     Shape: x [n, features] -> [n, features].
     Args:
-      features: of the nodes; each layer keeps their number.
-      layers: take x, and usually `graph`.
-      update: a layer of [g, features], made again, with its own parameters, for each layer but the last; if None
+      features: number of node features; no layer may change it.
+      layers: layers of x, and usually `graph`.
+      update: layer [g, features] -> [g, features], with separate parameters for each layer except the last; if None
         ``serial(Dense(2 * features), Relu, Dense(features), Relu)``.
-    Inputs: graph; then those of the layers.
+    Inputs: graph; then the inputs of the layers.
     Params: ``{"start": {"row": [features]}, "layer_0", "update_0", "layer_1", ...}``.
     Raises: TypeError from `init` if a layer changes the number of features; ValueError without layers.
     """
@@ -109,7 +112,7 @@ def _virtual_node(children: Mapping[str, Layer], settings: Mapping[str, Any]) ->
     def walk(visit, in_shape, shapes):
         in_shape = check_shape("virtual_node", in_shape, min_rank=2)
         if in_shape[-1] != settings["features"]:
-            raise bad("virtual_node", "the nodes have another number of features",
+            raise bad("virtual_node", "the nodes do not have the number of features that was declared",
                       {"in_shape": str(in_shape), **settings}, f"virtual_node({in_shape[-1]}, ...).")
         row = graphs_shape(in_shape, in_shape[-1])
         visit("start", row)
@@ -136,7 +139,7 @@ def _virtual_node(children: Mapping[str, Layer], settings: Mapping[str, Any]) ->
 
 
 def _Row() -> Layer:
-    """A learned row, the same for each row of the input, of which only the shape matters; 0 at first."""
+    """A learned row, initialised with 0 and broadcast to the shape of the input, whose values are not used."""
 
     def init(rng, in_shape):
         return in_shape, {"row": jnp.zeros(in_shape[-1:])}

@@ -1,4 +1,4 @@
-"""`MPNN`: messages by a matrix for each edge, which a network makes of the edge's features."""
+"""`MPNN`: message passing with a matrix for each edge, computed from the edge features by a network."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -18,32 +18,33 @@ from xnn.rng import fold_in
 @recorded()
 def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggregate: str = "sum",
          update: Literal["root", "gru"] | None = "root", steps: int = 1, bias: bool = True) -> Layer:
-    """Message passing with edge networks (Gilmer et al., 2017): ``m_i = sum_j A(e_ij)^T x_j``, A a network's output.
+    """Message passing with an edge network A (Gilmer et al., 2017): ``m_i = sum_j A(e_ij)^T x_j``.
 
     With ``update="root"`` the output is ``x_i W + m_i + b``, PyTorch Geometric's NNConv. ``update="gru"`` is the
-    paper's model: ``x_i = GRU(m_i, x_i)``, `steps` times with the same weights. Weights of edges are not read. It holds
-    a matrix [n_in, n_out] for each edge.
+    paper's model: ``x_i = GRU(m_i, x_i)``, `steps` times with the same weights. Edge weights are ignored. The memory
+    includes a matrix [n_in, n_out] for each edge.
 
     Shape: x [n, n_in] -> [n, n_out].
 
     Args:
-      n_out: number of output features; with "gru" the input must have as many.
+      n_out: number of output features; with "gru" the input must have the same number.
       edge_features: number of features of an edge.
       hidden: hidden sizes of the edge network, with ReLU between its layers; () makes it linear.
       aggregate: "sum", "mean", "max", "min" or "std" of the messages that a node receives.
-      update: None leaves out the root weights: ``m_i + b``.
+      update: "root", "gru", or None for the output ``m_i + b`` without root weights.
       steps: number of steps of "gru".
       bias: whether b is added; a GRU has biases of its own.
     Inputs:
-      graph: with features of edges, in any form that `as_edges` takes.
-    Params: ``{"edge_network": ..., "root": {"w", "b"}}``; ``"gru"`` or ``"bias"`` in place of the root. Their
-      initializers are those of `Dense` and `GRUCell`; PyTorch draws from the uniform distribution on ±1/sqrt(n_in).
-    Raises: ValueError for other choices, for steps without "gru", and from `init` if a GRU would change the size.
+      graph: with edge features, in any form that `as_edges` takes.
+    Params: ``{"edge_network": ..., "root": {"w", "b"}}``, with ``"gru"`` or ``"bias"`` in place of the root. The
+      initializers are those of `Dense` and `GRUCell`; PyTorch draws uniformly from ±1/sqrt(n_in).
+    Raises: ValueError for unknown choices, for steps without "gru", and from `init` if the input of a GRU does not have
+      n_out features.
     """
     check_choice("MPNN", "aggregate", aggregate, REDUCTIONS)
     check_choice("MPNN", "update", update, ("root", "gru", None))
     if steps < 1 or (steps != 1 and update != "gru"):
-        raise bad("MPNN", "only the update by a GRU has several steps", {"steps": steps, "update": repr(update)},
+        raise bad("MPNN", 'more than one step needs update="gru"', {"steps": steps, "update": repr(update)},
                   'pass update="gru" and steps >= 1, or one MPNN for each step.', ValueError)
     updates = {"root": ("root", Dense(n_out, bias=bias)), "gru": ("gru", GRUCell(n_out)),
                None: ("bias", Bias() if bias else None)}
@@ -53,7 +54,7 @@ def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggr
     def init(rng, in_shape):
         *lead, n_in = check_shape("MPNN", in_shape, 2)
         if update == "gru" and n_in != n_out:
-            raise bad("MPNN", "a GRU keeps the number of features", {"x": n_in, "n_out": n_out},
+            raise bad("MPNN", "a GRU cannot change the number of features", {"x": n_in, "n_out": n_out},
                       f"put Dense({n_out}) before the layer.", ValueError)
         network = _edge_network(hidden, n_in * n_out)
         params = {"edge_network": init_child("MPNN['edge_network']", network, fold_in(rng, 0), (-1, edge_features))[1]}

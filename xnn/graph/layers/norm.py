@@ -1,6 +1,6 @@
-"""Norms of the nodes of a graph, each graph of a batch by itself; nodes of padding do not count.
+"""Normalisation of node features, independently for each graph of a batch; padding nodes are ignored.
 
-Halves are computed in float32: the square of a number above 256 overflows float16, and an epsilon vanishes.
+Half precision is computed in float32: in float16, squares of numbers above 256 overflow and small epsilons underflow.
 """
 
 from typing import Any
@@ -15,11 +15,13 @@ from xnn.precision import at_least_float32
 
 @recorded()
 def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
-    """Each feature standardised over the nodes of each graph, with a learned share of the mean (Cai et al., 2021).
+    """Standardises each feature over the nodes of each graph, and subtracts a learned share of the mean.
+
+    This is GraphNorm of Cai et al., 2021:
 
     ``h = x - mean_scale mean(x)``, ``y = scale h / sqrt(mean(h^2) + epsilon) + bias``.
 
-    Shape: x [n, f] -> the same.
+    Shape: x [n, f] -> [n, f].
     Args: epsilon: added to the mean square.
     Inputs: graph.
     Params: ``{"mean_scale": ones, "scale": ones, "bias": zeros}`` [f].
@@ -44,15 +46,15 @@ def GraphNorm(*, epsilon: float = 1e-5) -> Layer:
 
 @recorded()
 def PairNorm(scale: float = 1.0, *, individually: bool = False, epsilon: float = 1e-5) -> Layer:
-    """Centred nodes, scaled so that their total squared distance stays the same (Zhao and Akoglu, 2020).
+    """Centres the nodes and scales them to a constant total squared distance (Zhao and Akoglu, 2020).
 
-    ``h = x - mean(x)`` and ``y = scale h / sqrt(mean_i |h_i|^2 + epsilon)``, means over the nodes of each graph.
+    ``h = x - mean(x)`` and ``y = scale h / sqrt(mean_i |h_i|^2 + epsilon)``, with means over the nodes of each graph.
 
-    Shape: x [n, f] -> the same.
+    Shape: x [n, f] -> [n, f].
     Args:
       scale: root mean square of the rows.
       individually: whether each row is divided by its own norm, ``|h_i| + epsilon`` (PairNorm-SI).
-      epsilon: see above; where it is added is as in PyTorch Geometric.
+      epsilon: see above; it is added at the same place as in PyTorch Geometric.
     Inputs: graph.  Params: ``()``.
     """
 
@@ -73,9 +75,9 @@ def PairNorm(scale: float = 1.0, *, individually: bool = False, epsilon: float =
 
 
 def GraphSizeNorm() -> Layer:
-    """Nodes divided by the root of the number of nodes of their graph (Dwivedi et al., 2020).
+    """Divides node features by the square root of the number of nodes of their graph (Dwivedi et al., 2020).
 
-    Shape: x [n, f] -> the same.  Inputs: graph.  Params: ``()``.
+    Shape: x [n, f] -> [n, f].  Inputs: graph.  Params: ``()``.
     """
 
     def init(rng, in_shape):
@@ -92,11 +94,11 @@ def GraphSizeNorm() -> Layer:
 
 @recorded()
 def MessageNorm(*, learn_scale: bool = False) -> Layer:
-    """Messages with the norms of the nodes that receive them: ``y = scale |node| m / |m|`` (Li et al., 2020).
+    """Scales messages to the norms of their receiving nodes: ``y = scale |node| m / |m|`` (Li et al., 2020).
 
     Shape: m [n, f], nodes [n, k] -> [n, f].
-    Args: learn_scale: whether the scale is learned; it is 1 if not.
-    Inputs: nodes: the features to which the result is added, as ``x + MessageNorm(m, nodes=x)``.
+    Args: learn_scale: whether the scale is learned; otherwise it is 1.
+    Inputs: nodes: the features to which the result is added, as in ``x + MessageNorm(m, nodes=x)``.
     Params: ``{"scale": ones [1]}``, or ``{}``.
     """
 
@@ -115,6 +117,6 @@ def MessageNorm(*, learn_scale: bool = False) -> Layer:
 
 
 def _norm(x: Any) -> Any:
-    """Norm of each row, [n, 1]; its derivative at 0 is 0."""
+    """Euclidean norm of each row, [n, 1]; its derivative at 0 is 0, not NaN."""
     square = jnp.sum(jnp.square(x), -1, keepdims=True)
     return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1)), 0)

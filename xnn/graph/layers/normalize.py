@@ -1,8 +1,7 @@
-"""Normalised adjacency matrices, made once on the host.
+"""Normalised adjacency matrices, computed once on the host.
 
-`normalized_adjacency` works on the values of the edges and returns a `CSR`. The same two choices
-as part of a layer, for an adjacency that is traced or has no values of its own, are in
-`GraphConvolution(norm=...)`.
+`normalized_adjacency` scales the values of the edges and returns a `CSR`. `GraphConvolution(norm=...)` does the same in
+the layer, for an adjacency that is traced or has no stored values.
 """
 
 from typing import Any, Literal
@@ -21,17 +20,16 @@ Norm = Literal["symmetric", "row"]
 def normalized_adjacency(
     adj: Any, norm: Norm = "symmetric", self_loops: bool = True, *, n_nodes: int | None = None
 ) -> CSR:
-    """``D^-1/2 (A + I) D^-1/2`` or ``D^-1 (A + I)``, with D the sums of the rows of ``A + I``.
+    """``D^-1/2 (A + I) D^-1/2`` or ``D^-1 (A + I)``, with D the diagonal matrix of the row sums of ``A + I``.
 
-    The symmetric form is the one of Kipf and Welling (2017); the row form is a mean over the
-    neighbours. A row whose sum is 0 (a node without edges, without self loop) stays 0.
+    The symmetric form is that of Kipf and Welling (2017); the row form computes a mean over the neighbours. A row whose
+    sum is 0 (a node without edges and self loop) stays 0.
 
     Args:
-      adj: SciPy sparse matrix, `CSR`, `Graph`, edge form ``((rows, cols), values)`` (values None:
-        ones), or a dense square array; known, not traced. Repeated edges count as their sum. It is not
-        made symmetric here.
+      adj: SciPy sparse matrix, `CSR`, `Graph`, edge form ``((rows, cols), values)`` (values None: ones), or a dense
+        square array; concrete, not traced. Repeated edges are summed. The matrix is not made symmetric.
       norm: "symmetric" or "row".
-      self_loops: add the identity. A self loop that is there already gets 1 more.
+      self_loops: whether to add the identity. The weight of an existing self loop increases by 1.
       n_nodes: number of nodes of an edge form; its largest index plus one if None.
     Returns: CSR [n, n], float32 (float64 in x64 mode).
     Raises: ValueError for an unknown norm, a matrix that is not square, a negative row sum.
@@ -54,7 +52,7 @@ def normalized_adjacency(
     if np.any(degree < 0):
         worst = int(np.argmin(degree))
         raise bad(caller, "a row of the adjacency has a negative sum", {"row": str(worst), "sum": f"{degree[worst]:g}"},
-                  fix="use weights >= 0; signed graphs have no degree to divide by.", exc=ValueError)
+                  fix="use weights >= 0: the row sums of a signed graph are not degrees.", exc=ValueError)
     values = values * _scale(norm, degree, rows, cols)
     return CSR.from_edges(rows, cols, values, shape=(n, n))
 
@@ -68,7 +66,7 @@ def _scale(norm: Norm, degree: np.ndarray, rows: np.ndarray, cols: np.ndarray) -
 
 
 def _merged(rows, cols, values, n) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each place once, with the sum of its values, sorted by row and column."""
+    """Entries with duplicates summed, sorted by row and column."""
     places, group = np.unique(rows.astype(np.int64) * n + cols, return_inverse=True)
     values = np.bincount(group, weights=values, minlength=len(places))
     return *np.divmod(places, max(n, 1)), values

@@ -1,6 +1,6 @@
-"""Convolutions that propagate the features themselves: `SGC`, `APPNP` and `GCNII`.
+"""Convolutions with a linear propagation of features: `SGC`, `APPNP` and `GCNII`.
 
-Their adjacency may be anything that `GraphConvolution` takes, values of a matrix and weights of a `Graph` included.
+Their `graph` may have any form that `GraphConvolution` takes; the values of a matrix or the weights of a `Graph` count.
 """
 
 import math
@@ -32,16 +32,16 @@ from xnn.sparse import CSR
 @recorded()
 def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: bool = True, bias: bool = True,
         w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """One affine map of features that were propagated k times: ``y = A^k x W + b`` (Wu et al., 2019).
+    """An affine map of features propagated k times: ``y = A^k x W + b`` (Wu et al., 2019).
 
     Shape: [n, n_in] -> [n, n_out].
     Args:
       n_out: number of output features.
-      k: number of propagations, 2 in the paper's experiments; 0 leaves the affine map.
+      k: number of propagations, 2 in the paper's experiments; with 0 only the affine map remains.
       norm, self_loops: as in `GraphConvolution`.
-      bias: False leaves b out.
-      w_init, b_init: initializers ``(key, shape) -> array``; glorot uniform and zeros if None.
-    Inputs: graph: as of `GraphConvolution`.
+      bias: whether to add b.
+      w_init, b_init: initializers ``(key, shape) -> array``; Glorot uniform and zeros if None.
+    Inputs: graph: as in `GraphConvolution`.
     Params: ``{"w": [n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
     Raises: ValueError for an unknown norm or a negative k.
 
@@ -62,7 +62,7 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
         x = checked_features("SGC", x)
         check_params("SGC", params, x, w=(x.shape[-1], n_out), b=(n_out,) if bias else None)
         w, adj = params["w"], adjacency_of("SGC", graph, x)
-        first = is_narrower(x, n_out)                     # the map and the propagation commute
+        first = is_narrower(x, n_out)                     # map and propagation commute: propagate fewer features
         h = x @ w if first else x
         adj = normalized(adj, h, norm, self_loops)
         for _ in range(k):
@@ -75,22 +75,23 @@ def SGC(n_out: int, k: int = 2, *, norm: Norm | None = "symmetric", self_loops: 
 @recorded()
 def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm | None = "symmetric",
           self_loops: bool = True) -> Layer:
-    """Predictions propagated by personalised PageRank (Gasteiger et al., 2019).
+    """Propagates predictions by personalised PageRank (Gasteiger et al., 2019).
 
-    k times ``y = (1 - alpha) A y + alpha x``, from ``y = x``. The layer has no parameters: the paper's network is
-    ``serial(Dense(64), Relu, Dense(7), APPNP())``, with dropout before each Dense.
+    It applies ``y = (1 - alpha) A y + alpha x`` k times, starting from ``y = x``. The layer has no parameters: the
+    paper's network is ``serial(Dense(64), Relu, Dense(7), APPNP())``, with dropout before each Dense.
 
-    Shape: [n, f] -> the same.
+    Shape: [n, f] -> [n, f].
     Args:
-      k: number of propagations; 0 leaves x as it is.
-      alpha: probability to return to x, 0 to 1.
+      k: number of propagations; 0 returns x unchanged.
+      alpha: teleport probability, the share of x in each step, from 0 to 1.
       dropout: rate at which values of the normalised adjacency, self loops included, are dropped in training,
-        independently in each propagation as in the paper. (PyTorch Geometric drops from what earlier ones left.)
+        independently in each propagation as in the paper. (In PyTorch Geometric, dropped values stay dropped in later
+        propagations.)
       norm, self_loops: as in `GraphConvolution`.
-    Inputs: graph: as of `GraphConvolution`.
+    Inputs: graph: as in `GraphConvolution`.
     Params: ``()``.
     Raises: ValueError for an unknown norm, a negative k, or an alpha or dropout out of range; apply raises TypeError
-      for dropout without rng, or with an adjacency that shows no values.
+      for dropout without rng, or with an adjacency object whose values are not accessible.
     """
     check_norm("APPNP", norm)
     check_count("APPNP", k, 0, "propagations")
@@ -105,7 +106,7 @@ def APPNP(k: int = 10, alpha: float = 0.1, *, dropout: float = 0.0, norm: Norm |
         adj = adjacency_of("APPNP", graph, x)
         drops = train and dropout > 0
         if drops and not isinstance(adj, CSR) and not is_array(adj):
-            adj = as_edges(graph, x, "APPNP")              # the other forms do not show their values
+            adj = as_edges(graph, x, "APPNP")              # gives access to the values
         adj, y = normalized(adj, x, norm, self_loops), x
         for i in range(k):
             step = _dropped(adj, x, dropout, fold_in(rng, i)) if drops else adj
@@ -120,19 +121,19 @@ def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_w
           norm: Norm | None = "symmetric", self_loops: bool = True, w_init: Callable | None = None) -> Layer:
     """A convolution for deep networks, with initial residual and identity mapping (Chen et al., 2020).
 
-    ``y = ((1 - alpha) A x + alpha x0) ((1 - beta) I + beta W)`` with ``beta = log(theta / layer + 1)``; without an
-    activation, which follows in the paper.
+    ``y = ((1 - alpha) A x + alpha x0) ((1 - beta) I + beta W)`` with ``beta = log(theta / layer + 1)``. The activation
+    that follows in the paper is not included.
 
     Shape: [n, f], initial [n, f] -> [n, f].
     Args:
-      layer: number of this layer in its network, from 1.
-      alpha: share of the initial features, 0 to 1.
-      theta: the paper's lambda; None: beta is 1, which leaves out the identity.
-      shared_weights: False multiplies the initial features by a matrix of their own: the paper's GCNII*.
+      layer: position of this layer in its network, from 1.
+      alpha: share of the initial features, from 0 to 1.
+      theta: the paper's lambda; with None beta is 1, so that there is no identity term.
+      shared_weights: with False the initial features have a matrix of their own: the paper's GCNII*.
       norm, self_loops: as in `GraphConvolution`.
-      w_init: initializer ``(key, shape) -> array``; glorot uniform if None.
-    Inputs: graph: as of `GraphConvolution`; initial: x0, the features before the first layer of this kind.
-    Params: ``{"w": [f, f]}``, and "w_initial" of the same shape unless the weights are shared.
+      w_init: initializer ``(key, shape) -> array``; Glorot uniform if None.
+    Inputs: graph: as in `GraphConvolution`; initial: x0, the features before the first GCNII layer.
+    Params: ``{"w": [f, f]}``, and "w_initial" of the same shape if `shared_weights` is False.
     Raises: ValueError for an unknown norm, or a layer, alpha or theta out of range.
     """
     check_norm("GCNII", norm)
@@ -167,7 +168,7 @@ def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_w
 
 
 def _dropped(adj: Normalized, x: Any, rate: float, rng: Any) -> Normalized:
-    """The matrix with each of its values dropped at a rate, those of self loops included."""
+    """The matrix with dropout applied to its values, self loops included."""
     check_rng("APPNP", rng, dropout=rate)
     edges_rng, loops_rng = split(rng, 2)
     inner = adj.adj
@@ -189,11 +190,11 @@ def _near_identity(h: Any, w: Any, beta: float) -> Any:
 
 def _check_share(caller: str, alpha: float) -> None:
     if not 0 <= alpha <= 1:
-        raise bad(caller, "alpha is a share, from 0 to 1", {"alpha": repr(alpha)}, "the paper has alpha=0.1.",
+        raise bad(caller, "alpha must be from 0 to 1", {"alpha": repr(alpha)}, "the paper uses alpha=0.1.",
                   ValueError)
 
 
 def _identity_share(theta: float | None, layer: int) -> float:
     if theta is not None and theta <= 0:
-        raise bad("GCNII", "theta must be positive", {"theta": repr(theta)}, "the paper has theta=0.5.", ValueError)
+        raise bad("GCNII", "theta must be positive", {"theta": repr(theta)}, "the paper uses theta=0.5.", ValueError)
     return 1.0 if theta is None else math.log(theta / layer + 1)

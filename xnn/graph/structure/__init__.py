@@ -1,1 +1,1 @@
-"""Graphs as values: `Graph` and its relatives, batches of them, and their matrices and files."""
+"""Graph data structures: `Graph`, `HeteroGraph`, `Edges` and others, batches, sparse matrices and files of graphs."""

@@ -1,9 +1,9 @@
-"""The forms in which a graph may come, brought to one of two.
+"""Conversion of the accepted forms of a graph to one of two.
 
-`as_adjacency` makes something whose ``@`` is the product, for layers that need no more; `as_edges` makes `Edges`, for
-those that compute messages. They take a `Graph`, dense arrays, SciPy matrices, `CSR`, and the edge form
-``((rows, cols), values)`` of older programs; `as_adjacency` also any other object that has ``__matmul__`` (say one
-whose product gathers rows over devices).
+`as_adjacency` returns an object with ``@``, for layers that only multiply by the adjacency. `as_edges` returns
+`Edges`, for layers that compute messages. Both take a `Graph`, a dense array, a SciPy matrix, a `CSR`, or the edge form
+``((rows, cols), values)`` of older programs. `as_adjacency` also takes any other object that has ``__matmul__``, for
+example one whose product gathers rows from several devices.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from xnn.sparse import CSR, is_scipy_sparse
 
 @dataclass(frozen=True, slots=True)
 class EdgeList:
-    """A square matrix given by its edges: ``values[k]`` at ``(rows[k], cols[k])``, in any order.
+    """A square sparse matrix in coordinate form: ``values[k]`` at ``(rows[k], cols[k])``, in any order.
 
-    Unlike `CSR` it needs no tables, so rows and cols may be traced; its product and gradient are
-    slower (unsorted sums). A traced index that is out of range gives NaN or is left out; a known
-    one raises IndexError.
+    Unlike `CSR` it needs no index tables, so rows and cols may be traced; its product and gradient are slower because
+    the sums are unsorted. A column index out of range gives NaN and a row index out of range is ignored if traced; a
+    concrete one raises IndexError.
     """
 
     rows: Any
@@ -39,18 +39,19 @@ class EdgeList:
         """[n, n] @ [n, f] -> [n, f]; n is taken from h."""
         h = jnp.asarray(h)
         _check_edges(self.rows, self.cols, h.shape[0])
-        picked = jnp.take(h, jnp.asarray(self.cols), axis=0)  # out of range: NaN, never a number
+        picked = jnp.take(h, jnp.asarray(self.cols), axis=0)  # out of range: NaN, never the row of another node
         values = jnp.asarray(self.values)
         weights = values.reshape(values.shape + (1,) * (h.ndim - 1))
         return ops.segment_sum(picked * weights, jnp.asarray(self.rows), num_segments=h.shape[0])
 
 
 def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
-    """`adj` as something whose ``adj @ h`` is the product with node features h: [n, f].
+    """Converts `adj` to an object whose ``adj @ h`` is the product with node features h: [n, f].
+
+    A SciPy matrix is converted at every call: before a loop, convert it once with `CSR.from_scipy`.
 
     Args: adj: dense array [..., n, n], SciPy sparse matrix, `CSR`, `Graph`, ``((rows, cols), values)``,
-      or any object with ``__matmul__``, which is returned as it is.
-    A SciPy matrix is converted at every call: convert it once with `CSR.from_scipy` in a loop.
+      or any object with ``__matmul__``, which is returned unchanged.
     Raises: TypeError for anything else.
     """
     if isinstance(adj, CSR | EdgeList | Edges):
@@ -75,12 +76,12 @@ def as_edges(graph: Any, x: Any, caller: str) -> Edges:
     """The edges of a graph whose nodes have the rows of x.
 
     Args:
-      graph: `Graph`, `CSR`, SciPy sparse matrix, ``((rows, cols), values)``, or a dense square array, whose zeros are
-        no edges; within `pmap` a `RowBlock`. In a matrix, entry [i, j] is an edge from j to i, and the values are
-        weights. `Edges` are returned as they are.
-      x: [n, ...] node features, or a tree of such; only the number of rows matters.
-      caller: the layer, for messages.
-    Raises: TypeError for anything else; ValueError if the graph has another number of nodes than x.
+      graph: `Graph`, `CSR`, SciPy sparse matrix, ``((rows, cols), values)``, or a dense square array, in which a zero
+        means that there is no edge; within `pmap` a `RowBlock`. In a matrix, entry [i, j] is an edge from j to i, and
+        the values are weights. `Edges` are returned unchanged.
+      x: [n, ...] node features, or a pytree of arrays [n, ...]; only the number of rows is used.
+      caller: name of the layer, for error messages.
+    Raises: TypeError for anything else; ValueError if the graph does not have as many nodes as x has rows.
     """
     n_nodes = (x if hasattr(x, "shape") else tree_util.tree_leaves(x)[0]).shape[0]
     if isinstance(graph, Graph):
@@ -106,8 +107,8 @@ def _of_graph(graph: Graph, n_nodes: int) -> Edges:
 
 def _of_block(block: RowBlock) -> Edges:
     if isinstance(block.local, CSR):
-        edges, there = _of_csr(block.local), np.arange(block.local.nnz) < block.n_stored
-        return edges.replace(mask=there, exchange=block)
+        edges, mask = _of_csr(block.local), np.arange(block.local.nnz) < block.n_stored
+        return edges.replace(mask=mask, exchange=block)
     return _of_dense(block.local).replace(exchange=block)
 
 
@@ -133,7 +134,7 @@ def _of_csr(adj: CSR) -> Edges:
 
 
 def _of_dense(adj: Any) -> Edges:
-    """All pairs, of which zeros are masked: the values may be traced."""
+    """Edges between all pairs of nodes, with zeros masked: the values may be traced, so they cannot be removed."""
     n_rows, n_cols = adj.shape
     senders, receivers = (each.astype(np.int32).reshape(-1) for each in np.indices((n_rows, n_cols))[::-1])
     by_sender = np.arange(n_rows * n_cols, dtype=np.int32).reshape(n_rows, n_cols).T.reshape(-1)
@@ -155,7 +156,7 @@ def edge_form(adj: Any) -> tuple[Any, Any, Any] | None:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is a dense array: ours, NumPy's, or one that turns into NumPy's."""
+    """Whether x is a dense array: of xjax, of NumPy, or convertible to NumPy by ``__array__``."""
     return isinstance(x, np.ndarray | xjax.Array) or hasattr(x, "__array__")
 
 
@@ -183,7 +184,7 @@ def _check_edges(rows: Any, cols: Any, n: int) -> None:
         except TracerArrayConversionError:
             continue
         if index.size and (index.min() < 0 or index.max() >= n):
-            raise bad("adjacency", f"an index in {name} names no node",
+            raise bad("adjacency", f"an index in {name} is out of range",
                       {name: f"from {index.min()} to {index.max()}", "nodes": str(n)},
                       fix=f"pass indices from 0 to {n - 1}, or features for every node.", exc=IndexError)
 

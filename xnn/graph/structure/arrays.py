@@ -10,19 +10,19 @@ from xjax import dtypes, tree_util
 from xjax.errors import TracerArrayConversionError, bad
 from xnn.checks import type_text
 
-_MANY = 50_000                 # keys from which counting is worth loading SciPy
+_MANY = 50_000                 # number of keys from which a counting sort justifies loading SciPy
 
 
 def as_arrays(tree: Any) -> Any:
-    """A tree whose leaves are arrays: lists of numbers become NumPy's."""
+    """A pytree whose leaves are arrays: lists of numbers become NumPy arrays."""
     return tree_util.tree_map(lambda x: x if hasattr(x, "shape") else np.asarray(x), tree,
                               is_leaf=lambda x: isinstance(x, list))
 
 
 def canonical(x: Any) -> np.ndarray:
-    """An array of any library on the host, of the type that it gets on a device: float32 for float64 without x64 mode.
+    """An array of any library as a NumPy array of the dtype that a device uses: without x64 mode float64 -> float32.
 
-    A tensor of PyTorch is taken without its gradient.
+    A PyTorch tensor is detached first.
     """
     x = np.asarray(x.detach().cpu() if hasattr(x, "detach") else x)
     return x.astype(dtypes.canonicalize_dtype(x.dtype), copy=False)
@@ -33,7 +33,7 @@ def host(caller: str, graph: Any) -> Any:
     try:
         return tree_util.tree_map(np.asarray, graph)
     except TracerArrayConversionError as err:
-        raise bad(caller, "the graph is traced, but its structure must be known", {"graph": repr(graph)},
+        raise bad(caller, "the graph is traced, but its structure must be concrete", {"graph": repr(graph)},
                   "call it outside jit.") from err
 
 
@@ -47,20 +47,20 @@ def without_padding(caller: str, graph: Any) -> Any:
 
 
 def host_indices(caller: str, name: str, x: Any) -> np.ndarray:
-    """A known vector of integers. Raises: TypeError if it is traced or something else."""
+    """x as a NumPy vector of integers. Raises: TypeError if it is traced, or not a vector of integers."""
     try:
         x = np.asarray(x)
     except TracerArrayConversionError as err:
-        raise bad(caller, f"{name} is traced, but the structure of a graph must be known", {name: type_text(x)},
+        raise bad(caller, f"{name} is traced, but the structure of a graph must be concrete", {name: type_text(x)},
                   "make the graph outside jit and pass it in: it is a pytree.") from err
-    x = x.astype(np.int32) if x.size == 0 else x                    # an empty list is float64 to NumPy
+    x = x.astype(np.int32) if x.size == 0 else x                    # np.asarray([]) is float64
     if x.ndim != 1 or x.dtype.kind not in "iu":
         raise bad(caller, f"{name} must be a vector of integers", {name: type_text(x)}, "pass int[e].")
     return x.astype(np.int64) if x.dtype.kind == "u" else x
 
 
 def indices_or_mask(caller: str, name: str, ids: Any, count: int) -> np.ndarray:
-    """Indices below `count`, from such or from bool[count]. Raises: ValueError if one is out of range."""
+    """Indices below `count`, from indices or from bool[count]. Raises: ValueError if an index is out of range."""
     ids = host(caller, ids) if hasattr(ids, "shape") else np.asarray(ids)
     if ids.dtype == bool and ids.shape == (count,):
         return np.flatnonzero(ids)
@@ -72,39 +72,40 @@ def indices_or_mask(caller: str, name: str, ids: Any, count: int) -> np.ndarray:
 
 
 def row_count(caller: str, name: str, tree: Any) -> int | None:
-    """Number of rows of a tree of arrays; None for a tree without. Raises: ValueError if leaves differ in it."""
+    """Number of rows of the arrays of a pytree; None if it has no leaves. Raises: ValueError if the leaves differ."""
     lengths = {np.shape(leaf)[:1] for leaf in tree_util.tree_leaves(as_arrays(tree))}
     if len(lengths) > 1 or () in lengths:
         raise bad(caller, f"the arrays of `{name}` differ in their number of rows", {name: tree_text(tree)},
-                  "pass arrays with one row for each.", ValueError)
+                  "pass arrays with equal numbers of rows.", ValueError)
     return lengths.pop()[0] if lengths else None
 
 
 def tree_text(tree: Any) -> str:
-    """The types of the arrays of a tree, for messages."""
+    """The types of the arrays of a pytree, for messages."""
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key}: {tree_text(value)}" for key, value in tree.items()) + "}"
     return type_text(tree)
 
 
 def stable_order(keys: np.ndarray, count: int) -> np.ndarray:
-    """``np.argsort(keys, kind="stable")`` of keys below `count`; of many keys in time that grows with their number."""
+    """``np.argsort(keys, kind="stable")`` of keys below `count`; in linear time if there are many keys."""
     if len(keys) < _MANY:
         return np.argsort(keys, kind="stable")
-    # A matrix with one entry in each row, brought to columns, is a counting sort: a tenth of the time at 10^6 keys.
+    # CSR to CSC conversion of a matrix with one entry in each row is a counting sort; at 10^6 keys it takes a tenth of
+    # the time of argsort.
     places = np.arange(len(keys) + 1)
     rows = library("scipy.sparse").csr_array((places[:-1], keys, places), shape=(len(keys), count))
     return rows.tocsc().data
 
 
 def edge_order(senders: np.ndarray, receivers: np.ndarray, n_nodes: int) -> np.ndarray:
-    """The order by receiver, then by sender; repeated edges as they are: ``np.lexsort((senders, receivers))``."""
+    """The stable order by receiver, then by sender: ``np.lexsort((senders, receivers))``."""
     order = stable_order(senders, n_nodes)
     return order[stable_order(receivers[order], n_nodes)]
 
 
 def library(name: str, caller: str = "") -> Any:
-    """A module that is optional or slow to load, as SciPy's are: on demand. Raises: ImportError if it is missing."""
+    """Imports an optional or slow module, such as SciPy's, on first use. Raises: ImportError if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as err:

@@ -1,8 +1,7 @@
-"""Graphs joined to a batch, taken apart again, and brought to a static size.
+"""Batching: joins graphs to a batch, splits a batch, and pads it to a static size.
 
-A program is compiled once for each size. `pad` adds graphs of padding at the end: one that holds all nodes and edges of
-padding, then empty ones. `Graph.mask` says which graphs are real; what the layers compute for these does not depend on
-the padding.
+A program is compiled once for each size. `pad` appends padding graphs: the first has all padding nodes and edges, the
+others are empty. `Graph.mask` is True for the real graphs; the results of layers for them do not depend on the padding.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,9 @@ from xnn.graph.structure.graph import Graph
 
 
 def batch(graphs: Sequence[Graph]) -> Graph:
-    """One graph of several, or of several batches: their nodes, edges and globals one after another.
+    """Joins graphs, or batches, to one batch: concatenates their nodes, edges and globals.
 
-    Raises: ValueError for none, or if some have features that others have not.
+    Raises: ValueError for an empty sequence, or if the graphs differ in their features or dtypes.
 
     >>> two = batch([Graph.from_edges([0], [1]), Graph.from_edges([1, 2], [0, 1])])
     >>> two
@@ -47,7 +46,7 @@ def batch(graphs: Sequence[Graph]) -> Graph:
 
 
 def unbatch(graph: Graph) -> list[Graph]:
-    """The graphs of a batch, without those of padding: the inverse of `batch`."""
+    """The graphs of a batch, without padding graphs: the inverse of `batch`."""
     graph = host("graph.unbatch", graph)
     real = np.ones(graph.n_graphs, bool) if graph.mask is None else graph.mask
     last_node, last_edge = np.cumsum(graph.n_node), np.cumsum(graph.n_edge)
@@ -56,12 +55,12 @@ def unbatch(graph: Graph) -> list[Graph]:
 
 
 def take_graphs(graph: Graph, ids: Any) -> Graph:
-    """The graphs `ids` of a batch as one batch, in this order; one may be taken more than once.
+    """The graphs `ids` of a batch as a batch, in this order; an id may occur more than once.
 
-    Much faster than to join a list of graphs: a data set is joined once, and its batches are taken from it.
+    Much faster than joining a list of graphs: join a data set once, then take its batches from it.
 
     Args: ids: int[m], or bool[g].
-    Raises: ValueError if an id names no graph.
+    Raises: ValueError if an id is out of range.
 
     >>> three = batch([Graph.from_edges([], [], n_nodes=n) for n in (5, 6, 7)])
     >>> take_graphs(three, [2, 0]).n_node
@@ -87,12 +86,12 @@ def take_graphs(graph: Graph, ids: Any) -> Graph:
 
 
 def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -> Graph:
-    """The same graphs and graphs of padding, `n_nodes`, `n_edges` and `n_graphs` in all.
+    """Appends padding graphs, up to `n_nodes`, `n_edges` and `n_graphs` in all.
 
-    Features of padding are 0. Edges of padding join the first node of padding to itself.
+    Features of padding are 0. Padding edges join the first padding node to itself.
 
-    Args: n_graphs: one more than there are if None.
-    Raises: ValueError if the sizes are too small: edges of padding need a node of padding, and both need a graph.
+    Args: n_graphs: if None, one more than the graph has.
+    Raises: ValueError if the sizes are too small: padding edges need a padding node, and both need a padding graph.
 
     >>> padded = pad(Graph.from_edges([0], [1]), n_nodes=4, n_edges=3)
     >>> padded
@@ -107,7 +106,7 @@ def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -
     if min(more) < 0 or (more[1] and not more[0]) or ((more[0] or more[1]) and not more[2]):
         raise bad("graph.pad", "the sizes have no place for the graph and its padding",
                   {"graph": repr(graph), "n_nodes, n_edges, n_graphs": f"{n_nodes}, {n_edges}, {n_graphs}"},
-                  "pass at least one node and one graph more than it has.", ValueError)
+                  "pass at least one node and one graph more than the graph has.", ValueError)
     first = np.full(more[1], have[0], np.int32)
     mask = np.ones(have[2], bool) if graph.mask is None else graph.mask
     counts = np.zeros((2, more[2]), np.int32)
@@ -122,17 +121,17 @@ def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -
 
 
 def at_nodes(graph: Graph, per_graph: Any) -> Any:
-    """``[g, ...] -> [n, ...]``: for each node what its graph has."""
+    """``[g, ...] -> [n, ...]``: for each node the row of its graph."""
     return tree_util.tree_map(lambda x: jnp.asarray(x)[graph.node_graph], per_graph)
 
 
 def at_edges(graph: Graph, per_graph: Any) -> Any:
-    """``[g, ...] -> [e, ...]``: for each edge what its graph has."""
+    """``[g, ...] -> [e, ...]``: for each edge the row of its graph."""
     return tree_util.tree_map(lambda x: jnp.asarray(x)[graph.edge_graph], per_graph)
 
 
 def _rows_of(counts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of the groups `ids`, of groups with so many rows; and by how much each of these groups is moved."""
+    """The rows of the groups `ids`, where group i has ``counts[i]`` rows, and the offset by which each one moves."""
     starts, taken = np.cumsum(counts) - counts, counts[ids]
     moves = np.cumsum(taken) - taken - starts[ids]
     return np.arange(taken.sum()) - np.repeat(moves, taken), moves

@@ -1,7 +1,7 @@
-"""Batches of graphs at a few static sizes: a program is compiled once for each.
+"""Batches of graphs at a few static sizes: a program is compiled once for each size.
 
-`GraphBatches` orders a data set, joins its graphs and pads the batches; `buckets` chooses the sizes for batches that
-are made otherwise, and `pad_to_bucket` pads one::
+`GraphBatches` shuffles a data set, joins its graphs and pads the batches. For batches from another source, `buckets`
+chooses the sizes and `pad_to_bucket` pads a batch::
 
     batches = GraphBatches(graphs, batch_size=32, seed=0)
     for epoch in range(100):
@@ -21,13 +21,13 @@ from xnn.graph.structure.arrays import without_padding
 from xnn.graph.structure.batching import batch, pad, take_graphs
 from xnn.graph.structure.graph import Graph
 
-_GROUPS = 256                       # of batches, among which the sizes are chosen exactly
-_EPOCHS = 8                         # whose batches the sizes are chosen for
-_WORTH = 0.02                       # padding that a further size must save, of all nodes and edges: it costs a compile
+_GROUPS = 256                       # largest number of groups of batches of similar size: bounds the exact search.
+_EPOCHS = 8                         # number of epochs whose batches determine the sizes.
+_WORTH = 0.02                       # fraction of all nodes and edges that a further size must save to justify a compile
 
 
 class Bucket(NamedTuple):
-    """A static size, with at least one node and one graph of padding."""
+    """A static size, which includes at least one node and one graph of padding."""
 
     n_nodes: int
     n_edges: int
@@ -35,11 +35,11 @@ class Bucket(NamedTuple):
 
 
 def buckets(sizes: Any, count: int = 4) -> tuple[Bucket, ...]:
-    """At most `count` static sizes for batches, with as little padding as can be among batches sorted by size.
+    """Chooses at most `count` static sizes for batches, with the least padding when batches are sorted by size.
 
-    There are fewer sizes where more would save less than 2 % of the nodes and edges.
+    It returns fewer sizes if more would save less than 2 % of the nodes and edges.
 
-    Args: sizes: int[m, 3], the numbers of nodes, edges and graphs of each batch; [m, 2] where each is one graph.
+    Args: sizes: int[m, 3], the numbers of nodes, edges and graphs of each batch; [m, 2] if each batch is one graph.
     Returns: the sizes, in ascending order.
 
     >>> buckets([(10, 20), (12, 20), (100, 300)], count=2)
@@ -47,20 +47,20 @@ def buckets(sizes: Any, count: int = 4) -> tuple[Bucket, ...]:
     """
     sizes = np.asarray(sizes)
     if sizes.ndim != 2 or sizes.shape[1] not in (2, 3) or not len(sizes) or sizes.dtype.kind not in "iu" or count < 1:
-        raise bad("graph.buckets", "needs the sizes of some batches", {"sizes": type_text(sizes), "count": count},
+        raise bad("graph.buckets", "needs the sizes of at least one batch", {"sizes": type_text(sizes), "count": count},
                   "pass (n_nodes, n_edges, n_graphs) of each batch, and count >= 1.", ValueError)
     if sizes.shape[1] == 2:
         sizes = np.concatenate([sizes, np.ones((len(sizes), 1), sizes.dtype)], 1)
     sizes = sizes[np.argsort(_scores(sizes), kind="stable")].astype(np.int64)
     starts = np.unique(np.linspace(0, len(sizes), min(len(sizes), _GROUPS), endpoint=False).astype(int))
     largest, weight = np.maximum.reduceat(sizes, starts), np.diff(starts, append=len(sizes))
-    ends = _cuts(largest[:, :2] / np.maximum(sizes[:, :2].mean(0), 1e-9), weight, count)
+    ends = _run_ends(largest[:, :2] / np.maximum(sizes[:, :2].mean(0), 1e-9), weight, count)
     maxima = np.maximum.reduceat(largest, [0, *ends[:-1]])
     return tuple(Bucket(int(n) + 1, int(e), int(g) + 1) for n, e, g in maxima)
 
 
 def pad_to_bucket(graph: Graph, buckets: Sequence[Bucket]) -> Graph:
-    """`pad` to the smallest of the sizes that has room. Raises: ValueError if none has."""
+    """`pad` to the smallest bucket that is large enough. Raises: ValueError if there is none."""
     room = [size for size in buckets
             if size.n_nodes > graph.n_nodes and size.n_edges >= graph.n_edges and size.n_graphs > graph.n_graphs]
     if not room:
@@ -72,20 +72,21 @@ def pad_to_bucket(graph: Graph, buckets: Sequence[Bucket]) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class GraphBatches:
-    """The batches of each epoch, of at most four static sizes; an epoch has every graph once.
+    """The batches of each epoch, padded to at most `count` static sizes; an epoch has every graph once.
 
-    An epoch depends on the seed and its number alone. Graphs are drawn so that each batch has small and large ones in
-    proportion: sorted by size they make as many groups as a batch has graphs, and a batch gets one of each group. So
-    its size varies by little more than that of a single graph: with 32 graphs in a batch padding is below 11 % where
-    sizes are uniform, and below 30 % where some graphs are 70 times larger than the mean. In batches of few graphs such
-    sizes leave up to half of a batch to padding: raise `count`. The batches of an epoch differ by at most one graph.
+    An epoch depends only on the seed and its number. Each batch has small and large graphs in proportion: the graphs
+    are sorted by size and split into as many groups as a batch has graphs, and a batch gets one graph of each group.
+    So the size of a batch varies little more than the size of a single graph. With 32 graphs in a batch, padding is
+    below 11 % if sizes are uniform, and below 30 % if some graphs are 70 times larger than the mean. With such sizes
+    and few graphs in a batch, padding takes up to half of a batch: raise `count`. The batches of an epoch differ by at
+    most one graph.
 
     Attributes:
-      graphs: the data set, as one batch; a list of graphs is joined. Labels in `globals` come along.
+      graphs: the data set, as one batch; a list of graphs is joined. Labels may be in `globals`.
       batch_size: largest number of graphs in a batch.
-      seed: of the order.
+      seed: seed of the shuffling.
       count: largest number of static sizes.
-      buckets: the sizes, found from `graphs`; no batch of any epoch is larger than the last.
+      buckets: the sizes, computed from `graphs`; no batch of any epoch is larger than the last.
 
     >>> GraphBatches([Graph.from_edges([0, 1], [1, 2]), Graph.from_edges([0], [1])], batch_size=1)
     <GraphBatches of 2 graphs, at most 1 a batch, 2 batches an epoch; 2 sizes up to 4 nodes, 2 edges, 2 graphs>
@@ -122,7 +123,7 @@ class GraphBatches:
                 f"{counted(len(self), 'batch', 'batches')} an epoch; {sizes}>")
 
     def order(self, epoch: int) -> list[np.ndarray]:
-        """The numbers of the graphs of each batch."""
+        """The indices of the graphs in each batch of an epoch."""
         rng = np.random.default_rng([self.seed, epoch])
         first, groups = self._groups()
         drawn = rng.permuted(groups, axis=1)
@@ -141,21 +142,21 @@ class GraphBatches:
         return np.stack([self.graphs.n_node, self.graphs.n_edge, np.ones_like(self.graphs.n_node)], 1)
 
     def _groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """Graphs from small to large: those that do not fill a group, and groups [k, number of batches]."""
+        """Indices of graphs from small to large: the remainder, then full groups [k, number of batches]."""
         by_size = np.argsort(_scores(self._sizes()), kind="stable")
         left = len(by_size) % len(self)
         return by_size[:left], by_size[left:].reshape(-1, len(self))
 
 
 def _scores(sizes: np.ndarray) -> np.ndarray:
-    """One number for the size of each: its nodes and edges, in units of their means."""
+    """One number for each size: its nodes and edges, in units of their means."""
     return (sizes[:, :2] / np.maximum(sizes[:, :2].mean(0), 1e-9)).sum(1)
 
 
-def _cuts(largest: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
-    """Ends of at most `count` runs, so that all batches brought to the maxima of their run are least in sum.
+def _run_ends(largest: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
+    """Ends of at most `count` runs of sizes, chosen for the least total size when batches are padded to run maxima.
 
-    Args: largest: [m, 2] sizes in ascending order; weight: [m] number of batches of each.
+    Args: largest: [m, 2] sizes in ascending order; weight: [m] number of batches of each size.
     """
     m = len(largest)
     run = np.where(np.arange(m)[None, :, None] >= np.arange(m)[:, None, None], largest[None], 0)
@@ -163,7 +164,7 @@ def _cuts(largest: np.ndarray, weight: np.ndarray, count: int) -> list[int]:
     number = total[None] - (total - weight)[:, None]
     cost = np.where(number > 0, np.maximum.accumulate(run, 1).sum(2) * number, np.inf)     # [from, to]
     bests, starts = [cost[0]], []
-    for _ in range(count - 1):                                   # bests[c][j]: of 0..j in c + 1 runs
+    for _ in range(count - 1):                                   # bests[c][j]: least cost of 0..j in c + 1 runs
         with_last = np.concatenate([[0], bests[-1][:-1]])[:, None] + cost
         starts.append(with_last.argmin(0))
         bests.append(with_last.min(0))

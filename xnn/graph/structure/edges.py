@@ -1,4 +1,4 @@
-"""`Edges`: what a layer needs of a graph to pass messages, whatever form the graph comes in.
+"""`Edges`: the edges of a graph in the form that message passing uses, whichever form the graph was passed in.
 
 A layer computes a message for each edge from the rows at its two ends, and reduces the messages at each receiver::
 
@@ -6,7 +6,7 @@ A layer computes a message for each edge from the rows at its two ends, and redu
     message = edges.at_senders(x @ params["w"])         # [e, f]
     return edges.mean(message)                          # [n, f]
 
-Where the graph was made by `Graph.from_edges` or `CSR`, gathers and sums use its sorted order, in gradients too.
+If the graph was made by `Graph.from_edges` or `CSR`, gathers and sums use its sorted order, also in gradients.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,12 @@ class Edges:
       weight: [e]; None if the graph has no weights.
       features: [e, d]; None if it has none.
       mask: bool[e], False for edges of padding; None without padding.
-      by_sender: int32[e], as of `Graph`.
-      n_nodes: number of nodes that receive.
-      received, sent: `SlicedEll` of the edges in their order, and in that of `by_sender`, of a graph that is tuned for
-        speed (`CSR.tune`); None of others.
-      exchange: where rows of other devices are read, the `RowBlock` that brings them: `senders` name rows of
-        ``exchange.seen(x)``; None: rows of x.
+      by_sender: int32[e], as in `Graph`.
+      n_nodes: number of receiving nodes.
+      received, sent: `SlicedEll` of the edges in their own order, and in the order of `by_sender`, if the graph is
+        tuned (`CSR.tune`); otherwise None.
+      exchange: the `RowBlock` that fetches rows from other devices: `senders` are then row indices of
+        ``exchange.seen(x)``. None if they are row indices of x.
     """
 
     senders: Any
@@ -57,7 +57,7 @@ class Edges:
 
     @property
     def is_sorted(self) -> bool:
-        """Whether receivers ascend."""
+        """Whether receivers are in ascending order."""
         return self.by_sender is not None
 
     @property
@@ -67,7 +67,7 @@ class Edges:
         return jnp.asarray(self.senders) == receivers
 
     def replace(self, **fields: Any) -> "Edges":
-        """The same edges with other weights, features or mask."""
+        """A copy with other weights, features or mask."""
         return replace(self, **fields)
 
     # -- from nodes to edges --------------------------------------------------------------------------------------
@@ -100,19 +100,19 @@ class Edges:
         return self._reduced(segment.segment_min, messages)
 
     def std(self, messages: Any) -> Any:
-        """Standard deviation of the messages that each node receives, as `segment_std`."""
+        """Standard deviation of the messages that each node receives, computed as in `segment_std`."""
         return self._reduced(segment.segment_std, messages)
 
     def softmax(self, scores: Any, own: Any = None) -> Any:
         """Softmax over the edges that a node receives: [e, ...] -> [e, ...].
 
-        Args: own: [n, ...] scores of one more edge from each node to itself, which is not among the edges.
+        Args: own: [n, ...] scores of an additional edge from each node to itself, which is not among the edges.
         Returns: weights of the edges; with `own` the pair ``(weights [e, ...], own weights [n, ...])``.
         """
         return self._reduced(segment.segment_softmax, scores, own)
 
     def exp(self, scores: Any, own: Any = None) -> tuple[Any, Any, Any]:
-        """The softmax before its division, as `segment_exp`: of the edges, of `own`, and the sum [n, ...] of both."""
+        """The softmax before its division, as in `segment_exp`: for the edges, for `own`, and their sums [n, ...]."""
         return self._reduced(segment.segment_exp, scores, own)
 
     def _reduced(self, reduce: Callable, x: Any, *more: Any) -> Any:
@@ -122,25 +122,28 @@ class Edges:
     def product(self, x: Any, weight: Any = None) -> Any:
         """Weighted sum of the rows of senders: [n, ...] -> [n, ...].
 
-        No array of messages [e, ...] is kept for the gradient; of a tuned graph (`Graph.tune`) none is made.
+        The gradient saves no array of messages [e, ...]; with a tuned graph (`Graph.tune`) none is computed.
 
-        Args: weight: [e], or [e, heads] for x [n, heads, f]; the graph's own weights if None, or 1 where it has none.
+        Args: weight: [e], or [e, heads] for x [n, heads, f]; if None, the graph's own weights, or 1 if it has none.
         """
         weight = self.weight if weight is None else weight
         return self._weighted(x, None if weight is None else jnp.asarray(weight).astype(x.dtype))
 
     def neighbour_sum(self, x: Any) -> Any:
-        """Sum of the rows of senders without weights: [n, ...] -> [n, ...]; memory as for `product`."""
+        """Unweighted sum of the rows of senders: [n, ...] -> [n, ...]; uses as little memory as `product`."""
         return self._weighted(x, None)
 
     def neighbour_mean(self, x: Any) -> Any:
-        """Mean of the rows of senders, as `neighbour_sum`."""
+        """Unweighted mean of the rows of senders: [n, ...] -> [n, ...]; see `neighbour_sum`."""
         total = self._weighted(widened(x), None)
         counts = jnp.maximum(self.degree(), 1).astype(total.dtype)
         return (total / over_columns(counts, x)).astype(x.dtype)
 
     def neighbour_max(self, x: Any) -> Any:
-        """Largest row of the senders, column by column: [n, ...] -> [n, ...]; memory as for `product`."""
+        """Maximum of the rows of senders, column by column: [n, ...] -> [n, ...].
+
+        With a tuned graph without a mask, and floating x, it uses as little memory as `product`.
+        """
         x = jnp.asarray(x)
         if self.received is None or self.mask is not None or not jnp.issubdtype(x.dtype, np.floating):
             return self.max(self.at_senders(x))
@@ -150,8 +153,8 @@ class Edges:
     def _weighted(self, x: Any, weight: Any) -> Any:
         x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
         if self.mask is not None:
-            there = jnp.asarray(self.mask)
-            weight = there.astype(x.dtype) if weight is None else jnp.where(over_columns(there, weight), weight, 0)
+            mask = jnp.asarray(self.mask)
+            weight = mask.astype(x.dtype) if weight is None else jnp.where(over_columns(mask, weight), weight, 0)
         if self.by_sender is None:
             picked = at(x, jnp.asarray(self.senders))
             scale = None if weight is None else weight.reshape(weight.shape + (1,) * (x.ndim - weight.ndim))
@@ -160,7 +163,7 @@ class Edges:
         return product(weight, flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
     def _sides(self, n_senders: int) -> tuple[Side, Side]:
-        """The edges as places of a matrix. Of `indptr` only the length is used."""
+        """The edges as entries of a matrix, by row and by column. Only the length of `indptr` is used."""
         by_sender = jnp.asarray(self.by_sender)
         senders, receivers = (jnp.asarray(ends) for ends in (self.senders, self.receivers))
         row_starts, col_starts = (jnp.zeros(n + 1, np.int32) for n in (self.n_nodes, n_senders))
@@ -169,11 +172,11 @@ class Edges:
         return other_values(by_row), other_values(by_col)
 
     def __matmul__(self, x: Any) -> Any:
-        """`product` with the graph's own weights: the edges as a sparse matrix."""
+        """The edges as a sparse matrix, times x: `product` with the graph's own weights."""
         return self.product(x)
 
     def degree(self, *, weighted: bool = False) -> Any:
-        """[n]: number of edges that each node receives, float32, or with `weighted` the sum of their weights."""
+        """float32[n]: number of edges that each node receives; with `weighted` the sum of their weights."""
         weight = self.weight if weighted else None
         return self.sum(jnp.ones(len(self), np.float32) if weight is None else weight)
 
@@ -182,11 +185,11 @@ tree_util.register_dataclass(Edges, [name for name in Edges.__dataclass_fields__
 
 
 def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
-    """``x[index]``; its transpose sums in sorted order, which is several times faster than unordered.
+    """``x[index]``; its transpose sums in sorted order, which is several times faster than an unordered sum.
 
     Args:
-      order: such that ``index[order]`` ascends; None: not known.
-      rows: `SlicedEll` of the edges in that order; None: not known.
+      order: permutation that makes ``index[order]`` ascending; None if unknown.
+      rows: `SlicedEll` of the edges in that order; None if unknown.
     """
     n = x.shape[0]
 

@@ -1,7 +1,7 @@
-"""`save_graph` and `load_graph`: a graph in one file of the format safetensors, with the names of its nodes.
+"""`save_graph` and `load_graph`: a graph, and optionally the names of its nodes, in one safetensors file.
 
-The arrays are tensors named by their place, such as "nodes/year" of ``nodes={"year": ...}``. The text "graph" of the
-header is JSON that says how they make the graph, and "crc32" a checksum of all of them. Nothing in a file is executed.
+Each array is a tensor named by its path, such as "nodes/year" for ``nodes={"year": ...}``. In the header, "graph" is
+JSON that describes how the tensors form the graph, and "crc32" is a checksum of all tensors. Loading executes no code.
 """
 
 import json
@@ -23,25 +23,25 @@ from xnn.graph.structure.names import NodeNames
 
 _FORMAT, _VERSION = "xnn.graph", "1"
 _KINDS = {kind.__name__: kind for kind in (Graph, MaskedGraph)}
-_NAMES, _ENDS = "names of nodes", "ends of names"               # tensors: the texts joined, and where each ends
+_NAMES, _ENDS = "names of nodes", "ends of names"               # tensors: the joined names, and the end of each
 
 
 class SavedGraph(NamedTuple):
-    """What a file holds: ``graph, names = load_graph(file)``; names is None for a graph that was saved without."""
+    """The contents of a file: ``graph, names = load_graph(file)``; names is None if none were saved."""
 
     graph: Graph
     names: NodeNames | None
 
 
 def save_graph(file: str | os.PathLike, graph: Graph, names: NodeNames | None = None) -> None:
-    """Writes a graph, or a batch with its padding, to one file; the whole file or, where that fails, none of it.
+    """Writes a graph, or a batch with its padding, to one file. If writing fails, no partial file remains.
 
     Args:
-      graph: nodes, edges and globals may be trees of dicts, lists and tuples; other programs find the arrays in the
-        file by their paths, with any reader of safetensors.
-      names: of all nodes, those of padding included.
-    Raises: TypeError for a traced graph, another object, and arrays or trees that the format does not have, such as
-      complex numbers; ValueError for arrays that do not fit one another, and names of another number of nodes.
+      graph: nodes, edges and globals may be pytrees of dicts, lists and tuples; other programs can read the arrays by
+        their paths, with any safetensors reader.
+      names: the names of all nodes, padding included.
+    Raises: TypeError if the graph is traced or not a `Graph`, and for dtypes or containers that the format does not
+      support, such as complex numbers; ValueError if the arrays are inconsistent, or the number of names is wrong.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "papers.safetensors"
@@ -52,18 +52,18 @@ def save_graph(file: str | os.PathLike, graph: Graph, names: NodeNames | None = 
     """
     caller = "save_graph"
     if type(graph) not in _KINDS.values():
-        raise bad(caller, "this is no Graph", {"graph": type_text(graph)},
+        raise bad(caller, "this is not a Graph", {"graph": type_text(graph)},
                   "make one with Graph.from_edges; of a HeteroGraph save each relation, or `joined()`.")
     has_rows, graph = graph.rows is not None, host(caller, graph.replace(rows=None))
-    wrong = _fault(graph)
-    if wrong:
-        raise bad(caller, f"the graph is not whole: {wrong}", {"graph": repr(graph)}, "make it with Graph.from_edges.",
+    fault = _fault(graph)
+    if fault:
+        raise bad(caller, f"the graph is not valid: {fault}", {"graph": repr(graph)}, "make it with Graph.from_edges.",
                   ValueError)
     tensors: dict[str, np.ndarray] = {}
     outline = {name: _outline(name, getattr(graph, name), tensors) for name in _fields(type(graph))}
     if names is not None:
         if len(names) != graph.n_nodes:
-            raise bad(caller, "every node has one name", {"names": len(names), "nodes": graph.n_nodes},
+            raise bad(caller, "every node must have one name", {"names": len(names), "nodes": graph.n_nodes},
                       "pass the names of all nodes, in the order of their rows.", ValueError)
         texts = [name.encode("utf-8", "surrogatepass") for name in names]
         tensors[_NAMES] = np.frombuffer(b"".join(texts), np.uint8)
@@ -76,24 +76,24 @@ def save_graph(file: str | os.PathLike, graph: Graph, names: NodeNames | None = 
 def load_graph(file: str | os.PathLike) -> SavedGraph:
     """Reads a graph that `save_graph` wrote, with NumPy arrays, and the names of its nodes.
 
-    Raises: FileNotFoundError; ValueError for a file of something else, and for a damaged one.
+    Raises: FileNotFoundError; ValueError if the file has another format, or is damaged.
     """
-    where, file = "load_graph", Path(file)
+    caller, file = "load_graph", Path(file)
     if not file.is_file():
-        raise bad(where, "there is no such file", {"file": str(file)}, "pass a file that save_graph wrote.",
+        raise bad(caller, "there is no such file", {"file": str(file)}, "pass a file that save_graph wrote.",
                   FileNotFoundError)
-    tensors, metadata = safetensors.read(file, where, "pass a whole file that save_graph wrote.")
+    tensors, metadata = safetensors.read(file, caller, "pass a complete file that save_graph wrote.")
     if metadata.get("format") != _FORMAT or metadata.get("version") != _VERSION:
-        raise bad(where, "the file holds no graph of this version",
+        raise bad(caller, "the file does not contain a graph in this version's format",
                   {"file": str(file), "format": f"{metadata.get('format')}, version {metadata.get('version')}",
                    "needed": f"{_FORMAT}, version {_VERSION}"}, "pass a file that save_graph wrote.", ValueError)
     tensors = {name: np.array(tensor) for name, tensor in tensors.items()}
     try:
         if _checksum(tensors) != metadata["crc32"]:
-            raise ValueError("the checksum is that of other arrays")
-        return _made(json.loads(metadata["graph"]), tensors)
+            raise ValueError("the checksum does not match the arrays")
+        return _rebuilt(json.loads(metadata["graph"]), tensors)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as err:
-        raise bad(where, "the file is damaged", {"file": str(file), "cause": f"{type(err).__name__}: {err}"},
+        raise bad(caller, "the file is damaged", {"file": str(file), "cause": f"{type(err).__name__}: {err}"},
                   "save the graph again.", ValueError) from err
 
 
@@ -108,7 +108,7 @@ def _checksum(tensors: Mapping[str, np.ndarray]) -> str:
     return f"{checksum:08x}"
 
 
-# -- trees of arrays as JSON, with the names of tensors for arrays -----------------------------------------------------
+# -- pytrees as JSON, with an array replaced by the name of its tensor -------------------------------------------------
 
 
 def _outline(path: str, tree: Any, tensors: dict[str, np.ndarray]) -> Any:
@@ -120,8 +120,8 @@ def _outline(path: str, tree: Any, tensors: dict[str, np.ndarray]) -> Any:
         paths = {key: f"{path}/{key.replace('~', '~0').replace('/', '~1')}" for key in tree}     # as JSON pointers
         return {"dict": {key: _outline(paths[key], part, tensors) for key, part in tree.items()}}
     if not isinstance(tree, np.ndarray) or tree.dtype.name not in safetensors.DTYPES:
-        raise bad("save_graph", "a file has no form for this part of the graph", {path: type_text(tree)},
-                  "put numbers in dicts with names, lists and tuples; save other data apart.")
+        raise bad("save_graph", "this part of the graph cannot be saved", {path: type_text(tree)},
+                  "use arrays of numbers in lists, tuples, and dicts with string keys; save other data separately.")
     tensors[path] = tree
     return path
 
@@ -140,15 +140,15 @@ def _tree(outline: Any, tensors: Mapping[str, np.ndarray]) -> Any:
 # -- the parts of a graph ----------------------------------------------------------------------------------------------
 
 
-def _made(record: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> SavedGraph:
-    """Raises: anything, for a record that is not one of `save_graph`."""
+def _rebuilt(record: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> SavedGraph:
+    """The graph that a header describes. A header that `save_graph` did not write may raise any exception."""
     kind = _KINDS[record["kind"]]
     if list(record["fields"]) != _fields(kind):
         raise ValueError(f"a {record['kind']} has the fields {', '.join(_fields(kind))}")
     graph = kind(**{name: _tree(outline, tensors) for name, outline in record["fields"].items()})
-    wrong = _fault(graph)
-    if wrong:
-        raise ValueError(wrong)
+    fault = _fault(graph)
+    if fault:
+        raise ValueError(fault)
     graph = graph.tune(form="unrolled") if record["is_tuned"] else graph
     if _NAMES not in tensors:
         return SavedGraph(graph, None)
@@ -156,29 +156,29 @@ def _made(record: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Saved
     names = NodeNames(texts[begin:end].decode("utf-8", "surrogatepass")
                       for begin, end in zip([0, *ends], ends, strict=False))
     if len(names) != graph.n_nodes:
-        raise ValueError(f"{len(names)} names of {graph.n_nodes} nodes")
+        raise ValueError(f"{len(names)} names for {graph.n_nodes} nodes")
     return SavedGraph(graph, names)
 
 
 def _fault(graph: Graph) -> str | None:
-    """What arrays of a graph do not fit one another; None if all do."""
+    """A description of the first inconsistency among the arrays of a graph; None if there is none."""
     n, e, g = (int(np.sum(graph.n_node)), len(graph.senders), len(graph.n_node))
     counts = {"nodes": n, "edges": e, "globals": g, "senders": e, "receivers": e, "n_edge": g, "mask": g,
               "by_sender": e, "keep_nodes": n, "keep_edges": e}
     for name, count in counts.items():
         leaves = tree_util.tree_leaves(getattr(graph, name, None))
         if any(np.shape(leaf)[:1] != (count,) for leaf in leaves):
-            return f"`{name}` has not {count} rows"
+            return f"`{name}` does not have {count} rows"
     for name in ("senders", "receivers", "n_node", "n_edge", "by_sender"):
         value, limit = getattr(graph, name), {"by_sender": e}.get(name, n)
         if value is None:
             continue
         if value.ndim != 1 or value.dtype.kind not in "iu":
-            return f"`{name}` is no vector of integers"
+            return f"`{name}` is not a vector of integers"
         if value.min(initial=0) < 0 or (not name.startswith("n_") and value.max(initial=-1) >= limit):
             return f"`{name}` is out of range"
     if int(np.sum(graph.n_edge)) != e:
-        return f"`n_edge` has not the sum {e}"
+        return f"the sum of `n_edge` is not {e}"
     ordered = graph.by_sender is None or all(
         np.all(np.diff(ends) >= 0) for ends in (graph.receivers, graph.senders[graph.by_sender]))
-    return None if ordered else "the edges are not in the order that `by_sender` promises"
+    return None if ordered else "the edges are not sorted by receiver, or `by_sender` does not sort them by sender"

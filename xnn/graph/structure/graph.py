@@ -1,7 +1,7 @@
 """`Graph`: one graph or a batch of graphs, as arrays of static shapes.
 
-The graphs of a batch lie one after another: the first ``n_node[0]`` rows of `nodes` belong to the first, and so on.
-`xnn.graph.batch` joins graphs, `pad` brings them to a size at which a program is compiled once.
+The graphs of a batch are stored one after another: the first ``n_node[0]`` rows of `nodes` belong to the first graph,
+and so on. `xnn.graph.batch` joins graphs; `pad` pads them to a common size, for which a program is compiled once.
 """
 
 from collections.abc import Mapping
@@ -24,25 +24,25 @@ __all__ = ["Graph", "as_arrays", "host"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Graph(Conversions):
-    """A directed graph, or a batch of them; a pytree, whose fields may be traced.
+    """A directed graph, or a batch of directed graphs; a pytree, whose fields may be traced.
 
     Make one with `from_edges`, which checks the indices and sorts the edges, or from another library's object:
     `from_dense`, `from_scipy`, `from_csr`, `from_networkx`, `from_pyg`, `from_jraph`, each with its inverse `to_...`.
-    The arrays are NumPy's until a program takes them. Edge k goes from ``senders[k]`` to ``receivers[k]``: in a matrix
-    it is the entry ``[receivers[k], senders[k]]``. An undirected graph has each edge in both directions, see
+    The arrays are NumPy arrays until a program takes them. Edge k goes from ``senders[k]`` to ``receivers[k]``: in a
+    matrix it is the entry ``[receivers[k], senders[k]]``. An undirected graph has each edge in both directions, see
     `to_undirected`.
 
     Attributes:
-      nodes: features of the nodes: an array [n, ...] or a tree of such; None without.
-      edges: of the edges: an array or a tree [e, ...]. Layers read a vector [e] as weights, a matrix [e, d] as
-        features, and a dict ``{"weight": [e], "features": [e, d]}`` as both.
+      nodes: node features: an array [n, ...] or a pytree of such arrays; None if there are none.
+      edges: edge features: an array [e, ...] or a pytree of such arrays. Layers read a vector [e] as weights, a matrix
+        [e, d] as features, and a dict ``{"weight": [e], "features": [e, d]}`` as both.
       senders, receivers: int32[e].
-      globals: features of whole graphs: an array or a tree [g, ...].
+      globals: features of whole graphs: an array [g, ...] or a pytree of such arrays.
       n_node, n_edge: int32[g], number of nodes and edges of each graph.
-      mask: bool[g], False for graphs of padding; None without padding.
-      by_sender: int32[e]: the edges in ascending order of senders. Where it is given, `receivers` ascends, and sums
-        over edges are faster in both directions. None: the edges may be unsorted.
-      rows: what `tune` made: `xnn.sparse.rows.SlicedEll` of the edges by receivers and by senders. None without.
+      mask: bool[g], False for padding graphs; None without padding.
+      by_sender: int32[e]: the edges in ascending order of senders. If it is set, `receivers` is sorted, and sums over
+        edges are faster, forward and backward. None if the edges may be unsorted.
+      rows: result of `tune`: `xnn.sparse.rows.SlicedEll` of the edges by receivers and by senders. None if not tuned.
     """
 
     nodes: Any
@@ -59,14 +59,15 @@ class Graph(Conversions):
     @classmethod
     def from_edges(cls, senders: Any, receivers: Any, nodes: Any = None, edges: Any = None, *, globals: Any = None,
                    n_nodes: int | None = None) -> "Graph":
-        """One graph from the two ends of its edges, in any order; edges are sorted by receiver, then by sender.
+        """Makes a graph from the two ends of its edges, in any order; it sorts edges by receiver, then by sender.
 
         Args:
-          senders, receivers: int[e], known (not traced).
-          nodes, edges: arrays or trees of arrays [n, ...] and [e, ...].
-          globals: array or tree of the features of the graph, without an axis of graphs.
-          n_nodes: number of nodes where `nodes` is None; the largest index plus one if None.
-        Raises: ValueError if lengths differ or an index names no node; TypeError if the ends are traced or no integers.
+          senders, receivers: int[e], concrete (not traced).
+          nodes, edges: arrays or pytrees of arrays [n, ...] and [e, ...].
+          globals: array or pytree with the features of the graph, without an axis of graphs.
+          n_nodes: number of nodes if `nodes` is None; if both are None, the largest index plus one.
+        Raises: ValueError if lengths differ or an index is out of range; TypeError if senders or receivers are traced
+          or not integers.
 
         >>> graph = Graph.from_edges([0, 1, 0], [1, 2, 2], nodes=np.eye(3, dtype=np.float32))
         >>> graph
@@ -77,7 +78,7 @@ class Graph(Conversions):
         caller = "Graph.from_edges"
         senders, receivers = host_indices(caller, "senders", senders), host_indices(caller, "receivers", receivers)
         if len(senders) != len(receivers):
-            raise bad(caller, "every edge has two ends", {"senders": len(senders), "receivers": len(receivers)},
+            raise bad(caller, "every edge must have two ends", {"senders": len(senders), "receivers": len(receivers)},
                       "pass as many receivers as senders.", ValueError)
         largest = max(senders.max(initial=-1), receivers.max(initial=-1))
         count = row_count(caller, "nodes", nodes)
@@ -87,7 +88,8 @@ class Graph(Conversions):
                       "leave n_nodes out.", ValueError)
         smallest = min(senders.min(initial=0), receivers.min(initial=0))
         if smallest < 0 or largest >= count:
-            raise bad(caller, "an edge ends at no node", {"indices": f"{smallest} to {largest}", "nodes": count},
+            raise bad(caller, "an edge has an end out of range",
+                      {"indices": f"{smallest} to {largest}", "nodes": count},
                       f"pass indices from 0 to {count - 1}, or more nodes.", ValueError)
         length = row_count(caller, "edges", edges)
         if length is not None and length != len(senders):
@@ -102,7 +104,7 @@ class Graph(Conversions):
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes, padding included. Raises: TypeError where `nodes` is None and `n_node` is traced."""
+        """Number of nodes, padding included. Raises: TypeError if `nodes` is None and `n_node` is traced."""
         leaves = tree_util.tree_leaves(self.nodes)
         if leaves:
             return leaves[0].shape[0]
@@ -124,12 +126,12 @@ class Graph(Conversions):
 
     @property
     def node_graph(self) -> Any:
-        """int32[n]: the graph of each node; it ascends."""
+        """int32[n]: index of the graph of each node, ascending."""
         return _owner(self.n_node, self.n_nodes)
 
     @property
     def edge_graph(self) -> Any:
-        """int32[e]: the graph of each edge; it ascends."""
+        """int32[e]: index of the graph of each edge, ascending."""
         return _owner(self.n_edge, self.n_edges)
 
     @property
@@ -158,16 +160,16 @@ class Graph(Conversions):
         return self.edges if getattr(self.edges, "ndim", None) == ndim else None
 
     def replace(self, **fields: Any) -> "Graph":
-        """The same graph with other values of some fields; other senders or receivers drop `by_sender` and `rows`."""
+        """A copy with other values of some fields; new senders or receivers drop `by_sender` and `rows`."""
         moved = {"senders", "receivers"} & fields.keys()
         return replace(self, **({"by_sender": None, "rows": None} if moved else {}) | fields)
 
     def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "Graph":
-        """The same graph, with the form of sums over edges that takes less time in all, compiling included: `CSR.tune`.
+        """A copy with the form of sums over edges that takes the least total time, compilation included: `CSR.tune`.
 
-        For one large graph whose structure stays the same; another structure is another program.
+        Use it for one large graph whose structure does not change: each structure needs a program of its own.
 
-        Raises: TypeError if the graph is traced; ValueError if `receivers` does not ascend.
+        Raises: TypeError if the graph is traced; ValueError if the edges are not sorted (`by_sender` is None).
         """
         check_choice("Graph.tune", "form", form, ("unrolled", "segments", None))
         form = form or best_form(self.n_edges, columns, steps)
@@ -183,7 +185,7 @@ class Graph(Conversions):
         return self.replace(rows=tuple(pair))
 
     def degree(self, *, weighted: bool = False) -> Any:
-        """[n]: the number of edges that each node receives, float32; `weighted` sums their weights."""
+        """float32[n]: number of edges that each node receives; with `weighted` the sum of their weights."""
         weight = self.weight if weighted else None
         weight = np.ones(self.n_edges, np.float32) if weight is None else weight
         return segment_sum(weight, self.receivers, self.n_nodes, mask=self.edge_mask,
@@ -204,7 +206,7 @@ tree_util.register_dataclass(Graph)
 
 
 def _owner(counts: Any, total: int) -> Any:
-    """Of ``total`` rows in groups of `counts` rows, the group of each."""
+    """int32[total]: the group of each row, where group i has ``counts[i]`` rows."""
     if isinstance(counts, np.ndarray):
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     return jnp.repeat(jnp.arange(counts.shape[0], dtype=np.int32), counts, total_repeat_length=total)

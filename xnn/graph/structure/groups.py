@@ -1,6 +1,6 @@
-"""`Groups`: the nodes of a batch by graph, for layers that compute something of whole graphs.
+"""`Groups`: the nodes of a batch, grouped by graph, for layers that reduce over whole graphs.
 
-What `Edges` is for messages, this is for pools and norms::
+Pools and norms use `Groups` as message passing uses `Edges`::
 
     groups = as_groups(graph, x, "MyLayer")
     mean = groups.mean(x)                               # [g, f]
@@ -25,7 +25,7 @@ from xnn.sparse import segment
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The graph of each node.
+    """The index of the graph that each node belongs to.
 
     Attributes:
       ids: int32[n], ascending.
@@ -38,7 +38,7 @@ class Groups:
     n: int
 
     def sum(self, x: Any) -> Any:
-        """[n, ...] -> [g, ...]: sum over the nodes of each graph; 0 for one without nodes, as in all reductions."""
+        """[n, ...] -> [g, ...]: sum over the nodes of each graph; as in all reductions, 0 for a graph without nodes."""
         return self._wide(segment.segment_sum, x)
 
     def mean(self, x: Any) -> Any:
@@ -47,14 +47,14 @@ class Groups:
 
     def max(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: largest value of each feature over the nodes of each graph."""
-        return segment.segment_max(x, self.ids, self.n, **self._how)
+        return segment.segment_max(x, self.ids, self.n, **self._options)
 
     def min(self, x: Any) -> Any:
         """[n, ...] -> [g, ...]: smallest value of each feature over the nodes of each graph."""
-        return segment.segment_min(x, self.ids, self.n, **self._how)
+        return segment.segment_min(x, self.ids, self.n, **self._options)
 
     def std(self, x: Any) -> Any:
-        """[n, ...] -> [g, ...]: standard deviation over the nodes of each graph, as `segment_std`."""
+        """[n, ...] -> [g, ...]: standard deviation over the nodes of each graph, computed as in `segment_std`."""
         return self._wide(segment.segment_std, x)
 
     def softmax(self, scores: Any) -> Any:
@@ -62,7 +62,7 @@ class Groups:
         return self._wide(segment.segment_softmax, scores)
 
     def rank(self, scores: Any) -> Any:
-        """int32[n]: how many nodes of the same graph have larger scores [n]; of equal ones the first is the larger."""
+        """int32[n]: number of nodes of the same graph with a higher score [n]; of equal scores the first is higher."""
         ids = jnp.asarray(self.ids) if self.mask is None else jnp.where(self.mask, self.ids, self.n)
         order = jnp.lexsort((-scores, ids))
         counts = segment.segment_count(ids, self.n + 1)
@@ -71,36 +71,36 @@ class Groups:
 
     def count(self, dtype: Any = np.int32) -> Any:
         """[g]: number of nodes of each graph."""
-        return segment.segment_count(self.ids, self.n, **self._how).astype(dtype)
+        return segment.segment_count(self.ids, self.n, **self._options).astype(dtype)
 
     def at_nodes(self, per_graph: Any) -> Any:
-        """[g, ...] -> [n, ...]: for each node what its graph has."""
+        """[g, ...] -> [n, ...]: for each node the row of its graph."""
         return jnp.asarray(per_graph).at[self.ids].get(mode="promise_in_bounds", indices_are_sorted=True)
 
     def _wide(self, reduce: Callable, x: Any) -> Any:
-        """The reduction in float32 at least: sums of bfloat16 stop growing after some 256 terms of one size."""
-        return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._how).astype(x.dtype)
+        """The reduction in at least float32: a bfloat16 sum stops growing after about 256 terms of equal size."""
+        return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._options).astype(x.dtype)
 
     @property
-    def _how(self) -> dict:
+    def _options(self) -> dict:
         return {"mask": self.mask, "is_sorted": True}
 
 
 def as_groups(graph: Any, x: Any, caller: str) -> Groups:
-    """The nodes of a graph, or of a batch, by graph.
+    """The nodes of a graph, or of a batch, grouped by graph.
 
     Args:
-      graph: a `Graph`; any other form that `as_edges` takes is one graph.
-      x: [n, ...] node features, of which only the number of rows matters.
-      caller: the layer, for messages.
-    Raises: ValueError if the graph has another number of nodes than x; TypeError for something that is no graph.
+      graph: a `Graph`; any other form that `as_edges` takes counts as a single graph.
+      x: [n, ...] node features; only the number of rows is used.
+      caller: name of the layer, for error messages.
+    Raises: ValueError if the graph does not have as many nodes as x has rows; TypeError if `graph` is not a graph.
     """
     n_nodes = x.shape[0]
     if not isinstance(graph, Graph):
-        as_edges(graph, x, caller)                          # it checks the form and the number of nodes
+        as_edges(graph, x, caller)                          # only to check the form and the number of nodes
         return Groups(np.zeros(n_nodes, np.int32), None, 1)
     if not tree_util.tree_leaves(graph.nodes):
-        graph = graph.replace(nodes=x)                     # the rows of x say how many nodes a traced graph has
+        graph = graph.replace(nodes=x)                     # a traced graph takes its static node count from x
     ids = graph.node_graph
     if ids.shape[0] != n_nodes or graph.n_nodes != n_nodes:
         raise bad(caller, f"the graph has {graph.n_nodes} nodes, the features have {n_nodes} rows",
@@ -109,5 +109,5 @@ def as_groups(graph: Any, x: Any, caller: str) -> Groups:
 
 
 def graphs_shape(in_shape: tuple[int, ...], *features: int) -> tuple[int, ...]:
-    """Shape of a row for each graph, as `init` knows it: the number of rows of x takes the place of that of graphs."""
+    """Shape [g, features] of one row per graph. `init` does not have g, so the number of rows of x replaces it."""
     return (in_shape[0], *features)

@@ -22,11 +22,11 @@ class HeteroGraph:
     """A graph whose nodes are of several types, such as users and items; a pytree, whose arrays may be traced.
 
     Attributes:
-      nodes: type -> features [n, ...], an array or a tree of such, of all types.
-      relations: ``(source type, relation, target type) -> Edges``, with senders among the nodes of the source and
-        receivers among those of the target; ``n_nodes`` counts the latter.
-      n_node: type -> int32[g], number of nodes of each graph of a batch.
-      mask: bool[g], False for graphs of padding; None without padding.
+      nodes: type -> features: an array [n, ...] or a pytree of such arrays. It has an entry for every type.
+      relations: ``(source type, relation, target type) -> Edges``. Senders index the nodes of the source type,
+        receivers those of the target type; `Edges.n_nodes` is the number of target nodes.
+      n_node: type -> int32[g], number of nodes of the type in each graph of a batch.
+      mask: bool[g], False for padding graphs; None without padding.
     """
 
     nodes: Mapping[str, Any]
@@ -36,13 +36,13 @@ class HeteroGraph:
 
     @classmethod
     def from_edges(cls, nodes: Mapping[str, Any], relations: Mapping[RelationKey, Any]) -> "HeteroGraph":
-        """A graph from the edges of each relation, in any order; they are sorted as those of `Graph.from_edges`.
+        """Makes a graph from the edges of each relation, in any order; it sorts them as `Graph.from_edges` does.
 
         Args:
           nodes: type -> features [n, ...]; ``np.zeros((n, 0))`` for nodes without features.
           relations: ``(source, relation, target) -> (senders, receivers)`` or ``(senders, receivers, edges)``, with
             weights or features as in `Graph.edges`.
-        Raises: ValueError for a type without nodes, an index that names no node, lengths that differ.
+        Raises: ValueError for a type that is missing in `nodes`, an index out of range, and lengths that differ.
 
         >>> ones = np.ones((3, 2), np.float32)
         >>> relations = {("user", "buys", "item"): ([2, 0], [1, 1])}
@@ -52,21 +52,21 @@ class HeteroGraph:
         >>> graph.relations["user", "buys", "item"].senders
         array([0, 2], dtype=int32)
         """
-        where, made = "HeteroGraph.from_edges", {}
+        caller, edges = "HeteroGraph.from_edges", {}
         nodes = {kind: as_arrays(tree) for kind, tree in nodes.items()}
-        for key, given in relations.items():
+        for key, parts in relations.items():
             if not (isinstance(key, tuple) and len(key) == 3):
-                raise bad(where, "a relation is named by three words", {"relation": repr(key)},
-                          'name it ("user", "buys", "item"): source, relation, target.', ValueError)
-            n_sources, n_targets = (_count(where, nodes, kind) for kind in (key[0], key[2]))
-            made[key] = _sorted(where, key, given, n_sources, n_targets)
-        return cls(nodes, made, {kind: np.array([_count(where, nodes, kind)], np.int32) for kind in nodes})
+                raise bad(caller, "the key of a relation must be a tuple of three strings", {"relation": repr(key)},
+                          'use a key such as ("user", "buys", "item"): source, relation, target.', ValueError)
+            n_sources, n_targets = (_count(caller, nodes, kind) for kind in (key[0], key[2]))
+            edges[key] = _sorted(caller, key, parts, n_sources, n_targets)
+        return cls(nodes, edges, {kind: np.array([_count(caller, nodes, kind)], np.int32) for kind in nodes})
 
     @classmethod
     def from_pyg(cls, data: Any) -> "HeteroGraph":
-        """A graph from PyTorch Geometric's HeteroData, with its ``x``, ``edge_index``, ``edge_weight``, ``edge_attr``.
+        """Converts PyTorch Geometric's HeteroData: its ``x``, ``edge_index``, ``edge_weight`` and ``edge_attr``.
 
-        A type without x has nodes without features: [n, 0].
+        The nodes of a type without ``x`` get features of size 0: [n, 0].
         """
         nodes = {kind: np.asarray(data[kind].x) if getattr(data[kind], "x", None) is not None
                  else np.zeros((data[kind].num_nodes, 0), np.float32) for kind in data.node_types}
@@ -90,7 +90,7 @@ class HeteroGraph:
 
     @classmethod
     def batch(cls, graphs: Sequence["HeteroGraph"]) -> "HeteroGraph":
-        """One graph of several, or of several batches, that have the same types, relations and features."""
+        """Joins graphs, or batches, that have the same types, relations and features, to one batch."""
         caller = "HeteroGraph.batch"
         graphs = [host(caller, graph) for graph in graphs]
         _check_alike(caller, graphs)
@@ -104,7 +104,7 @@ class HeteroGraph:
                    else np.concatenate(masks))
 
     def unbatch(self) -> list["HeteroGraph"]:
-        """The graphs of a batch, without those of padding: the inverse of `batch`. Raises: TypeError if it is traced.
+        """The graphs of a batch, without padding graphs: the inverse of `batch`. Raises: TypeError if it is traced.
 
         >>> one = HeteroGraph.from_edges({"user": np.ones((2, 3))}, {("user", "knows", "user"): ([0], [1])})
         >>> HeteroGraph.batch([one, one]).unbatch()[1].relations["user", "knows", "user"].senders
@@ -123,10 +123,10 @@ class HeteroGraph:
                             {kind: counts[i:i + 1] for kind, counts in graph.n_node.items()}) for i in real]
 
     def pad(self, n_nodes: Mapping[str, int], n_edges: Mapping[RelationKey, int]) -> "HeteroGraph":
-        """The same graphs and one of padding, `n_nodes` of each type and `n_edges` of each relation in all.
+        """Appends one padding graph, up to `n_nodes` of each type and `n_edges` of each relation in all.
 
-        Features of padding are 0. Edges of padding join the first nodes of padding of their two types.
-        Raises: ValueError if a size is too small: edges of padding need nodes of padding at both ends.
+        Features of padding are 0. Padding edges join the first padding nodes of their two types.
+        Raises: ValueError if a size is too small: padding edges need padding nodes at both ends.
         """
         caller = "HeteroGraph.pad"
         graph = host(caller, self)
@@ -137,7 +137,7 @@ class HeteroGraph:
             if min(count, *more.values()) < 0 or (count and not (more[key[0]] and more[key[2]])):
                 raise bad(caller, f"the sizes have no place for {'-'.join(key)} and its padding",
                           {"graph": repr(graph), "n_nodes": dict(n_nodes), "n_edges": dict(n_edges)},
-                          "pass at least one node more than there are of each type.", ValueError)
+                          "pass at least one node more than the graph has of each type.", ValueError)
             relations[key] = _padded(edges, count, graph.n_nodes(key[0]), more[key[2]])
         nodes = {kind: tree_util.tree_map(lambda x, n=more[kind]: _filled(x, n), tree)
                  for kind, tree in graph.nodes.items()}
@@ -155,29 +155,29 @@ class HeteroGraph:
         return next(iter(self.n_node.values())).shape[0]
 
     def node_graph(self, kind: str) -> Any:
-        """int32[n]: the graph of each node of a type; it ascends."""
+        """int32[n]: index of the graph of each node of a type, ascending."""
         return jnp.repeat(jnp.arange(self.n_graphs, dtype=np.int32), jnp.asarray(self.n_node[kind]),
                           total_repeat_length=self.n_nodes(kind))
 
     def replace(self, **fields: Any) -> "HeteroGraph":
-        """The same graph with other values of some fields."""
+        """A copy with other values of some fields."""
         return replace(self, **fields)
 
     def relation_graph(self, key: RelationKey) -> Graph:
-        """One relation as a `Graph`, whose nodes are those of the target and, where it is another type, of the source.
+        """One relation as a `Graph`. Its nodes are the target nodes; if the types differ, the source nodes follow.
 
-        It counts as one graph; padding of this one does not count in it: `MaskedGraph`.
-        Raises: ValueError for an unknown relation, or if the edges are not for as many nodes as there are.
+        A batch becomes a single graph. Padding is masked in it: the result is then a `MaskedGraph`.
+        Raises: ValueError for an unknown relation, or if its edges are for another number of target nodes.
         """
         caller = "HeteroGraph.relation_graph"
         if key not in self.relations:
             names = {"-".join(one): one for one in self.relations}
             raise bad(caller, f"there is no relation {key!r}", {"relations": ", ".join(map(repr, self.relations))},
-                      did_you_mean("-".join(key), list(names)) or "pass one of them.", ValueError)
+                      did_you_mean("-".join(key), list(names)) or "pass one of these relations.", ValueError)
         edges, (source, _, target) = self.relations[key], key
         n_targets, n_all = self.n_nodes(target), self.n_nodes(target)
         if edges.n_nodes != n_targets:
-            raise bad(caller, f"the edges are for {edges.n_nodes} nodes of {target!r}, and there are {n_targets}",
+            raise bad(caller, f"the edges are for {edges.n_nodes} nodes of {target!r}, but there are {n_targets}",
                       {"relation": "-".join(key)}, "pass one row of features for each node.", ValueError)
         nodes, senders = self.nodes[target], edges.senders
         if source != target:
@@ -193,10 +193,10 @@ class HeteroGraph:
         return mask_graph(graph, nodes=jnp.concatenate(real), edges=edges.mask)
 
     def joined(self) -> tuple[Graph, Any]:
-        """All types and relations as one `Graph`, and the type of each node, int32[n]; for a graph that is not traced.
+        """All types and relations as one `Graph`, and the type of each node, int32[n]. The graph must not be traced.
 
-        Types and relations are numbered in alphabetical order. The types need features of one size. Edges have
-        ``{"relation": int32[e]}``, which `RGCN` reads, and weights and features where all relations have them.
+        Types and relations are numbered in alphabetical order. All types must have features of the same size. Edges
+        have ``{"relation": int32[e]}``, which `RGCN` reads, and weights and features if all relations have them.
         """
         types, relations = sorted(self.nodes), sorted(self.relations)
         counts = [self.n_nodes(kind) for kind in types]
@@ -243,12 +243,12 @@ def _count(caller: str, nodes: Mapping[str, Any], kind: str) -> int:
     return tree_util.tree_leaves(nodes[kind])[0].shape[0]
 
 
-def _sorted(caller: str, key: RelationKey, given: Any, n_sources: int, n_targets: int) -> Edges:
-    senders, receivers, *edges = given
+def _sorted(caller: str, key: RelationKey, parts: Any, n_sources: int, n_targets: int) -> Edges:
+    senders, receivers, *edges = parts
     for name, ends, count in (("senders", senders, n_sources), ("receivers", receivers, n_targets)):
         ends = np.asarray(ends)
         if ends.size and (ends.min() < 0 or ends.max() >= count):
-            raise bad(caller, f"an edge of {'-'.join(key)} ends at no node",
+            raise bad(caller, f"an edge of {'-'.join(key)} has an end out of range",
                       {name: f"{ends.min()} to {ends.max()}", "nodes": count}, "pass more nodes, or other indices.",
                       ValueError)
     graph = Graph.from_edges(senders, receivers, None, *edges, n_nodes=max(n_sources, n_targets))
@@ -263,13 +263,13 @@ def _check_alike(caller: str, graphs: Sequence[HeteroGraph]) -> None:
         leaves, outline = tree_util.tree_flatten(tree)
         outlines.add((outline, *((leaf.shape[1:], leaf.dtype) for leaf in leaves)))
     if len(outlines) != 1:
-        raise bad(caller, "the graphs must be at least one, with the same types, relations and features",
+        raise bad(caller, "needs at least one graph, and all with the same types, relations and features",
                   {"graphs": ", ".join(dict.fromkeys(map(repr, graphs))) or "none"},
-                  "give all graphs the same; a relation may have no edges.", ValueError)
+                  "give all graphs the same types, relations and features; a relation may have no edges.", ValueError)
 
 
 def _joined(parts: Sequence[Edges], senders_before: np.ndarray, receivers_before: np.ndarray) -> Edges:
-    """The edges of several graphs; the arrays `before` have the number of nodes in all graphs before each one."""
+    """The edges of several graphs, joined. ``..._before[i]``: number of nodes in the graphs before graph i."""
     edges_before = np.cumsum([0, *map(len, parts)])
 
     def field(name: str, before: Any = None) -> Any:
@@ -286,7 +286,7 @@ def _joined(parts: Sequence[Edges], senders_before: np.ndarray, receivers_before
 
 
 def _parted(edges: Edges, sources: np.ndarray, targets: np.ndarray) -> list[Edges]:
-    """The edges of each graph of a batch, whose nodes start at `sources` and `targets`; the last are the ends."""
+    """The edges of each graph of a batch. The source nodes of graph i begin at ``sources[i]``, its targets likewise."""
     owner = np.searchsorted(targets, edges.receivers, "right") - 1
     order = np.argsort(owner, kind="stable")
     places = np.split(order, np.searchsorted(owner[order], np.arange(1, len(targets) - 1)))
@@ -303,7 +303,7 @@ def _parted(edges: Edges, sources: np.ndarray, targets: np.ndarray) -> list[Edge
 
 
 def _padded(edges: Edges, count: int, n_sources: int, more_targets: int) -> Edges:
-    """`count` edges more, from node `n_sources` to the first of the new targets."""
+    """Appends `count` padding edges, from node `n_sources` to the first new target."""
     new, to = len(edges) + np.arange(count, dtype=np.int32), np.full(count, edges.n_nodes, np.int32)
     mask = np.ones(len(edges), bool) if edges.mask is None else edges.mask
     weight, features = (None if value is None else _filled(value, count) for value in (edges.weight, edges.features))

@@ -1,8 +1,8 @@
-"""Graphs of which some nodes or edges do not count, in the same arrays: what pooling and dropping of edges return.
+"""`MaskedGraph`: a graph with some nodes or edges masked out, as pooling and dropping of edges return it.
 
-A program is compiled for sizes, so it cannot remove the nodes that it chooses itself. `mask_graph` leaves them where
-they are, and the layers treat them as padding: no message passes along an edge that is left out, and pools and norms
-do not count a node that is.
+A program is compiled for static sizes, so it cannot remove nodes that it selects at run time. `mask_graph` keeps them
+in the arrays, and the layers treat them as padding: no message passes along a masked edge, and pools and norms ignore
+masked nodes.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,13 +24,13 @@ from xnn.layer import Layer, as_layer
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class MaskedGraph(Graph):
-    """A `Graph` with nodes and edges that do not count; `n_node` and `n_edge` still include them.
+    """A `Graph` with masked nodes and edges; `n_node` and `n_edge` still count them.
 
-    `batch`, `unbatch` and `pad` do not know of them: call `kept_part` first.
+    `batch`, `unbatch` and `pad` drop the masks: call `kept_part` first.
 
     Attributes:
-      keep_nodes, keep_edges: bool[n] and bool[e], False for those that do not count; None if all do. An edge that
-        counts has two ends that do.
+      keep_nodes, keep_edges: bool[n] and bool[e], False for masked nodes and edges; None if none is masked. Both ends
+        of an edge that is kept are kept.
     """
 
     keep_nodes: Any = None
@@ -38,12 +38,12 @@ class MaskedGraph(Graph):
 
     @property
     def node_mask(self) -> Any:
-        """bool[n]: False for nodes that do not count, or are padding; None if there are none."""
+        """bool[n]: False for nodes that are masked or padding; None if there are no such nodes."""
         return _both(Graph.node_mask.fget(self), self.keep_nodes)
 
     @property
     def edge_mask(self) -> Any:
-        """bool[e]: False for edges that do not count, or are padding; None if there are none."""
+        """bool[e]: False for edges that are masked or padding; None if there are no such edges."""
         return _both(Graph.edge_mask.fget(self), self.keep_edges)
 
 
@@ -51,17 +51,17 @@ tree_util.register_dataclass(MaskedGraph)
 
 
 def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedGraph:
-    """The graph without some nodes, the edges at them, and some other edges; what it left out before stays out.
+    """Masks some nodes, the edges at them, and some other edges, in addition to those masked before.
 
-    Args: nodes, edges: bool[n] and bool[e], False for those that do not count; None: all do. They may be traced.
-    Raises: TypeError for another shape or dtype, and for something that is no `Graph`.
+    Args: nodes, edges: bool[n] and bool[e], False for nodes and edges to mask; None to keep all. They may be traced.
+    Raises: TypeError for another shape or dtype, and if `graph` is not a `Graph`.
 
     >>> graph = mask_graph(Graph.from_edges([0, 1], [1, 2]), nodes=np.array([False, True, True]))
     >>> graph.edge_mask
     Array([False,  True], dtype=bool)
     """
     if not isinstance(graph, Graph):
-        raise bad("mask_graph", "this is no Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")
+        raise bad("mask_graph", "this is not a Graph", {"graph": type_text(graph)}, "make one with Graph.from_edges.")
     if nodes is not None:
         nodes = _mask("nodes", nodes, nodes.shape if graph.nodes is None else (graph.n_nodes,))
     if edges is not None:
@@ -74,14 +74,15 @@ def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedG
 
 
 def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}, **named: Any) -> Any:
-    """``call(key, x, **named)`` of a composite, of rows of which some do not count.
+    """``call(key, x, **named)`` of a composite, with `mask` as the child's `row_mask`.
 
-    A child with the input `row_mask`, such as `BatchNorm`, gets this one, unless the composite was called with another.
+    Only a child with the input `row_mask`, such as `BatchNorm`, gets it, and only if the composite was not called with
+    a `row_mask` of its own.
 
     Args:
       call: as in `xnn.composites.combine`.
-      mask: bool of the rows of x, such as `Graph.node_mask`; None: all count.
-      values: the further inputs of the composite by name.
+      mask: one bool for each row of x, such as `Graph.node_mask`; None if all rows count.
+      values: the further inputs of the composite, by name.
     """
     if mask is None or values.get("row_mask") is not None or "row_mask" not in call.children[key].extra_inputs:
         return call(key, x, **named)
@@ -89,20 +90,20 @@ def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[st
 
 
 def node_mask(graph: Any, x: Any) -> Any:
-    """`Graph.node_mask` of a graph in any form with node features x; None for forms that know no padding."""
+    """`Graph.node_mask` of a graph in any form with node features x; None for forms without padding."""
     if not isinstance(graph, Graph) or tree_util.tree_leaves(graph.nodes):
         return graph.node_mask if isinstance(graph, Graph) else None
-    return graph.replace(nodes=x).node_mask                # the rows of x say how many nodes a traced graph has
+    return graph.replace(nodes=x).node_mask                # a traced graph takes its static node count from x
 
 
 def with_node_mask(layer: Layer) -> Layer:
-    """A layer with the input `row_mask`, such as `BatchNorm`, which gets it from the graph: padding is left out.
+    """Wraps a layer with the input `row_mask`, such as `BatchNorm`, so that the graph provides it: padding is ignored.
 
-    The layers and stacks of this package pass it themselves; this is for chains of one's own:
+    The layers and stacks of this package pass `row_mask` themselves. Use this in your own chains:
     ``serial(GraphConvolution(64), with_node_mask(BatchNorm()), Relu, GraphConvolution(7))``.
 
-    Shape, params, state: those of the layer, for x [n, ...] of the nodes.
-    Inputs: graph: a `Graph`, or another form, whose nodes all count; then those of the layer but `row_mask`.
+    Shape, params, state: as for the layer, with node features x [n, ...].
+    Inputs: graph: a `Graph`, or another form, in which all nodes count; then the inputs of the layer except `row_mask`.
     Raises: TypeError for a layer without the input `row_mask`.
 
     >>> from xnn import BatchNorm
@@ -124,7 +125,7 @@ def with_node_mask(layer: Layer) -> Layer:
 
 
 def kept_part(graph: Graph) -> Graph:
-    """A `Graph` of the nodes and edges that count, made on the host; graphs of padding stay, without nodes.
+    """A `Graph` of the nodes and edges that are not masked, built on the host; padding graphs stay, without nodes.
 
     Raises: TypeError if the graph is traced.
     """
@@ -150,6 +151,6 @@ def _both(one: Any, other: Any) -> Any:
 def _mask(name: str, mask: Any, shape: tuple[int, ...]) -> Any:
     mask = jnp.asarray(mask)
     if mask.dtype != np.bool_ or mask.shape != shape:
-        raise bad("mask_graph", f"`{name}` says for each of them whether it counts", {name: type_text(mask)},
+        raise bad("mask_graph", f"`{name}` must be a bool vector with one element per row", {name: type_text(mask)},
                   fix=f"pass bool[{shape[0]}].")
     return mask

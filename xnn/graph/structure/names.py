@@ -1,4 +1,4 @@
-"""`NodeNames`: what the nodes of a graph are called, from a name to its row and back."""
+"""`NodeNames`: the names of the nodes of a graph, with lookup from a name to its row and back."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -8,17 +8,17 @@ import numpy as np
 
 from xjax.errors import bad
 
-_SEARCHED = 20_000              # names among which similar ones are looked for: 0.1 s
+_SEARCHED = 20_000              # largest number of names that are searched for similar ones, which takes 0.1 s
 
 
 class NodeNames:
     """The names of the nodes of a graph, such as the ids of a table; node i is called ``names[i]``.
 
-    `save_graph` keeps them beside the graph. The names of a subgraph are ``NodeNames(names[ids])``, ids being the rows
-    that it kept; `Graph.to_networkx` takes names as labels.
+    `save_graph` stores them with the graph. The names of a subgraph are ``NodeNames(names[ids])``, where ids are the
+    rows that it kept. `Graph.to_networkx` takes names as labels.
 
-    Args: names: of all nodes in the order of their rows.
-    Raises: TypeError for a name that is no text; ValueError for one that two nodes have.
+    Args: names: one string for each node, in the order of the rows.
+    Raises: TypeError for a name that is not a string; ValueError for a name that two nodes have.
 
     >>> names = NodeNames(["bert", "gat", "gcn"])
     >>> names.rows(["gcn", "bert"]), names.rows("gat")
@@ -35,8 +35,8 @@ class NodeNames:
         names = list(names)
         others = [name for name in names if not isinstance(name, str)]
         if others:
-            raise bad("NodeNames", "a name is a text", {"given": repr(others[0])}, "pass map(str, names).")
-        self._names = tuple(map(str, names))                             # those of an array are NumPy's
+            raise bad("NodeNames", "a name must be a string", {"given": repr(others[0])}, "pass map(str, names).")
+        self._names = tuple(map(str, names))                             # the names in an array are NumPy strings
         self._rows = {name: row for row, name in enumerate(self._names)}
         if len(self._rows) < len(self._names):
             twice = next(name for row, name in enumerate(self._names) if self._rows[name] != row)
@@ -51,7 +51,7 @@ class NodeNames:
     def rows(self, names: Iterable[str]) -> np.ndarray: ...
 
     def rows(self, names: str | Iterable[str]) -> int | np.ndarray:
-        """The row of a name; of several names int32[k].  Raises: LookupError for a name that no node has."""
+        """The row of a name, or int32[k] for several names.  Raises: LookupError for a name that no node has."""
         wanted = [names] if isinstance(names, str) else list(names)
         unknown = self.unknown(wanted)
         if unknown:
@@ -64,11 +64,11 @@ class NodeNames:
         return np.array([self._rows[name] for name in wanted], np.int32)
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Those names that no node has, once each, in the order given."""
+        """The names that no node has, without repetition, in the given order."""
         return [name for name in dict.fromkeys(names) if name not in self._rows]
 
     def similar(self, name: str) -> list[str]:
-        """At most three names that differ little from this one; none where there are too many to compare with."""
+        """At most three names similar to this one; an empty list if there are too many names to compare with."""
         return difflib.get_close_matches(name, self._names, 3) if len(self) <= _SEARCHED else []
 
     @overload
@@ -78,7 +78,7 @@ class NodeNames:
     def __getitem__(self, rows: slice | Iterable[int]) -> list[str]: ...
 
     def __getitem__(self, rows: Any) -> str | list[str]:
-        """The name of a row; of several rows, such as int[k], bool[n] or a slice, a list.  Raises: IndexError."""
+        """The name of a row; a list of names for several rows: int[k], bool[n] or a slice.  Raises: IndexError."""
         rows = np.arange(len(self))[rows]
         return self._names[rows] if rows.ndim == 0 else [self._names[row] for row in rows.tolist()]
 

@@ -1,9 +1,9 @@
 """`RowBlock`: one device's rows of a graph's adjacency, for training on a whole graph over several devices.
 
 Each device owns a block of nodes. Inside `pmap` or `shard_map` a layer gets a RowBlock in place of the graph, and the
-device's own rows in place of all features; it reads the rows of other nodes from the devices that own them. Either
-every device sends all its rows to all (an all-gather), or to each device those that it needs (the halo, an all-to-all):
-`split_rows` takes what moves fewer bytes.
+device's own rows in place of all features; it receives the rows of other nodes from the devices that own them. There
+are two exchanges: every device sends all its rows to all devices ("gather", an all-gather), or sends to each device
+only the rows that it needs ("halo", an all-to-all). `split_rows` chooses the exchange that moves fewer rows.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,11 @@ class RowBlock:
     """One device's rows of a square sparse matrix; a pytree with the static field `axis`.
 
     Attributes:
-      local: CSR [block, seen] of the rows that are seen here; or a dense array, without halo.
-      n_stored: int32[], how many of the stored values are real: devices with fewer than others have zeros at the end.
-      halo: int32[devices, h], the own rows that each device needs; None if every device gets all rows.
-      axis: name of the axis of devices.
+      local: the own rows of the matrix, as CSR [block, seen] with columns that index `seen(x)`; or a dense array,
+        without halo.
+      n_stored: int32[], number of stored values that are real: shorter lists of values are padded with zeros.
+      halo: int32[devices, h], the own rows that each other device needs; None if every device gets all rows.
+      axis: name of the mesh axis.
     """
 
     local: Any
@@ -44,37 +45,37 @@ class RowBlock:
         return self.local.shape[-2]
 
     def seen(self, x: Any) -> Any:
-        """[block, ...] -> [seen, ...]: the rows of x that edges from other nodes need, from all devices."""
+        """[block, ...] -> [seen, ...]: the rows of x that the local edges read, exchanged between all devices."""
         if self.halo is None:
             return lax.all_gather(x, self.axis, tiled=True)
         received = lax.all_to_all(at(x, self.halo), self.axis, 0, 0)
         return jnp.concatenate([x, received.reshape(-1, *x.shape[1:])])
 
     def place(self, ids: Any) -> Any:
-        """Where own rows are among those that are seen."""
+        """Positions of own rows `ids` within ``seen(x)``."""
         return ids + lax.axis_index(self.axis) * self.n_nodes if self.halo is None else ids
 
     def __matmul__(self, x: Any) -> Any:
-        """[block, f] on each device -> [block, f]: the own rows of the product with the whole matrix."""
+        """[block, f] on each device -> [block, f]: this device's rows of the product with the whole matrix."""
         return self.local @ self.seen(x)
 
     def __repr__(self) -> str:
-        how = "gather" if self.halo is None else "halo"
-        return f"<RowBlock {type_text(self.local)} by {how} over {self.axis!r}>"
+        exchange = "gather" if self.halo is None else "halo"
+        return f"<RowBlock {type_text(self.local)} by {exchange} over {self.axis!r}>"
 
 
 tree_util.register_dataclass(RowBlock, ["local", "n_stored", "halo"], ["axis"])
 
 
 def split_rows(matrix: Any, devices: int, *, exchange: Exchange | None = None, axis: str = "devices") -> RowBlock:
-    """The blocks of a matrix [n, n], each array with a leading axis of devices, in NumPy: for `pmap`.
+    """Splits a matrix [n, n] into row blocks for `pmap`: NumPy arrays, each with a leading axis of devices.
 
     Device d owns the rows ``d * block .. (d + 1) * block - 1`` with ``block = ceil(n / devices)``; rows beyond n are
     empty. The features must be split in the same way.
 
     Args:
-      matrix: `Graph`, SciPy sparse matrix or `CSR`, known. Of a Graph, weights of edges are read, features are not.
-      exchange: "gather" or "halo"; None: the one that moves fewer rows (`rows_moved`).
+      matrix: concrete `Graph`, SciPy sparse matrix or `CSR`. Of a Graph, only edges and their weights are used.
+      exchange: "gather" or "halo"; None chooses the exchange that moves fewer rows (`rows_moved`).
       axis: name of the axis in `pmap`.
     Raises: ValueError if the matrix is not square.
     """
@@ -95,16 +96,17 @@ def split_rows(matrix: Any, devices: int, *, exchange: Exchange | None = None, a
     most = counts.max(initial=1)
     parts = [_local(rows[owner == d] - d * block, cols[owner == d], values[owner == d], most, (block, seen))
              for d in range(devices)]
-    # Rows that are written out have as many blocks as the lengths of the rows ask for, which differ among devices.
+    # The number of blocks of unrolled rows depends on the lengths of the rows, so it would differ among devices.
     parts = [part.tune(form="segments") for part in parts] if devices > 1 else parts
     local = tree_util.tree_map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *parts)
     return RowBlock(local, counts.astype(np.int32), halo, axis)
 
 
 def rows_moved(matrix: Any, devices: int) -> dict[str, int]:
-    """Rows that each device receives in one product: all others', or those of the halo, padded to the largest.
+    """Number of rows that each device receives in one product, for each exchange: "gather" and "halo".
 
-    Times the bytes of a row, they are what a product moves; its gradient moves as many back.
+    Halos are padded to the largest. A product receives this number times the bytes of a row; its gradient sends as
+    many back.
     """
     csr = _as_csr("graph.rows_moved", matrix)
     block = -(-csr.shape[0] // devices)
@@ -123,7 +125,7 @@ def _as_csr(caller: str, matrix: Any) -> CSR:
 
 
 def _needed(owner: np.ndarray, cols: np.ndarray, devices: int, block: int) -> tuple[np.ndarray, int]:
-    """(Device and node of another that it reads, each pair once and in order; the most that one reads of another)."""
+    """(Pairs of a device and a node of another device that it reads, sorted; the most that one reads from another)."""
     foreign = cols // max(block, 1) != owner
     n = devices * block
     pairs = np.unique(owner[foreign].astype(np.int64) * n + cols[foreign])
@@ -133,25 +135,25 @@ def _needed(owner: np.ndarray, cols: np.ndarray, devices: int, block: int) -> tu
 
 
 def _halo(owner: np.ndarray, cols: np.ndarray, devices: int, block: int) -> tuple[np.ndarray, np.ndarray, int]:
-    """(Own rows to send [sender, receiver, h], columns among what is seen, number of rows that are seen)."""
+    """(Own rows to send [sender, receiver, h], columns as positions in `seen`, number of rows in `seen`)."""
     (to, node), largest = _needed(owner, cols, devices, block)
     sender = node // max(block, 1)
-    pair = to * devices + sender                                          # ascends, as `to` and `node` do
+    pair = to * devices + sender                                          # ascending, because the pairs are sorted
     rank = np.arange(len(pair)) - np.searchsorted(pair, pair)
     halo = np.zeros((devices, devices, largest), np.int32)
     halo[sender, to, rank] = node - sender * block
-    # On device `to` the rows come in the order of their senders, after its own.
+    # On device `to` the received rows follow its own, in the order of their senders.
     place = block + sender * largest + rank
     foreign = cols // max(block, 1) != owner
     n = devices * block
-    found = np.searchsorted(to * n + node, owner[foreign].astype(np.int64) * n + cols[foreign])
+    positions = np.searchsorted(to * n + node, owner[foreign].astype(np.int64) * n + cols[foreign])
     local = cols - owner * block
-    local[foreign] = place[found]
+    local[foreign] = place[positions]
     return halo, local, block + devices * largest
 
 
 def _local(rows: np.ndarray, cols: np.ndarray, values: np.ndarray, stored: int, shape: tuple[int, int]) -> CSR:
-    """A block with as many stored values as the fullest has: zeros in the last place."""
+    """A block padded to `stored` values, with zeros at its last position, so that all devices have equal shapes."""
     pad = (0, stored - len(rows))
     rows, cols = (np.pad(x, pad, constant_values=n - 1) for x, n in zip((rows, cols), shape, strict=True))
     return CSR.from_edges(rows, cols, np.pad(values, pad), shape=shape)
