@@ -1,4 +1,4 @@
-"""`AttentionLayer`: a layer that shows how much each node attends to each of its neighbours."""
+"""`AttentionLayer`: a layer that can return the attention of each node to each of its neighbours."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from xnn.layer import Layer
 
 
 class AttentionWeights(NamedTuple):
-    """The attention of a layer, without dropout: that of the edges of each node and its own sum to 1.
+    """The attention weights of a layer, without dropout; `edges` and `own` of each receiving node sum to 1.
 
     Attributes:
-      edges: float[e, heads], in the order of the graph's edges; 0 for edges of padding, and for self loops of the graph
-        where the layer adds its own.
-      own: float[n, heads], of the self loop that the layer adds to each node; None for a layer that adds none.
+      edges: float[e, heads], in the order of the graph's edges; 0 for padding edges, and for self loops of the graph if
+        the layer adds its own.
+      own: float[n, heads], for the self loop that the layer adds to each node; None if it adds none.
     """
 
     edges: Any
@@ -23,12 +23,12 @@ class AttentionWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AttentionLayer(Layer):
-    """A `Layer` with one more function: `GAT`, `GATv2` and `GraphTransformer` return such.
+    """A `Layer` that can also return its attention weights; `GAT`, `GATv2` and `GraphTransformer` return one.
 
     Attributes:
-      attention_weights: ``(params, x, graph) -> AttentionWeights``, as of `apply` in evaluation: x [n, n_in], the graph
-        in any form that `as_edges` takes. It has gradients. Within a model it is that of one layer, for the x that
-        reaches it: ``model.layers["layer_0"].attention_weights(params["layer_0"], x, graph)``.
+      attention_weights: ``(params, x, graph) -> AttentionWeights``, for `apply` in evaluation: x [n, n_in], the graph
+        in any form that `as_edges` takes. It is differentiable. In a model, call it on a single layer, with the input
+        of that layer: ``model.layers["layer_0"].attention_weights(params["layer_0"], x, graph)``.
 
     >>> from xnn.graph import GAT, Graph
     >>> from xjax import random
@@ -44,7 +44,7 @@ class AttentionLayer(Layer):
 
 
 def weights_of(edges: Edges, scores: Any, own_scores: Any) -> AttentionWeights:
-    """The softmax of the scores of the edges, and of self loops unless these are None."""
+    """The softmax of the scores of the edges, and of the self loops unless `own_scores` is None."""
     if own_scores is None:
         return AttentionWeights(edges.softmax(scores), None)
     return AttentionWeights(*edges.softmax(scores, own=own_scores))

@@ -1,4 +1,4 @@
-"""`ChebConv`: a convolution by Chebyshev polynomials of the graph's Laplacian."""
+"""`ChebConv`: a convolution with Chebyshev polynomials of the graph Laplacian."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from xnn.layer import Layer, recorded
 @recorded()
 def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max: float | None = None,
              bias: bool = True, w_init: Callable | None = None, b_init: Callable | None = None) -> Layer:
-    """A filter of k Chebyshev polynomials of the scaled Laplacian (Defferrard et al., 2016).
+    """A filter with k Chebyshev polynomials of the scaled Laplacian (Defferrard et al., 2016).
 
     ``y = sum_i T_i(L') x W_i + b``, i = 0 .. k - 1, where ``L' = 2 L / lambda_max - I``, ``T_0(z) = 1``, ``T_1(z) = z``
     and ``T_i(z) = 2 z T_{i-1}(z) - T_{i-2}(z)``.
@@ -32,14 +32,14 @@ def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max:
     Shape: [n, n_in] -> [n, n_out].
     Args:
       n_out: number of output features.
-      k: number of polynomials; the output at a node depends on nodes that are up to ``k - 1`` edges away.
+      k: number of polynomials; the output of a node depends on nodes at a distance of up to ``k - 1`` edges.
       norm: the Laplacian: "symmetric": ``L = I - D^-1/2 A D^-1/2``; "row": ``L = I - D^-1 A``; None: ``L = D - A``;
-        with D the sums of the rows of A. Self loops are part of both. (PyTorch Geometric removes them.)
-      lambda_max: the largest eigenvalue of L or a bound of it; 2 if None, which bounds those of a normalised Laplacian.
-      bias, w_init, b_init: as in `SGC`; each W_i is drawn on its own.
-    Inputs: graph: as of `GraphConvolution`.
+        D is the diagonal matrix of the row sums of A. Self loops count in A and D. (PyTorch Geometric removes them.)
+      lambda_max: the largest eigenvalue of L, or an upper bound; if None 2, which is a bound for normalised Laplacians.
+      bias, w_init, b_init: as in `SGC`; each W_i is drawn independently.
+    Inputs: graph: as in `GraphConvolution`.
     Params: ``{"w": [k, n_in, n_out], "b": [n_out]}``, without "b" if bias is False.
-    Raises: ValueError for an unknown norm, k < 1, a lambda_max that is not positive, or None where norm is None.
+    Raises: ValueError for an unknown norm, k < 1, a lambda_max that is not positive, or None if norm is None too.
     """
     check_norm("ChebConv", norm)
     check_count("ChebConv", k, 1, "polynomials")
@@ -78,7 +78,7 @@ def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) ->
 
 
 def _chebyshev(laplacian: Callable, x: Any, k: int) -> list:
-    """``[T_0(L) x, T_1(L) x, ...]``, k of them."""
+    """``[T_0(L) x, ..., T_{k-1}(L) x]``."""
     powers = [x, laplacian(x)][:k]
     while len(powers) < k:
         powers.append(2 * laplacian(powers[-1]) - powers[-2])
@@ -86,7 +86,7 @@ def _chebyshev(laplacian: Callable, x: Any, k: int) -> list:
 
 
 def _clenshaw(laplacian: Callable, terms: Sequence) -> Any:
-    """``sum_i T_i(L) terms[i]`` by Clenshaw's recurrence: it propagates the terms, not x."""
+    """``sum_i T_i(L) terms[i]`` by Clenshaw's recurrence, which propagates the terms, not x."""
     if len(terms) == 1:
         return terms[0]
     one, other = terms[-1], jnp.zeros_like(terms[-1])
@@ -97,10 +97,10 @@ def _clenshaw(laplacian: Callable, terms: Sequence) -> Any:
 
 def _largest_eigenvalue(norm: Norm | None, lambda_max: float | None) -> float:
     if norm is None and lambda_max is None:
-        raise bad("ChebConv", "a Laplacian that is not normalised has no known bound of its eigenvalues",
+        raise bad("ChebConv", "the eigenvalues of a Laplacian that is not normalised have no general bound",
                   {"norm": "None", "lambda_max": "None"},
                   "pass lambda_max=, such as twice the largest degree, or norm=\"symmetric\".", ValueError)
     if lambda_max is not None and lambda_max <= 0:
-        raise bad("ChebConv", "the largest eigenvalue of a Laplacian is positive", {"lambda_max": repr(lambda_max)},
+        raise bad("ChebConv", "lambda_max must be positive", {"lambda_max": repr(lambda_max)},
                   "pass lambda_max > 0, or None for 2.", ValueError)
     return 2.0 if lambda_max is None else lambda_max

@@ -1,4 +1,4 @@
-"""What layers that pass messages have in common: children, features of edges, the reduction by name."""
+"""Common parts of message-passing layers: composites with children, edge features, reductions by name."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,11 +18,11 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
     """A layer with children whose shapes do not depend on the graph: `xnn.composites.combine` with a dict of params.
 
     Args:
-      children: by name; those that are None are left out.
+      children: layers by name; None values are skipped.
       walk: ``(visit, in_shape, shapes) -> out_shape``; it visits every child.
       forward: ``(call, x, values) -> y``, with the further inputs by name in `values`.
-      inputs: the layer's further inputs; its children have those that `forward` gives them.
-      sized_by: those whose shapes `walk` takes.
+      inputs: the further inputs of the layer; children get only the inputs that `forward` passes to them.
+      sized_by: names of the inputs whose shapes `walk` needs.
     """
     layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
     slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
@@ -30,18 +30,18 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
                    rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by))
 
 
-def reduced(edges: Edges, messages: Any, how: str) -> Any:
+def reduced(edges: Edges, messages: Any, reduction: str) -> Any:
     """The messages [e, ...] of each receiver, reduced to [n, ...] by one of REDUCTIONS."""
-    return getattr(edges, how)(messages)
+    return getattr(edges, reduction)(messages)
 
 
 def features_of(caller: str, edges: Edges, size: int) -> Any:
-    """The features [e, size] of the edges. Raises: TypeError if there are none, ValueError if there are others."""
+    """The edge features [e, size]. Raises: TypeError if the graph has none, ValueError for another number."""
     if edges.features is None:
-        raise bad(caller, "the layer reads features of edges, and the graph has none", {"edge_features": size},
+        raise bad(caller, "the layer needs edge features, but the graph has none", {"edge_features": size},
                   f"pass a Graph with edges [e, {size}], or edges={{'features': [e, {size}]}}.")
     if edges.features.shape[-1] != size:
-        raise bad(caller, "the edges have another number of features than the layer was made for",
+        raise bad(caller, "the number of edge features is not that of the layer",
                   {"edge_features": size, "graph": type_text(edges.features)},
                   f"pass edge_features={edges.features.shape[-1]} to the layer.", ValueError)
     return edges.features

@@ -78,7 +78,7 @@ def with_drop_edge(layer: Layer, rate: float) -> Layer:
                    only, rebuild=lambda some: with_drop_edge(some[None], rate), settings={"rate": rate})
 
 
-_STREAM = 2**31 - 1                            # apart from the child's streams: it draws from the key and folds in 0, 1, ...
+_STREAM = 2**31 - 1                            # the child uses the key itself and its folds of 0, 1, ...
 
 
 def _dropped(rng: Any, edges: Edges, rate: float) -> Edges:

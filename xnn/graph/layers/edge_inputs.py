@@ -1,4 +1,4 @@
-"""What layers read of edges besides the two ends: their features, and their weights as one more feature."""
+"""Edge inputs of layers: the edge features, with edge weights as an optional additional feature."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from xnn.graph.structure.edges import Edges
 
 
 def edge_inputs(caller: str, edges: Edges, size: int | None, dtype: Any) -> Any:
-    """The [e, size] inputs of the edges in a dtype; None if size is None: then edges count by their ends only.
+    """The inputs [e, size] of the edges in the given dtype; None if size is None.
 
-    They are the features of the edges, if these have `size` columns, or the features and the weights, if there is
-    one column less; of a graph with weights alone the weights, for size 1.
-    Raises: ValueError for a graph whose edges have another number of features.
+    They are the edge features if these have `size` columns. If they have one column less, the edge weights are appended
+    as the last column; for a graph with only weights and size 1, the inputs are the weights.
+    Raises: ValueError if the edges have another number of features.
     """
     if size is None:
         return None
@@ -25,9 +25,9 @@ def edge_inputs(caller: str, edges: Edges, size: int | None, dtype: Any) -> Any:
     if have == size - 1 and weight is not None:
         parts.append(jnp.asarray(weight).astype(dtype)[:, None])
     elif have != size:
-        raise bad(caller, f"the layer takes {size} features of each edge, the graph has {have}",
+        raise bad(caller, f"the layer takes {size} features of each edge, but the graph has {have}",
                   {"features": "None" if features is None else type_text(features),
                    "weight": "None" if weight is None else type_text(weight)},
                   f"make the layer with edge_features={have or None}, or the Graph with edges [e, {size}]; weights "
-                  "count as one feature more.", ValueError)
+                  "count as an additional feature.", ValueError)
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, 1)

@@ -65,7 +65,7 @@ def GCN(nhid: int | Sequence[int], nclass: int, dropout: float = 0.5, *, sparse:
         norm: Norm | None = None, n_layers: int | None = None) -> Layer:
     """Graph convolutions with ReLU between them, and log-softmax over the classes.
 
-    Dropout is applied before each convolution. The usual program of stax users runs unchanged::
+    Dropout is applied before each convolution. The layer unpacks to a pair of functions, so this program works::
 
         init_fun, predict_fun = GCN(16, 7, sparse=True)
         _, params = init_fun(key, (-1, n_features))

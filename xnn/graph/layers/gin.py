@@ -20,17 +20,17 @@ from xnn.layer import Layer, as_layer, recorded
 def GIN(mlp: Layer, eps: float = 0.0, train_eps: bool = False) -> Layer:
     """``y_i = mlp((1 + eps) x_i + sum of x_j over the neighbours j)`` (Xu et al., 2019).
 
-    Edges count by their ends alone; weights and features of edges do not.
+    Edge weights and edge features are ignored.
 
-    Shape: [n, n_in] -> that of mlp for [n, n_in].
+    Shape: [n, n_in] -> output shape of mlp for [n, n_in].
     Args:
-      mlp: any layer, such as ``serial(Dense(64), Relu, Dense(64))``. The paper's has a BatchNorm after each Dense;
-        its statistics leave out nodes of padding.
+      mlp: any layer, such as ``serial(Dense(64), Relu, Dense(64))``. The paper has a BatchNorm after each Dense; its
+        statistics ignore padding nodes.
       eps: weight of the node's own features, minus 1.
-      train_eps: whether eps is a parameter, which starts from the value given.
-    Inputs: graph: as of `as_edges`; those of mlp.
+      train_eps: whether eps is a parameter, initialised with the given value.
+    Inputs: graph: in any form that `as_edges` takes; the inputs of mlp.
     Params: ``{"aggregate": {"eps": []}, "mlp": ...}``; "aggregate" is ``()`` if eps is not trained.
-    State: that of mlp.
+    State: state of mlp.
 
     >>> from xnn import Dense, Relu, serial
     >>> from xjax import random
@@ -51,16 +51,16 @@ def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features
          w_init: Callable | None = None) -> Layer:
     """``y_i = mlp((1 + eps) x_i + sum of relu(x_j + e) over the edges from j to i)`` (Hu et al., 2020).
 
-    Shape: [n, n_in] -> that of mlp for [n, n_in].
+    Shape: [n, n_in] -> output shape of mlp for [n, n_in].
     Args:
       mlp, eps, train_eps: as in `GIN`.
-      edge_features: number of features of an edge, which ``features W_edge + b_edge`` maps to e; None: an edge has as
-        many features as a node, and they are e. In either case weights count as one more feature where the edges have
-        one less.
-      w_init: initializer of W_edge; glorot uniform if None.
-    Inputs: graph: as of `as_edges`, with edge features; those of mlp.
-    Params: as of `GIN`; with edge_features also "w_edge": [edge_features, n_in] and "b_edge" in "aggregate".
-    State: that of mlp.
+      edge_features: number of features of an edge, which ``features W_edge + b_edge`` maps to e. If None, e is the edge
+        features, and there must be n_in of them. In both cases, if the edges have one feature less than needed, the
+        edge weights are appended as the last feature.
+      w_init: initializer of W_edge; Glorot uniform if None.
+    Inputs: graph: in any form that `as_edges` takes, with edge features; the inputs of mlp.
+    Params: as in `GIN`; with edge_features also "w_edge": [edge_features, n_in] and "b_edge" in "aggregate".
+    State: state of mlp.
     Raises: ValueError for edge_features below 1; apply raises ValueError for another number of edge features.
     """
     if edge_features is not None:
@@ -80,7 +80,7 @@ def GINE(mlp: Layer, eps: float = 0.0, train_eps: bool = False, *, edge_features
 
 def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Mapping[str, Any]],
               total: Callable[[Any, Any, Edges], Any], w_init: Callable | None = None) -> Layer:
-    """``(1 + eps) x`` plus ``total(params, x, edges)``, a sum over the edges of each node."""
+    """A layer ``(1 + eps) x + total(params, x, edges)``, where `total` sums over the edges of each node."""
 
     def init(rng, in_shape):
         in_shape = check_shape(name, in_shape, min_rank=2)
@@ -100,7 +100,7 @@ def _with_own(name: str, eps: float, train_eps: bool, shapes: Callable[[int], Ma
 
 
 def _then(name: str, children: Mapping[str, Layer]) -> Layer:
-    """The aggregate, then the mlp: a chain, whose inputs are those of both."""
+    """The chain of the aggregate and the mlp, with the inputs of both."""
 
     def walk(visit, shape, shapes):
         return visit("mlp", visit("aggregate", shape))

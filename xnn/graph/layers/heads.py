@@ -1,4 +1,4 @@
-"""Heads: outputs for nodes, pairs of nodes and graphs, and the autoencoders of graphs that predict links."""
+"""Heads for nodes, pairs of nodes and graphs, and graph autoencoders for link prediction."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -27,21 +27,21 @@ _GRAPH, _NO_GRAPH, _PAIRS = Input("graph"), Input("graph", None), Input("pairs",
 
 def NodeHead(features: int, *, hidden: tuple[int, ...] = (), activation: str | Callable = "relu",
              dropout: float = 0.0) -> Layer:
-    """An `MLP` of each node: classes or values of nodes.  Shape: [n, f] -> [n, features].
+    """An `MLP` on each node, for classes or values of nodes.  Shape: [n, f] -> [n, features].
 
-    Args: features, hidden, activation, dropout: as of `MLPConfig`, here without hidden layers by default.
-    Params: those of `MLP`.
+    Args: features, hidden, activation, dropout: as in `MLPConfig`, but without hidden layers by default.
+    Params: params of the `MLP`.
     """
     return MLP(MLPConfig(hidden, features, activation, dropout))
 
 
 def GraphHead(features: int, *, pool: Reduction | Layer = "mean", hidden: tuple[int, ...] = (),
               activation: str | Callable = "relu", dropout: float = 0.0) -> Layer:
-    """A pool and an `MLP` of each graph: classes or values of graphs.  Shape: [n, f] -> [g, features].
+    """A pool and an `MLP` on each graph, for classes or values of graphs.  Shape: [n, f] -> [g, features].
 
-    Args: pool: how `GraphPool` reduces, or a layer such as `AttentionPool`; the others as of `NodeHead`.
+    Args: pool: the reduction of `GraphPool`, or a layer such as `AttentionPool`; the others as in `NodeHead`.
     Inputs: graph.
-    Params: ``{"pool": those of the pool, "mlp": those of `MLP`}``.
+    Params: ``{"pool": params of the pool, "mlp": params of the MLP}``.
     """
     pool = GraphPool(pool) if isinstance(pool, str) else as_layer(pool, "GraphHead['pool']")
     return named(pool=pool, mlp=MLP(MLPConfig(hidden, features, activation, dropout)))
@@ -50,16 +50,16 @@ def GraphHead(features: int, *, pool: Reduction | Layer = "mean", hidden: tuple[
 @recorded()
 def EdgeHead(how: Literal["dot", "bilinear", "mlp"] = "dot", features: int | None = None, *,
              hidden: tuple[int, ...] = (64,), activation: str | Callable = "relu", dropout: float = 0.0) -> Layer:
-    """Scores or labels of edges, or of any pairs of nodes, from the rows a and b of their two nodes.
+    """Scores or logits of edges, or of any pairs of nodes, from the rows a and b of their two nodes.
 
-    Shape: x [n, f] -> [m], or [m, features]; `init` returns the number of rows of x for m.
+    Shape: x [n, f] -> [m], or [m, features]; in the shape from `init`, the number of rows of x replaces m.
     Args:
-      how: "dot" is ``a b``; "bilinear" ``a W b``; "mlp" an `MLP` of the concatenation of a and b. Only "dot" gives the
-        two directions of a pair the same score.
-      features: number of outputs of "bilinear" and "mlp"; None: one score, without an axis of outputs.
-      hidden, activation, dropout: of the MLP.
+      how: "dot" is ``a b``; "bilinear" is ``a W b``; "mlp" is an `MLP` of the concatenation of a and b. Only "dot"
+        gives both directions of a pair the same score.
+      features: number of outputs of "bilinear" and "mlp"; None for one score, without an axis of outputs.
+      hidden, activation, dropout: options of the MLP.
     Inputs:
-      graph: its edges are the pairs if there are no others.
+      graph: its edges are the pairs if `pairs` is None.
       pairs: int[m, 2], the nodes of each pair, as sender and receiver of an edge.
     Params: ``()`` for "dot", ``{"w": [f, f]}`` or ``[f, f, features]`` for "bilinear", ``{"mlp": ...}`` for "mlp".
     Raises: ValueError for an unknown `how`, and for features of a dot product; TypeError for pairs of another form.
@@ -68,7 +68,7 @@ def EdgeHead(how: Literal["dot", "bilinear", "mlp"] = "dot", features: int | Non
     Array([11., 25.], dtype=float32)
     """
     if how not in ("dot", "bilinear", "mlp") or (how == "dot" and features is not None):
-        raise bad("EdgeHead", "there are no such scores", {"how": repr(how), "features": features},
+        raise bad("EdgeHead", "unknown or contradictory options", {"how": repr(how), "features": features},
                   'pass "dot" without features, "bilinear" or "mlp".', ValueError)
     score = {"dot": lambda: _Bilinear(None, learned=False), "bilinear": lambda: _Bilinear(features),
              "mlp": lambda: _concatenated(features, MLP(MLPConfig(hidden, features or 1, activation, dropout)))}[how]()
@@ -93,18 +93,18 @@ def _ends(x: Any, graph: Any, pairs: Any) -> tuple[Any, Any]:
     if pairs is None:
         if graph is None:
             raise bad("EdgeHead", "there are no pairs to score", {"graph": "None", "pairs": "None"},
-                      fix="pass pairs=int[m, 2], or the graph whose edges are meant.")
+                      fix="pass pairs=int[m, 2], or graph= to score its edges.")
         edges = as_edges(graph, x, "EdgeHead")
         return edges.at_senders(x), edges.at_receivers(x)
     pairs = jnp.asarray(pairs)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not jnp.issubdtype(pairs.dtype, np.integer):
-        raise bad("EdgeHead", "pairs are two nodes each", {"pairs": type_text(pairs)},
+        raise bad("EdgeHead", "`pairs` must have two nodes in each row", {"pairs": type_text(pairs)},
                   fix="pass int[m, 2]; np.stack([senders, receivers], 1) has this form.")
     return tuple(jnp.take(x, pairs[:, end], axis=0, mode="fill", fill_value=np.nan) for end in (0, 1))
 
 
 def _Bilinear(features: int | None, learned: bool = True) -> Layer:
-    """``a W b`` of pairs of rows, or ``a b``."""
+    """``a W b`` of pairs of rows, or ``a b`` if not learned."""
 
     def init(rng, in_shapes):
         (*lead, f), _ = in_shapes
@@ -135,18 +135,19 @@ def _concatenated(features: int | None, mlp: Layer) -> Layer:
 
 
 def GAE(encoder: Layer, decoder: Layer | None = None) -> Layer:
-    """A graph autoencoder: logits that pairs of nodes are linked (Kipf and Welling, 2016).
+    """A graph autoencoder: logits for a link between two nodes (Kipf and Welling, 2016).
 
-    The loss is that of edges and of pairs that are none::
+    The loss is computed from edges, and from other pairs without an edge::
 
         logits = model.apply(params, x, graph, pairs=np.concatenate([edges, others]))
         loss = reconstruction_loss(logits[:len(edges)], logits[len(edges):])
 
-    The graph should not have edges that are held out. ``model.layers["encoder"]`` computes the codes alone.
+    The graph should not include held-out edges. ``model.layers["encoder"]`` computes only the codes.
 
     Shape: x [n, f] -> logits [m].
-    Args: encoder: a layer on graphs, to the code of each node; decoder: of a pair; ``EdgeHead("dot")`` if None.
-    Inputs: graph; pairs, int[m, 2], the graph's edges if None; others of the encoder.
+    Args: encoder: layer on graphs that computes the code of each node; decoder: layer that scores pairs;
+      ``EdgeHead("dot")`` if None.
+    Inputs: graph; pairs, int[m, 2], the graph's edges if None; other inputs of the encoder.
     Params: ``{"encoder", "decoder"}``.
     """
     return _autoencoder("GAE", {"encoder": as_layer(encoder, "GAE['encoder']"),
@@ -156,17 +157,17 @@ def GAE(encoder: Layer, decoder: Layer | None = None) -> Layer:
 def VGAE(encoder: Layer, mean: Layer, log_variance: Layer, decoder: Layer | None = None) -> Layer:
     """A variational graph autoencoder: its codes are normal distributions (Kipf and Welling, 2016).
 
-    In training a code is drawn, ``mean + exp(log_variance / 2) * normal numbers``; in evaluation it is the mean. Minus
-    the bound on the likelihood, as PyTorch Geometric computes it, for n nodes::
+    In training a code is sampled, ``mean + exp(log_variance / 2) * noise``; in evaluation it is the mean. The loss, the
+    negative bound on the likelihood as PyTorch Geometric computes it, for n nodes::
 
         logits, mean, log_variance = model.apply(params, x, graph, pairs=pairs, rng=key, train=True)
         loss = reconstruction_loss(...) + gaussian_kl(mean, log_variance, weights=graph.node_mask) / n
 
-    PyTorch Geometric's encoder gives the logarithm of the standard deviation, half of ours, and bounds it by 10.
+    PyTorch Geometric's encoder returns the logarithm of the standard deviation, half of ours, and bounds it by 10.
 
     Shape: x [n, f] -> (logits [m], mean [n, code], log_variance [n, code]).
-    Args: encoder: the layers that both have in common; mean, log_variance: layers on its output; decoder: as of `GAE`.
-    Inputs: as of `GAE`.
+    Args: encoder: the common layers; mean, log_variance: layers on the output of the encoder; decoder: as in `GAE`.
+    Inputs: as in `GAE`.
     Params: ``{"encoder", "mean", "log_variance", "decoder"}``.
     Raises: TypeError in training without rng.
     """
@@ -203,9 +204,10 @@ def _autoencoder(name: str, children: Mapping[str, Layer]) -> Layer:
 
 
 def reconstruction_loss(edges: Any, others: Any, *, weights: Any = None, other_weights: Any = None) -> Any:
-    """Binary cross-entropy of the logits of edges, plus that of the logits of pairs that are none; means of each.
+    """Mean binary cross-entropy of the logits of edges, plus the mean for pairs without an edge.
 
-    Args: edges, others: floats [m] and [k]; weights, other_weights: as in `xnn.losses`, such as `Graph.edge_mask`.
+    Args: edges, others: logits [m] of edges and [k] of other pairs; weights, other_weights: as in `xnn.losses`, such as
+      `Graph.edge_mask`.
     """
     edges, others = check_float("reconstruction_loss", edges), check_float("reconstruction_loss", others)
     return (binary_cross_entropy(edges, jnp.ones_like(edges), weights=weights)

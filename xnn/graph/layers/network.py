@@ -1,8 +1,8 @@
 """`GraphNetwork` and its special cases: layers from `Graph` to `Graph`, with the names that Jraph gives them.
 
-An update is a layer on rows: it gets the concatenation, along the features, of what the docstring of the network lists,
-in that order; what the graph does not have is left out. A network without an update keeps those features. The updated
-edges are read by the update of nodes, and both by the update of globals.
+An update is a layer on rows. Its input is the concatenation, along the features, of the parts that the docstring of the
+network lists, in that order; parts that the graph does not have are omitted. Without an update, these features stay
+unchanged. The update of nodes reads the updated edges, and the update of globals reads updated edges and nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,18 +31,18 @@ Updates = Mapping[str, tuple[Layer | None, tuple[str, ...]]]
 def GraphNetwork(update_edge: Layer | None = None, update_node: Layer | None = None,
                  update_global: Layer | None = None, *, edges_to_nodes: str = "sum", nodes_to_globals: str = "sum",
                  edges_to_globals: str = "sum") -> Layer:
-    """The full block of Battaglia et al. (2018): edges, then nodes, then globals are updated.
+    """The full block of Battaglia et al. (2018): updates edges, then nodes, then globals.
 
-    Shape: x a `Graph` whose nodes, edges and globals are arrays [n, f], [e, d], [g, h] or None -> a `Graph`.
+    Shape: x, a `Graph` whose nodes, edges and globals are arrays [n, f], [e, d], [g, h] or None -> a `Graph`.
 
     Args:
       update_edge: layer of (edge, its sender, its receiver, globals of its graph).
-      update_node: layer of (node, its sent edges, its received edges, globals of its graph), edges reduced.
-      update_global: layer of (nodes, edges, globals), nodes and edges reduced over the graph.
+      update_node: layer of (node, reduced sent edges, reduced received edges, globals of its graph).
+      update_global: layer of (nodes, edges, globals), with nodes and edges reduced over the graph.
       edges_to_nodes, nodes_to_globals, edges_to_globals: "sum", "mean", "max", "min" or "std".
-    Params: ``{"edges": ..., "nodes": ..., "globals": ...}``, those of the updates that there are. `init` takes a Graph,
-      of arrays or of `ShapeDtypeStruct`s, in place of the shape of x.
-    Raises: ValueError for an unknown reduction; TypeError if x is no Graph of arrays.
+    Params: ``{"edges": ..., "nodes": ..., "globals": ...}``, with an entry for each update that is not None. `init`
+      takes a Graph of arrays, or of `ShapeDtypeStruct`s, in place of the shape of x.
+    Raises: ValueError for an unknown reduction; TypeError if x is not a Graph of arrays.
 
     >>> from xnn import Dense
     >>> from xjax import random
@@ -65,8 +65,10 @@ def InteractionNetwork(update_edge: Layer, update_node: Layer, *, edges_to_nodes
 
     Args:
       update_edge: layer of (edge, its sender, its receiver).
-      update_node: layer of (node, its received edges), with `sent` of (node, its sent edges, its received edges).
-      edges_to_nodes, and the rest: as of `GraphNetwork`.
+      update_node: layer of (node, reduced received edges); with `sent`, of (node, reduced sent edges, reduced received
+        edges).
+      sent: whether the update of a node also reads the edges that it sends.
+      edges_to_nodes, and the rest: as in `GraphNetwork`.
     """
     updates = {"edges": (update_edge, ("edges", "senders", "receivers")),
                "nodes": (update_node, ("nodes", "sent", "received") if sent else ("nodes", "received"))}
@@ -75,12 +77,12 @@ def InteractionNetwork(update_edge: Layer, update_node: Layer, *, edges_to_nodes
 
 @recorded()
 def RelationNetwork(update_edge: Layer, update_global: Layer, *, edges_to_globals: str = "sum") -> Layer:
-    """Relation network (Santoro et al., 2017): globals of the pairs of nodes that edges join; nodes stay.
+    """Relation network (Santoro et al., 2017): computes globals from the pairs of nodes that edges join.
 
     Args:
       update_edge: layer of (sender, receiver).
       update_global: layer of the edges, reduced over the graph.
-      edges_to_globals, and the rest: as of `GraphNetwork`.
+      edges_to_globals, and the rest: as in `GraphNetwork`.
     """
     updates = {"edges": (update_edge, ("senders", "receivers")), "globals": (update_global, ("edges",))}
     return _network("RelationNetwork", updates, ("sum", "sum", edges_to_globals))
@@ -88,12 +90,12 @@ def RelationNetwork(update_edge: Layer, update_global: Layer, *, edges_to_global
 
 @recorded()
 def DeepSets(update_node: Layer, update_global: Layer, *, nodes_to_globals: str = "sum") -> Layer:
-    """Deep sets (Zaheer et al., 2017): a function of the set of nodes; edges are not read.
+    """Deep sets (Zaheer et al., 2017): a function of the set of nodes; edges are ignored.
 
     Args:
       update_node: layer of (node, globals of its graph).
       update_global: layer of the nodes, reduced over the graph.
-      nodes_to_globals, and the rest: as of `GraphNetwork`.
+      nodes_to_globals, and the rest: as in `GraphNetwork`.
     """
     updates = {"nodes": (update_node, ("nodes", "globals")), "globals": (update_global, ("nodes",))}
     return _network("DeepSets", updates, ("sum", nodes_to_globals, "sum"))
@@ -103,12 +105,12 @@ def DeepSets(update_node: Layer, update_global: Layer, *, nodes_to_globals: str 
 def GraphNetGAT(update_edge: Layer | None, attention: Layer, update_node: Layer | None = None,
                 update_global: Layer | None = None, *, nodes_to_globals: str = "sum",
                 edges_to_globals: str = "sum") -> Layer:
-    """`GraphNetwork` whose updated edges are multiplied by attention: a softmax over the edges that a node receives.
+    """`GraphNetwork` with updated edges multiplied by attention: a softmax over the edges that a node receives.
 
     Args:
       attention: layer of (updated edge, its sender, its receiver, globals), with one output, or one for each feature.
-      update_edge, update_node, update_global, and the rest: as of `GraphNetwork`; edges are summed at nodes.
-    Params: as of `GraphNetwork`, and ``"attention"``.
+      update_edge, update_node, update_global, and the rest: as in `GraphNetwork`; edges are summed at nodes.
+    Params: as in `GraphNetwork`, and ``"attention"``.
     """
     at_ends = ("edges", "senders", "receivers", "globals")
     updates = {"edges": (update_edge, at_ends), "attention": (attention, at_ends),
@@ -120,19 +122,19 @@ def GraphNetGAT(update_edge: Layer | None, attention: Layer, update_node: Layer 
 @recorded()
 def GraphMapFeatures(embed_edge: Layer | None = None, embed_node: Layer | None = None,
                      embed_global: Layer | None = None) -> Layer:
-    """Each of a graph's features through a layer of its own, as an encoder before and a decoder after other networks.
+    """Maps edges, nodes and globals with a layer each, as an encoder before or a decoder after other networks.
 
-    Args: embed_edge, embed_node, embed_global: layers of edges, of nodes, of globals; the rest as of `GraphNetwork`.
+    Args: embed_edge, embed_node, embed_global: layers of edges, of nodes, of globals; the rest as in `GraphNetwork`.
     """
     updates = {"edges": (embed_edge, ("edges",)), "nodes": (embed_node, ("nodes",)),
                "globals": (embed_global, ("globals",))}
     return _network("GraphMapFeatures", updates, ("sum", "sum", "sum"))
 
 
-def _network(name: str, updates: Updates, how: tuple[str, str, str]) -> Layer:
-    """The network of updates, which run in the order of `updates`: ``field -> (layer, what it reads)``."""
+def _network(name: str, updates: Updates, reductions: tuple[str, str, str]) -> Layer:
+    """The network with these updates, run in the order of `updates`: ``field -> (layer, parts that it reads)``."""
     arguments_of = ("edges_to_nodes", "nodes_to_globals", "edges_to_globals")
-    for argument, value in zip(arguments_of, how, strict=True):
+    for argument, value in zip(arguments_of, reductions, strict=True):
         check_choice(name, argument, value, REDUCTIONS)
     children = {field: layer for field, (layer, _) in updates.items() if layer is not None}
 
@@ -140,7 +142,7 @@ def _network(name: str, updates: Updates, how: tuple[str, str, str]) -> Layer:
         _check_graph(name, in_shape)
         sizes = {field: value.shape[1] for field in FIELDS if (value := getattr(in_shape, field)) is not None}
         for field in children:
-            read = [sizes[_SOURCE[one]] for one in updates[field][1] if _SOURCE[one] in sizes]
+            read = [sizes[_SOURCE[part]] for part in updates[field][1] if _SOURCE[part] in sizes]
             _check_read(name, field, read, "edges" in sizes)
             shape = visit(field, (-1, sum(read)))
             if field != "attention":
@@ -153,8 +155,8 @@ def _network(name: str, updates: Updates, how: tuple[str, str, str]) -> Layer:
         _check_graph(name, x)
         edges = as_edges(x, np.empty((x.n_nodes, 0), np.float32), name)
         for field in children:
-            read = [_read(x, edges, field, one, how) for one in updates[field][1]
-                    if getattr(x, _SOURCE[one]) is not None]
+            read = [_read(x, edges, field, part, reductions) for part in updates[field][1]
+                    if getattr(x, _SOURCE[part]) is not None]
             _check_read(name, field, read, x.edges is not None)
             masks = {"nodes": x.node_mask, "globals": x.mask}
             y = call_on_rows(call, field, jnp.concatenate(read, -1), masks.get(field, edges.mask))
@@ -164,42 +166,43 @@ def _network(name: str, updates: Updates, how: tuple[str, str, str]) -> Layer:
     return graph_composite(name, children, walk, forward, ())
 
 
-# The field of the graph from which an update reads.
+# The field of the graph that has the features of a part.
 _SOURCE = {"edges": "edges", "received": "edges", "sent": "edges", "nodes": "nodes", "senders": "nodes",
            "receivers": "nodes", "globals": "globals"}
 
 
-def _read(graph: Graph, edges: Edges, field: str, what: str, how: tuple[str, str, str]) -> Any:
-    """What the update of a field reads, one row for each edge (attention, too), node, or graph."""
+def _read(graph: Graph, edges: Edges, field: str, part: str, reductions: tuple[str, str, str]) -> Any:
+    """A part of the input of the update of a field: one row for each edge (also for attention), node, or graph."""
     if field == "globals":
-        if what == "globals":
+        if part == "globals":
             return graph.globals
-        rows, ids, reduction, mask = ((graph.nodes, graph.node_graph, how[1], graph.node_mask) if what == "nodes" else
-                                      (graph.edges, graph.edge_graph, how[2], graph.edge_mask))
+        rows, ids, reduction, mask = (
+            (graph.nodes, graph.node_graph, reductions[1], graph.node_mask) if part == "nodes" else
+            (graph.edges, graph.edge_graph, reductions[2], graph.edge_mask))
         return getattr(segment, f"segment_{reduction}")(rows, ids, graph.n_graphs, mask=mask, is_sorted=True)
-    if what == "globals":
+    if part == "globals":
         return (at_nodes if field == "nodes" else at_edges)(graph, graph.globals)
-    if what in ("senders", "receivers"):
-        return (edges.at_senders if what == "senders" else edges.at_receivers)(graph.nodes)
-    if what in ("received", "sent"):
-        to = edges if what == "received" else edges.replace(senders=edges.receivers, receivers=edges.senders,
+    if part in ("senders", "receivers"):
+        return (edges.at_senders if part == "senders" else edges.at_receivers)(graph.nodes)
+    if part in ("received", "sent"):
+        to = edges if part == "received" else edges.replace(senders=edges.receivers, receivers=edges.senders,
                                                             by_sender=None)
-        return reduced(to, graph.edges, how[0])
-    return getattr(graph, what)
+        return reduced(to, graph.edges, reductions[0])
+    return getattr(graph, part)
 
 
 def _check_graph(name: str, x: Any) -> None:
     if not isinstance(x, Graph):
-        raise bad(name, "x is no Graph", {"x": type_text(x)}, "pass a Graph, to init and to apply.")
+        raise bad(name, "x is not a Graph", {"x": type_text(x)}, "pass a Graph, to init and to apply.")
     for field in FIELDS:
         value = getattr(x, field)
         if value is not None and len(getattr(value, "shape", ())) != 2:
-            raise bad(name, f"`{field}` of the graph is no array of rows", {"graph": repr(x)},
-                      f"join the features to one array: graph.replace({field}=array), [rows, features].")
+            raise bad(name, f"`{field}` of the graph is not an array of rows", {"graph": repr(x)},
+                      f"join the features to one array [rows, features]: graph.replace({field}=array).")
 
 
 def _check_read(name: str, field: str, read: Sequence[Any], has_edges: bool) -> None:
     if not read or (field == "attention" and not has_edges):
-        raise bad(name, f"the graph does not have what the update of {field} reads",
+        raise bad(name, f"the graph does not have the features that the update of {field} reads",
                   {"features of edges": "given" if has_edges else "None"},
                   "give the graph these features, or leave out the update.", ValueError)

@@ -1,4 +1,4 @@
-"""Pooling: a row for each graph out of those of its nodes (`GraphPool` and others), and fewer nodes (`TopKPool`)."""
+"""Pooling: reduction of nodes to a row for each graph (`GraphPool` and others), and selection of nodes (`TopKPool`)."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -27,12 +27,12 @@ _REDUCTIONS = {"sum": Groups.sum, "mean": Groups.mean, "max": Groups.max, "min":
 
 @recorded()
 def GraphPool(how: Reduction = "mean") -> Layer:
-    """One row for each graph: the sum, mean, maximum, minimum or standard deviation of those of its nodes.
+    """Reduces the nodes of each graph to a row: sum, mean, maximum, minimum or standard deviation.
 
-    Shape: x [n, f] -> [g, f]; `init` does not know the number of graphs, and returns that of the rows of x for it.
+    Shape: x [n, f] -> [g, f]; in the shape from `init`, the number of rows of x replaces the number of graphs.
 
     Args: how: "sum", "mean", "max", "min" or "std".
-    Inputs: graph: the batch; nodes of padding are left out, and a graph without nodes has zeros.
+    Inputs: graph: the batch; padding nodes are ignored, and a graph without nodes gets zeros.
     Params: ``()``.  Raises: ValueError for an unknown reduction.
 
     >>> from xnn.graph import batch
@@ -57,19 +57,19 @@ def GraphPool(how: Reduction = "mean") -> Layer:
 @recorded("gate", "value")
 def AttentionPool(gate: Layer | None = None, value: Layer | None = None, *,
                   weights: Literal["softmax", "sigmoid"] = "softmax") -> Layer:
-    """A weighted sum of the values of the nodes, the weights being computed from x by a network (Li et al., 2016).
+    """A weighted sum of the values of the nodes, with weights that a network computes from x (Li et al., 2016).
 
-    ``y_g = sum_i a_i value(x_i)`` over the nodes of graph g, with ``a = softmax(gate(x))`` over these, as in PyTorch
-    Geometric's AttentionalAggregation. The paper has ``a = sigmoid(gate(x))``, and tanh around value and sum.
+    ``y_g = sum_i a_i value(x_i)`` over the nodes of graph g, with ``a = softmax(gate(x))`` over the same nodes, as in
+    PyTorch Geometric's AttentionalAggregation. The paper uses ``a = sigmoid(gate(x))``, and tanh around value and sum.
 
     Shape: x [n, n_in] -> [g, f].
     Args:
-      gate: a layer to one score for each node, or to one for each feature of the value; ``Dense(1)`` if None.
-      value: a layer of the nodes; None: x itself.
+      gate: layer that returns one score for each node, or for each feature of the value; ``Dense(1)`` if None.
+      value: layer that computes the values from x; None for x itself.
       weights: "softmax" or "sigmoid", see above.
-    Inputs: graph, as of `GraphPool`; then those of the two layers.
-    Params: ``{"gate", "value"}``, without "value" if that is None.
-    Raises: ValueError for unknown weights; TypeError from `init` if the gate has another number of features.
+    Inputs: graph, as in `GraphPool`; then the inputs of the two layers.
+    Params: ``{"gate", "value"}``, without "value" if `value` is None.
+    Raises: ValueError for unknown weights; TypeError from `init` if the gate returns a wrong number of features.
     """
     check_choice("AttentionPool", "weights", weights, ("softmax", "sigmoid"))
     children = {"gate": as_layer(Dense(1) if gate is None else gate, "AttentionPool['gate']")}
@@ -100,15 +100,15 @@ def _attention_pool(children: Any, weights: str) -> Layer:
 
 
 def Set2Set(steps: int) -> Layer:
-    """An LSTM that reads the nodes of each graph by attention, in an order of its own (Vinyals et al., 2016).
+    """An LSTM that reads the nodes of each graph by attention (Vinyals et al., 2016).
 
-    In each of the steps ``q = LSTM([q, r])``, ``a = softmax(x q)`` over the nodes of a graph, and ``r = sum(a x)``; the
-    output is the last ``[q, r]``. It does not depend on the order of the nodes.
+    In each step ``q = LSTM([q, r])``, ``a = softmax(x q)`` over the nodes of a graph, and ``r = sum(a x)``; the output
+    is the last ``[q, r]``. It does not depend on the order of the nodes.
 
     Shape: x [n, f] -> [g, 2 f].
     Args: steps: number of steps.
-    Inputs: graph, as of `GraphPool`.
-    Params: ``{"cell": those of LSTMCell(f)}``.  Raises: ValueError for fewer than one step.
+    Inputs: graph, as in `GraphPool`.
+    Params: ``{"cell": params of LSTMCell(f)}``.  Raises: ValueError for steps < 1.
     """
     if steps < 1:
         raise bad("Set2Set", "there must be at least one step", {"steps": repr(steps)}, "Set2Set(3).", ValueError)
@@ -131,11 +131,11 @@ def Set2Set(steps: int) -> Layer:
 
 
 def SortPool(k: int) -> Layer:
-    """The k nodes of each graph that are the largest in the last feature, one after another (Zhang et al., 2018).
+    """Concatenates the k nodes of each graph with the largest last feature, in descending order (Zhang et al., 2018).
 
-    Shape: x [n, f] -> [g, k f]; a graph of fewer nodes has zeros at the end.
+    Shape: x [n, f] -> [g, k f]; for a graph with fewer nodes it is padded with zeros.
     Args: k: number of nodes.
-    Inputs: graph, as of `GraphPool`.
+    Inputs: graph, as in `GraphPool`.
     Params: ``()``.  Raises: ValueError for k < 1.
     """
     if k < 1:
@@ -149,8 +149,8 @@ def SortPool(k: int) -> Layer:
         x = check_float("SortPool", x, 2)
         groups = as_groups(graph, x, "SortPool")
         rank = groups.rank(x[:, -1])
-        there = (rank < k) if groups.mask is None else (rank < k) & groups.mask
-        place = jnp.where(there, groups.ids * k + rank, groups.n * k)
+        keep = (rank < k) if groups.mask is None else (rank < k) & groups.mask
+        place = jnp.where(keep, groups.ids * k + rank, groups.n * k)
         return jnp.zeros((groups.n * k, x.shape[-1]), x.dtype).at[place].set(x, mode="drop").reshape(groups.n, -1)
 
     return Layer(init, apply, "SortPool", settings={"k": k})
@@ -160,11 +160,11 @@ def SortPool(k: int) -> Layer:
 def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | None = None) -> Layer:
     """Keeps the nodes of each graph with the largest projections on a learned vector (Gao and Ji, 2019).
 
-    ``s = x w / |w|``; the ``ceil(ratio n_i)`` nodes of graph i with the largest s stay, as ``x tanh(s)``. That is
-    PyTorch Geometric's TopKPooling; the paper has a sigmoid for tanh. Here the arrays keep their sizes: the rows of the
-    other nodes become 0, and the graph that is returned is a `MaskedGraph`, in which they and their edges do not count.
-    `kept_part` removes them on the host. The rows stay in their places, so a decoder of a Graph U-Net adds the x from
-    before the pool. As the result is a pair, the next layers are called in a function::
+    ``s = x w / |w|``; the ``ceil(ratio n_i)`` nodes of graph i with the largest s are kept, as ``x tanh(s)``. This is
+    PyTorch Geometric's TopKPooling; the paper uses a sigmoid in place of tanh. The arrays keep their sizes: the rows of
+    the other nodes become 0, and the returned graph is a `MaskedGraph` in which these nodes and their edges are masked.
+    `kept_part` removes them on the host. The rows keep their positions, so the decoder of a Graph U-Net can add the x
+    from before the pool. The result is a pair, so call the next layers in a function::
 
         def forward(layers, x, graph):
             x, graph = layers.pool(layers.first(x, graph=graph), graph=graph)
@@ -174,10 +174,10 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
 
     Shape: x [n, f] -> (x [n, f], graph). `init` returns ``(shape of x, ())``.
     Args:
-      ratio: share of the nodes to keep, in (0, 1].
-      k: number of nodes to keep instead; graphs with fewer keep all.
+      ratio: fraction of the nodes to keep, in (0, 1].
+      k: if not None, the number of nodes to keep, in place of `ratio`; graphs with fewer nodes keep all.
       w_init: initializer ``(key, shape) -> array``; if None uniform on ±1/sqrt(f).
-    Inputs: graph: a `Graph`, padded or masked or neither.
+    Inputs: graph: a `Graph`, which may be padded or masked.
     Params: ``{"w": [f]}``.
     Raises: ValueError for a ratio outside (0, 1] and for k < 1; TypeError for a graph in another form.
     """
@@ -200,20 +200,21 @@ def TopKPool(ratio: float = 0.5, *, k: int | None = None, w_init: Callable | Non
 
 @recorded("score")
 def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
-    """`TopKPool` with scores that a layer on graphs computes (self-attention graph pooling, Lee et al., 2019).
+    """`TopKPool` with scores from a layer on graphs (self-attention graph pooling, Lee et al., 2019).
 
     Shape: x [n, f] -> (x [n, f], graph).
-    Args: score: to one feature of each node, such as ``GraphConvolution(1)``; ratio, k: as of `TopKPool`.
-    Inputs: graph; then those of the layer.
-    Params: those of the layer.
-    Raises: as `TopKPool`; TypeError from `init` if the layer has another number of features.
+    Args: score: layer with one output feature, such as ``GraphConvolution(1)``; ratio, k: as in `TopKPool`.
+    Inputs: graph; then the inputs of the layer.
+    Params: params of the layer.
+    Raises: as `TopKPool`; TypeError from `init` if the layer has more than one output feature.
     """
     _check_ratio("SAGPool", ratio, k)
     score = as_layer(score, "SAGPool")
 
     def walk(visit, in_shape, shapes):
         if (shape := visit(None, in_shape))[-1] != 1:
-            raise bad("SAGPool", "a node has one score", {"out_shape": str(shape)}, fix="end the layer with 1 feature.")
+            raise bad("SAGPool", "needs one score for each node", {"out_shape": str(shape)},
+                      fix="use a layer with 1 output feature.")
         return in_shape, ()
 
     def forward(call, x, values):
@@ -227,25 +228,25 @@ def SAGPool(score: Layer, ratio: float = 0.5, *, k: int | None = None) -> Layer:
 
 def _check_ratio(caller: str, ratio: float, k: int | None) -> None:
     if not 0 < ratio <= 1 or (k is not None and k < 1):
-        raise bad(caller, "a part of the nodes must be kept", {"ratio": repr(ratio), "k": repr(k)},
+        raise bad(caller, "at least some nodes must be kept", {"ratio": repr(ratio), "k": repr(k)},
                   "pass a ratio in (0, 1], or k of at least 1.", ValueError)
 
 
 def _check_graph(caller: str, graph: Any) -> Graph:
     if not isinstance(graph, Graph):
-        raise bad(caller, "needs a Graph, whose nodes it masks", {"graph": type_text(graph)},
+        raise bad(caller, "needs a Graph, because it masks nodes", {"graph": type_text(graph)},
                   fix="make one with Graph.from_edges.")
     return graph
 
 
 def _kept(caller: str, x: Any, score: Any, graph: Graph, ratio: float, k: int | None) -> tuple[Any, MaskedGraph]:
-    """The nodes with the largest scores, times the tanh of these, and the graph without the others."""
+    """(The nodes with the largest scores, times tanh of the score, other rows 0; the graph with those rows masked)."""
     keep = largest_nodes(as_groups(graph, x, caller), score, ratio, k)
     return jnp.where(keep[:, None], x * jnp.tanh(score)[:, None], 0), mask_graph(graph, nodes=keep)
 
 
 def largest_nodes(groups: Groups, score: Any, ratio: float, k: int | None) -> Any:
-    """bool[n]: whether a node is among the k, or ``ceil(ratio n_i)``, with the largest scores of its graph."""
+    """bool[n]: whether a node has one of the k largest scores in its graph; if k is None, of ``ceil(ratio n_i)``."""
     if k is None:
         k = jnp.ceil(ratio * groups.count(at_least_float32(score.dtype))).astype(np.int32)
         k = groups.at_nodes(k)

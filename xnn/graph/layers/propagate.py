@@ -1,7 +1,7 @@
-"""Products with a normalised adjacency, computed at each call: what graph convolutions share.
+"""Products with a normalised adjacency, computed at each call; shared by the graph convolutions.
 
-The normalised matrix is never made. Its product is that of the adjacency between two scalings of the node features, so
-that any adjacency will do: one without values, a traced one, or an object that has nothing but ``@``.
+The normalised matrix is never computed. The node features are scaled before and after the product with the adjacency,
+so any adjacency can be used: one without values, a traced one, or an object that only has ``@``.
 """
 
 from dataclasses import dataclass, replace
@@ -21,11 +21,11 @@ from xnn.sparse import CSR, is_scipy_sparse
 
 @dataclass(frozen=True, slots=True)
 class Normalized:
-    """The matrix ``after (adj + loops) before`` of an adjacency, with diagonal `after`, `loops` and `before`.
+    """The matrix ``after (adj + loops) before``, where `after`, `loops` and `before` are diagonal matrices.
 
     Attributes:
-      adj: anything with ``adj @ h``.
-      loops: [..., n, 1] weights of self loops, or 1; None without.
+      adj: any object with ``adj @ h``.
+      loops: [..., n, 1] weights of self loops, or 1; None without self loops.
       before, after: [..., n, 1]; None means ones.
     """
 
@@ -41,19 +41,19 @@ class Normalized:
         return total if self.after is None else self.after * total
 
     def replace(self, **fields: Any) -> "Normalized":
-        """The same normalisation around another adjacency, or with other weights of self loops."""
+        """A copy with another adjacency, or other weights of self loops."""
         return replace(self, **fields)
 
 
 def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normalized:
-    """The adjacency normalised by the sums of its rows, with gradients to its values.
+    """The adjacency normalised by its row sums, with gradients to its values.
 
     Args:
-      adj: anything with ``@``.
-      h: [..., n, f] with the nodes and the dtype of the features that will be multiplied.
-      norm: "symmetric": ``D^-1/2 (A + I) D^-1/2``; "row": ``D^-1 (A + I)``; None: A as it is. A row whose sum is not
+      adj: any object with ``@``.
+      h: [..., n, f], an array with the number of nodes and the dtype of the features that will be multiplied.
+      norm: "symmetric": ``D^-1/2 (A + I) D^-1/2``; "row": ``D^-1 (A + I)``; None: A unchanged. A row whose sum is not
         positive becomes 0.
-      self_loops: whether to add I, where norm is not None.
+      self_loops: whether to add I, if norm is not None.
     """
     if norm is None:
         return Normalized(adj)
@@ -66,9 +66,9 @@ def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normali
 
 
 def degrees(adj: Any, h: Any) -> Any:
-    """[..., n, 1]: the sums of the rows of an adjacency, for features h: [..., n, f].
+    """[..., n, 1]: the row sums of an adjacency, for features h: [..., n, f].
 
-    They are float32 for features in half precision, in which a sum of ones ends at 256 (bfloat16).
+    They are float32 for features in half precision, because a bfloat16 sum of ones stops growing at 256.
     """
     dtype = h.dtype
     if isinstance(adj, CSR | Edges) or is_array(adj):
@@ -78,12 +78,12 @@ def degrees(adj: Any, h: Any) -> Any:
 
 
 def check_norm(caller: str, norm: Any) -> None:
-    """Raises: ValueError unless norm is "symmetric", "row" or None."""
+    """Checks `norm`. Raises: ValueError unless it is "symmetric", "row" or None."""
     check_choice(caller, "norm", norm, ("symmetric", "row", None))
 
 
 def check_count(caller: str, n: int, least: int, what: str) -> None:
-    """Raises: ValueError if a number of things is below the least that makes sense."""
+    """Checks a count of `what`, such as "heads". Raises: ValueError if n is below `least`."""
     if n < least:
         raise bad(caller, f"the number of {what} must be at least {least}", {"given": n}, f"pass {least} or more.",
                   ValueError)
@@ -97,25 +97,25 @@ def as_features(x: Any) -> Any:
 
 
 def checked_features(caller: str, x: Any) -> Any:
-    """As `as_features`. Raises: TypeError if x is dense and no floats [..., n, f]."""
+    """`as_features` with a check. Raises: TypeError if x is dense and not a floating-point array [..., n, f]."""
     x = as_features(x)
     return x if isinstance(x, CSR) else check_float(caller, x, 2)
 
 
 def is_narrower(x: Any, n_out: int) -> bool:
-    """Whether x W has fewer features than x, so that it is cheaper to propagate; a sparse x is never propagated."""
+    """Whether to compute x W before propagation: it has fewer features, or x is sparse, which cannot be propagated."""
     return isinstance(x, CSR) or n_out < x.shape[-1]
 
 
 def adjacency_of(caller: str, graph: Any, x: Any) -> Any:
-    """The graph as something with ``@``, for features x. Raises: TypeError if it has another number of nodes."""
+    """The graph as an object with ``@``, for features x. Raises: TypeError if it has another number of nodes."""
     if isinstance(graph, Graph):
         return as_edges(graph, x, caller)
     adj = as_adjacency(graph, caller)
     if not isinstance(adj, CSR | Edges) and not is_array(adj):
-        return adj                          # an EdgeList checks its indices; a foreign object checks its own operand
+        return adj                          # an EdgeList checks its indices, other objects check their operand
     n_nodes = adj.n_nodes if isinstance(adj, Edges) else adj.shape[-1]
     if n_nodes != x.shape[-2]:
-        raise bad(caller, f"the adjacency has {n_nodes} nodes, the features have {x.shape[-2]}",
+        raise bad(caller, f"the adjacency has {n_nodes} nodes, but the features have {x.shape[-2]} rows",
                   {"adj": type_text(adj), "x": type_text(x)}, fix="pass one row of features for each node.")
     return adj

@@ -1,4 +1,4 @@
-"""`GraphSAGE`: a node's own features and an aggregate of its neighbours', each with a matrix of its own."""
+"""`GraphSAGE`: maps a node's own features and an aggregate of its neighbours with separate matrices."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,28 +26,28 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
               own: bool = True, normalize: bool = False, bias: bool = True, w_init: Callable | None = None) -> Layer:
     """``y_i = x_i W_own + aggregate(x_j of the neighbours j) W + b`` (Hamilton et al., 2017).
 
-    Edges count by their ends alone; weights and features of edges do not. A node without edges has an aggregate of 0.
+    Edge weights and edge features are ignored. The aggregate of a node without edges is 0.
 
     Shape: [n, n_in] -> [n, n_out].
     Args:
       n_out: number of output features.
       aggregator: "mean", "sum", "max", or "lstm": the last output of an `LSTMCell` with n_in features that reads the
-        neighbours in the order of the edges, which `Graph.from_edges` sorts by sender. (PyTorch Geometric's then reads
-        as many zeros as the largest degree of the batch is larger.)
-      max_degree: for "lstm", the largest number of edges that a node receives. A graph with more is refused if it is
-        known; under `jit`, with a traced graph, a node with more gets NaN.
-      project: whether neighbours are ``relu(x W_project + b_project)``, n_in features; with "max" it is the paper's
-        pooling aggregator.
-      own: False leaves x_i W_own out.
-      normalize: whether to scale each y_i to length 1, as in the paper; PyTorch Geometric's default is False.
+        neighbours in the order of the edges, which `Graph.from_edges` sorts by sender. (PyTorch Geometric's LSTM then
+        continues over zero padding, up to the largest degree of the batch.)
+      max_degree: for "lstm", the largest number of edges that a node receives. If a node receives more, a concrete
+        graph raises an error; with a traced graph, in `jit`, the result of the node is NaN.
+      project: whether neighbours are first mapped to ``relu(x W_project + b_project)``, with n_in features; with "max"
+        this is the paper's pooling aggregator.
+      own: whether to add x_i W_own.
+      normalize: whether to scale each y_i to norm 1, as in the paper; PyTorch Geometric's default is False.
       bias: whether to add b.
-      w_init: initializer of matrices; glorot uniform if None.
-    Inputs: graph: as of `as_edges`. x may be a dense array, a `CSR` or a SciPy sparse matrix; a sparse one is mapped
-      before its rows are aggregated, so that "max" and "lstm" take one with `project` only.
-    Params: ``{"w", "w_own": [n_in, n_out], "b": [n_out]}``; with `project` also "w_project" and "b_project"; with the
-      LSTM also "lstm", the params of the cell.
-    Raises: ValueError for an unknown aggregator, or "lstm" without max_degree; apply raises ValueError for a larger
-      degree, TypeError for sparse features that would have to be aggregated.
+      w_init: initializer of matrices; Glorot uniform if None.
+    Inputs: graph: in any form that `as_edges` takes. x may be a dense array, a `CSR` or a SciPy sparse matrix. Sparse
+      features are mapped before they are aggregated, so "max" and "lstm" accept them only with `project`.
+    Params: ``{"w", "w_own": [n_in, n_out], "b": [n_out]}``; with `project` also "w_project" and "b_project"; with
+      "lstm" also "lstm", the params of the cell.
+    Raises: ValueError for an unknown aggregator, or "lstm" without max_degree; apply raises ValueError for a degree
+      above max_degree, and TypeError for sparse features that would have to be aggregated.
     """
     _check_aggregator(aggregator, max_degree)
 
@@ -73,7 +73,7 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
             h = _aggregate(edges, h @ params["w"], aggregator)
         elif isinstance(h, CSR):
             raise bad("GraphSAGE", f"the aggregator {aggregator!r} needs rows of dense features", {"x": type_text(h)},
-                      "pass project=True, which maps them first, or x.todense().")
+                      "pass project=True, which maps them to dense features, or x.todense().")
         elif aggregator == "lstm":
             h = _read(params.get("lstm"), edges, h, max_degree) @ params["w"]
         else:
@@ -91,7 +91,7 @@ def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:
 
 
 def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:
-    """[n, f]: what an LSTM keeps of the neighbours of each node, read in the order of the edges."""
+    """[n, f]: last output of an LSTM over the neighbours of each node, in the order of the edges."""
     _check_degrees(edges, max_degree)
     messages, counts, degree = _sequences(edges, edges.at_senders(h), max_degree)
     scan = scan_over_time(LSTMCell(h.shape[-1]), return_carry=True)
@@ -100,9 +100,9 @@ def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:
 
 
 def _sequences(edges: Edges, messages: Any, length: int) -> tuple[Any, Any, Any]:
-    """The first messages that each node receives, in the order of the edges.
+    """The first `length` messages that each node receives, in the order of the edges.
 
-    Returns: (messages [n, length, f], bool[n, length] which of them exist, int32[n] number of edges).
+    Returns: (messages [n, length, f], bool[n, length], False for missing messages, int32[n], number of edges).
     """
     degree = edges.degree().astype(np.int32)
     receivers, mask = jnp.asarray(edges.receivers), edges.mask
@@ -111,32 +111,32 @@ def _sequences(edges: Edges, messages: Any, length: int) -> tuple[Any, Any, Any]
         receivers, messages, mask = receivers[order], messages[order], None if mask is None else mask[order]
     counted = jnp.ones(len(edges), np.int32) if mask is None else jnp.asarray(mask).astype(np.int32)
     place = jnp.cumsum(counted) - counted - (jnp.cumsum(degree) - degree)[receivers]
-    place = jnp.where((counted > 0) & (place < length), place, length)                # such are left out
+    place = jnp.where((counted > 0) & (place < length), place, length)                # length: out of range, dropped
     empty = jnp.zeros((edges.n_nodes, length, *messages.shape[1:]), messages.dtype)
     exists = jnp.arange(length, dtype=np.int32)[None] < degree[:, None]
     return empty.at[receivers, place].add(messages, mode="drop"), exists, degree
 
 
 def _of_length_one(y: Any) -> Any:
-    """Rows divided by their Euclidean length; a row of zeros stays. As PyTorch's, with a bound of 1e-12 below."""
+    """Rows divided by their Euclidean norm, or by 1e-12 if it is smaller, as in PyTorch; a row of zeros stays 0."""
     return y * lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(y), -1, keepdims=True), 1e-24))
 
 
 def _without_lstm(params: Any) -> Any:
-    """The parameters that the layer itself checks; the cell checks its own."""
+    """The parameters that the layer checks; the LSTM cell checks the others."""
     return {name: w for name, w in params.items() if name != "lstm"} if isinstance(params, Mapping) else params
 
 
 def _check_aggregator(aggregator: str, max_degree: int | None) -> None:
     check_choice("GraphSAGE", "aggregator", aggregator, _AGGREGATORS)
     if (aggregator == "lstm") != (max_degree is not None) or (max_degree is not None and max_degree < 1):
-        raise bad("GraphSAGE", "the LSTM, and only that, needs a bound of the number of edges of a node, at least 1",
+        raise bad("GraphSAGE", 'aggregator="lstm" needs max_degree >= 1, and other aggregators do not take it',
                   {"aggregator": repr(aggregator), "max_degree": max_degree},
                   'pass aggregator="lstm" and max_degree=int(graph.degree().max()), or neither.', ValueError)
 
 
 def _check_degrees(edges: Edges, max_degree: int) -> None:
-    """Raises: ValueError if the graph is known and a node receives more edges than the bound."""
+    """Raises: ValueError if the graph is concrete and a node receives more than `max_degree` edges."""
     try:
         receivers = np.asarray(edges.receivers)
         receivers = receivers if edges.mask is None else receivers[np.asarray(edges.mask)]

@@ -1,1 +1,1 @@
-"""Parts of a large graph for each step: sampled neighbours, subgraphs, partitions, walks."""
+"""Sampling of a part of a large graph for each training step: neighbours, subgraphs, partitions, random walks."""

@@ -1,4 +1,4 @@
-"""`infer_by_layers`: the outputs of all nodes of a large graph, layer after layer and part after part."""
+"""`infer_by_layers`: the outputs for all nodes of a large graph, computed layer by layer and in parts."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -15,33 +15,34 @@ from xnn.graph.samplers.sampling import NeighbourSampler
 from xnn.graph.structure.graph import Graph
 from xnn.layer import as_layer
 
-_PROBED = 16                                                  # nodes that are computed with one hop more
+_PROBED = 16                                                  # number of nodes on which `reach` is checked
 Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
 
 
 def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, x: Any, batch_size: int = 4096, *,
                     reach: int | Sequence[int] = 1, state: Sequence[Any] | None = None, allocate: Allocate = np.empty,
                     threads: int = 1) -> np.ndarray:
-    """The output of the layers, one after another, for all nodes: equal to that on the whole graph.
+    """The output of a chain of layers for all nodes, equal to the output on the whole graph.
 
-    Each layer runs over all nodes, `batch_size` at a time with all their neighbours, before the next one starts, so no
-    node is computed twice. The device has one part at a time; the host has the input and the output of one layer. A
-    layer is compiled once: all its parts are padded to the size of the largest.
+    Each layer runs over all nodes, `batch_size` at a time with all their neighbours, before the next layer starts, so
+    no node is computed twice. The device holds one part at a time; the host holds the input and the output of one
+    layer. A layer is compiled once: all its parts are padded to the size of the largest.
 
     Args:
-      layers, params: those of a `serial` are ``model.layers`` and its params. A layer that does not take `graph` is
-        applied to rows alone.
+      layers, params: for a `serial`, ``model.layers`` and its params. A layer without the input `graph` is applied to
+        the rows only.
       graph: one `Graph` on the host.
-      x: [n, ...] features, which may lie in a file.
-      reach: number of hops that a layer reads, one for all or one for each layer: 2 where it uses the degree of the
-        senders, such as ``GraphConvolution(norm="symmetric")``, K for a polynomial of the adjacency of degree K. Some
-        nodes are computed with one hop more too, to see whether that changes them. Layers that read all nodes at once
-        (norms over the graph, pooling) cannot be computed by parts.
-      state: of the layers that have one, as from `init_state` of the composite.
-      allocate: ``(shape, dtype) -> array`` for the output of each layer, say a ``np.memmap``.
-      threads: make parts ahead, as of `prefetch`.
-    Returns: [n, ...], made by `allocate`.
-    Raises: ValueError if the numbers of layers, params and rows do not fit, or a layer reads further than `reach`.
+      x: [n, ...] features, which may be stored in a file.
+      reach: number of hops that a layer reads, one number for all layers or one for each: 2 if it uses the degree of
+        the senders, such as ``GraphConvolution(norm="symmetric")``; K for a polynomial of degree K of the adjacency. As
+        a check, some nodes are also computed with one hop more. Layers that read all nodes at once (norms over the
+        graph, pooling) cannot be computed in parts.
+      state: one entry for each layer, as from `init_state` of the composite; used for layers with a state.
+      allocate: ``(shape, dtype) -> array`` for the output of each layer, for example a ``np.memmap``.
+      threads: number of threads that prepare parts ahead, as in `prefetch`.
+    Returns: [n, ...], allocated by `allocate`.
+    Raises: ValueError if the numbers of layers, params and rows are inconsistent, or a layer reads further than
+      `reach`.
     """
     caller = "infer_by_layers"
     layers = [as_layer(layer, caller) for layer in layers]
@@ -67,12 +68,12 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
 
 
 def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_size: int, reach: Any) -> list[int]:
-    """The hops of each layer."""
+    """The number of hops of each layer, after checks of all arguments."""
     reach = [reach] * len(layers) if isinstance(reach, int) else list(reach)
     if batch_size < 1 or len(reach) != len(layers) or min(reach, default=1) < 1:
         raise bad(caller, "needs a batch size, and a number of hops for each layer",
-                  {"batch_size": batch_size, "reach": reach, "layers": len(layers)}, "batch_size=4096, reach=1.",
-                  ValueError)
+                  {"batch_size": batch_size, "reach": reach, "layers": len(layers)},
+                  "pass for example batch_size=4096, reach=1.", ValueError)
     if not isinstance(graph, Graph):
         raise bad(caller, "takes one Graph", {"graph": type_text(graph)}, "Graph.from_edges(senders, receivers).")
     if not hasattr(x, "shape") or x.shape[:1] != (graph.n_nodes,):
@@ -82,7 +83,7 @@ def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_siz
 
 
 def _call(layer: Any, state: Any) -> Callable[..., Any]:
-    """The layer in evaluation, jitted."""
+    """The jitted apply function of the layer, in evaluation mode."""
     more = {} if layer.state is None else {"state": state}
 
     def call(params, x, graph):
@@ -92,7 +93,7 @@ def _call(layer: Any, state: Any) -> Callable[..., Any]:
 
 
 def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: int) -> NeighbourSampler:
-    """All neighbours up to so many hops, padded to the largest part."""
+    """A sampler of all neighbours up to `hops` hops, with blocks padded to the size of the largest part."""
     sampler = NeighbourSampler(graph, (None,) * hops, batch_size=batch_size)
     sizes = [sampler.size_of(ids) for ids in parts]
     return NeighbourSampler(graph, (None,) * hops, batch_size=batch_size,
@@ -100,20 +101,20 @@ def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: i
 
 
 def _check_reach(caller: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
-    """Raises: ValueError if a few nodes, spread over the graph, get other outputs with one hop more."""
+    """Raises: ValueError if the outputs of a few nodes, spread over the graph, change with one hop more."""
     ids = np.unique(np.linspace(0, graph.n_nodes - 1, _PROBED).astype(np.int64)) if graph.n_nodes else np.arange(0)
     near, far = (np.asarray(call(params, *_part(_sampler(graph, h, [ids], len(ids)), x, len(ids), ids)),
                             np.float64)[:len(ids)] for h in (hops, hops + 1))
     size = np.max(np.abs(far), initial=0, where=np.isfinite(far))
     if not np.allclose(near, far, rtol=1e-2, atol=1e-2 * size, equal_nan=True):
-        raise bad(caller, f"it reads further than {hops} hop{'s' * (hops > 1)}",
+        raise bad(caller, f"the layer reads further than {hops} hop{'s' * (hops > 1)}",
                   {"largest difference with one more": f"{np.nanmax(np.abs(near - far)):.3g}"},
-                  f"pass reach={hops + 1} or more; a layer that reads all nodes cannot be computed by parts.",
+                  f"pass reach={hops + 1} or more; a layer that reads all nodes cannot be computed in parts.",
                   ValueError)
 
 
 def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
-    """Rows of x and the block; the nodes `ids` come first. Without a sampler these rows alone."""
+    """(Rows of x, graph of the block); the rows of `ids` come first. Without a sampler, (these rows, None)."""
     if sampler is None:
         return take_rows(x, ids, batch_size), None
     block = sampler.sample(ids)

@@ -1,6 +1,6 @@
-"""node2vec: random walks over a graph, made on the host, and embeddings of the nodes that are trained on them.
+"""node2vec: random walks on a graph, generated on the host, and node embeddings trained on them.
 
-A program draws windows of nodes on the host, and trains on these::
+A program draws windows of nodes on the host, and trains on them::
 
     rng = np.random.default_rng(0)
     model = Node2Vec(graph.n_nodes, 128)
@@ -26,15 +26,16 @@ from xnn.layers.embed import Embedding
 
 
 def Node2Vec(n_nodes: int, features: int) -> Layer:
-    """Embeddings of nodes, and products of those that appear in one window (Grover and Leskovec, 2016).
+    """Node embeddings, and their dot products for nodes of the same window (Grover and Leskovec, 2016).
 
-    Shape: windows int[m, context] -> [m, context - 1]: products of the row of the first node with those of the others.
-    One table has both, as in PyTorch Geometric; word2vec has a second one for the others. The embeddings are
-    ``params["table"]``.
+    The embeddings are ``params["table"]``. As in PyTorch Geometric, all nodes of a window use the same table; word2vec
+    has a second table for the nodes after the first.
 
-    Args: n_nodes: number of nodes; features: length of an embedding.
-    Params: ``{"table": [n_nodes, features]}``, normal numbers at first, as of `Embedding`.
-    Raises: TypeError for windows that are no integers [m, context].
+    Shape: windows int[m, context] -> [m, context - 1], dot products of the first node with each of the other nodes.
+
+    Args: n_nodes: number of nodes; features: size of an embedding.
+    Params: ``{"table": [n_nodes, features]}``, normally distributed at first, as in `Embedding`.
+    Raises: TypeError if windows are not integers [m, context].
 
     >>> Node2Vec(3, 2).apply({"table": jnp.array([[1.0, 0.0], [1.0, 2.0], [0.0, 3.0]])}, np.array([[1, 0, 2]]))
     Array([[1., 6.]], dtype=float32)
@@ -47,7 +48,7 @@ def Node2Vec(n_nodes: int, features: int) -> Layer:
 
     def apply(params, x, *, rng=None, train=False):
         if jnp.ndim(x) != 2:
-            raise bad("Node2Vec", "windows are rows of nodes", {"x": type_text(x)},
+            raise bad("Node2Vec", "windows must be a matrix of ids of nodes", {"x": type_text(x)},
                       fix="pass int[m, context], as walk_windows returns.")
         rows = table.apply(params, x)
         return jnp.sum(rows[:, :1] * rows[:, 1:], -1)
@@ -56,38 +57,40 @@ def Node2Vec(n_nodes: int, features: int) -> Layer:
 
 
 def skip_gram_loss(windows: Any, others: Any) -> Any:
-    """Loss of the products of windows and of drawn ones: ``-mean(log sigmoid(a)) - mean(log(1 - sigmoid(b)))``."""
+    """``-mean(log sigmoid(a)) - mean(log(1 - sigmoid(b)))``, a the outputs for windows, b for negative windows."""
     return reconstruction_loss(windows, others)
 
 
 def random_walks(graph: Any, starts: Any, length: int, p: float = 1.0, q: float = 1.0,
                  rng: np.random.Generator | int = 0) -> np.ndarray:
-    """Random walks along the edges, from senders to receivers: the nodes that each visits.
+    """Random walks along the edges, from senders to receivers.
 
-    The next node is drawn in proportion to the weight of the edge, times 1 / p for the node before this one, 1 for one
-    to which an edge leads from the node before, and 1 / q for all others. A walk at a node without edges stays there.
+    The next node is drawn in proportion to the weight of the edge, times a factor. The factor is 1 / p for a return to
+    the previous node, 1 for a node that the previous node has an edge to, and 1 / q for other nodes. A walk stays at a
+    node without outgoing edges.
 
     Args:
-      graph: any form that `as_edges` takes, known; weights of edges are at least 0, and 1 where it has none. Edges of
-        padding are left out.
+      graph: concrete, in any form that `as_edges` takes; edge weights must be at least 0, and are 1 if it has none.
+        Padding edges are ignored.
       starts: int[m], the first node of each walk.
       length: number of steps.
-      p, q: above 0. A large p keeps a walk from going back, a small q takes it away from where it came.
-      rng: generator, or a seed. The walks depend on it, and on the other arguments, only.
-    Returns: int32[m, length + 1].
-    Raises: ValueError for p or q that are not positive, negative weights, and starts that are no nodes.
+      p, q: above 0. A large p makes returns unlikely; a small q makes walks move away from the previous node.
+      rng: generator, or a seed. The walks depend only on it and on the other arguments.
+    Returns: int32[m, length + 1], the nodes of each walk.
+    Raises: ValueError for p or q that are not positive, negative weights, and starts out of range.
 
     >>> random_walks(Graph.from_edges([0, 1, 2], [1, 2, 0]), [0, 2], 3)
     array([[0, 1, 2, 0],
            [2, 0, 1, 2]], dtype=int32)
     """
     if not (p > 0 and q > 0):
-        raise bad("random_walks", "p and q must be positive", {"p": repr(p), "q": repr(q)}, "p=1.0, q=1.0.", ValueError)
+        raise bad("random_walks", "p and q must be positive", {"p": repr(p), "q": repr(q)},
+                  "pass p=1.0, q=1.0.", ValueError)
     out, rng = _outgoing(graph), np.random.default_rng(rng)
     starts = np.asarray(starts, np.int64)
     if starts.ndim != 1 or (starts.size and not 0 <= starts.min() <= starts.max() < out.n_nodes):
-        raise bad("random_walks", "a walk starts at no node", {"starts": type_text(starts), "nodes": out.n_nodes},
-                  f"pass int[m], from 0 to {out.n_nodes - 1}.", ValueError)
+        raise bad("random_walks", "a start is out of range", {"starts": type_text(starts), "nodes": out.n_nodes},
+                  f"pass int[m] from 0 to {out.n_nodes - 1}.", ValueError)
     walks = np.empty((length + 1, len(starts)), np.int64)
     walks[0] = starts
     for step in range(length):
@@ -99,19 +102,20 @@ def random_walks(graph: Any, starts: Any, length: int, p: float = 1.0, q: float 
 
 
 def walk_windows(walks: np.ndarray, context: int) -> np.ndarray:
-    """All runs of `context` neighbouring nodes of walks [m, length + 1]: int32[m (length + 2 - context), context].
+    """All windows of `context` consecutive nodes of walks [m, length + 1]: int32[m (length + 2 - context), context].
 
     Raises: ValueError for walks shorter than the context.
     """
     if not 2 <= context <= walks.shape[1]:
-        raise bad("walk_windows", "a window has at least 2 nodes, and at most those of a walk",
-                  {"context": context, "walks": type_text(walks)}, "make longer walks.", ValueError)
+        raise bad("walk_windows", "`context` must be from 2 to the number of nodes of a walk",
+                  {"context": context, "walks": type_text(walks)}, "make longer walks, or a shorter context.",
+                  ValueError)
     return np.lib.stride_tricks.sliding_window_view(walks, context, axis=1).reshape(-1, context)
 
 
 def negative_windows(windows: np.ndarray, n_nodes: int, rng: np.random.Generator | int = 0,
                      count: int = 1) -> np.ndarray:
-    """Windows with the same first nodes, `count` of each, and uniformly drawn nodes after them: int32."""
+    """Negative windows: `count` for each window, with the same first node and uniformly drawn other nodes; int32."""
     first = np.repeat(windows[:, :1], count, axis=0)
     drawn = np.random.default_rng(rng).integers(0, n_nodes, (len(first), windows.shape[1] - 1), np.int32)
     return np.concatenate([first.astype(np.int32), drawn], 1)
@@ -121,10 +125,10 @@ def negative_windows(windows: np.ndarray, n_nodes: int, rng: np.random.Generator
 
 
 class _Outgoing(NamedTuple):
-    """The edges by sender.
+    """The edges, grouped by sender.
 
     Attributes:
-      starts: int64[n + 1], the edges of node i are ``starts[i]`` to ``starts[i + 1]``.
+      starts: int64[n + 1], the edges of node i are ``starts[i] .. starts[i + 1] - 1``.
       receivers: int64[e], ascending for each sender.
       keys: int64[e], ``sender * n_nodes + receiver``, ascending.
       total: float64[e + 1], running sum of the weights; None without weights.
@@ -137,19 +141,19 @@ class _Outgoing(NamedTuple):
     total: np.ndarray | None
 
     def draw(self, nodes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A receiver for each of the nodes, in proportion to the weights; the node itself if it has none."""
+        """A receiver for each of the nodes, drawn in proportion to the weights; a node without edges returns itself."""
         first, last, u = self.starts[nodes], self.starts[nodes + 1], rng.random(len(nodes))
         if self.total is None:
-            place, there = first + (u * (last - first)).astype(np.int64), last > first
+            place, has_edges = first + (u * (last - first)).astype(np.int64), last > first
         else:
             low, high = self.total[first], self.total[last]
-            place, there = np.searchsorted(self.total, low + u * (high - low), "right") - 1, high > low
+            place, has_edges = np.searchsorted(self.total, low + u * (high - low), "right") - 1, high > low
         if not len(self.receivers):
             return nodes
-        return np.where(there, self.receivers[np.clip(place, first, np.maximum(last - 1, 0))], nodes)
+        return np.where(has_edges, self.receivers[np.clip(place, first, np.maximum(last - 1, 0))], nodes)
 
     def has(self, senders: np.ndarray, receivers: np.ndarray) -> np.ndarray:
-        """Whether there is an edge between each pair."""
+        """bool: whether each pair has an edge from the sender to the receiver."""
         key = senders * self.n_nodes + receivers
         place = np.minimum(np.searchsorted(self.keys, key), max(len(self.keys) - 1, 0))
         return self.keys[place] == key if len(self.keys) else np.zeros(len(key), bool)
@@ -177,12 +181,12 @@ def _outgoing(graph: Any) -> _Outgoing:
     return _Outgoing(n_nodes, starts, receivers[order], keys[order], total)
 
 
-_ROUNDS = 8         # of rejection: fast where most proposals are accepted; then the exact draw, whatever p and q
+_ROUNDS = 8         # rounds of rejection, fast if most proposals are accepted; then the exact draw, for any p and q
 
 
 def _biased(out: _Outgoing, before: np.ndarray, nodes: np.ndarray, p: float, q: float,
             rng: np.random.Generator) -> np.ndarray:
-    """The step after `nodes`, by rejection: a proposal by weight is accepted with its factor over the largest one."""
+    """The next nodes, by rejection sampling: a proposal by weight is accepted with its factor / the largest factor."""
     largest = max(1 / p, 1.0, 1 / q)
     chosen, still = nodes.copy(), np.arange(len(nodes))
     for _ in range(_ROUNDS):
@@ -196,7 +200,7 @@ def _biased(out: _Outgoing, before: np.ndarray, nodes: np.ndarray, p: float, q: 
 
 def _exact(out: _Outgoing, before: np.ndarray, nodes: np.ndarray, p: float, q: float,
            rng: np.random.Generator) -> np.ndarray:
-    """The step after `nodes`, from the factors of all their edges."""
+    """The next nodes, drawn from the exact distribution over all edges of `nodes`."""
     first, degree = out.starts[nodes], out.starts[nodes + 1] - out.starts[nodes]
     owner, ends = np.repeat(np.arange(len(nodes)), degree), np.cumsum(degree)
     places = first[owner] + np.arange(len(owner)) - (ends - degree)[owner]
@@ -206,9 +210,9 @@ def _exact(out: _Outgoing, before: np.ndarray, nodes: np.ndarray, p: float, q: f
     total = np.concatenate([[0.0], np.cumsum(share)])
     low, high = total[ends - degree], total[ends]
     chosen = np.searchsorted(total, low + rng.random(len(nodes)) * (high - low), "right") - 1
-    there = high > low
+    has_edges = high > low
     result = nodes.copy()
-    result[there] = out.receivers[places[np.minimum(chosen, ends - 1)[there]]]
+    result[has_edges] = out.receivers[places[np.minimum(chosen, ends - 1)[has_edges]]]
     return result
 
 

@@ -1,9 +1,9 @@
-"""`partition`: the nodes of a graph in parts of equal size with few edges between them.
+"""`partition`: divides the nodes of a graph into parts of about equal size with few edges between them.
 
-Multilevel recursive bisection in the manner of METIS (Karypis and Kumar, 1998), written for whole arrays: matchings of
-heavy edges make a graph smaller, the small graph is divided along an eigenvector, and at each size, from small to
-large, nodes move to the part that they have most edges with, as long as the parts stay balanced. METIS itself is not
-used: it moves one node at a time, and is expected to cut somewhat fewer edges.
+The method is multilevel recursive bisection, as in METIS (Karypis and Kumar, 1998), vectorised. Matchings of heavy
+edges coarsen the graph, and the smallest graph is bisected along an eigenvector. Then at each level, from coarse to
+fine, nodes move to the part to which they have most edges, as long as the parts stay balanced. METIS itself is not
+used: it moves one node at a time, and is expected to leave somewhat fewer edges between parts.
 """
 
 import importlib
@@ -15,35 +15,36 @@ from xjax.errors import bad
 from xnn.graph.samplers.blocks import random_of, whole
 
 _OF_PARTS = 3
-_SMALL = 100                     # nodes of the smallest graph
-_MOST_DENSE = 600                # nodes up to which its eigenvectors are computed
-_PASSES = 10
+_SMALL = 100                     # coarsening stops at this number of nodes
+_MOST_DENSE = 600                # largest number of nodes for which eigenvectors are computed
+_PASSES = 10                     # of refinement
 
 
 def partition(graph: Any, parts: int, *, seed: int = 0, imbalance: float = 0.05) -> np.ndarray:
-    """The part of each node, int32[n] in ``0 .. parts - 1``. Directions and weights of edges do not count.
+    """The part of each node, int32[n] in ``0 .. parts - 1``. Directions and weights of edges are ignored.
 
     Args:
       graph: one `Graph` on the host.
+      parts: number of parts.
+      seed: seed of the random numbers; equal arguments give equal results.
       imbalance: no part has more than ``ceil((1 + imbalance) * n / parts)`` nodes; parts may be empty if n < parts.
-      seed: of the random numbers; the result is a function of the arguments.
     Raises: ValueError for a number of parts below 1 or an imbalance below 0.
 
     >>> from xnn.graph import Graph
     >>> two_triangles = Graph.from_edges([0, 1, 2, 3, 4, 5, 0], [1, 2, 0, 4, 5, 3, 3])
-    >>> found = partition(two_triangles, 2)
-    >>> bool(found[0] == found[1] == found[2] != found[3] == found[4] == found[5])
+    >>> part = partition(two_triangles, 2)
+    >>> bool(part[0] == part[1] == part[2] != part[3] == part[4] == part[5])
     True
     """
     if parts < 1 or imbalance < 0:
-        raise bad("partition", "needs a number of parts and an imbalance from 0 on",
-                  {"parts": parts, "imbalance": imbalance}, "parts=10, imbalance=0.05.", ValueError)
+        raise bad("partition", "needs at least one part, and an imbalance of at least 0",
+                  {"parts": parts, "imbalance": imbalance}, "pass for example parts=10, imbalance=0.05.", ValueError)
     adjacency = _undirected(whole("partition", graph))
     n, rng = adjacency.shape[0], random_of(seed, parts, of=_OF_PARTS)
     if parts == 1 or n == 0:
         return np.zeros(n, np.int32)
     most = int(np.ceil((1 + imbalance) * n / parts))
-    slack = (1 + imbalance) ** (1 / np.ceil(np.log2(parts)))      # of one bisection
+    slack = (1 + imbalance) ** (1 / np.ceil(np.log2(parts)))      # for each bisection
     part, weight = np.zeros(n, np.int64), np.ones(n, np.int64)
     pieces = [(np.arange(n), 0, parts)]
     while pieces:
@@ -77,10 +78,10 @@ def _undirected(graph: Any) -> Any:
 
 
 def _matched(adjacency: Any, weight: np.ndarray, heaviest: float, rng: np.random.Generator) -> np.ndarray:
-    """For each node the number of its coarse node: pairs over heavy edges, and single nodes.
+    """The coarse node of each node; a coarse node is a pair of nodes joined by a heavy edge, or a single node.
 
-    Each node that is free proposes its heaviest edge to a free node, with random preference among equals; proposals
-    that are mutual become pairs. A few rounds match most nodes. Pairs are not heavier than `heaviest`.
+    Each unmatched node proposes its heaviest edge to another unmatched node, with random choice among equally heavy
+    edges; mutual proposals become pairs. A few rounds match most nodes. No pair is heavier than `heaviest`.
     """
     n = len(weight)
     rows = np.repeat(np.arange(n), np.diff(adjacency.indptr))
@@ -92,7 +93,7 @@ def _matched(adjacency: Any, weight: np.ndarray, heaviest: float, rng: np.random
         rows, cols, strength = rows[keep], cols[keep], strength[keep]
         if not len(rows):
             break
-        # A random number of the pair, equal in both directions, decides among equally heavy edges.
+        # A random number for the pair, equal in both directions, breaks ties between equally heavy edges.
         jitter = rng.random(n)
         score = strength + (jitter[rows] + jitter[cols]) % 1
         best = np.maximum.reduceat(score, starts := np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]]))
@@ -115,13 +116,13 @@ def _contracted(adjacency: Any, coarse_of: np.ndarray, count: int) -> Any:
 
 
 def _bisected(adjacency: Any, most: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """0 or 1 for each node: a multilevel bisection. Args: most: nodes of the two parts."""
+    """A multilevel bisection: 0 or 1 for each node. Args: most: largest numbers of nodes of the two parts."""
     weight = np.ones(adjacency.shape[0], np.int64)
     levels, maps = [(adjacency, weight)], []
     while len(weight) > _SMALL:
         coarse_of = _matched(adjacency, weight, max(most.sum() / 40, 2), rng)
         count = int(coarse_of.max()) + 1
-        if count > 0.95 * len(weight):                            # hubs, or no edges: smaller graphs do not help
+        if count > 0.95 * len(weight):                            # few matches: hubs, or no edges
             break
         adjacency = _contracted(adjacency, coarse_of, count)
         weight = np.bincount(coarse_of, weight, count).astype(np.int64)
@@ -135,8 +136,8 @@ def _bisected(adjacency: Any, most: np.ndarray, rng: np.random.Generator) -> np.
 
 
 def _orders(adjacency: Any) -> list[np.ndarray]:
-    """Orders of the nodes of a small graph in which neighbours are close: Cuthill-McKee's, and those of eigenvectors
-    of the normalised Laplacian, the Fiedler vector and the next ones."""
+    """Orders of the nodes of a small graph in which neighbours are close: the reverse Cuthill-McKee order, and the
+    orders of the Fiedler vector and the next two eigenvectors of the normalised Laplacian."""
     csgraph, sparse = (importlib.import_module(f"scipy.sparse{part}") for part in (".csgraph", ""))
     n = adjacency.shape[0]
     orders = [csgraph.reverse_cuthill_mckee(adjacency.tocsr(), symmetric_mode=True)]
@@ -148,7 +149,7 @@ def _orders(adjacency: Any) -> list[np.ndarray]:
 
 
 def _at_share(order: np.ndarray, weight: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """1 for the last nodes of an order, whose weight is the share of the second part."""
+    """A bisection of an order: 1 for the last nodes, so that the second part has its share of the weight."""
     before = np.cumsum(weight[order]) - weight[order] / 2
     part = np.zeros(len(order), np.int64)
     part[order] = before > weight.sum() * most[0] / most.sum()
@@ -157,10 +158,10 @@ def _at_share(order: np.ndarray, weight: np.ndarray, most: np.ndarray) -> np.nda
 
 def _refined(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndarray,
              rng: np.random.Generator) -> np.ndarray:
-    """Passes in which nodes move to the part of most of their edges, those that gain most first, while it has room.
+    """Moves nodes to the part to which they have most edges while it has room, in several passes, largest gain first.
 
-    A random half of the nodes may move in each pass: two neighbours that follow each other would change places. The
-    first passes allow parts that are a tenth too heavy, so that nodes can change places by and by.
+    In each pass only a random half of the nodes may move, because otherwise two neighbours could swap parts forever.
+    The first passes allow parts that are 10 % too heavy, so that nodes can be exchanged one at a time.
     """
     n, parts, best, least = len(part), len(most), part, None
     for i in range(_PASSES + 1):
@@ -182,7 +183,7 @@ def _refined(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndar
 
 
 def _state(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndarray) -> tuple[float, int]:
-    """Smaller is better: balanced first, then few edges between parts."""
+    """(Excess weight, weight of the edges between parts): a smaller tuple is a better partition."""
     rows = np.repeat(part, np.diff(adjacency.indptr))
     over = np.maximum(np.bincount(part, weight, len(most)) - most, 0).sum()
     return over, int(adjacency.data[rows != part[adjacency.indices]].sum())
@@ -190,24 +191,24 @@ def _state(adjacency: Any, weight: np.ndarray, part: np.ndarray, most: np.ndarra
 
 def _allowed(worth: np.ndarray, gain: np.ndarray, weight: np.ndarray, part: np.ndarray,
              excess: np.ndarray) -> np.ndarray:
-    """`worth`, and those nodes of parts that are too heavy which lose least by leaving them."""
+    """`worth`, with the nodes added that lose least by leaving parts that are too heavy."""
     heavy = np.flatnonzero(excess[part] > 0)
     heavy = heavy[np.lexsort((-gain[heavy], part[heavy]))]
-    leaves = heavy[_running(weight[heavy], part[heavy]) - weight[heavy] < 2 * excess[part[heavy]]]  # half may not move
+    leaves = heavy[_running(weight[heavy], part[heavy]) - weight[heavy] < 2 * excess[part[heavy]]]  # half may move
     worth = worth.copy()
     worth[leaves] = True
     return worth
 
 
 def _edges_to_parts(adjacency: Any, part: np.ndarray, parts: int) -> Any:
-    """csr[n, parts]: the edges of each node to each part."""
+    """csr[n, parts]: number of edges from each node to each part."""
     sparse = importlib.import_module("scipy.sparse")
     n = len(part)
     return (adjacency @ sparse.csr_matrix((np.ones(n, np.int64), part, np.arange(n + 1)), shape=(n, parts))).tocsr()
 
 
 def _strongest(within: Any, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each node the other part with most edges to it, -1 without, and their number."""
+    """For each node the other part to which it has most edges, -1 if it has none, and the number of these edges."""
     n = len(part)
     rows = np.repeat(np.arange(n), np.diff(within.indptr))
     other = within.indices != part[rows]
@@ -215,20 +216,20 @@ def _strongest(within: Any, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     target, to = np.full(n, -1), np.zeros(n, np.int64)
     if len(rows):
         starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
-        largest = np.maximum.reduceat(values * within.shape[1] + cols, starts)        # the number first, then the part
+        largest = np.maximum.reduceat(values * within.shape[1] + cols, starts)        # number of edges, then part
         to[rows[starts]], target[rows[starts]] = np.divmod(largest, within.shape[1])
     return target, to
 
 
 def _running(weight: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Running sums that start again with each group; groups are consecutive."""
+    """Running sums that restart with each group; the nodes of a group are consecutive."""
     total = np.cumsum(weight)
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]][:len(group)])
     return total - np.repeat((total - weight)[starts], np.diff(np.r_[starts, len(group)]))
 
 
 def _balanced(adjacency: Any, part: np.ndarray, parts: int, most: int) -> np.ndarray:
-    """Nodes with the fewest edges to their own part leave parts with more than `most` nodes, for any that have room."""
+    """Moves nodes from parts with more than `most` nodes to parts with room, fewest edges to the own part first."""
     n = len(part)
     own = np.asarray(_edges_to_parts(adjacency, part, parts)[np.arange(n), part]).ravel()
     order = np.lexsort((-own, part))

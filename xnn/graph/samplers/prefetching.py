@@ -1,4 +1,4 @@
-"""`prefetch`: work of the host done by threads, ahead of the loop that uses it."""
+"""`prefetch`: host work in threads, ahead of the loop that uses the results."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -11,22 +11,22 @@ T = TypeVar("T")
 
 
 def prefetch(make: Callable[[Any], T], items: Iterable[Any], *, threads: int = 1, ahead: int = 2) -> Iterator[T]:
-    """``make(item)`` for each item, in their order, computed by threads before it is asked for.
+    """``make(item)`` for each item, in order, computed in threads before the result is requested.
 
-    An exception of `make` is raised at the place of its item. When the iterator ends, is closed or is dropped, calls
-    that have not begun are cancelled, and those that have are waited for: no thread outlives it.
+    An exception of `make` is raised at the position of its item. When the iterator ends, is closed or is deleted, it
+    cancels pending calls and waits for running ones: no thread outlives it.
 
     Args:
-      make: called in threads; NumPy's larger operations run in parallel with the caller.
-      threads: number of threads; 0 calls `make` when its result is asked for.
-      ahead: most results that are computed or kept before they are asked for, at least `threads`.
+      make: function called in threads; larger NumPy operations run in parallel with the caller.
+      threads: number of threads; with 0, `make` is called when its result is requested.
+      ahead: largest number of results that are computed or kept before they are requested; raised to `threads`.
 
     >>> list(prefetch(abs, [-3, 2, -1], threads=2))
     [3, 2, 1]
     """
     if threads < 0 or ahead < 1:
-        raise bad("prefetch", "needs a number of threads and of results ahead", {"threads": threads, "ahead": ahead},
-                  "threads=1, ahead=2.", ValueError)
+        raise bad("prefetch", "needs threads >= 0 and ahead >= 1", {"threads": threads, "ahead": ahead},
+                  "pass threads=1, ahead=2.", ValueError)
     return map(make, items) if threads == 0 else _prefetched(make, iter(items), threads, max(threads, ahead))
 
 

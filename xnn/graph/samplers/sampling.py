@@ -1,14 +1,15 @@
 """Neighbour sampling (GraphSAGE, Hamilton et al., 2017): training on graphs that are too large for one step.
 
-A step needs the outputs of some nodes, the seeds. `NeighbourSampler` gives the subgraph of the seeds, at most
-``fan_out[0]`` neighbours of each, at most ``fan_out[1]`` of each of those, and so on, padded to a static size::
+A step needs the outputs of some nodes, the seeds. `NeighbourSampler` returns the subgraph of the seeds, at most
+``fan_out[0]`` neighbours of each seed, at most ``fan_out[1]`` neighbours of each such neighbour, and so on, padded to a
+static size::
 
     sampler = NeighbourSampler(graph, fan_out=(15, 10), batch_size=1024)
     for epoch in range(10):
         for block in SeedBatches(sampler, train_ids).epoch(epoch):
             params = step(params, block, labels[block.ids[block.seeds]])
 
-What is sampled is a function of (seed, epoch, number of the batch) alone: neither threads nor a restart change it.
+The samples depend only on (seed, epoch, index of the batch), not on threads or restarts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,23 +51,24 @@ class _Settings:
 
 
 class NeighbourSampler:
-    """Samples of the neighbours that nodes receive messages from, as `Block`s whose first rows are the seeds.
+    """Samples the neighbours that nodes receive messages from, as `Block`s whose first rows are the seeds.
 
-    Every node is expanded once, where it is first reached; edges go from a sampled node to the node that it was sampled
-    for. With fan-outs of None the outputs of ``len(fan_out)`` layers at the seeds are those of the whole graph, for
-    layers that do not read the degree of the sender.
+    Every node is expanded once, at the first hop that reaches it; edges point from a sampled node to the node for which
+    it was sampled. With fan-outs of None, the outputs of ``len(fan_out)`` layers at the seeds equal those on the whole
+    graph, for layers that do not read the degree of the sender.
 
     Args:
       graph: one `Graph` on the host.
-      fan_out: for each hop the most neighbours of a node; None for all of them.
-      replace: draw with replacement: a node with neighbours gets exactly `fan_out` edges, some of them equal.
-      features: of nodes, in place of ``graph.nodes``: arrays [n, ...], which may lie in files (``np.memmap``), or a
-        tree of them. Only rows of sampled nodes are read.
-      batch_size: most seeds of a block; None: as many as a call has, so each number of seeds is a size of its own.
-      sizes: pairs (nodes, edges) that blocks are padded to; a block gets the smallest with place for it. None: one
-        upper bound, see `bound`; `fitted` finds a smaller one.
-      seed: of the random numbers.
-    Raises: TypeError, ValueError for a graph, features or fan-outs that are none.
+      fan_out: for each hop the largest number of neighbours of a node; None for all neighbours.
+      replace: draw with replacement: a node with neighbours gets exactly `fan_out` edges, with possible repetitions.
+      features: node features in place of ``graph.nodes``: arrays [n, ...], which may be stored in files
+        (``np.memmap``), or a pytree of such arrays. Only rows of sampled nodes are read.
+      batch_size: largest number of seeds of a block; None: the number of seeds of the call, so that each number of
+        seeds has its own size.
+      sizes: pairs (nodes, edges) to which blocks are padded; a block gets the smallest that is enough. None for one
+        upper bound, see `bound`; `fitted` determines a smaller one.
+      seed: seed of the random numbers.
+    Raises: TypeError, ValueError for an invalid graph, features or fan-outs.
 
     >>> graph = Graph.from_edges([1, 2, 3, 0], [0, 0, 1, 3], nodes=np.arange(4.0))
     >>> sampler = NeighbourSampler(graph, fan_out=(None, 1))
@@ -84,19 +86,20 @@ class NeighbourSampler:
         caller = "NeighbourSampler"
         fan_out = checked_fan_out(caller, fan_out)
         if replace and None in fan_out:
-            raise bad(caller, "draws with replacement need a number", {"fan_out": fan_out}, "fan_out=(15, 10).",
-                      ValueError)
+            raise bad(caller, "sampling with replacement needs a number for each hop", {"fan_out": fan_out},
+                      "pass numbers, such as fan_out=(15, 10).", ValueError)
         self._whole = whole(caller, graph, features)
-        self._of = _Settings(fan_out, replace, batch_size, sizes if sizes is None else tuple(map(tuple, sizes)), seed)
-        self._free: list[Numbering] = []                          # one for each thread that samples now
+        self._settings = _Settings(fan_out, replace, batch_size,
+                                   sizes if sizes is None else tuple(map(tuple, sizes)), seed)
+        self._free: list[Numbering] = []                          # reused; one for each concurrent call
 
     @property
     def seed(self) -> int:
-        return self._of.seed
+        return self._settings.seed
 
     @property
     def batch_size(self) -> int | None:
-        return self._of.batch_size
+        return self._settings.batch_size
 
     @property
     def n_nodes(self) -> int:
@@ -104,24 +107,27 @@ class NeighbourSampler:
         return self._whole.n_nodes
 
     def bound(self, n_seeds: int) -> tuple[int, int]:
-        """Numbers of nodes and edges that no block of so many seeds exceeds, with one node of padding."""
+        """Upper bound of the numbers of nodes, one padding node included, and edges of a block with `n_seeds` seeds."""
         nodes, edges, last = n_seeds, 0, n_seeds
-        for count in self._of.fan_out:
+        for count in self._settings.fan_out:
             drawn = self._whole.n_edges if count is None else min(last, self._whole.n_nodes) * count
-            last = min(drawn, self._whole.n_edges)                # nodes that are reached: no more than there are edges
+            last = min(drawn, self._whole.n_edges)                # new nodes: at most one per edge
             nodes, edges = nodes + last, edges + drawn
-        most = edges if self._of.replace else min(edges, self._whole.n_edges)
+        most = edges if self._settings.replace else min(edges, self._whole.n_edges)
         return min(nodes, self._whole.n_nodes) + 1, most
 
     def fitted(self, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "NeighbourSampler":
-        """The same sampler with a smaller size, learnt from some batches of these seeds, besides the upper bound.
+        """A copy of the sampler with a smaller size, measured on some batches of `seeds`, and the upper bound.
 
-        Args: slack: the size is so many times the largest block seen; a block that exceeds it gets the upper bound,
-          which compiles a second program.
+        Args:
+          seeds: int[s], such as all training nodes.
+          batches: largest number of batches that are sampled.
+          slack: the size is this factor times the largest block sampled. A larger block gets the upper bound, which
+            compiles a second program.
         """
         seeds = checked_ids("NeighbourSampler.fitted", "seeds", seeds, self.n_nodes)
-        size = self._of.batch_size or max(1, len(seeds))
-        order = random_of(self._of.seed, 2 ** 31, of=_OF_ORDER).permutation(seeds)
+        size = self._settings.batch_size or max(1, len(seeds))
+        order = random_of(self._settings.seed, 2 ** 31, of=_OF_ORDER).permutation(seeds)
         parts = [order[i:i + size] for i in range(0, min(len(order), batches * size), size)]
         seen = [self.size_of(part, epoch=2 ** 31, index=i) for i, part in enumerate(parts)]
         bound = self.bound(size)
@@ -130,67 +136,68 @@ class NeighbourSampler:
         return self._with(sizes=tuple(dict.fromkeys([learnt, bound])), batch_size=size)
 
     def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> Block:
-        """The block of these seeds. Args: epoch, index: which random numbers.
+        """The block of `seeds`. Args: epoch, index: they select the random numbers.
 
-        A node that is a seed several times has one row. Raises: ValueError for a seed that is no node, or too many.
+        A node that occurs several times in `seeds` has one row. Raises: ValueError for a seed out of range, or more
+        seeds than the batch size.
         """
         caller = "NeighbourSampler.sample"
         seeds = checked_ids(caller, "seeds", seeds, self.n_nodes)
-        room = self._of.batch_size if self._of.batch_size is not None else len(seeds)
+        room = self._settings.batch_size if self._settings.batch_size is not None else len(seeds)
         if len(seeds) > room:
             raise bad(caller, "more seeds than the batch size", {"seeds": len(seeds), "batch_size": room},
-                      "SeedBatches(sampler, seeds), which divides them.", ValueError)
+                      "use SeedBatches(sampler, seeds), which splits them into batches.", ValueError)
         ids, senders, receivers, places, rows = self._drawn(seeds, epoch, index)
-        size = fitting(caller, self._of.sizes or [self.bound(room)], len(ids), len(places))
+        size = fitting(caller, self._settings.sizes or [self.bound(room)], len(ids), len(places))
         mask = np.arange(room) < len(seeds)
         return Block(assemble(self._whole, ids, senders, receivers, places, size), padded_ids(ids, size[0]),
                      padded_ids(rows, room), mask)
 
     def size_of(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> tuple[int, int]:
-        """Numbers of nodes, with one of padding, and edges of a block, without its features."""
+        """Numbers of nodes, one padding node included, and edges of a block; it reads no features."""
         seeds = checked_ids("NeighbourSampler.size_of", "seeds", seeds, self.n_nodes)
         ids, _, _, places, _ = self._drawn(seeds, epoch, index)
         return len(ids) + 1, len(places)
 
     def _drawn(self, seeds: np.ndarray, epoch: int, index: int) -> tuple[np.ndarray, ...]:
-        """(ids, senders, receivers, places of the edges, rows of the seeds) without padding."""
-        graph, rng = self._whole, random_of(self._of.seed, epoch, index, of=_OF_SAMPLES)
+        """(ids, senders, receivers, places of the edges, rows of the seeds), without padding."""
+        graph, rng = self._whole, random_of(self._settings.seed, epoch, index, of=_OF_SAMPLES)
         try:
             numbers = self._free.pop()
         except IndexError:
             numbers = Numbering(graph.n_nodes)
         frontier, first, edges = numbers.add(seeds), 0, []
         rows = numbers.rows(seeds)
-        for count in self._of.fan_out:
-            places, counts = drawn_places(graph, frontier, count, self._of.replace, rng)
-            found = graph.senders.take(places)
+        for count in self._settings.fan_out:
+            places, counts = drawn_places(graph, frontier, count, self._settings.replace, rng)
+            senders = graph.senders.take(places)
             receivers = np.repeat(np.arange(first, first + len(frontier), dtype=np.int32), counts)
             first += len(frontier)
-            frontier = numbers.add(found)
-            edges.append((numbers.rows(found), receivers, places))
+            frontier = numbers.add(senders)
+            edges.append((numbers.rows(senders), receivers, places))
         ids = numbers.clear()
-        self._free.append(numbers)                                # not after an error: then it is not empty
+        self._free.append(numbers)                                # skipped after an error, when it is not empty
         return (ids, *map(np.concatenate, zip(*edges, strict=True)), rows)
 
     def __repr__(self) -> str:
-        return (f"<NeighbourSampler of {counts_text(self._whole)}; fan-out {fan_out_text(self._of.fan_out)}"
-                f"{' with replacement' * self._of.replace}; {seeds_text(self.batch_size)}>")
+        return (f"<NeighbourSampler of {counts_text(self._whole)}; fan-out {fan_out_text(self._settings.fan_out)}"
+                f"{' with replacement' * self._settings.replace}; {seeds_text(self.batch_size)}>")
 
     def _with(self, **settings: Any) -> "NeighbourSampler":
         other = object.__new__(type(self))
-        other._whole, other._of, other._free = self._whole, replace(self._of, **settings), []
+        other._whole, other._settings, other._free = self._whole, replace(self._settings, **settings), []
         return other
 
 
 class SeedBatches:
-    """The batches of seeds of each epoch, sampled by threads while the step runs.
+    """The sampled blocks of each epoch, prepared in threads while the step runs.
 
     Args:
-      sampler: made with a `batch_size`; of a `TypedSampler`, ``sampler.of(type)``.
-      seeds: int[s] numbers of nodes.
-      shuffle: another order in each epoch.
-      drop_last: leave out the last batch of an epoch where it is not full.
-      threads, ahead: as of `prefetch`.
+      sampler: a sampler with a `batch_size`; for a `TypedSampler`, ``sampler.of(type)``.
+      seeds: int[s], ids of nodes.
+      shuffle: whether to draw a new order for each epoch.
+      drop_last: whether to omit the last batch of an epoch if it is not full.
+      threads, ahead: as in `prefetch`.
 
     >>> sampler = NeighbourSampler(Graph.from_edges([1, 2], [0, 0]), fan_out=(1,), batch_size=2)
     >>> SeedBatches(sampler, [0, 1, 2])
@@ -201,9 +208,9 @@ class SeedBatches:
                  threads: int = 1, ahead: int = 2):
         if sampler.batch_size is None:
             raise bad("SeedBatches", "the sampler has no batch size", {"batch_size": None},
-                      "NeighbourSampler(graph, batch_size=1024).", ValueError)
+                      "make it with a batch size: NeighbourSampler(graph, batch_size=1024).", ValueError)
         self._sampler, self._seeds = sampler, checked_ids("SeedBatches", "seeds", seeds, sampler.n_nodes)
-        self._shuffle, self._drop_last, self._how = shuffle, drop_last, {"threads": threads, "ahead": ahead}
+        self._shuffle, self._drop_last, self._options = shuffle, drop_last, {"threads": threads, "ahead": ahead}
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
@@ -219,9 +226,9 @@ class SeedBatches:
         return self._block(self._order(epoch), epoch, index)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Any]:
-        """The batches of an epoch, from number `start` on, made ahead."""
+        """The batches of an epoch from index `start`, prepared ahead."""
         order = self._order(epoch)
-        return prefetch(lambda index: self._block(order, epoch, index), range(start, len(self)), **self._how)
+        return prefetch(lambda index: self._block(order, epoch, index), range(start, len(self)), **self._options)
 
     def _order(self, epoch: int) -> np.ndarray:
         if not self._shuffle:
@@ -235,7 +242,7 @@ class SeedBatches:
 
 def drawn_places(graph: Whole, ids: np.ndarray, count: int | None, with_replacement: bool,
                  rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """At most `count` of the edges that each node receives: their places, and their number for each node."""
+    """Draws at most `count` of the edges that each node receives: (places of the edges, their number for each node)."""
     if count is None:
         return graph.edges_of(ids)
     degree, start = graph.degree(ids), graph.first.take(ids)
@@ -255,11 +262,11 @@ def drawn_places(graph: Whole, ids: np.ndarray, count: int | None, with_replacem
 
 
 def subsets(degree: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """``[count, r]``: in column i `count` different ones of ``0 .. degree[i] - 1``, all sets equally likely.
+    """``[count, r]``: column i has `count` distinct integers of ``0 .. degree[i] - 1``; all sets are equally likely.
 
-    Floyd's algorithm (Bentley and Floyd, 1987), a step for all columns at once. It takes count**2 comparisons for a
-    column: for ten of 20 to 500 it is 300 times faster than a sort of random keys. A number below d is a double times
-    d, rounded down, so probabilities are off by at most d / 2**53.
+    It is Floyd's algorithm (Bentley and Floyd, 1987), with each step for all columns at once. It takes count**2
+    comparisons for a column: for ten of 20 to 500 it is 300 times faster than a sort of random keys. An integer below d
+    is a random double times d, rounded down, so probabilities are wrong by at most d / 2**53.
     """
     drawn = rng.random((count, len(degree)))
     degree = degree.astype(np.int32)
@@ -272,12 +279,12 @@ def subsets(degree: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
 
 
 def checked_fan_out(caller: str, fan_out: Any) -> tuple[int | None, ...]:
-    """Raises: ValueError if it does not have a positive number or None for each hop."""
+    """The fan-outs as a tuple. Raises: ValueError unless they are a positive integer or None for each hop."""
     hops = tuple(fan_out) if isinstance(fan_out, Sequence) else ()
     fine = all(count is None or (isinstance(count, int | np.integer) and count > 0) for count in hops)
     if not hops or not fine:
         raise bad(caller, "fan_out needs a positive number for each hop", {"fan_out": repr(fan_out)},
-                  "fan_out=(15, 10); None for all neighbours.", ValueError)
+                  "pass for example fan_out=(15, 10), or None for all neighbours.", ValueError)
     return tuple(count if count is None else int(count) for count in hops)
 
 
@@ -287,5 +294,5 @@ def fan_out_text(fan_out: Sequence[int | None]) -> str:
 
 
 def rounded(x: float) -> int:
-    """Up to a multiple of 128, so that sizes learnt from other seeds tend to be equal."""
+    """x rounded up to a multiple of 128, so that sizes measured on other seeds tend to be equal."""
     return -(-int(np.ceil(x)) // 128) * 128

@@ -1,7 +1,7 @@
 """Training on induced subgraphs: clusters (Cluster-GCN) and random walks (GraphSAINT).
 
-Both give `Block`s that hold all edges between their nodes. All nodes are real outputs: which of them count in the loss,
-say those of the training set, is the caller's mask ``is_train[block.ids] & block.seed_mask``.
+Both return `Block`s with all edges between their nodes. All nodes have outputs; the caller masks the nodes that do not
+count in the loss. For a loss over the training set, the mask is ``is_train[block.ids] & block.seed_mask``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,10 +31,10 @@ _OF_CLUSTERS, _OF_WALKS = 4, 5
 
 
 def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes | None = None) -> Block:
-    """The nodes `ids` and all edges between them.
+    """The block of the nodes `ids` and all edges between them.
 
-    Args: features, sizes: as of `NeighbourSampler`; without sizes there is one node of padding and no edge.
-    Raises: ValueError for an id that is no node.
+    Args: features, sizes: as in `NeighbourSampler`; if sizes is None, there is one padding node and no padding edge.
+    Raises: ValueError for an id out of range.
 
     >>> ring = Graph.from_edges([0, 1, 2, 3], [1, 2, 3, 0])
     >>> block = induced_block(ring, [3, 2, 0])
@@ -49,11 +49,11 @@ class ClusterBatches:
     """Unions of clusters with the edges between them (Cluster-GCN, Chiang et al., 2019).
 
     Args:
-      graph, features, sizes, seed: as of `NeighbourSampler`; sizes None: one upper bound, from the largest clusters.
-      part: int[n], the cluster of each node, as of `partition`.
-      clusters: number of clusters of a batch, drawn again for each epoch.
-      threads, ahead: as of `prefetch`.
-    Raises: ValueError if `part` does not fit the graph.
+      graph, features, sizes, seed: as in `NeighbourSampler`; sizes None: one upper bound, from the largest clusters.
+      part: int[n], the cluster of each node, as from `partition`.
+      clusters: number of clusters in a batch; each epoch draws new combinations.
+      threads, ahead: as in `prefetch`.
+    Raises: ValueError if `part` does not have one cluster for each node.
 
     >>> ClusterBatches(Graph.from_edges([0, 1, 2], [1, 2, 3]), [0, 0, 1, 1])
     <ClusterBatches of 4 nodes, 3 edges; 2 clusters, 1 a batch, 2 batches an epoch>
@@ -64,12 +64,12 @@ class ClusterBatches:
         self._whole, part = whole("ClusterBatches", graph, features), np.asarray(part)
         fits = part.shape == (self._whole.n_nodes,) and part.dtype.kind in "iu" and part.min(initial=0) >= 0
         if not fits or clusters < 1:
-            raise bad("ClusterBatches", "needs a cluster for each node, and clusters for a batch",
+            raise bad("ClusterBatches", "needs a cluster for each node, and at least one cluster in a batch",
                       {"part": type_text(part), "nodes": self._whole.n_nodes, "clusters": clusters},
-                      "part=partition(graph, 50), clusters=2.", ValueError)
-        self._nodes = np.argsort(part, kind="stable")             # cluster after cluster
+                      "pass for example part=partition(graph, 50), clusters=2.", ValueError)
+        self._nodes = np.argsort(part, kind="stable")             # grouped by cluster
         self._ends = np.cumsum(np.bincount(part))
-        self._clusters, self._seed, self._how = clusters, seed, {"threads": threads, "ahead": ahead}
+        self._clusters, self._seed, self._options = clusters, seed, {"threads": threads, "ahead": ahead}
         self._sizes = sizes or [self._bound(part)]
 
     def __len__(self) -> int:
@@ -82,13 +82,13 @@ class ClusterBatches:
         return f"<ClusterBatches of {counts_text(self._whole)}; {clusters}, {batches} an epoch>"
 
     def at(self, epoch: int, index: int) -> Block:
-        """Batch `index` of an epoch: a function of (seed, epoch, index)."""
+        """Batch `index` of an epoch; it depends only on (seed, epoch, index)."""
         return self._block(self._order(epoch), index)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Block]:
-        """The batches of an epoch, from number `start` on, made ahead."""
+        """The batches of an epoch from index `start`, prepared ahead."""
         order = self._order(epoch)
-        return prefetch(lambda index: self._block(order, index), range(start, len(self)), **self._how)
+        return prefetch(lambda index: self._block(order, index), range(start, len(self)), **self._options)
 
     def _order(self, epoch: int) -> np.ndarray:
         return random_of(self._seed, epoch, of=_OF_CLUSTERS).permutation(len(self._ends))
@@ -99,29 +99,30 @@ class ClusterBatches:
         return _induced("ClusterBatches", self._whole, np.concatenate(parts), self._sizes)
 
     def _bound(self, part: np.ndarray) -> tuple[int, int]:
-        """The nodes of the largest clusters, and the edges that the clusters with most edges receive."""
+        """Upper bound: the nodes of the largest clusters, one of padding, and the edges of the clusters with most."""
         nodes = np.bincount(part)
         edges = np.bincount(part, np.diff(self._whole.first), len(nodes)).astype(np.int64)
         return tuple(int(np.sort(counts)[-self._clusters:].sum()) + more for counts, more in ((nodes, 1), (edges, 0)))
 
 
 class RandomWalkSampler:
-    """Subgraphs of random walks, with the weights that undo their bias (GraphSAINT-RW, Zeng et al., 2020).
+    """Subgraphs of random walks, with weights that correct their bias (GraphSAINT-RW, Zeng et al., 2020).
 
-    Walks reach some nodes more often than others. C subgraphs are drawn once; C_v of them have node v, C_uv the edge
-    from u to v. The weight of an edge is multiplied by ``C_v / C_uv``, so that a sum over the edges that v receives
-    estimates the sum in the whole graph, and `Block.loss_weight` is ``C / (n C_v)``, so that
-    ``sum(loss_weight * loss)`` estimates the mean loss over all nodes. Nodes and edges that are in none of the C
-    subgraphs count as in one.
+    Walks reach some nodes more often than others. At construction C subgraphs are drawn; C_v of them have node v, and
+    C_uv have the edge from u to v. The weight of an edge is multiplied by ``C_v / C_uv``: a sum over the edges that v
+    receives then estimates the sum in the whole graph. `Block.loss_weight` is ``C / (n C_v)``:
+    ``sum(loss_weight * loss)`` then estimates the mean loss over all nodes. For nodes and edges in none of the C
+    subgraphs, the count is set to 1.
 
     Args:
-      graph, features, sizes, seed: as of `NeighbourSampler`. A step of a walk goes from a node to one that it
-        receives from; where it receives from none, the walk stays.
-      roots: number of walks of a subgraph, each from a node drawn among all.
+      graph, features, sizes, seed: as in `NeighbourSampler`. A walk steps from a node to a random sender of its
+        incoming edges; if it has none, the walk stays.
+      roots: number of walks of a subgraph; each starts at a uniformly drawn node.
       length: number of steps of a walk.
-      coverage: the estimates use as many subgraphs as have, in all, `coverage` times the nodes of the graph. 0: no
-        weights.
-      batches: number of subgraphs of an epoch; n / roots if None.
+      coverage: subgraphs are drawn for the estimates until the total number of their nodes is `coverage` times that of
+        the graph. With 0 there are no weights.
+      batches: number of subgraphs of an epoch; n / roots, rounded up, if None.
+      threads, ahead: as in `prefetch`.
 
     >>> RandomWalkSampler(Graph.from_edges([0, 1, 2], [1, 2, 0]), roots=2, length=1)
     <RandomWalkSampler of 3 nodes, 3 edges; 2 walks of 1 step a batch, 2 batches an epoch>
@@ -130,15 +131,16 @@ class RandomWalkSampler:
     def __init__(self, graph: Graph, roots: int, length: int, *, coverage: float = 50.0, batches: int | None = None,
                  features: Any = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2):
         if roots < 1 or length < 0 or coverage < 0:
-            raise bad("RandomWalkSampler", "needs a number of walks and of their steps",
-                      {"roots": roots, "length": length, "coverage": coverage}, "roots=2000, length=2.", ValueError)
+            raise bad("RandomWalkSampler", "needs roots >= 1, length >= 0 and coverage >= 0",
+                      {"roots": roots, "length": length, "coverage": coverage},
+                      "pass for example roots=2000, length=2.", ValueError)
         self._whole = whole("RandomWalkSampler", graph, features)
         if not self._whole.n_nodes:
-            raise bad("RandomWalkSampler", "there is no node to start from", {"graph": repr(graph)}, "a larger graph.",
+            raise bad("RandomWalkSampler", "the graph has no nodes", {"graph": repr(graph)}, "pass a graph with nodes.",
                       ValueError)
         self._roots, self._length, self._seed = roots, length, seed
         self._batches = batches if batches is not None else -(-self._whole.n_nodes // roots)
-        self._how = {"threads": threads, "ahead": ahead}
+        self._options = {"threads": threads, "ahead": ahead}
         self._sizes = sizes or [self._bound()]
         self._edge_weight, self._loss_weight = self._estimated(coverage)
 
@@ -151,16 +153,16 @@ class RandomWalkSampler:
                 f"{counted(self._length, 'step')} a batch, {counted(len(self), 'batch', 'batches')} an epoch>")
 
     def at(self, epoch: int, index: int) -> Block:
-        """Subgraph `index` of an epoch: a function of (seed, epoch, index)."""
+        """Subgraph `index` of an epoch; it depends only on (seed, epoch, index)."""
         return _induced("RandomWalkSampler", self._whole, self._walked(epoch, index), self._sizes, self._edge_weight,
                         self._loss_weight)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Block]:
-        """The subgraphs of an epoch, from number `start` on, made ahead."""
-        return prefetch(lambda index: self.at(epoch, index), range(start, len(self)), **self._how)
+        """The subgraphs of an epoch from index `start`, prepared ahead."""
+        return prefetch(lambda index: self.at(epoch, index), range(start, len(self)), **self._options)
 
     def _walked(self, epoch: int, index: int) -> np.ndarray:
-        """The nodes of the walks, each once, ascending."""
+        """The nodes of the walks, without duplicates, ascending."""
         rng = random_of(self._seed, epoch, index, of=_OF_WALKS)
         at = rng.integers(self._whole.n_nodes, size=self._roots)
         seen = [at]
@@ -177,7 +179,7 @@ class RandomWalkSampler:
         return n + 1, int(np.sort(np.diff(self._whole.first))[-n:].sum())
 
     def _estimated(self, coverage: float) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """float32: weights of all edges, by place, and of all nodes."""
+        """float32 weights of all edges, by place, and of all nodes; (None, None) without coverage."""
         of = self._whole
         if not coverage:
             return None, None
@@ -194,7 +196,7 @@ class RandomWalkSampler:
 
 
 def _edges_within(of: Whole, ids: np.ndarray, numbers: Numbering) -> tuple[np.ndarray, ...]:
-    """(ids, each once, senders, receivers, places) of the edges between the nodes, which are added to `numbers`."""
+    """(distinct ids, senders, receivers, places) of the edges between the nodes; adds the nodes to `numbers`."""
     ids = numbers.add(ids)
     places, counts = of.edges_of(ids)
     senders = numbers.rows(of.senders.take(places))
@@ -219,7 +221,7 @@ def _induced(caller: str, of: Whole, ids: np.ndarray, sizes: Sizes | None, edge_
 
 
 def _weighted(graph: Graph, factor: np.ndarray) -> Any:
-    """The edges with their weights times `factor`."""
+    """The field `edges` of the graph with the weights multiplied by `factor`."""
     weight, features = graph.weight, graph.edge_features
     weight = factor if weight is None else (weight * factor).astype(weight.dtype)
     if isinstance(graph.edges, Mapping):

@@ -1,7 +1,7 @@
 """Neighbour sampling on graphs with several types of nodes and edges.
 
-A relation ``(source type, name, target type)`` has its own edges, from nodes of one type to nodes of another;
-each type numbers its nodes from 0. Sampling is that of `xnn.graph.samplers.sampling`, with a fan-out for each relation.
+A relation ``(source type, name, target type)`` has its own edges, from nodes of one type to nodes of another. The nodes
+of each type are numbered from 0. Sampling is as in `xnn.graph.samplers.sampling`, with a fan-out for each relation.
 """
 
 import copy
@@ -37,15 +37,15 @@ class TypedBlock(NamedTuple):
     """A sampled part of a typed graph, padded to static sizes; a pytree.
 
     Attributes:
-      nodes: type -> features [n, ...] of its rows; the types without features are left out.
-      ids: type -> int32[n], the number of each row in the whole graph; 0 for padding.
+      nodes: type -> features [n, ...] of its rows; types without features are not included.
+      ids: type -> int32[n], the id of each row in the whole graph; 0 for padding.
       node_mask: type -> bool[n], False for padding.
-      edges: relation -> ``(senders, receivers)``, int32[e] rows of the source and the target type; receivers ascend.
-        Edges of padding join rows of padding.
-      by_sender: relation -> int32[e], the edges in ascending order of senders, as of `Graph`.
-      edge_mask: relation -> bool[e].
-      edge_ids: relation -> int32[e], the place of each edge in the arrays that the sampler was given.
-      seeds, seed_mask: as of `Block`, rows of the type of the seeds.
+      edges: relation -> ``(senders, receivers)``, int32[e], rows of the source and the target type; receivers ascend.
+        Padding edges join padding rows.
+      by_sender: relation -> int32[e], the edges in ascending order of senders, as in `Graph`.
+      edge_mask: relation -> bool[e], False for padding.
+      edge_ids: relation -> int32[e], the position of each edge in the arrays that were passed to the sampler.
+      seeds, seed_mask: as in `Block`; seeds are rows of the seed type.
     """
 
     nodes: Any
@@ -60,10 +60,10 @@ class TypedBlock(NamedTuple):
 
     @property
     def graph(self) -> HeteroGraph:
-        """The block as two graphs, its rows and its padding, for `HeteroConvolution`; the arrays may be traced.
+        """The block as a batch of two graphs, rows and padding, for `HeteroConvolution`; the arrays may be traced.
 
-        A type without features has [n, 0]; give it embeddings of its `ids` by ``graph.replace(nodes={...})``. Weights
-        or features of the edges of one relation are those of its `edge_ids`.
+        A type without features gets [n, 0]; set embeddings of its `ids` with ``graph.replace(nodes={...})``. To get
+        the weights or features of the edges of a relation, index its arrays with `edge_ids`.
 
         >>> writes = {("author", "writes", "paper"): ([0, 1, 1], [0, 0, 2])}
         >>> sampler = TypedSampler(writes, {"author": 2, "paper": 3}, (5,), features={"paper": np.ones((3, 4))})
@@ -78,17 +78,17 @@ class TypedBlock(NamedTuple):
 
 
 class TypedSampler:
-    """Samples of the neighbours in each relation, as `TypedBlock`s whose first rows of the seeds' type are the seeds.
+    """Samples the neighbours in each relation, as `TypedBlock`s in which the seeds are the first rows of their type.
 
     Args:
-      relations: ``(source, name, target) -> (senders, receivers)``, known integers.
+      relations: ``(source, name, target) -> (senders, receivers)``, concrete integers.
       n_nodes: type -> number of nodes.
-      fan_out: for each hop the most neighbours of a node in each relation, None for all; or a dict of relations. One
-        that it leaves out is not sampled.
-      replace, seed: as of `NeighbourSampler`.
-      features: type -> arrays [n, ...] or trees of such; they may lie in files.
-      batch_size: most seeds of a block; None: as many as a call has.
-    Raises: ValueError for a type without a number of nodes, an edge that ends at no node.
+      fan_out: for each hop the largest number of neighbours of a node in each relation, None for all; or a dict
+        ``relation -> fan-outs``. Relations that are not in the dict are not sampled.
+      replace, seed: as in `NeighbourSampler`.
+      features: type -> arrays [n, ...] or pytrees of such arrays, which may be stored in files.
+      batch_size: largest number of seeds of a block; None: the number of seeds of the call.
+    Raises: ValueError for a type that is missing in `n_nodes`, and an edge with an end out of range.
 
     >>> writes = {("author", "writes", "paper"): ([0, 1, 1], [0, 0, 2])}
     >>> sampler = TypedSampler(writes, {"author": 2, "paper": 3}, fan_out=(5,))
@@ -108,8 +108,8 @@ class TypedSampler:
         caller = "TypedSampler"
         self._fan_out = _fan_outs(caller, fan_out, relations)
         if replace and any(None in hops for hops in self._fan_out.values()):
-            raise bad(caller, "draws with replacement need a number", {"fan_out": repr(fan_out)}, "fan_out=(15, 10).",
-                      ValueError)
+            raise bad(caller, "sampling with replacement needs a number for each hop", {"fan_out": repr(fan_out)},
+                      "pass numbers, such as fan_out=(15, 10).", ValueError)
         self._n_nodes, self._features = dict(n_nodes), dict(features or {})
         self._whole = {relation: _relation(caller, relation, ends, self._n_nodes)
                        for relation, ends in sorted(relations.items()) if relation in self._fan_out}
@@ -118,7 +118,7 @@ class TypedSampler:
         self._free: list[dict[str, Numbering]] = []
 
     def bound(self, seed_type: str, n_seeds: int) -> tuple[dict[str, int], dict[Relation, int]]:
-        """Numbers of nodes of each type, with one of padding, and edges of each relation, that no block exceeds."""
+        """Upper bounds of a block: nodes of each type, one padding node included, and edges of each relation."""
         total = {kind: 0 for kind in self._n_nodes} | {seed_type: n_seeds}
         last, edges = dict(total), {relation: 0 for relation in self._whole}
         for hop in range(self._hops):
@@ -142,14 +142,14 @@ class TypedSampler:
         return f"<TypedSampler of {kinds}{relations}{drawn}; {seeds_text(self._batch_size)}>"
 
     def of(self, seed_type: str) -> "OfType":
-        """The sampler for seeds of one type, as `SeedBatches` takes it."""
+        """The sampler for seeds of one type, for `SeedBatches`."""
         return OfType(self, seed_type)
 
     def fitted(self, seed_type: str, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "TypedSampler":
-        """The same sampler with smaller sizes for seeds of this type, learnt from some batches of these seeds.
+        """A copy of the sampler with smaller sizes for seeds of this type, measured on some batches of `seeds`.
 
-        Args: slack: the sizes are so many times the largest seen; a block that exceeds one of them gets the upper
-          bounds, which compiles a second program.
+        Args: slack: the sizes are this factor times the largest sizes sampled. A larger block gets the upper bounds,
+          which compiles a second program.
         """
         seeds = checked_ids("TypedSampler.fitted", "seeds", seeds, self._n_nodes[seed_type])
         room = self._batch_size or max(1, len(seeds))
@@ -167,16 +167,16 @@ class TypedSampler:
         return other
 
     def sample(self, seed_type: str, seeds: Any, *, epoch: int = 0, index: int = 0) -> TypedBlock:
-        """The block of these seeds, which are nodes of one type. Raises: ValueError as `NeighbourSampler.sample`."""
+        """The block of `seeds`, nodes of one type. Raises: ValueError as `NeighbourSampler.sample`."""
         caller = "TypedSampler.sample"
         if seed_type not in self._n_nodes:
-            raise bad(caller, f"no type {seed_type!r}", {"types": ", ".join(self._n_nodes)},
-                      did_you_mean(seed_type, list(self._n_nodes)) or "pass one of them.", ValueError)
+            raise bad(caller, f"there is no type {seed_type!r}", {"types": ", ".join(self._n_nodes)},
+                      did_you_mean(seed_type, list(self._n_nodes)) or "pass one of these types.", ValueError)
         seeds = checked_ids(caller, "seeds", seeds, self._n_nodes[seed_type])
         room = self._batch_size if self._batch_size is not None else len(seeds)
         if len(seeds) > room:
             raise bad(caller, "more seeds than the batch size", {"seeds": len(seeds), "batch_size": room},
-                      "divide them into batches.", ValueError)
+                      "split them into batches.", ValueError)
         ids, edges, rows = self._drawn(seed_type, seeds, epoch, index)
         n_rows, n_edges = self._learnt.get(seed_type) or self.bound(seed_type, room)
         fits = all(len(ids[kind]) < n for kind, n in n_rows.items())
@@ -195,15 +195,15 @@ class TypedSampler:
         rows = numbers[seed_type].rows(seeds)
         drawn = {relation: [(nothing, nothing, nothing)] for relation in self._whole}
         for hop in range(self._hops):
-            found = {kind: [nothing] for kind in numbers}
+            reached = {kind: [nothing] for kind in numbers}
             for relation, graph in self._whole.items():
                 source, _, target = relation
                 places, counts = drawn_places(graph, frontier[target], self._count(relation, hop), self._replace, rng)
                 senders = graph.senders.take(places)
                 receivers = np.repeat(numbers[target].rows(frontier[target]), counts)
-                found[source].append(numbers[source].add(senders))
+                reached[source].append(numbers[source].add(senders))
                 drawn[relation].append((numbers[source].rows(senders), receivers, places))
-            frontier = {kind: np.concatenate(parts) for kind, parts in found.items()}
+            frontier = {kind: np.concatenate(parts) for kind, parts in reached.items()}
         ids = {kind: of_kind.clear() for kind, of_kind in numbers.items()}
         self._free.append(numbers)
         return ids, {relation: tuple(map(np.concatenate, zip(*parts, strict=True)))
@@ -250,7 +250,7 @@ class TypedSampler:
 
 @dataclass(frozen=True)
 class OfType:
-    """A `TypedSampler` for seeds of one type: what `SeedBatches` needs of a sampler."""
+    """A `TypedSampler` for seeds of one type, with the interface that `SeedBatches` needs."""
 
     sampler: TypedSampler
     seed_type: str
@@ -275,7 +275,7 @@ class OfType:
 
 
 def _counts(mask: Any) -> Any:
-    """int32[2]: how many rows are real, how many are padding."""
+    """int32[2]: number of real rows, number of padding rows."""
     stack = np.stack if isinstance(mask, np.ndarray) else jnp.stack
     real = mask.sum()
     return stack([real, len(mask) - real]).astype(np.int32)
@@ -284,20 +284,21 @@ def _counts(mask: Any) -> Any:
 def _fan_outs(caller: str, fan_out: Any, relations: Mapping[Relation, Any]) -> dict[Relation, tuple[int | None, ...]]:
     if not isinstance(fan_out, Mapping):
         return dict.fromkeys(relations, checked_fan_out(caller, fan_out))
-    strange = [relation for relation in fan_out if relation not in relations]
-    if strange:
-        raise bad(caller, f"a fan-out for no relation {strange[0]!r}", {"relations": ", ".join(map(repr, relations))},
-                  "name relations of the graph.", ValueError)
+    unknown = [relation for relation in fan_out if relation not in relations]
+    if unknown:
+        raise bad(caller, f"fan_out has an unknown relation {unknown[0]!r}",
+                  {"relations": ", ".join(map(repr, relations))}, "use relations of the graph.", ValueError)
     return {relation: checked_fan_out(caller, hops) for relation, hops in fan_out.items()}
 
 
 def _relation(caller: str, relation: Any, ends: Any, n_nodes: Mapping[str, int]) -> Whole:
     if not (isinstance(relation, tuple) and len(relation) == 3 and {relation[0], relation[2]} <= n_nodes.keys()):
         raise bad(caller, "a relation needs two types of nodes and a name", {"relation": repr(relation),
-                  "types": ", ".join(n_nodes)}, '("author", "writes", "paper"), and both types in n_nodes.', ValueError)
+                  "types": ", ".join(n_nodes)},
+                  'use a key such as ("author", "writes", "paper"), and give both types in n_nodes.', ValueError)
     senders = checked_ids(caller, f"senders of {relation}", ends[0], n_nodes[relation[0]])
     receivers = checked_ids(caller, f"receivers of {relation}", ends[1], n_nodes[relation[2]])
     if len(senders) != len(receivers):
-        raise bad(caller, "every edge has two ends", {"relation": repr(relation), "senders": len(senders),
+        raise bad(caller, "every edge must have two ends", {"relation": repr(relation), "senders": len(senders),
                   "receivers": len(receivers)}, "pass as many receivers as senders.", ValueError)
     return whole_edges(senders, receivers, n_nodes[relation[2]])
