@@ -1,10 +1,10 @@
-"""Functions of 1e6 to 1e7 elements against NumPy: compiled, and called one by one as a NumPy program calls them."""
+"""Functions of 1e6 to 1e7 elements against NumPy: compiled, and called eagerly as in a NumPy program."""
 
 import numpy as np
 from pairs import load, main, shortest
 
 MILLION = 1_000_000
-SIZE_IS_DATA = ("unique", "bincount")         # they do not compile
+SIZE_IS_DATA = ("unique", "bincount")         # the shape of the result depends on values, so they do not compile
 
 
 def cases(library, jnp, random):
@@ -66,7 +66,7 @@ def drawn_with_key(name, size):
 
 
 def work(library: str) -> dict[str, float]:
-    """NumPy's functions have one time, which stands beside both of ours: called as they are, and compiled."""
+    """Seconds by case. NumPy has one time for each function, compared with both the eager and the compiled call."""
     out = {}
     if library == "numpy":
         for name, (function, *arrays) in cases(library, np, drawn_by_numpy).items():

@@ -1,6 +1,6 @@
-"""The training steps of `step.py` against PyTorch's eager ones, written as its users write them, on the same numbers.
+"""The training steps of `step.py` against eager PyTorch, in the usual style of PyTorch programs, on the same numbers.
 
-PyTorch is no dependency of xjax: install it beside.
+PyTorch is not a dependency of xjax: install it separately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def mlp_loss(torch: Any) -> Callable:
 
 
 def lenet_loss(torch: Any) -> Callable:
-    """PyTorch's convolutions want features before rows and kernels [out, in, rows, columns]."""
+    """PyTorch's convolutions take features before rows, and kernels [out, in, rows, columns]."""
     F = torch.nn.functional
 
     def convolved(x, kernel, bias, padding):
@@ -77,7 +77,7 @@ def work(library: str) -> dict[str, float]:
 
 
 def sgd_step(torch: Any, loss: Callable, params: Any, batch: list) -> Callable[[], object]:
-    """A call that makes one step and returns the loss before it."""
+    """A function that runs one step and returns the loss before it."""
     leaves = []
 
     def trained(tree):

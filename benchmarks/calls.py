@@ -1,4 +1,7 @@
-"""Cost of calls that are not `f(arrays)`: NumPy arrays, numbers, static arguments, many arrays, and first passes."""
+"""Cost of calls with other arguments than device arrays: NumPy arrays, numbers, static arguments, many arrays.
+
+It also measures the first pass of a loop, and compilation of many `custom_jvp` calls.
+"""
 
 import numpy as np
 from pairs import best, clock, load, main
@@ -41,13 +44,13 @@ def work(library: str) -> dict[str, float]:
     }
     for f, _ in cases.values():
         f()
-    found = {name: best(f, calls) for name, (f, calls) in cases.items()}
-    return {**found, "first pass, 2,000 operations": _first_pass(jnp, x),
+    times = {name: best(f, calls) for name, (f, calls) in cases.items()}
+    return {**times, "first pass, 2,000 operations": _first_pass(jnp, x),
             "compile 300 custom_jvp calls": _customs(jax, x)}
 
 
 def _first_pass(jnp, x) -> float:
-    """A loop of which each number is met for the first time."""
+    """Seconds of a loop in which each number occurs for the first time."""
     jnp.sin(x) * 0.5
     start = clock()
     for i in range(1000):

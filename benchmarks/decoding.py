@@ -1,6 +1,6 @@
-"""Generation with a cache: `xnn.generate` against `transformers` on PyTorch, seconds for each step of a GPT-2.
+"""Generation with a cache: `xnn.generate` against `transformers` on PyTorch, in seconds per step of a GPT-2.
 
-Both read the same folder of random weights and take the most likely token; a step gives one token to each row.
+Both read the same folder of random weights and take the most likely token; a step generates one token for each row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def with_transformers(folder: Path, prompt: np.ndarray) -> Callable[[], Any]:
 
 
 def write_models(folder: str) -> None:
-    """One folder for each size, in the layout of Hugging Face."""
+    """Writes one folder for each size, in the layout of Hugging Face."""
     jax, _ = load("xjax")
     models, pretrained = importlib.import_module("xnn.models"), importlib.import_module("xnn.pretrained")
     for name, (features, layers, heads) in SIZES.items():

@@ -1,4 +1,7 @@
-"""Deep models of xnn: `init` of 100 blocks, and compiling `repeat` of 96 blocks against 12. No peer: in one process."""
+"""Deep models of xnn: `init` of 100 blocks, and compilation of `repeat` of 96 blocks against 12.
+
+It compares no libraries and runs in one process.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def init_of_a_hundred(model: xnn.Layer) -> float:
 
 
 def compile_step(depth: int) -> float:
-    """A training step with its gradient, compiled and not run."""
+    """Seconds to compile a training step with its gradient, without running it."""
     model = xnn.repeat(block(), depth)
     params = model.init(random.key(0), (-1, TIME, FEATURES))[1]
     x = jnp.ones((2, TIME, FEATURES))
@@ -45,7 +48,7 @@ def compile_step(depth: int) -> float:
 def main() -> None:
     xjax.config.update("enable_compilation_cache", False)
     first = init_of_a_hundred(xnn.repeat(block(), 100))
-    print(f"init of 100 blocks, one loop (`repeat`)            {first:.2f} s, compiling included")
+    print(f"init of 100 blocks, one loop (`repeat`)            {first:.2f} s, compilation included")
     print(f"init of 100 blocks one after the other (`serial`)  {init_of_a_hundred(xnn.serial(*[block()] * 100)):.2f} s")
     ratios = [compile_step(96) / compile_step(12) for _ in range(PAIRS)]
     print(f"compiling repeat of 96 blocks / of 12              {statistics.median(ratios):.2f} "

@@ -1,7 +1,7 @@
-"""xjax and JAX on a GPU: calls, memory, order, products, graphs, networks; times of one card, one after the other.
+"""xjax and JAX on a GPU: calls, memory, order, products, graphs, networks. Both run on the same GPU, in turn.
 
-Both have the plugin of their jaxlib and share the card, without preallocation. `--platform cpu` rehearses the script
-with small arrays on a machine without a GPU. Networks need Flax (the extra `peers`), all others nothing.
+Both use the plugin of their jaxlib and share the GPU, without preallocation. `--platform cpu` tests the script with
+small arrays on a machine without a GPU. Only the networks need a further package: Flax (the extra `peers`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pairs import load, main, wanted
 
-SMALL = "cpu" in sys.argv                               # of `--platform cpu`, in the processes of both libraries too
+SMALL = "cpu" in sys.argv                               # set by `--platform cpu`, also in the child processes
 MANY, SOME = (200_000, 100_000) if SMALL else (100_000_000, 10_000_000)
 ROWS = (1_000, 400) if SMALL else (25_000, 4_000)
 SIDE = 256 if SMALL else 8192
@@ -26,7 +26,7 @@ IMAGES = (2, 56, 56, 128) if SMALL else (64, 56, 56, 128)
 
 
 class Case(NamedTuple):
-    """A function of arrays, the arrays, whether it is compiled, and after how many calls the last one is waited for."""
+    """A function, its arguments, whether it is compiled, and the number of calls before waiting for the result."""
 
     function: Callable[..., Any]
     arrays: tuple[Any, ...]
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 def calls(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
-    """Small arrays: what the host does for each call."""
+    """Small arrays: the host's work for each call."""
     x, y, value = jnp.ones(8), jnp.full(8, 2.0), np.ones(8, np.float32)
     hundred, parameters = [x + i for i in range(100)], {f"w{i}": jnp.full((8, 8), 0.01 * i) for i in range(200)}
     several, add = jax.jit(lambda xs: [x + 1 for x in xs]), jax.jit(lambda x, y: x + y)
@@ -71,7 +71,7 @@ def calls(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
 
 
 def of_memory(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
-    """Large arrays, of which each element is read once or a few times."""
+    """Large arrays, with each element read once or a few times: limited by memory bandwidth."""
     x, rows = (jnp.asarray(npr.standard_normal(shape, dtype=np.float32)) for shape in (MANY, ROWS))
 
     def normalised(x):
@@ -121,7 +121,7 @@ def of_order(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
 
 
 def of_products(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
-    """Products, convolutions, transforms and decompositions."""
+    """Matrix products, convolutions, Fourier transforms and decompositions."""
     square = jnp.asarray(npr.standard_normal((SIDE, SIDE), dtype=np.float32))
     images, kernel = (jnp.asarray(npr.standard_normal(s, dtype=np.float32)) for s in (IMAGES, (3, 3, 128, 128)))
     small = jnp.asarray(npr.standard_normal((64, 64, 64), dtype=np.float32))
@@ -135,11 +135,11 @@ def of_products(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]
     def attend(x):
         return (jax.nn.dot_product_attention(x, x, x, is_causal=True).astype(jnp.float32) ** 2).sum()
 
-    found = {f"product, {dtype}": Case(jnp.matmul, (square.astype(dtype),) * 2)
+    cases = {f"product, {dtype}": Case(jnp.matmul, (square.astype(dtype),) * 2)
              for dtype in ("bfloat16", "float16", "float32")}
-    found |= {f"{name} of 64 matrices": Case(getattr(jnp.linalg, name), (small,))
+    cases |= {f"{name} of 64 matrices": Case(getattr(jnp.linalg, name), (small,))
               for name in ("inv", "qr", "svd", "det")}
-    return found | {
+    return cases | {
         "convolution": Case(convolve, (images, kernel)),
         "gradients of the convolution": Case(jax.grad(lambda x, k: (convolve(x, k) ** 2).sum(), (0, 1)),
                                              (images, kernel)),
@@ -153,8 +153,8 @@ def of_products(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]
 
 
 def of_graphs(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
-    """Products with sparse matrices: xnn's, and sums of gathered rows in JAX."""
-    found = {}
+    """Products with sparse matrices: `xnn.CSR`, and sums of gathered rows in JAX."""
+    cases = {}
     for kind in ("uniform", "power law"):
         receivers = npr.integers(0, NODES, EDGES) if kind == "uniform" else (NODES * npr.random(EDGES) ** 4).astype(int)
         order = np.argsort(receivers, kind="stable")
@@ -163,10 +163,10 @@ def of_graphs(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
             _gathered_sum, jax, jnp.asarray(rows), jnp.asarray(columns))
         for width in (16, 128):
             x = jnp.asarray(npr.standard_normal((NODES, width), dtype=np.float32))
-            found[f"sparse product, {kind}, {width} columns"] = Case(multiply, (x,))
-            found[f"its gradient, {kind}, {width} columns"] = Case(
+            cases[f"sparse product, {kind}, {width} columns"] = Case(multiply, (x,))
+            cases[f"its gradient, {kind}, {width} columns"] = Case(
                 jax.grad(lambda x, multiply=multiply: (multiply(x) ** 2).sum()), (x,))
-    return found
+    return cases
 
 
 def _xnn_product(rows: np.ndarray, columns: np.ndarray) -> Callable[[Any], Any]:
@@ -184,7 +184,7 @@ def _gathered_sum(jax: Any, rows: Any, columns: Any, x: Any) -> Any:
 
 
 def of_networks(jax: Any, jnp: Any, npr: np.random.Generator) -> dict[str, Case]:
-    """Training steps of the networks of networks.py, each waited for."""
+    """Training steps of the networks of networks.py; each call waits for its result."""
     import networks
 
     make = networks.xnn_step if jax.__name__ == "xjax" else networks.flax_step
@@ -197,19 +197,19 @@ GROUPS = (calls, of_memory, of_order, of_products, of_graphs, of_networks)
 
 def work(library: str) -> dict[str, float]:
     jax, jnp = load(library)
-    found = {}
+    times = {}
     for group in GROUPS:
         try:
             cases = group(jax, jnp, np.random.default_rng(0))
-        except ImportError as error:                    # Flax
+        except ImportError as error:                    # Flax is not installed
             print(f"{group.__name__}: {error}", file=sys.stderr)
             continue
-        found |= {name: seconds_of(jax, case) for name, case in cases.items() if wanted(name)}
-    return found
+        times |= {name: seconds_of(jax, case) for name, case in cases.items() if wanted(name)}
+    return times
 
 
 def seconds_of(jax: Any, case: Case) -> float:
-    """Seconds of a call: the median over bursts, of which each is waited for at its end."""
+    """Seconds per call: the median over bursts of calls, each with one wait at its end."""
     function = jax.jit(case.function) if case.jit else case.function
     jax.block_until_ready(function(*case.arrays))
     times, begin = [], time.perf_counter()

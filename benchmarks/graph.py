@@ -1,13 +1,13 @@
 """Sparse products and training steps of graph networks, against PyTorch's CSR and PyTorch Geometric.
 
-Products alone also with --jax against the fastest of JAX's BCSR, BCOO and sorted `segment_sum`, with --scipy against
-SciPy's CSR (one thread), with --bfloat16 in bfloat16 against the same in float32.
+Products alone can also be compared: with --jax against the fastest of JAX's BCSR, BCOO and sorted `segment_sum`; with
+--scipy against SciPy's CSR (one thread); with --bfloat16 in bfloat16 against float32.
 
-Products are of normalised symmetric adjacencies: 50k nodes with 500k edges, 100k with 1M, evenly spread or by a power
-law. PyTorch's gradient is a product with the stored transpose, as one writes it by hand; its own autograd takes 3 to 30
-times as long. A step of training is forward, gradient and Adam on the whole graph, of 64 dense features, or of Cora's
-size with 1,433. PyTorch Geometric gets the fastest form, found by trial: `edge_index`, a sorted `EdgeIndex` or a sparse
-`adj_t`, each as it is and by `torch.compile` (which needs a C++ compiler).
+The matrices are normalised symmetric adjacencies: 50k nodes with 500k edges, and 100k nodes with 1M edges, with uniform
+or power-law degrees. PyTorch's gradient is a handwritten product with the stored transpose; its own autograd takes 3 to
+30 times as long. A training step is forward, gradient and Adam on the whole graph, with 64 dense features, or of the
+size of Cora with 1,433 features. PyTorch Geometric gets its fastest form, measured first: `edge_index`, a sorted
+`EdgeIndex` or a sparse `adj_t`, each eager and with `torch.compile` (which needs a C++ compiler).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GRAPHS = {"50k": (50_000, 500_000, False), "100k": (100_000, 1_000_000, False), 
 CORA = os.environ.get("PLANETOID_DIR")
 OF_STEPS = {name: GRAPHS[name] for name in ("100k", "power law")} | dict.fromkeys(
     ["Cora's size, dense features", "Cora's size, sparse features"], (2_708, 10_556, False))
-SPARSE = ("Cora's size, sparse features", "Cora")                     # whose rows have no largest one
+SPARSE = ("Cora's size, sparse features", "Cora")                     # "max" needs dense features
 COLUMNS = (16, 64, 128)
 LAYERS = ("GCN", "GAT", "GraphSAGE", "GraphSAGE, max")
 HIDDEN, CLASSES = 64, 10
@@ -41,7 +41,7 @@ HIDDEN, CLASSES = 64, 10
 
 @functools.cache
 def adjacency(name: str) -> sp.csr_matrix:
-    """float32, symmetric, with self loops, normalised."""
+    """A generated adjacency: float32, symmetric, with self loops, normalised."""
     nodes, edges, power_law = (GRAPHS | OF_STEPS)[name]
     npr = np.random.default_rng(0)
     weights = (np.arange(nodes) + 10.0) ** -0.6 if power_law else np.ones(nodes)
@@ -58,7 +58,7 @@ def normalized(graph: sp.csr_matrix) -> sp.csr_matrix:
 
 @functools.cache
 def task(name: str) -> tuple[sp.csr_matrix, np.ndarray | sp.csr_matrix, np.ndarray]:
-    """(Normalised adjacency, features, int32 labels) of what a step trains on."""
+    """(Normalised adjacency, features, int32 labels) for a training step."""
     if name == "Cora":
         from recipes.data.planetoid import load_planetoid
 
@@ -251,12 +251,12 @@ def torch_step(layer: str, name: str) -> Callable[[], object] | None:
         optimizer.step()
         return value.item()
 
-    logging.getLogger("torch._inductor").setLevel(logging.ERROR)             # not what it cannot keep in its cache
+    logging.getLogger("torch._inductor").setLevel(logging.ERROR)             # hides warnings about its cache
     forms = itertools.product([loss, torch.compile(loss)], graphs[:2] if layer == "GAT" else graphs, features)
-    return min((functools.partial(call, *form) for form in forms), key=_seconds_if_taken)
+    return min((functools.partial(call, *form) for form in forms), key=_seconds_or_inf)
 
 
-def _seconds_if_taken(call: Callable) -> float:
+def _seconds_or_inf(call: Callable) -> float:
     try:
         return shortest(call, 0.5, 5)
     except (RuntimeError, ValueError, NotImplementedError):                # a layer without a rule for sparse features
@@ -264,7 +264,7 @@ def _seconds_if_taken(call: Callable) -> float:
 
 
 def first_products() -> None:
-    """What the first product of a new matrix takes: its tables and compiling, and the form that it gets."""
+    """Prints the time of the first product with a new matrix: index tables and compilation; and the chosen form."""
     xjax, jnp = load("xjax")
     import xnn
 
@@ -272,13 +272,13 @@ def first_products() -> None:
         a, x = adjacency(name), jnp.asarray(operand(GRAPHS[name][0], 64))
         start = time.perf_counter()
         csr = xnn.CSR.from_scipy(a)
-        made = time.perf_counter()
+        built = time.perf_counter()
         xjax.jit(lambda csr, x: csr @ x)(csr, x).block_until_ready()
-        print(f"{name}: tables {made - start:.2f} s, first product {time.perf_counter() - made:.2f} s, {csr.form}")
+        print(f"{name}: tables {built - start:.2f} s, first product {time.perf_counter() - built:.2f} s, {csr.form}")
 
 
 def half_precision(pairs: int = 7) -> None:
-    """The time of products in bfloat16 by that of the same in float32, in turn."""
+    """Prints the time of products in bfloat16 divided by the time in float32, measured in turn."""
     xjax, jnp = load("xjax")
     import xnn
 

@@ -1,4 +1,4 @@
-"""Time of `import xjax` and of `import jax`, each in a new process, numpy not yet imported."""
+"""Time of `import xjax` and of `import jax`, each in a new process in which NumPy is not yet imported."""
 
 import time
 

@@ -1,7 +1,7 @@
-"""A graph of the size of ogbn-products on one machine: 2.4 M nodes, 60 M edges, 100 features (generated).
+"""A generated graph of the size of ogbn-products on one machine: 2.4 M nodes, 60 M edges, 100 features.
 
-Two layers of GraphSAGE with 64 units: a full step (forward, gradient, Adam over all nodes), then an epoch of batches of
-sampled neighbours for a share of the nodes. Prints seconds and the largest resident memory.
+It trains two layers of GraphSAGE with 64 units: full steps (forward, gradient, Adam on all nodes), then an epoch of
+batches of sampled neighbours for a part of the nodes. It prints seconds and the peak resident memory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ FEATURES, HIDDEN, CLASSES = 100, 64, 47
 
 
 def make_graph(nodes: int, edges: int) -> xg.Graph:
-    """Undirected, degrees by a power law, each node closer to others of its class; features are noise and class."""
+    """An undirected graph with power-law degrees and more edges within classes; features are class means and noise."""
     npr = np.random.default_rng(0)
     labels = npr.integers(0, CLASSES, nodes).astype(np.int32)
     cumulated = np.cumsum((np.arange(nodes) + 1000.0) ** -0.5)
     ends = (np.searchsorted(cumulated, npr.random(edges // 2) * cumulated[-1]).astype(np.int32) for _ in range(2))
     senders, receivers = ends
-    # Half of the edges are moved to a node of the sender's class, which gives neighbours something to say.
+    # Half of the edges are moved to a node of the sender's class, so that neighbours carry information on the class.
     by_class = np.argsort(labels, kind="stable").astype(np.int32)
     first = np.searchsorted(labels[by_class], np.arange(CLASSES + 1))
     moved = npr.random(len(senders)) < 0.5
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=2_400_000)
     parser.add_argument("--edges", type=int, default=60_000_000)
-    parser.add_argument("--train", type=int, default=196_000, help="nodes of a sampled epoch")
+    parser.add_argument("--train", type=int, default=196_000, help="number of seeds in a sampled epoch")
     parser.add_argument("--batch", type=int, default=1024)
     args = parser.parse_args()
     graph = report("graph", lambda: make_graph(args.nodes, args.edges))
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 class Training:
-    """The parameters, and a step that moves them."""
+    """The parameters, the optimizer state, and a step that updates them."""
 
     def __init__(self) -> None:
         self.model = xnn.serial(xg.GraphSAGE(HIDDEN), xnn.Relu, xg.GraphSAGE(CLASSES))
@@ -70,7 +70,7 @@ class Training:
         self._step = xjax.jit(self._stepped, donate_argnums=(0, 1))
 
     def step(self, *batch: Any) -> Any:
-        """The loss before the step. Args: features, graph, and of the nodes that count: labels, rows, mask."""
+        """Runs a step and returns the loss before it. Args: features, graph; labels, rows and mask of the seeds."""
         *self.kept, loss = self._step(*self.kept, *batch)
         return loss
 
@@ -81,8 +81,8 @@ class Training:
 
     def _loss(self, params: Any, x: Any, graph: Any, labels: Any, rows: Any, mask: Any) -> Any:
         logits = self.model.apply(params, x, graph)[rows]
-        found = -jnp.take_along_axis(xjax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
-        return jnp.sum(jnp.where(mask, found, 0)) / jnp.sum(mask)
+        losses = -jnp.take_along_axis(xjax.nn.log_softmax(logits), labels[:, None], 1)[:, 0]
+        return jnp.sum(jnp.where(mask, losses, 0)) / jnp.sum(mask)
 
 
 def full_steps(training: Training, graph: xg.Graph) -> None:
@@ -112,7 +112,7 @@ def sampled_epoch(training: Training, graph: xg.Graph, count: int, batch_size: i
 
 
 def report(name: str, work: Callable[[], Any]) -> Any:
-    """The result of the work; prints what it took, and the largest memory so far."""
+    """The result of `work`; prints its time, and the peak memory so far."""
     start = time.perf_counter()
     result = xjax.block_until_ready(work())
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

@@ -1,7 +1,7 @@
 """Gradients of scans that write one row of their carry: 500 and 4,000 rows of 100 numbers, and the ratio of the two.
 
-A step should cost a row, so 8 times the rows at most 10 times the time. The table has the ratios xjax / JAX; what each
-library takes, and for how many times as long at 4,000 rows, is printed for each process.
+The cost of a step should be that of one row, so 8 times the rows should take at most 10 times the time. The table has
+the ratios xjax / JAX; each process prints its own times and the ratio of 4,000 to 500 rows.
 """
 
 import sys
@@ -25,14 +25,14 @@ def bodies(jnp) -> dict[str, Callable]:
 
 def work(library: str) -> dict[str, float]:
     jax, jnp = load(library)
-    found = {}
+    times = {}
     for name, body in bodies(jnp).items():
         if not wanted(name):
             continue
         few, many = (shortest(gradient(jax, jnp, body, rows)) for rows in ROWS)
-        found |= {f"{name}, {ROWS[0]} rows": few, f"{name}, {ROWS[1]} rows": many}
+        times |= {f"{name}, {ROWS[0]} rows": few, f"{name}, {ROWS[1]} rows": many}
         print(f"{library}: {name}: {few * 1e3:.2f} ms and {many * 1e3:.2f} ms, {many / few:.1f} times", file=sys.stderr)
-    return found
+    return times
 
 
 def gradient(jax, jnp, body: Callable, rows: int) -> Callable[[], object]:

@@ -1,4 +1,4 @@
-"""The programs that several benchmarks use: an MLP, LeNet and a transformer, their losses and their training steps."""
+"""The models that several benchmarks use: an MLP, LeNet and a transformer, with losses and training steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lenet_params() -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def lenet_loss(jax: Any) -> Callable:
-    """Cross entropy of the classes of images [batch, 28, 28, 1]."""
+    """Cross-entropy of the classes of images [batch, 28, 28, 1]."""
     jnp, lax = jax.numpy, jax.lax
 
     def convolved(x, kernel, bias, padding):
@@ -56,7 +56,7 @@ def transformer_params(layers: int = 4, width: int = 256) -> dict[str, Any]:
 
 
 def transformer_loss(jax: Any) -> Callable:
-    """Cross entropy of the next tokens; `tokens` and `following` are int32[batch, TOKENS]."""
+    """Cross-entropy of the next tokens; `tokens` and `following` are int32[batch, TOKENS]."""
     jnp, lax = jax.numpy, jax.lax
     causal = np.tri(TOKENS, dtype=bool)
 
@@ -82,7 +82,7 @@ def transformer_loss(jax: Any) -> Callable:
 
 
 def sgd_step(jax: Any, loss: Callable) -> Callable:
-    """(params, *batch) -> new params and the loss."""
+    """A function ``(params, *batch) -> (new params, loss)``."""
     def step(params, *batch):
         value, grads = jax.value_and_grad(loss)(params, *batch)
         return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, grads), value
@@ -90,8 +90,8 @@ def sgd_step(jax: Any, loss: Callable) -> Callable:
 
 
 def _cross_entropy(jax: Any, logits: Any, classes: Any) -> Any:
-    found = jax.numpy.take_along_axis(jax.nn.log_softmax(logits), classes[..., None], -1)
-    return -jax.numpy.mean(found)
+    log_probs = jax.numpy.take_along_axis(jax.nn.log_softmax(logits), classes[..., None], -1)
+    return -jax.numpy.mean(log_probs)
 
 
 def _layer(*shape: int) -> tuple[np.ndarray, np.ndarray]:

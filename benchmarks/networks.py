@@ -1,7 +1,7 @@
 """Training steps of `xnn.models` against the same networks in Flax on JAX, or with --torch in PyTorch.
 
-A step is forward, gradient and plain gradient descent, on one batch; running statistics move where there are any.
-Flax, or PyTorch, is no dependency of xnn: install it beside (the extra `peers`).
+A step is forward, gradient and plain gradient descent on one batch, with updates of running statistics, if any. Flax
+and PyTorch are not dependencies of xnn: install them separately (the extra `peers`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VOCABULARY, TOKENS = 512, 128
 
 
 class Case(NamedTuple):
-    """The network in each library, by name, and its batch: (input, classes)."""
+    """The network in each library, and its batch: (input, classes)."""
 
     xnn: Callable[[Any], Any]
     flax: str
@@ -70,7 +70,7 @@ def xnn_step(case: Case) -> Callable[[], object]:
 
     def loss(params, state, x, classes):
         y, state = model.apply_with_state(params, state, x, rng=jax.random.key(1), train=True)
-        logits = y[0] @ params["tokens"]["table"].T if isinstance(y, tuple) else y       # BERT gives vectors
+        logits = y[0] @ params["tokens"]["table"].T if isinstance(y, tuple) else y       # BERT returns vectors
         return _cross_entropy(jax, logits, classes), state
 
     return _descending(jax, loss, params, state, x, classes)
@@ -92,9 +92,9 @@ def flax_step(case: Case) -> Callable[[], object]:
 
 
 def _descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) -> Callable[[], object]:
-    """One step after the other, each from what the last one left, which it may overwrite.
+    """A function that runs one step from the parameters and state of the previous call, which are donated.
 
-    The batch is an argument, as it is in a training loop: JAX compiles what a step closes over as constants.
+    The batch is an argument, as in a training loop: JAX compiles arrays that a step closes over as constants.
     """
 
     def step(params, state, *batch):
@@ -111,8 +111,8 @@ def _descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) 
 
 
 def _cross_entropy(jax: Any, logits: Any, classes: Any) -> Any:
-    found = jax.numpy.take_along_axis(jax.nn.log_softmax(logits), classes[..., None], -1)
-    return -jax.numpy.mean(found)
+    log_probs = jax.numpy.take_along_axis(jax.nn.log_softmax(logits), classes[..., None], -1)
+    return -jax.numpy.mean(log_probs)
 
 
 def torch_step(case: Case) -> Callable[[], object]:

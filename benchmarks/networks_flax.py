@@ -1,4 +1,4 @@
-"""The networks of `networks.py` in Flax (linen), as its users write them: ``model, has_state`` by name."""
+"""The networks of `networks.py` in Flax (linen), in the usual style of Flax programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MLP(nn.Module):
 
 
 class GCN(nn.Module):
-    """Two layers on the karate club, its normalised adjacency as a dense matrix."""
+    """Two layers on the karate club graph, with its normalised adjacency as a dense matrix."""
 
     @nn.compact
     def __call__(self, x):
@@ -57,7 +57,7 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """For images of 32 x 32: a stem of 3 x 3 and no pool."""
+    """For images of 32 x 32: a 3 x 3 stem without a pool."""
 
     @nn.compact
     def __call__(self, x):
@@ -70,7 +70,7 @@ class ResNet18(nn.Module):
 
 
 class Block(nn.Module):
-    """A transformer block; the norms first, or last as in BERT."""
+    """A transformer block, with norms first, or last as in BERT."""
 
     heads: int
     causal: bool = False
@@ -105,7 +105,7 @@ class ViT(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """GPT-2 of 4 layers of 256 features, 8 heads."""
+    """GPT-2 with 4 layers of 256 features and 8 heads."""
 
     vocabulary: int
 
@@ -119,7 +119,7 @@ class LanguageModel(nn.Module):
 
 
 class LSTM(nn.Module):
-    """Two layers of 256 features."""
+    """Two LSTM layers of 256 features."""
 
     vocabulary: int
 
@@ -132,7 +132,7 @@ class LSTM(nn.Module):
 
 
 class BERT(nn.Module):
-    """4 layers of 256 features, 4 heads, without the pooler: logits at every position."""
+    """BERT with 4 layers of 256 features and 4 heads, without the pooler: logits at every position."""
 
     vocabulary: int
 

@@ -1,4 +1,4 @@
-"""The networks of `networks.py` in PyTorch, as its users write them: modules by name, features before rows."""
+"""The networks of `networks.py` in PyTorch, in the usual style of PyTorch programs: features before rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def resnet18() -> nn.Module:
 
 
 class Block(nn.Module):
-    """A transformer block; the norms first, or last as in BERT."""
+    """A transformer block, with norms first, or last as in BERT."""
 
     def __init__(self, width: int, heads: int, causal: bool = False, norm_first: bool = True):
         super().__init__()
@@ -80,7 +80,7 @@ class ViT(nn.Module):
 
 
 class Transformer(nn.Module):
-    """GPT-2 (causal, norms first) and BERT (norms last) of 4 layers, with tied output."""
+    """GPT-2 (causal, norms first) and BERT (norms last) with 4 layers and a tied output."""
 
     def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool, width: int = 256):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Compiled functions of large arrays: what the CPU forms of sort, argmax, cumsum, random bits, convolutions bring."""
+"""Compiled functions of large arrays: the gain of the CPU forms of sort, argmax, cumsum, random bits, convolutions."""
 
 import numpy as np
 from pairs import load, main, shortest, wanted

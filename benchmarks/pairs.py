@@ -1,9 +1,9 @@
-"""Fair comparison on a noisy machine: xjax and a peer (JAX, if not said otherwise) in fresh processes, in turn; the
-figure is the median of the ratios.
+"""Fair comparison on a noisy machine: xjax and a peer (JAX by default) run in new processes, in turn.
 
-A benchmark is a function `work(jax, jnp) -> {case: seconds}` in a script that ends with `main(work)`. The script starts
-itself once for each library and round; a round gives one pair of times for each case. Absolute times mean nothing on a
-shared machine, the ratio within a round does. Threads, allocator and flags are those of the process.
+A benchmark is a function `work(library) -> {case: seconds}` in a script that ends with `main(work)`. The script starts
+itself once for each library and round; a round yields one pair of times for each case. The figure is the median of the
+ratios: on a shared machine, absolute times are not reliable, but the ratio within a round is. Threads, allocator and
+flags are those of the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ clock = time.thread_time if os.environ.get(_CPU_TIME) else time.perf_counter
 
 
 def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
-    """Seconds for one call: the best mean over `calls` calls of several repeats."""
+    """Seconds per call: the mean over `calls` calls, the best of several repeats."""
     times = []
     for _ in range(repeats):
         start = clock()
@@ -40,7 +40,7 @@ def best(f: Callable[[], object], calls: int, repeats: int = 5) -> float:
 
 
 def shortest(call: Callable[[], object], seconds: float = 0.3, most: int = 30) -> float:
-    """Seconds of the fastest of 3 to `most` calls, after a first one: as many as fit into `seconds`."""
+    """Seconds of the fastest call after a warm-up call: at least 3 calls, then until `seconds` or `most` is reached."""
     call()
     times = []
     while len(times) < 3 or (sum(times) < seconds and len(times) < most):
@@ -55,32 +55,35 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
     """Run a benchmark script.
 
     Args:
-      limit: the ratio that each case must stay below (shown, not asserted).
-      together: `work` gives the cases of `turns.serve`, and they are timed in turn, one by one.
-      slower_than: show only the cases whose ratio is larger, the largest first.
-      platform: where both run, unless `--platform` says otherwise.
+      work: ``library -> {case: seconds}``.
+      pairs: number of rounds.
+      limit: the ratio that each case should stay below (shown, not asserted).
+      peer: the library to compare with.
+      together: `work` returns the cases of `turns.serve`, and they are timed case by case, in turn.
+      slower_than: show only the cases with a larger ratio, the largest first.
+      platform: the platform of both libraries, unless `--platform` is passed.
     """
     libraries = ("xjax", peer)
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
-    parser.add_argument("--pairs", type=int, default=pairs, help="rounds of one process for each library")
+    parser.add_argument("--pairs", type=int, default=pairs, help="number of rounds of one process for each library")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
-    parser.add_argument("--only", help="only cases whose names contain this; not in every script")
+    parser.add_argument("--only", help="run only cases whose names contain this; not in every script")
     parser.add_argument("--cpu-time", action="store_true",
-                        help="what the calling thread takes of the processor, for a busy machine; not in every script")
-    parser.add_argument("--threads", type=int, help="processors that each process may use; all of them by default")
-    parser.add_argument("--platform", choices=("cpu", "cuda"), default=platform, help="where both run")
+                        help="measure the CPU time of the calling thread, for a busy machine; not in every script")
+    parser.add_argument("--threads", type=int, help="number of CPUs that each process may use; all by default")
+    parser.add_argument("--platform", choices=("cpu", "cuda"), default=platform, help="platform of both libraries")
     parser.add_argument("--library", choices=("xjax", *PEERS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.threads:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by the processes
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])       # inherited by child processes
     if args.only:
         os.environ[_ONLY] = args.only
     if args.cpu_time:
         os.environ[_CPU_TIME] = "1"
     os.environ["JAX_PLATFORMS"] = args.platform
     if args.library:
-        found = work(args.library)
-        serve(found, lambda call: shortest(call, 0.03, 10)) if together else print(json.dumps(found))
+        results = work(args.library)
+        serve(results, lambda call: shortest(call, 0.03, 10)) if together else print(json.dumps(results))
         return
     if together:
         rounds = in_turn({name: _start(name, args.platform) for name in libraries}, args.pairs)
@@ -93,25 +96,25 @@ def main(work: Callable, *, pairs: int = 7, limit: dict[str, float] | None = Non
 
 
 def load(library: str):
-    """The library and its numpy, under the names that a JAX program gives them."""
+    """(The library, its module `numpy`), which a JAX program imports as `jax` and `jnp`."""
     return importlib.import_module(library), importlib.import_module(f"{library}.numpy")
 
 
 def wanted(case: str) -> bool:
-    """Whether a case is to run: all do without `--only`."""
+    """Whether to run a case: without `--only`, all cases run."""
     return os.environ.get(_ONLY, "") in case
 
 
-def _start(library: str, where: str, **options: Any) -> subprocess.Popen:
-    """This script for one library on one platform."""
+def _start(library: str, platform_name: str, **options: Any) -> subprocess.Popen:
+    """Starts this script for one library on one platform."""
     root = str(Path(__file__).resolve().parent.parent)
     env = {**os.environ, "PYTHONPATH": root, "XJAX_ENABLE_COMPILATION_CACHE": "false"}
-    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library, "--platform", where], env=env,
+    return subprocess.Popen([sys.executable, sys.argv[0], "--library", library, "--platform", platform_name], env=env,
                             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **options)
 
 
-def _run(library: str, where: str) -> dict[str, float]:
-    process = _start(library, where, stderr=subprocess.PIPE)
+def _run(library: str, platform_name: str) -> dict[str, float]:
+    process = _start(library, platform_name, stderr=subprocess.PIPE)
     out, errors = process.communicate()
     if process.returncode:
         sys.exit(f"{library} failed:\n{errors[-2000:]}")

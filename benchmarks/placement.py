@@ -1,5 +1,5 @@
-"""Cost of arrays over four CPU devices: putting them there, and calls that must not move them. Arrays are of 4 KB where
-nothing else is said."""
+"""Cost of arrays sharded over four CPU devices: `device_put`, and calls that must not move them. Arrays have 4 KB
+unless the name of the case says otherwise."""
 
 import importlib
 import os
@@ -53,12 +53,12 @@ def work(library: str) -> dict[str, float]:
         "jit, 4 MB a row of a pmap": lambda: ready(plus(large_of_pmap)),
         "jit, 4 MB a row over equal meshes": lambda: ready(two(large_x, large_y)),
     }
-    found = {}
+    times = {}
     for name, (f, count) in calls.items():
         if wanted(name):
             f()
-            found[name] = best(f, count)
-    return found | {name: shortest(f) for name, f in long_calls.items() if wanted(name)}
+            times[name] = best(f, count)
+    return times | {name: shortest(f) for name, f in long_calls.items() if wanted(name)}
 
 
 if __name__ == "__main__":

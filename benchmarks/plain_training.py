@@ -1,7 +1,7 @@
-"""Training with recipes against the same training as one writes it by hand in JAX, Flax and optax.
+"""Training with recipes against the same training, written by hand in JAX, Flax and optax.
 
-Both draw batches in an order of their own each epoch, log loss and accuracy of every step, and read them every 20
-steps. Time counts from step 20 on: both are compiled by then. Flax is no dependency of xjax: install the extra `peers`.
+Both shuffle in each epoch, log loss and accuracy of every step, and read them every 20 steps. Time is measured from
+step 20, when both are compiled. Flax is not a dependency of xjax: install the extra `peers`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ STEPS, LOG_EVERY = 220, 20
 
 
 class Case(NamedTuple):
-    """Config and overrides for recipes; for JAX the network, the arrays (input, classes), and what optax is given.
+    """A training run in both forms.
 
-    `steps`: of one training.
+    Attributes:
+      config, overrides: arguments of recipes.
+      network, data, batch, optimizer: for JAX: the network, the arrays (input, classes), the batch size, and the
+        arguments of `make_optimizer`.
+      steps: number of training steps.
     """
 
     config: str
@@ -66,7 +70,7 @@ def cases(folder: Path) -> dict[str, Case]:
 
 
 def write_table(file: Path) -> tuple[np.ndarray, np.ndarray]:
-    """A csv of 20 numbers a row and the class by the sign of their sum; returns both."""
+    """Writes a CSV table with 20 numbers and a class in each row, the sign of their sum; returns both."""
     rows = np.random.default_rng(0).normal(size=(20_000, 20)).astype(np.float32)
     signs = (rows.sum(1) > 0).astype(np.int32)
     lines = [",".join(f"{x:.4f}" for x in row) + f",{'ab'[sign]}" for row, sign in zip(rows, signs, strict=True)]
@@ -85,7 +89,7 @@ def with_recipes(case: Case) -> float:
 
 
 def timed_loop(name: str, overrides: list[str], steps: int = STEPS) -> tuple[float, Any, Any]:
-    """(Seconds of the steps after the first report, the loop of recipes, its state before the first step)."""
+    """(Seconds of the steps after the first report, the `Loop` of recipes, its state before the first step)."""
     from recipes.process.interrupts import Interrupts
     from recipes.settings.config_file import load_config
     from recipes.training.loop import Loop, begin
@@ -103,7 +107,7 @@ def timed_loop(name: str, overrides: list[str], steps: int = STEPS) -> tuple[flo
 
 
 class NoSaver:
-    """A `Saver` that saves nothing: saving runs beside the loop, and its time belongs to the disk."""
+    """A `Saver` that saves nothing: saving runs in parallel with the loop, and its time depends on the disk."""
 
     def save(self, *_: object) -> None:
         pass
@@ -146,7 +150,7 @@ def by_hand(case: Case) -> float:
 
 
 def make_optimizer(optax: Any, steps: int, lr: float, warmup: int = 0, clip: float = 0.0) -> Any:
-    """The optimizer of the config: AdamW with a cosine schedule, or with constant rate and decay in the gradient."""
+    """The optimizer of the config: AdamW with a cosine schedule; without warmup, Adam with decay in the gradient."""
     if not warmup:
         return optax.chain(optax.add_decayed_weights(0.05), optax.adam(lr))
     schedule = optax.warmup_cosine_decay_schedule(0.0, lr, warmup, steps)

@@ -1,7 +1,8 @@
-"""Steps per second of the recipes' loop against the bare jitted step in a loop, on the same data and model.
+"""Steps per second of the training loop of recipes against a bare loop over the jitted step, with the same data and
+model.
 
-The bare loop calls one compiled step on one batch, again and again, and waits at its end: no log, no data, no
-checkpoints.
+The bare loop calls one compiled step repeatedly on one batch, and waits once at the end: it has no log, no data loading
+and no checkpoints.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ def cases(folder: Path) -> dict[str, list[str]]:
 
 
 def seconds(name: str, overrides: list[str]) -> tuple[float, float]:
-    """(Recipe, bare loop) for the same number of steps, both compiled before."""
+    """(Seconds of the recipe, of the bare loop) for the same number of steps, without compilation."""
     recipe, loop, state = timed_loop(name, overrides)
     bare, placed = TrainStep(loop.task, loop.config, loop.placer), loop.placer.replicate(state)
     batch = loop.splits["train"].train(0)
     started = time.perf_counter()
     for step in range(STEPS):
-        if step == LOG_EVERY:                                 # as many steps as of the recipe count
+        if step == LOG_EVERY:                                 # the recipe's time starts here too
             xjax.block_until_ready(placed)
             started = time.perf_counter()
         placed, _ = bare(placed, batch)
@@ -51,7 +52,7 @@ def seconds(name: str, overrides: list[str]) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--only", default="", help="only cases whose names contain this")
+    parser.add_argument("--only", default="", help="run only cases whose names contain this")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         print(f"{'case':<8} recipe / bare    ms per step")

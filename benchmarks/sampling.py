@@ -1,8 +1,9 @@
-"""Seeds a second of neighbour sampling with features, against a plain loop in C and PyTorch Geometric's NeighborLoader.
+"""Seeds per second of neighbour sampling with features, against a loop in C and PyTorch Geometric's NeighborLoader.
 
-100,000 nodes, 1,000,000 edges, 128 features, 1,024 seeds, 15 and 10 neighbours. The C loop is compiled here; it samples
-without replacement (Floyd), numbers the nodes by a table, and copies their features, in one thread. It does not order
-the edges by sender, and it has a shorter generator. The cases run in turn; the figure is the median of the ratios.
+The graph has 100,000 nodes, 1,000,000 edges and 128 features; a batch has 1,024 seeds, with 15 and 10 neighbours. The
+script compiles the C loop, which samples without replacement (Floyd), numbers the nodes with a table, and copies their
+features, in one thread. It does not order the edges by sender, and it has a simpler random generator. The cases run in
+turn; the figure is the median of the ratios.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ int64_t sample(const int64_t *first, const int32_t *from, int32_t *table, const 
 
 
 def draw() -> tuple[Graph, np.ndarray]:
-    """A graph with degrees about 10, and different seeds for 16 batches."""
+    """A graph with a mean degree of 10, and disjoint seeds for 16 batches."""
     npr = np.random.default_rng(0)
     x = npr.normal(size=(NODES, FEATURES)).astype(np.float32)
     graph = Graph.from_edges(npr.integers(0, NODES, EDGES), npr.integers(0, NODES, EDGES), x)
@@ -90,7 +91,7 @@ def compiled(folder: Path) -> ctypes.CDLL | None:
 
 
 def loop_of(library: ctypes.CDLL, graph: Graph) -> Callable[[np.ndarray, int], tuple[int, int]]:
-    """``(seeds, seed) -> (nodes, edges)``, with arrays made anew for each call, as a sampler must."""
+    """``(seeds, seed) -> (nodes, edges)``; it allocates new arrays in each call, as a sampler must."""
     first = np.append(0, np.cumsum(np.bincount(graph.receivers, minlength=NODES)))
     table, fan_out = np.full(NODES, -1, np.int32), np.array(FAN_OUT, np.int32)
     most = SEEDS * (FAN_OUT[0] + FAN_OUT[0] * FAN_OUT[1])
@@ -111,7 +112,7 @@ def loop_of(library: ctypes.CDLL, graph: Graph) -> Callable[[np.ndarray, int], t
 
 
 def peer_of(graph: Graph) -> Callable[[np.ndarray, int], tuple[int, int]] | None:
-    """PyTorch Geometric's loader, one batch a call; None where it or its sampler is not installed."""
+    """PyTorch Geometric's loader, one batch per call; None if it or its sampler is not installed."""
     try:
         import torch
         from torch_geometric.data import Data
@@ -121,19 +122,19 @@ def peer_of(graph: Graph) -> Callable[[np.ndarray, int], tuple[int, int]] | None
         loader = NeighborLoader(Data(x=torch.tensor(graph.nodes), edge_index=ends), list(FAN_OUT), batch_size=SEEDS)
         loader([0])
     except ImportError as err:
-        print(f"PyTorch Geometric's sampler: not here ({str(err).splitlines()[0]})", file=sys.stderr)
+        print(f"PyTorch Geometric's sampler is not installed ({str(err).splitlines()[0]})", file=sys.stderr)
         return None
 
     def call(seeds, seed):
-        found = loader(torch.tensor(seeds).tolist())
-        return found.num_nodes, found.num_edges
+        batch = loader(torch.tensor(seeds).tolist())
+        return batch.num_nodes, batch.num_edges
 
     return call
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15, help="calls of each, in turn")
+    parser.add_argument("--rounds", type=int, default=15, help="number of calls of each case, in turn")
     parser.add_argument("--json", type=Path, help="also write every time to this file")
     args = parser.parse_args()
     graph, seeds = draw()
@@ -165,7 +166,7 @@ def main() -> None:
         batches = SeedBatches(sampler, seeds.ravel(), threads=threads, ahead=4)
         start = time.perf_counter()
         count = sum(1 for _ in batches.epoch(0))
-        print(f"an epoch with {threads} threads beside an idle loop: "
+        print(f"an epoch with {threads} threads and an idle loop: "
               f"{count * SEEDS / (time.perf_counter() - start):,.0f} seeds/s")
     if args.json:
         args.json.write_text(json.dumps(times, indent=1))

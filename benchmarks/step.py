@@ -1,4 +1,4 @@
-"""A compiled training step of the same program: MLPs, LeNet, a transformer of 4 layers."""
+"""Compiled training steps of equal programs in both libraries: MLPs, LeNet, a transformer with 4 layers."""
 
 import statistics
 import time
@@ -10,7 +10,7 @@ from pairs import load, main, wanted
 
 
 def programs() -> dict[str, tuple]:
-    """name -> (function of a library that gives the loss, parameters, batch)."""
+    """name -> (function that returns the loss function for a library, parameters, batch)."""
     rng = np.random.default_rng(0)
     images, digits = rng.standard_normal((64, 28, 28, 1), dtype=np.float32), rng.integers(0, 10, 64, dtype=np.int32)
     tokens = rng.integers(0, models.VOCABULARY, (8, models.TOKENS + 1), dtype=np.int32)
@@ -30,7 +30,7 @@ def work(library: str) -> dict[str, float]:
 
 
 def compiled(jax, loss, params, batch) -> Callable[[], object]:
-    """One step after the other, each from the parameters that the last one left."""
+    """A function that runs one step, starting from the parameters of the previous call."""
     step = jax.jit(models.sgd_step(jax, loss))
 
     def call():

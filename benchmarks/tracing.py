@@ -1,4 +1,4 @@
-"""Staging and lowering: long functions and the gradient of a 50-layer MLP as programs, and as StableHLO."""
+"""Tracing and lowering: a long function and the gradient of a 50-layer MLP, to programs and to StableHLO."""
 
 import time
 from collections.abc import Callable

@@ -55,7 +55,7 @@ def test_blocks_of_rows_change_nothing(several, monkeypatch):
         return [knn_edges(x, 3, ids, mask=np.arange(13) != 4, self_loops=loops) for loops in (False, True)]
 
     whole = xjax.jit(lambda x: both(x))(x)
-    monkeypatch.setattr(edge_conv, "_AT_ONCE", 60)                                  # 4 rows
+    monkeypatch.setattr(edge_conv, "_CHUNK", 60)                                    # 4 rows
     for parts, want in zip(xjax.jit(lambda x: both(x))(x), whole, strict=True):
         for name in ("senders", "receivers", "mask", "by_sender"):
             np.testing.assert_array_equal(getattr(parts, name), getattr(want, name))
