@@ -201,7 +201,7 @@ def test_knn_graph_of_equal_points():
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
 def test_knn_graph_takes_the_first_of_equally_near_points(at_once, npr, monkeypatch):
-    monkeypatch.setattr(points_lib, "_AT_ONCE", at_once)
+    monkeypatch.setattr(points_lib, "_CHUNK", at_once)
     for points in (np.stack(np.meshgrid(*[np.arange(5)] * 2), -1).reshape(-1, 2), np.zeros((7, 3)),
                    npr.integers(0, 3, (30, 2)), 0.1 * npr.integers(0, 3, (30, 5))):
         far = np.square(points.astype(np.float32)[:, None].astype(float) - points.astype(np.float32)[None]).sum(-1)
