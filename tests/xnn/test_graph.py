@@ -283,12 +283,12 @@ WRONG = {
     "dense for sparse": (
         lambda: predict(X, EYE, {"sparse": True}),
         TypeError,
-        ["GCN: made with sparse=True, but the adjacency is dense", "f32[4,4]"],
+        ["GCN: the network has sparse=True, but the adjacency is dense", "f32[4,4]"],
     ),
     "sparse for dense": (
         lambda: predict(X, sp.eye(4), {"sparse": False}),
         TypeError,
-        ["made with sparse=False, but the adjacency is sparse"],
+        ["the network has sparse=False, but the adjacency is sparse"],
     ),
     "edges for dense": (
         lambda: predict(X, (([0], [0]), [1.0]), {"sparse": False}),
@@ -303,17 +303,17 @@ WRONG = {
     "nodes": (
         lambda: predict(X, np.eye(3, dtype=np.float32)),
         TypeError,
-        ["the adjacency has 3 nodes, the features have 4"],
+        ["the adjacency has 3 nodes, but the features have 4 rows"],
     ),
     "sparse nodes": (
         lambda: predict(X, CSR.from_dense(np.eye(3))),
         TypeError,
-        ["the adjacency has 3 nodes, the features have 4", "sparse f32[3,3]"],
+        ["the adjacency has 3 nodes, but the features have 4 rows", "sparse f32[3,3]"],
     ),
     "edge range": (
         lambda: predict(X, (([0, 4], [0, 1]), [1.0, 1.0])),
         IndexError,
-        ["an index in rows names no node", "from 0 to 4"],
+        ["an index in rows is out of range", "from 0 to 4"],
     ),
     "not square": (
         lambda: predict(X, np.ones((4, 3), np.float32)),
@@ -333,7 +333,7 @@ WRONG = {
     "two names": (
         lambda: predict(X, EYE, train=True, is_training=False, rng=random.PRNGKey(0)),
         TypeError,
-        ["GCN: train and its other name disagree"],
+        ["GCN: train and is_training disagree"],
     ),
     "norm": (lambda: GraphConvolution(3, norm="left"), ValueError, ["unknown norm", "'left'"]),
     "norm function": (lambda: normalized_adjacency(EYE, "left"), ValueError, ["unknown norm"]),

@@ -147,7 +147,7 @@ def test_pad_to_bucket():
 ONE = Graph.from_edges([0], [1])
 WRONG = {
     "sizes": (lambda: buckets(np.ones((3, 2))), ValueError, ["graph.buckets", "f64[3,2]"]),
-    "none": (lambda: buckets(np.zeros((0, 2), int)), ValueError, ["sizes of some batches"]),
+    "none": (lambda: buckets(np.zeros((0, 2), int)), ValueError, ["sizes of at least one batch"]),
     "count": (lambda: buckets([(1, 2)], 0), ValueError, ["count"]),
     "no room": (lambda: pad_to_bucket(ONE, [Bucket(2, 5, 5)]), ValueError, ["no bucket has room", "(2, 5, 5)"]),
     "no graphs": (lambda: GraphBatches([], 4), ValueError, ["graph.batch", "no graph to join"]),

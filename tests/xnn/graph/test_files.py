@@ -107,8 +107,8 @@ DAMAGE = {
     "cut in its header": (lambda data: data[:60], "not in the safetensors format"),
     "nested": (lambda data: (10**5).to_bytes(8, "little") + b"[" * 10**5, "not in the safetensors format"),
     "pickle": (lambda data: b"\x80\x04\x95" + data, "not in the safetensors format"),
-    "of weights": (lambda data: changed(data, format="pt"), "(?s)no graph of this version.*pt, version 1"),
-    "newer": (lambda data: changed(data, version="2"), "(?s)no graph of this version.*version 2"),
+    "of weights": (lambda data: changed(data, format="pt"), "(?s)not contain a graph in this version.*pt, version 1"),
+    "newer": (lambda data: changed(data, version="2"), "(?s)not contain a graph in this version.*version 2"),
     "one bit": (lambda data: data[:-3] + bytes([data[-3] ^ 4]) + data[-2:], "(?s)damaged.*checksum"),
     "no JSON": (lambda data: changed(data, lambda text: text[:-1]), "damaged"),
     "another class": (lambda data: changed(data, lambda text: text.replace('"Graph"', '"os.system"')), "damaged"),
@@ -137,20 +137,20 @@ def test_arrays_that_do_not_fit_are_refused():
                          "`senders` is out of range": {"senders": ONE.senders + 4},
                          "`receivers` is no vector": {"receivers": np.ones(7)},
                          "order": {"receivers": ONE.receivers[::-1], **keep}}.items():
-        assert_refused(bad(**fields), ValueError, ["save_graph: the graph is not whole", name])
+        assert_refused(bad(**fields), ValueError, ["save_graph: the graph is not valid", name])
 
 
 WRONG = {
-    "no graph": (lambda: save_graph("f", np.eye(2)), TypeError, ["save_graph: this is no Graph", "f64[2,2]"]),
+    "no graph": (lambda: save_graph("f", np.eye(2)), TypeError, ["save_graph: this is not a Graph", "f64[2,2]"]),
     "traced": (lambda: xjax.jit(lambda graph: save_graph("f", graph))(GRAPHS["bare"]), TypeError, ["save_graph"]),
     "complex": (lambda: save_graph("f", Graph.from_edges([], [], np.ones(2, np.complex64))), TypeError,
-                ["save_graph: a file has no form", "nodes", "c64[2]"]),
+                ["save_graph: this part of the graph cannot be saved", "nodes", "c64[2]"]),
     "texts": (lambda: save_graph("f", Graph.from_edges([], [], {"id": np.array(["a"])})), TypeError, ["nodes/id"]),
-    "keys": (lambda: save_graph("f", Graph.from_edges([], [], {1: np.ones(2)})), TypeError, ["no form", "nodes"]),
+    "keys": (lambda: save_graph("f", Graph.from_edges([], [], {1: np.ones(2)})), TypeError, ["be saved", "nodes"]),
     "names": (lambda: save_graph("f", ONE, NodeNames("ab")), TypeError, ["NodeNames: needs one name", "['ab']"]),
-    "other names": (lambda: save_graph("f", ONE, NodeNames(["a"])), ValueError, ["every node has one name", "4"]),
+    "other names": (lambda: save_graph("f", ONE, NodeNames(["a"])), ValueError, ["every node must have one name", "4"]),
     "no file": (lambda: load_graph("/nowhere/graph"), FileNotFoundError, ["load_graph: there is no such file"]),
-    "no text": (lambda: NodeNames(["a", None]), TypeError, ["NodeNames: a name is a text", "None"]),
+    "no text": (lambda: NodeNames(["a", None]), TypeError, ["NodeNames: a name must be a string", "None"]),
     "twice": (lambda: NodeNames(["a", "b", "a"]), ValueError, ["NodeNames: two nodes are called 'a'", "2"]),
     "unknown": (lambda: NodeNames(["gcn", "gat"]).rows(["gat", "gnn", "gnn"]), LookupError,
                 ["NodeNames.rows: no node is called 'gnn'", "1 of 2", "gcn"]),

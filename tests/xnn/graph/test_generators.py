@@ -108,7 +108,7 @@ WRONG = {
     "odd": (lambda: random_regular(5, 3), ValueError, ["no such graph", "even"]),
     "degree": (lambda: random_regular(4, 4), ValueError, ["no such graph"]),
     "classes": (lambda: planted_partition(3, 4), ValueError, ["planted_partition", "classes"]),
-    "too dense": (lambda: planted_partition(20, 10, degree=15), ValueError, ["degree gives for pairs within"]),
+    "too dense": (lambda: planted_partition(20, 10, degree=15), ValueError, ["`degree` for pairs within"]),
     "carbons": (lambda: molecules(3, carbons=(4, 9)), ValueError, ["graph.molecules", "4 to 9"]),
 }
 

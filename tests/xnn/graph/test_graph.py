@@ -182,8 +182,8 @@ ONE, TWO = Graph.from_edges([0], [1]), Graph.from_edges([0], [1], np.zeros((2, 1
 traced = lambda f: xjax.jit(f)(TWO)
 WRONG = {
     "one end too many": (lambda: Graph.from_edges([0, 1], [0]), ValueError, ["two ends", "senders", "2", "1"]),
-    "no node": (lambda: Graph.from_edges([0], [3], n_nodes=3), ValueError, ["ends at no node", "0 to 3"]),
-    "negative": (lambda: Graph.from_edges([-1], [0]), ValueError, ["ends at no node", "-1 to 0"]),
+    "no node": (lambda: Graph.from_edges([0], [3], n_nodes=3), ValueError, ["end out of range", "0 to 3"]),
+    "negative": (lambda: Graph.from_edges([-1], [0]), ValueError, ["end out of range", "-1 to 0"]),
     "floats": (lambda: Graph.from_edges([0.5], [1]), TypeError, ["senders", "vector of integers", "f64[1]"]),
     "a matrix of ends": (lambda: Graph.from_edges([[0]], [[1]]), TypeError, ["vector of integers"]),
     "rows of edges": (lambda: Graph.from_edges([0], [1], edges=np.ones(2)), ValueError, ["one row for each edge"]),

@@ -168,10 +168,10 @@ def test_equals_jraph(name):
 KEY = random.key(0)
 WRONG = {
     "unknown reduction": (lambda: GraphNetwork(Dense(3), edges_to_nodes="add"), ValueError, ["edges_to_nodes"]),
-    "an array": (lambda: NETWORKS["GraphNetwork"].init(KEY, (-1, 3)), TypeError, ["GraphNetwork", "no Graph"]),
+    "an array": (lambda: NETWORKS["GraphNetwork"].init(KEY, (-1, 3)), TypeError, ["GraphNetwork", "not a Graph"]),
     "weights as edges": (
         lambda: NETWORKS["GraphNetwork"].init(KEY, Graph.from_edges([0], [1], np.eye(2), np.ones(1))), TypeError,
-        ["`edges`", "no array of rows"]),
+        ["`edges`", "not an array of rows"]),
     "nothing to read": (
         lambda: RelationNetwork(Dense(3), Dense(2)).init(KEY, Graph.from_edges([0], [1])), ValueError,
         ["RelationNetwork", "does not have"]),

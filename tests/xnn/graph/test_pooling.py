@@ -89,7 +89,7 @@ def test_masks_add_up_and_a_wrong_one_is_refused():
     assert without.replace(edges=None).edge_mask is not None
     with pytest.raises(TypeError, match="fix:"):
         mask_graph(graph, nodes=np.ones(3, bool))
-    with pytest.raises(TypeError, match="no Graph"):
+    with pytest.raises(TypeError, match="not a Graph"):
         mask_graph(np.eye(3), nodes=np.ones(3, bool))
 
 

@@ -297,7 +297,7 @@ WRONG = {
     "a type without nodes": (
         lambda: HeteroGraph.from_edges(NODES, {("user", "buys", "thing"): ([0], [0])}), ValueError, ["'thing'"]),
     "a relation of two words": (
-        lambda: HeteroGraph.from_edges(NODES, {("user", "item"): ([0], [0])}), ValueError, ["three words"]),
+        lambda: HeteroGraph.from_edges(NODES, {("user", "item"): ([0], [0])}), ValueError, ["three strings"]),
     "no graph": (lambda: HeteroGraph.batch([]), ValueError, ["HeteroGraph.batch", "at least one"]),
     "graphs of other relations": (
         lambda: HeteroGraph.batch([hetero(), HeteroGraph.from_edges(NODES, {BUYS: ([0], [0])})]), ValueError,

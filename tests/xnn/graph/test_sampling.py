@@ -368,7 +368,7 @@ def test_an_error_in_a_sample_leaves_the_sampler_usable():
     graph, _, _ = random_graph()
     sampler = NeighbourSampler(graph, (2,), batch_size=2, sizes=[(4, 2)])
     before = sampler.sample([59])
-    with pytest.raises(ValueError, match="no size has place"):
+    with pytest.raises(ValueError, match="no size is large enough"):
         sampler.sample([1, 2])
     assert_same(before, sampler.sample([59]), tol=0)
 
@@ -384,15 +384,15 @@ WRONG = {
     "no hops": (lambda: NeighbourSampler(GRAPH, ()), ValueError, "fan_out needs"),
     "a fan-out of 0": (lambda: NeighbourSampler(GRAPH, (3, 0)), ValueError, "fan_out needs"),
     "a number": (lambda: NeighbourSampler(GRAPH, 3), ValueError, "fan_out needs"),
-    "all, with replacement": (lambda: NeighbourSampler(GRAPH, (None,), replace=True), ValueError, "need a number"),
-    "a seed that is no node": (lambda: NeighbourSampler(GRAPH).sample([60]), ValueError, "is no node"),
-    "a negative seed": (lambda: NeighbourSampler(GRAPH).sample([-1]), ValueError, "is no node"),
-    "seeds that are no integers": (lambda: NeighbourSampler(GRAPH).sample([0.5]), TypeError, "vector of numbers"),
-    "a mask of seeds": (lambda: NeighbourSampler(GRAPH).sample(np.ones(60, bool)), TypeError, "vector of numbers"),
+    "all, with replacement": (lambda: NeighbourSampler(GRAPH, (None,), replace=True), ValueError, "needs a number"),
+    "a seed that is no node": (lambda: NeighbourSampler(GRAPH).sample([60]), ValueError, "is out of range"),
+    "a negative seed": (lambda: NeighbourSampler(GRAPH).sample([-1]), ValueError, "is out of range"),
+    "seeds that are no integers": (lambda: NeighbourSampler(GRAPH).sample([0.5]), TypeError, "vector of integers"),
+    "a mask of seeds": (lambda: NeighbourSampler(GRAPH).sample(np.ones(60, bool)), TypeError, "vector of integers"),
     "too many seeds": (lambda: NeighbourSampler(GRAPH, batch_size=2).sample([1, 2, 3]), ValueError, "more seeds than"),
-    "a negative epoch": (lambda: NeighbourSampler(GRAPH).sample([1], epoch=-1), ValueError, "from 0 on"),
+    "a negative epoch": (lambda: NeighbourSampler(GRAPH).sample([1], epoch=-1), ValueError, "must not be negative"),
     "batches without a size": (lambda: SeedBatches(NeighbourSampler(GRAPH), [1]), ValueError, "no batch size"),
-    "no threads": (lambda: prefetch(abs, [1], threads=-1), ValueError, "number of threads"),
+    "no threads": (lambda: prefetch(abs, [1], threads=-1), ValueError, "threads >= 0"),
     "a traced graph": (lambda: xjax.jit(lambda g: NeighbourSampler(g).sample([0]).ids)(GRAPH), TypeError, "traced"),
 }
 

@@ -141,13 +141,13 @@ def test_nothing_to_sample():
 @pytest.mark.parametrize(("call", "text"), [
     (lambda: TypedSampler({("a", "b"): ([0], [0])}, {"a": 1}), "two types of nodes and a name"),
     (lambda: TypedSampler({("a", "to", "b"): ([0], [0])}, {"a": 1}), "two types of nodes and a name"),
-    (lambda: TypedSampler({("a", "to", "a"): ([0], [1])}, {"a": 1}), "is no node"),
+    (lambda: TypedSampler({("a", "to", "a"): ([0], [1])}, {"a": 1}), "is out of range"),
     (lambda: TypedSampler({("a", "to", "a"): ([0, 0], [0])}, {"a": 1}), "two ends"),
-    (lambda: TypedSampler(relations(), SIZES, {("x", "y", "z"): (1,)}), "no relation"),
+    (lambda: TypedSampler(relations(), SIZES, {("x", "y", "z"): (1,)}), "unknown relation"),
     (lambda: TypedSampler(relations(), SIZES, (0,)), "fan_out needs"),
-    (lambda: TypedSampler(relations(), SIZES, (None,), replace=True), "need a number"),
+    (lambda: TypedSampler(relations(), SIZES, (None,), replace=True), "needs a number"),
     (lambda: TypedSampler(relations(), SIZES).sample("papers", [1]), "no type 'papers'"),
-    (lambda: TypedSampler(relations(), SIZES).sample("paper", [50]), "is no node"),
+    (lambda: TypedSampler(relations(), SIZES).sample("paper", [50]), "is out of range"),
     (lambda: TypedSampler(relations(), SIZES, batch_size=1).sample("paper", [1, 2]), "more seeds"),
 ])
 def test_errors(call, text):

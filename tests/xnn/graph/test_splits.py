@@ -131,7 +131,7 @@ def test_negative_edges_are_all_that_there_are(graph, undirected, seed):
             if (i < j if undirected else i != j) and (i, j) not in there}
     drawn = negative_edges(graph, len(free), seed, undirected=undirected)
     assert drawn.dtype == np.int32 and len(drawn) == len(free) and codes(drawn) == free
-    with pytest.raises(ValueError, match="not so many pairs without an edge"):
+    with pytest.raises(ValueError, match="not enough pairs without an edge"):
         negative_edges(graph, len(free) + 1, undirected=undirected)
 
 
@@ -163,18 +163,18 @@ WRONG = {
     "no labels": (lambda: split_nodes(100), ValueError, ["split_nodes", "class of each node", "stratified=False"]),
     "float labels": (lambda: split_nodes(np.ones(9)), ValueError, ["f64[9]"]),
     "small class": (lambda: split_nodes(LABELS, 11, 1, 1), ValueError, ["11 of each class", "10"]),
-    "too many": (lambda: split_nodes(LABELS, 5, 10, 10), ValueError, ["larger than what there is", "15"]),
-    "mixed": (lambda: split_nodes(LABELS, 5, 0.1, 10), ValueError, ["mixes numbers and fractions"]),
+    "too many": (lambda: split_nodes(LABELS, 5, 10, 10), ValueError, ["not enough rows for the sets", "15"]),
+    "mixed": (lambda: split_nodes(LABELS, 5, 0.1, 10), ValueError, ["mix counts and fractions"]),
     "all remain": (lambda: split_nodes(30, 5, None, None, stratified=False), ValueError, ["only one set"]),
-    "above one": (lambda: split_nodes(30, 0.5, 0.5, 0.5, stratified=False), ValueError, ["larger than what"]),
-    "negative": (lambda: split_nodes(30, 5, -1, 3, stratified=False), ValueError, ["larger than what there is"]),
+    "above one": (lambda: split_nodes(30, 0.5, 0.5, 0.5, stratified=False), ValueError, ["not enough rows"]),
+    "negative": (lambda: split_nodes(30, 5, -1, 3, stratified=False), ValueError, ["not enough rows for the sets"]),
     "times": (lambda: split_by_time(np.ones((2, 2))), ValueError, ["split_by_time", "f64[2,2]"]),
     "fractions": (lambda: split_by_time(np.ones(2), 0.6, 0.6), ValueError, ["0.6, 0.6"]),
     "directed": (lambda: split_edges(Graph.from_edges([0], [1])), ValueError, ["directed", "undirected=False"]),
     "batch": (lambda: split_edges(xg.batch([ONE, ONE])), ValueError, ["takes one graph", "unbatch"]),
     "padding": (lambda: negative_edges(xg.pad(ONE, 9, 90), 1), ValueError, ["padding"]),
-    "edges": (lambda: split_edges(ONE, 0.7, 0.7), ValueError, ["split_edges", "larger than what there is"]),
-    "negatives": (lambda: split_edges(ONE, negatives=9.0), ValueError, ["negative_edges", "ask for fewer"]),
+    "edges": (lambda: split_edges(ONE, 0.7, 0.7), ValueError, ["split_edges", "not enough rows for the sets"]),
+    "negatives": (lambda: split_edges(ONE, negatives=9.0), ValueError, ["negative_edges", "a smaller count"]),
 }
 
 

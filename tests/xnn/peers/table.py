@@ -7,11 +7,11 @@ name before its arguments. Text without one gives the reason why nothing has thi
 _LAYER = "`Layer`: functions `init` and `apply` take the place of a module class, so nothing is bound to an instance"
 _COMPOSITE = "`composite`: a function that calls layers by name"
 _STATE = "`StateFns`: state is a second tree that `apply_with_state` takes and returns"
-_TRANSFORM = "transforms of xjax apply to layers as they are, with params as an argument: "
-_PARAMS = "params are a plain tree: work on it with `params.update`, `params.select` and `xjax.tree.map`"
+_TRANSFORM = "the transforms of xjax apply directly to layers, with params as an argument: "
+_PARAMS = "params are a plain pytree: use `params.update`, `params.select` and `xjax.tree.map`"
 _RNG = "keys are passed in calls: `rng.fold_in`, `rng.split`"
 _SHARDING = "params have no metadata: make shardings by path with `params.labels`, and `xjax.device_put`"
-_FP8 = "float8 products are not here: `with_precision` computes in bfloat16"
+_FP8 = "float8 products are not available: `with_precision` computes in bfloat16"
 _BUILT = "a layer has no hooks: wrap its `init` and `apply` in another `Layer`"
 _SIZES = "sizes of the input are never arguments: `init` infers them, so "
 
@@ -22,16 +22,16 @@ FLAX = {
     "`LayerNorm`": "LayerNorm", "`RMSNorm`": "RMSNorm", "`GroupNorm`": "GroupNorm",
     "`InstanceNorm(scale=True, bias=True)`": "InstanceNorm",
     "`weight_norm`": "WeightNorm", "`spectral_norm`": "SpectralNorm",
-    "`Dropout`, whose `broadcast` is broadcast_dims": "Dropout",
+    "`Dropout`, whose argument `broadcast` is broadcast_dims of Flax": "Dropout",
     "`PReLU`": "PReLU", "`serial`": "Sequential",
     "`MultiHeadAttention`": "MultiHeadAttention MultiHeadDotProductAttention SelfAttention",
     "`xjax.nn.dot_product_attention`": "dot_product_attention dot_product_attention_weights",
-    "a mask is an array of bools, such as `xjax.numpy.tril`; several are joined by &":
+    "a mask is an array of bools, such as `xjax.numpy.tril`; combine masks with &":
         "make_attention_mask make_causal_mask combine_masks",
     "`LSTMCell`": "LSTMCell OptimizedLSTMCell", "`GRUCell`": "GRUCell", "`RNNCell`": "SimpleCell",
     "`ConvLSTMCell`": "ConvLSTMCell", "`scan_over_time` of a cell": "RNN RNNCellBase",
     "`bidirectional`": "Bidirectional",
-    "not here: a variant of `GRUCell` with one gate less": "MGUCell",
+    "not available: a variant of `GRUCell` with one gate fewer": "MGUCell",
     "`MaxPool`": "max_pool", "`AvgPool`": "avg_pool", "`xjax.lax.reduce_window`": "pool",
     "`xjax.nn` has the function; the layers are `Relu`, `Gelu`, `GLU` and so on":
         "celu elu gelu glu hard_sigmoid hard_silu hard_swish hard_tanh leaky_relu log_sigmoid log_softmax logsumexp "
@@ -100,23 +100,23 @@ EQUINOX = {
     "`LSTMCell`": "LSTMCell", "`GRUCell`": "GRUCell", "`MultiHeadAttention`": "MultiheadAttention",
     "`Rotary`": "RotaryPositionalEmbedding", "`shared` and `with_shared`": "Shared",
     _STATE: "State StateIndex StatefulLayer make_with_state delete_init_state",
-    "a call evaluates unless it says `train=True`": "inference_mode",
+    "a call evaluates unless `train=True` is passed": "inference_mode",
 }
 
 TORCH = {
     "`Dense`": "Linear", _SIZES + "`Dense` is lazy": "LazyLinear", "`Bilinear`": "Bilinear", "`Embedding`": "Embedding",
     "`Embedding`, then `lambda_` of a sum over the bag": "EmbeddingBag",
     "`Identity`": "Identity", "`Flatten`": "Flatten", "`Reshape`": "Unflatten",
-    "`serial`": "Sequential", "`named`; `parallel` if each has an input of its own": "ModuleDict ModuleList Container",
+    "`serial`": "Sequential", "`named`; `parallel` if each layer has its own input": "ModuleDict ModuleList Container",
     "`Conv`": "Conv1d Conv2d Conv3d LazyConv1d LazyConv2d LazyConv3d",
     "`ConvTranspose`": "ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConvTranspose1d LazyConvTranspose2d "
                        "LazyConvTranspose3d",
-    "`xjax.lax.conv_general_dilated_patches`": "Unfold", "its transpose, `xjax.vjp` of Unfold's function": "Fold",
+    "`xjax.lax.conv_general_dilated_patches`": "Unfold", "the transpose of Unfold: `xjax.vjp` of its function": "Fold",
     "`MaxPool`": "MaxPool1d MaxPool2d MaxPool3d", "`AvgPool`": "AvgPool1d AvgPool2d AvgPool3d",
     "`AdaptiveAvgPool`": "AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d",
     "`AdaptiveMaxPool`": "AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d",
     "`SumPool` between `lambda_` of the power and of the root": "LPPool1d LPPool2d LPPool3d",
-    "random windows are not here: `MaxPool`": "FractionalMaxPool2d FractionalMaxPool3d",
+    "random windows are not available: `MaxPool`": "FractionalMaxPool2d FractionalMaxPool3d",
     "pools return no indices: `Upsample`, or `ConvTranspose`": "MaxUnpool1d MaxUnpool2d MaxUnpool3d",
     "`Upsample`": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
     "`Pad`": "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d "
@@ -129,7 +129,7 @@ TORCH = {
     "`GroupNorm`": "GroupNorm",
     "`InstanceNorm`": "InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
                       "LazyInstanceNorm3d",
-    "historical: `GroupNorm` or `LayerNorm` instead, or the formula in `lambda_`": "CrossMapLRN2d LocalResponseNorm",
+    "historical: use `GroupNorm` or `LayerNorm`, or write the formula in `lambda_`": "CrossMapLRN2d LocalResponseNorm",
     "`Dropout`": "Dropout", "`Dropout(rate, broadcast=(1,))`": "Dropout1d",
     "`Dropout(rate, broadcast=(1, 2))`": "Dropout2d", "`Dropout(rate, broadcast=(1, 2, 3))`": "Dropout3d",
     "`AlphaDropout`": "AlphaDropout", "`AlphaDropout(rate, broadcast=(1, 2))` for images": "FeatureAlphaDropout",
@@ -149,18 +149,18 @@ TORCH = {
     "`losses.cross_entropy`": "CrossEntropyLoss NLLLoss NLLLoss2d",
     "`Dense`, then `losses.cross_entropy`; the products are not fused":
         "LinearCrossEntropyLoss LinearCrossEntropyOptions",
-    "a hierarchical softmax is not here: `losses.cross_entropy`": "AdaptiveLogSoftmaxWithLoss",
+    "a hierarchical softmax is not available: `losses.cross_entropy`": "AdaptiveLogSoftmaxWithLoss",
     "`losses.binary_cross_entropy`, of logits": "BCELoss BCEWithLogitsLoss MultiLabelSoftMarginLoss SoftMarginLoss",
     "`losses.mse`": "MSELoss", "`losses.mae`": "L1Loss", "`losses.huber`": "HuberLoss SmoothL1Loss",
     "`losses.ctc`": "CTCLoss", "`losses.kl_divergence`": "KLDivLoss",
     "`losses.hinge` of the difference of two scores": "MarginRankingLoss",
-    "a formula of one line with `xjax.numpy.maximum`": "HingeEmbeddingLoss MultiLabelMarginLoss MultiMarginLoss",
+    "one line with `xjax.numpy.maximum`": "HingeEmbeddingLoss MultiLabelMarginLoss MultiMarginLoss",
     "`losses.cosine_distance`": "CosineEmbeddingLoss CosineSimilarity",
     "`losses.triplet`": "TripletMarginLoss TripletMarginWithDistanceLoss",
     "the negative of `xjax.scipy.stats.norm.logpdf`": "GaussianNLLLoss",
     "the negative of `xjax.scipy.stats.poisson.logpmf`": "PoissonNLLLoss",
     "`xjax.numpy.linalg.norm` of the difference": "PairwiseDistance",
-    _LAYER: "Module", "parameters are what `init` returns; state is what `init_state` returns":
+    _LAYER: "Module", "`init` returns the parameters, `init_state` returns the state":
         "Parameter ParameterDict ParameterList Buffer UninitializedParameter UninitializedBuffer factory_kwargs",
     "`xjax.pmap`, or `xjax.jit` with sharded arguments": "DataParallel",
 }

@@ -218,5 +218,5 @@ WRONG = {
         lambda: GATv2(3).apply(GAT(3).init(KEY, (-1, 2))[1], np.ones((2, 2), np.float32), np.eye(2)), TypeError,
         ["GATv2", "params"]),
     "GraphTransformer, a gate without residual": (
-        lambda: GraphTransformer(3, residual=False, beta=True), ValueError, ["GraphTransformer", "gate"]),
+        lambda: GraphTransformer(3, residual=False, beta=True), ValueError, ["GraphTransformer", "beta"]),
 }

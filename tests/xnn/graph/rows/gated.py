@@ -84,7 +84,7 @@ WRONG = {
     "GatedGraphConvolution, a graph without features of edges": (
         lambda: GatedGraphConvolution(3, edge_features=2).apply(
             GatedGraphConvolution(3, edge_features=2).init(KEY, (-1, 4))[1], random.normal(KEY, (2, 4)),
-            np.eye(2, dtype=np.float32)), TypeError, ["GatedGraphConvolution", "features of edges"]),
+            np.eye(2, dtype=np.float32)), TypeError, ["GatedGraphConvolution", "edge features"]),
     "GatedGraph, no step": (lambda: GatedGraph(3, 0), ValueError, ["GatedGraph", "step"]),
     "GatedGraph, unknown aggregate": (
         lambda: GatedGraph(3, 1, aggregate="add"), ValueError, ["GatedGraph", "aggregate", "add"]),

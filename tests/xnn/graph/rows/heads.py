@@ -29,9 +29,9 @@ WRONG = {
     "EdgeHead, features of a dot product": (lambda: EdgeHead("dot", 3), ValueError, ["EdgeHead", "dot"]),
     "EdgeHead, no pairs": (lambda: EdgeHead().apply((), X), TypeError, ["EdgeHead", "no pairs"]),
     "EdgeHead, pairs as rows": (
-        lambda: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes each"]),
+        lambda: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes in each row"]),
     "EdgeHead, pairs of floats": (
-        lambda: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes each"]),
+        lambda: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes in each row"]),
     "GAE, an encoder that is no layer": (lambda: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
     "VGAE, no key": (
         lambda: (model := VGAE(Dense(2), Dense(2), Dense(2))).apply(

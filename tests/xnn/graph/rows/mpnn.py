@@ -108,11 +108,11 @@ WRONG = {
     "MPNN, unknown aggregate": (
         lambda: MPNN(3, edge_features=2, aggregate="median"), ValueError, ["MPNN", "aggregate", "median"]),
     "MPNN, steps without a GRU": (
-        lambda: MPNN(3, edge_features=2, steps=2), ValueError, ["MPNN", "steps", "GRU"]),
+        lambda: MPNN(3, edge_features=2, steps=2), ValueError, ["MPNN", "step", "gru"]),
     "MPNN, a GRU that changes the size": (
         lambda: MPNN(3, edge_features=2, update="gru").init(KEY, (-1, 4)), ValueError, ["MPNN", "Dense(3)"]),
     "MPNN, a graph without features of edges": (
         lambda: MPNN(3, edge_features=2).apply(
             MPNN(3, edge_features=2).init(KEY, (-1, 4))[1], random.normal(KEY, (2, 4)), np.eye(2, dtype=np.float32)),
-        TypeError, ["MPNN", "features of edges", "none"]),
+        TypeError, ["MPNN", "edge features", "none"]),
 }

@@ -96,9 +96,9 @@ WRONG = {
     "PNA, unknown scaler": (lambda: PNA(6, DEGREES, scalers=["log"]), ValueError, ["PNA", "scalers", "log"]),
     "PNA, a name and no list": (lambda: PNA(6, DEGREES, scalers="linear"), ValueError, ["PNA", "sequence"]),
     "PNA, towers that do not divide": (
-        lambda: PNA(6, DEGREES, towers=4), ValueError, ["PNA", "output", "divide"]),
+        lambda: PNA(6, DEGREES, towers=4), ValueError, ["PNA", "output", "divisible"]),
     "PNA, an input that does not divide": (
-        lambda: PNA(6, DEGREES, towers=2, divide_input=True).init(KEY, (-1, 5)), ValueError, ["input", "divide"]),
+        lambda: PNA(6, DEGREES, towers=2, divide_input=True).init(KEY, (-1, 5)), ValueError, ["input", "divisible"]),
     "PNA, no layers": (lambda: PNA(6, DEGREES, pre_layers=0), ValueError, ["PNA", "at least one layer"]),
     "PNA, graphs without edges": (lambda: PNA(6, (4,)), ValueError, ["PNA", "degree_histogram"]),
 }

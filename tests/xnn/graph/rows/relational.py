@@ -57,7 +57,7 @@ WRONG = {
     "RGCN, unknown aggregate": (lambda: RGCN(4, 2, aggregate="max"), ValueError, ["RGCN", "aggregate"]),
     "RGCN, blocks that do not divide": (
         lambda: RGCN(4, 2, blocks=3).init(KEY, (-1, 4)), ValueError, ["RGCN", "blocks", "divisor"]),
-    "RGCN, no relations": (applied(None), TypeError, ["RGCN", "relation", "not known"]),
+    "RGCN, no relations": (applied(None), TypeError, ["RGCN", "relation", "missing"]),
     "RGCN, a relation too many": (applied(np.array([0, 2])), ValueError, ["RGCN", "relations=3"]),
     "RGCN, a relation too few": (applied(np.array([0])), ValueError, ["RGCN", "one relation"]),
     "RGCN, relations as floats": (applied(np.zeros(2)), TypeError, ["RGCN", "integer"]),
