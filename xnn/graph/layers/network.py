@@ -1,8 +1,8 @@
 """`GraphNetwork` and its special cases: layers from `Graph` to `Graph`, with the names that Jraph gives them.
 
 An update is a layer on rows. Its input is the concatenation, along the features, of the parts that the docstring of the
-network lists, in that order; parts that the graph does not have are omitted. Without an update, these features stay
-unchanged. The update of nodes reads the updated edges, and the update of globals reads updated edges and nodes.
+network lists, in that order; parts that the graph does not have are omitted. Nodes, edges or globals without an update
+stay unchanged. The update of nodes reads the updated edges, and the update of globals reads updated edges and nodes.
 """
 
 from collections.abc import Mapping, Sequence

@@ -23,7 +23,7 @@ class Block(NamedTuple):
     """A subgraph with the ids of its nodes in the whole graph.
 
     Attributes:
-      graph: the subgraph and one padding graph; its `nodes` and `edges` are rows of those of the whole graph.
+      graph: the subgraph and one padding graph; its `nodes` and `edges` are rows of the whole graph's.
       ids: int32[n], the id of each node in the whole graph; 0 for padding nodes.
       seeds: int32[s], the row of each seed in the block; 0 for padding. In a subgraph without seeds: all its rows.
       seed_mask: bool[s], False for padding.

@@ -41,8 +41,8 @@ def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes 
     >>> block.graph.senders, block.graph.receivers
     (array([1, 0], dtype=int32), array([0, 2], dtype=int32))
     """
-    of = whole("induced_block", graph, features)
-    return _induced("subgraph", of, checked_ids("induced_block", "ids", ids, of.n_nodes), sizes)
+    whole_graph = whole("induced_block", graph, features)
+    return _induced("subgraph", whole_graph, checked_ids("induced_block", "ids", ids, whole_graph.n_nodes), sizes)
 
 
 class ClusterBatches:
@@ -180,35 +180,36 @@ class RandomWalkSampler:
 
     def _estimated(self, coverage: float) -> tuple[np.ndarray | None, np.ndarray | None]:
         """float32 weights of all edges, by place, and of all nodes; (None, None) without coverage."""
-        of = self._whole
+        whole_graph = self._whole
         if not coverage:
             return None, None
-        nodes, edges, count, numbers = np.zeros(of.n_nodes), np.zeros(of.n_edges), 0, Numbering(of.n_nodes)
-        while nodes.sum() < coverage * of.n_nodes:
+        nodes, edges, count, numbers = (
+            np.zeros(whole_graph.n_nodes), np.zeros(whole_graph.n_edges), 0, Numbering(whole_graph.n_nodes))
+        while nodes.sum() < coverage * whole_graph.n_nodes:
             ids = self._walked(2 ** 31, count)
             nodes[ids] += 1
-            edges[_edges_within(of, ids, numbers)[3]] += 1
+            edges[_edges_within(whole_graph, ids, numbers)[3]] += 1
             numbers.clear()
             count += 1
         nodes, edges = np.maximum(nodes, 1), np.maximum(edges, 1)
-        return ((np.repeat(nodes, np.diff(of.first)) / edges).astype(np.float32),
-                (count / (of.n_nodes * nodes)).astype(np.float32))
+        return ((np.repeat(nodes, np.diff(whole_graph.first)) / edges).astype(np.float32),
+                (count / (whole_graph.n_nodes * nodes)).astype(np.float32))
 
 
-def _edges_within(of: Whole, ids: np.ndarray, numbers: Numbering) -> tuple[np.ndarray, ...]:
+def _edges_within(whole_graph: Whole, ids: np.ndarray, numbers: Numbering) -> tuple[np.ndarray, ...]:
     """(distinct ids, senders, receivers, places) of the edges between the nodes; adds the nodes to `numbers`."""
     ids = numbers.add(ids)
-    places, counts = of.edges_of(ids)
-    senders = numbers.rows(of.senders.take(places))
+    places, counts = whole_graph.edges_of(ids)
+    senders = numbers.rows(whole_graph.senders.take(places))
     inside = np.flatnonzero(senders >= 0)
     return ids, senders[inside], np.repeat(np.arange(len(ids), dtype=np.int32), counts)[inside], places[inside]
 
 
-def _induced(caller: str, of: Whole, ids: np.ndarray, sizes: Sizes | None, edge_weight: np.ndarray | None = None,
-             loss_weight: np.ndarray | None = None) -> Block:
-    ids, senders, receivers, places = _edges_within(of, ids, Numbering(of.n_nodes))
+def _induced(caller: str, whole_graph: Whole, ids: np.ndarray, sizes: Sizes | None,
+             edge_weight: np.ndarray | None = None, loss_weight: np.ndarray | None = None) -> Block:
+    ids, senders, receivers, places = _edges_within(whole_graph, ids, Numbering(whole_graph.n_nodes))
     size = fitting(caller, sizes or [(len(ids) + 1, len(places))], len(ids), len(places))
-    graph = assemble(of, ids, senders, receivers, places, size)
+    graph = assemble(whole_graph, ids, senders, receivers, places, size)
     mask = np.arange(size[0]) < len(ids)
     weight = None
     if edge_weight is not None:

@@ -249,7 +249,7 @@ def _attributes(caller: str, kind: str, names: str | Sequence[str] | None, recor
 
 
 def _named(tree: Any, by_rank: dict[int, str], otherwise: str) -> dict[str, np.ndarray]:
-    """Arrays by name: a dict as it is, a single array under the name for its rank."""
+    """Arrays by name: a dict is copied, a single array gets the name for its rank."""
     if tree is None:
         return {}
     return dict(tree) if isinstance(tree, dict) else {by_rank.get(np.ndim(tree), otherwise): tree}
