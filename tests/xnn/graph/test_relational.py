@@ -293,7 +293,7 @@ SHAPES = {"user": (-1, 4), "item": (-1, 4)}
 KEY = random.key(0)
 WRONG = {
     "an edge that ends at no node": (
-        lambda: HeteroGraph.from_edges(NODES, {BUYS: ([0], [1])}), ValueError, ["user-buys-item", "no node"]),
+        lambda: HeteroGraph.from_edges(NODES, {BUYS: ([0], [1])}), ValueError, ["user-buys-item", "out of range"]),
     "a type without nodes": (
         lambda: HeteroGraph.from_edges(NODES, {("user", "buys", "thing"): ([0], [0])}), ValueError, ["'thing'"]),
     "a relation of two words": (
