@@ -136,7 +136,7 @@ def test_arrays_that_do_not_fit_are_refused():
                          "`mask`": {"mask": np.ones(2, bool)}, "`n_edge`": {"n_edge": np.array([6])},
                          "`senders` is out of range": {"senders": ONE.senders + 4},
                          "`receivers` is not a vector": {"receivers": np.ones(7)},
-                         "order": {"receivers": ONE.receivers[::-1], **keep}}.items():
+                         "not sorted": {"receivers": ONE.receivers[::-1], **keep}}.items():
         assert_refused(bad(**fields), ValueError, ["save_graph: the graph is not valid", name])
 
 

@@ -96,7 +96,7 @@ def virtual_node(features: int, *layers: Layer, update: Layer | None = None) -> 
     """
     if not layers:
         raise bad("virtual_node", "there are no layers", {"features": features},
-                  "virtual_node(64, GCN layer, GCN layer).", ValueError)
+                  "pass at least one layer: virtual_node(64, GraphConvolution(64)).", ValueError)
     update = update or serial(Dense(2 * features), Relu, Dense(features), Relu)
     children = {"start": _Row()}
     for i, layer in enumerate(layers):
@@ -113,7 +113,7 @@ def _virtual_node(children: Mapping[str, Layer], settings: Mapping[str, Any]) ->
         in_shape = check_shape("virtual_node", in_shape, min_rank=2)
         if in_shape[-1] != settings["features"]:
             raise bad("virtual_node", "the nodes do not have the number of features that was declared",
-                      {"in_shape": str(in_shape), **settings}, f"virtual_node({in_shape[-1]}, ...).")
+                      {"in_shape": str(in_shape), **settings}, f"make it with virtual_node({in_shape[-1]}, ...).")
         row = graphs_shape(in_shape, in_shape[-1])
         visit("start", row)
         for i in range(last + 1):

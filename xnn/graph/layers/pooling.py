@@ -111,7 +111,8 @@ def Set2Set(steps: int) -> Layer:
     Params: ``{"cell": params of LSTMCell(f)}``.  Raises: ValueError for steps < 1.
     """
     if steps < 1:
-        raise bad("Set2Set", "there must be at least one step", {"steps": repr(steps)}, "Set2Set(3).", ValueError)
+        raise bad("Set2Set", "there must be at least one step", {"steps": repr(steps)}, "pass for example 3.",
+                  ValueError)
 
     def init(rng, in_shape):
         *_, f = in_shape = check_shape("Set2Set", in_shape, min_rank=2)
@@ -139,7 +140,7 @@ def SortPool(k: int) -> Layer:
     Params: ``()``.  Raises: ValueError for k < 1.
     """
     if k < 1:
-        raise bad("SortPool", "k must be at least 1", {"k": repr(k)}, "SortPool(30).", ValueError)
+        raise bad("SortPool", "k must be at least 1", {"k": repr(k)}, "pass for example 30.", ValueError)
 
     def init(rng, in_shape):
         in_shape = check_shape("SortPool", in_shape, min_rank=2)

@@ -83,7 +83,8 @@ def whole(caller: str, graph: Graph, features: Any = None) -> Whole:
       rows.
     """
     if not isinstance(graph, Graph):
-        raise bad(caller, "takes one Graph", {"graph": type_text(graph)}, "Graph.from_edges(senders, receivers).")
+        raise bad(caller, "takes one Graph", {"graph": type_text(graph)},
+                  "make one with Graph.from_edges(senders, receivers).")
     nodes = as_arrays(graph.nodes if features is None else features)
     nodes = tree_util.tree_map(lambda x: host(caller, x) if isinstance(x, xjax.Array) else x, nodes)  # a file stays one
     graph = host(caller, graph.replace(nodes=None))

@@ -75,7 +75,8 @@ def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_siz
                   {"batch_size": batch_size, "reach": reach, "layers": len(layers)},
                   "pass for example batch_size=4096, reach=1.", ValueError)
     if not isinstance(graph, Graph):
-        raise bad(caller, "takes one Graph", {"graph": type_text(graph)}, "Graph.from_edges(senders, receivers).")
+        raise bad(caller, "takes one Graph", {"graph": type_text(graph)},
+                  "make one with Graph.from_edges(senders, receivers).")
     if not hasattr(x, "shape") or x.shape[:1] != (graph.n_nodes,):
         raise bad(caller, "x needs one row for each node", {"x": type_text(x), "nodes": graph.n_nodes},
                   "pass [n, ...].", ValueError)
