@@ -73,10 +73,10 @@ def random_regular(n: int, degree: int, seed: int = 0) -> Graph:
         place = ends[:, 0] * n + ends[:, 1]
         first = np.zeros(len(ends), bool)
         first[np.unique(place, return_index=True)[1]] = True
-        wrong = np.flatnonzero(~first | (ends[:, 0] == ends[:, 1]))
-        if not len(wrong):
+        invalid = np.flatnonzero(~first | (ends[:, 0] == ends[:, 1]))
+        if not len(invalid):
             return _both_ways(ends, n_nodes=n)
-        mixed = np.union1d(wrong, rng.integers(len(ends), size=2 * len(wrong) + 2))
+        mixed = np.union1d(invalid, rng.integers(len(ends), size=2 * len(invalid) + 2))
         ends[mixed] = rng.permutation(ends[mixed].reshape(-1)).reshape(-1, 2)
 
 
@@ -108,9 +108,9 @@ def planted_partition(n: int, classes: int, *, degree: float = 10.0, mixing: flo
     by_class = np.argsort(labels, kind="stable")
     size = np.bincount(labels)
     inside, every = int((size * (size - 1) // 2).sum()), n * (n - 1) // 2
-    wanted = n * degree / 2
-    between = wanted * mixing / max(every - inside, 1) if classes > 1 else 0.0
-    within = (wanted * (1 - mixing) if classes > 1 else wanted) / max(inside, 1)
+    expected = n * degree / 2
+    between = expected * mixing / max(every - inside, 1) if classes > 1 else 0.0
+    within = (expected * (1 - mixing) if classes > 1 else expected) / max(inside, 1)
     for name, p in (("within", within), ("between", between)):
         _check_probability(caller, f"probability from `degree` for pairs {name} classes", p)
     pairs = _random_pairs(rng, n, between, directed=False)

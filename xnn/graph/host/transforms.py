@@ -231,10 +231,10 @@ def _loops(caller: str, graph: Graph, ids: np.ndarray, x: np.ndarray, fill: Any)
     check_choice(caller, "fill", fill, ["mean"], 'pass a number or "mean".')
     counts = np.bincount(graph.receivers, minlength=graph.n_nodes)
     total = np.zeros((graph.n_nodes, *x.shape[1:]), np.float64)
-    some = np.flatnonzero(counts)
-    if len(some):                                              # a graph not made by from_edges may be unsorted
+    receiving = np.flatnonzero(counts)
+    if len(receiving):                                         # a graph not made by from_edges may be unsorted
         order = np.argsort(graph.receivers, kind="stable")
         starts = np.cumsum(counts) - counts
-        total[some] = np.add.reduceat(x[order].astype(np.float64), starts[some], axis=0)
+        total[receiving] = np.add.reduceat(x[order].astype(np.float64), starts[receiving], axis=0)
     mean = total / np.maximum(counts, 1).reshape(-1, *[1] * (x.ndim - 1))
     return mean[ids].astype(x.dtype)

@@ -140,8 +140,8 @@ def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bo
     if train is None:
         train = is_training
     elif is_training is not None and is_training != train:
-        given = {"train": repr(train), "is_training": repr(is_training)}
-        raise bad("GCN", "train and is_training disagree", given, "pass only train.")
+        values = {"train": repr(train), "is_training": repr(is_training)}
+        raise bad("GCN", "train and is_training disagree", values, "pass only train.")
     return rng is not None if train is None else train
 
 
@@ -154,5 +154,5 @@ def _check_kind(adj: Any, sparse: bool | None) -> None:
             if sparse
             else ("sparse", "pass a dense array, or make the network with sparse=True.")
         )
-        given = {"adj": type_text(adj)}
-        raise bad("GCN", f"the network has sparse={sparse}, but the adjacency is {kind}", given, fix)
+        values = {"adj": type_text(adj)}
+        raise bad("GCN", f"the network has sparse={sparse}, but the adjacency is {kind}", values, fix)

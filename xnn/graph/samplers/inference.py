@@ -85,10 +85,10 @@ def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_siz
 
 def _call(layer: Any, state: Any) -> Callable[..., Any]:
     """The jitted apply function of the layer, in evaluation mode."""
-    more = {} if layer.state is None else {"state": state}
+    state_input = {} if layer.state is None else {"state": state}
 
     def call(params, x, graph):
-        return layer.apply(params, x, **({} if graph is None else {"graph": graph}), **more)
+        return layer.apply(params, x, **({} if graph is None else {"graph": graph}), **state_input)
 
     return xjax.jit(call)
 

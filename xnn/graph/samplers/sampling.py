@@ -247,10 +247,10 @@ def drawn_places(graph: Whole, ids: np.ndarray, count: int | None, with_replacem
         return graph.edges_of(ids)
     degree, start = graph.degree(ids), graph.first.take(ids)
     if with_replacement:
-        some = degree > 0
-        start, degree = start[some], degree[some]
+        has_edges = degree > 0
+        start, degree = start[has_edges], degree[has_edges]
         within = (rng.random((len(degree), count)) * degree[:, None]).astype(np.int64)
-        return (start[:, None] + within).ravel(), np.where(some, count, 0)
+        return (start[:, None] + within).ravel(), np.where(has_edges, count, 0)
     counts = np.minimum(degree, count)
     places = ranges(start, counts)
     many = np.flatnonzero(degree > count)

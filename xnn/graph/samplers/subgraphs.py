@@ -102,7 +102,7 @@ class ClusterBatches:
         """Upper bound: the nodes of the largest clusters, one of padding, and the edges of the clusters with most."""
         nodes = np.bincount(part)
         edges = np.bincount(part, np.diff(self._whole.first), len(nodes)).astype(np.int64)
-        return tuple(int(np.sort(counts)[-self._clusters:].sum()) + more for counts, more in ((nodes, 1), (edges, 0)))
+        return tuple(int(np.sort(counts)[-self._clusters:].sum()) + pad for counts, pad in ((nodes, 1), (edges, 0)))
 
 
 class RandomWalkSampler:
@@ -213,9 +213,9 @@ def _induced(caller: str, whole_graph: Whole, ids: np.ndarray, sizes: Sizes | No
     mask = np.arange(size[0]) < len(ids)
     weight = None
     if edge_weight is not None:
-        more = np.zeros(size[1], np.float32)
-        more[:len(places)] = edge_weight[places]
-        graph = graph.replace(edges=_weighted(graph, more))
+        factors = np.zeros(size[1], np.float32)
+        factors[:len(places)] = edge_weight[places]
+        graph = graph.replace(edges=_weighted(graph, factors))
     if loss_weight is not None:
         weight = np.where(mask, loss_weight[padded_ids(ids, size[0])], np.float32(0))
     return Block(graph, padded_ids(ids, size[0]), padded_ids(np.arange(len(ids)), size[0]), mask, weight)

@@ -101,23 +101,23 @@ def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -
     """
     graph = host("graph.pad", graph)
     n_graphs = graph.n_graphs + 1 if n_graphs is None else n_graphs
-    have = graph.n_nodes, graph.n_edges, graph.n_graphs
-    more = n_nodes - have[0], n_edges - have[1], n_graphs - have[2]
-    if min(more) < 0 or (more[1] and not more[0]) or ((more[0] or more[1]) and not more[2]):
+    n_old = graph.n_nodes, graph.n_edges, graph.n_graphs
+    n_new = n_nodes - n_old[0], n_edges - n_old[1], n_graphs - n_old[2]
+    if min(n_new) < 0 or (n_new[1] and not n_new[0]) or ((n_new[0] or n_new[1]) and not n_new[2]):
         raise bad("graph.pad", "the sizes have no place for the graph and its padding",
                   {"graph": repr(graph), "n_nodes, n_edges, n_graphs": f"{n_nodes}, {n_edges}, {n_graphs}"},
                   "pass at least one node and one graph more than the graph has.", ValueError)
-    first = np.full(more[1], have[0], np.int32)
-    mask = np.ones(have[2], bool) if graph.mask is None else graph.mask
-    counts = np.zeros((2, more[2]), np.int32)
-    counts[:, :1] = [[more[0]], [more[1]]]
+    first = np.full(n_new[1], n_old[0], np.int32)
+    mask = np.ones(n_old[2], bool) if graph.mask is None else graph.mask
+    counts = np.zeros((2, n_new[2]), np.int32)
+    counts[:, :1] = [[n_new[0]], [n_new[1]]]
     by_sender = graph.by_sender
     return Graph(
-        _padded(graph.nodes, more[0]), _padded(graph.edges, more[1]), np.concatenate([graph.senders, first]),
-        np.concatenate([graph.receivers, first]), _padded(graph.globals, more[2]),
+        _padded(graph.nodes, n_new[0]), _padded(graph.edges, n_new[1]), np.concatenate([graph.senders, first]),
+        np.concatenate([graph.receivers, first]), _padded(graph.globals, n_new[2]),
         np.concatenate([graph.n_node, counts[0]]), np.concatenate([graph.n_edge, counts[1]]),
-        np.concatenate([mask, np.zeros(more[2], bool)]),
-        None if by_sender is None else np.concatenate([by_sender, np.arange(have[1], n_edges, dtype=np.int32)]))
+        np.concatenate([mask, np.zeros(n_new[2], bool)]),
+        None if by_sender is None else np.concatenate([by_sender, np.arange(n_old[1], n_edges, dtype=np.int32)]))
 
 
 def at_nodes(graph: Graph, per_graph: Any) -> Any:

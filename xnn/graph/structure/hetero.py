@@ -130,18 +130,18 @@ class HeteroGraph:
         """
         caller = "HeteroGraph.pad"
         graph = host(caller, self)
-        more = {kind: n_nodes.get(kind, graph.n_nodes(kind)) - graph.n_nodes(kind) for kind in graph.nodes}
+        n_new = {kind: n_nodes.get(kind, graph.n_nodes(kind)) - graph.n_nodes(kind) for kind in graph.nodes}
         relations = {}
         for key, edges in graph.relations.items():
             count = n_edges.get(key, len(edges)) - len(edges)
-            if min(count, *more.values()) < 0 or (count and not (more[key[0]] and more[key[2]])):
+            if min(count, *n_new.values()) < 0 or (count and not (n_new[key[0]] and n_new[key[2]])):
                 raise bad(caller, f"the sizes have no place for {'-'.join(key)} and its padding",
                           {"graph": repr(graph), "n_nodes": dict(n_nodes), "n_edges": dict(n_edges)},
                           "pass at least one node more than the graph has of each type.", ValueError)
-            relations[key] = _padded(edges, count, graph.n_nodes(key[0]), more[key[2]])
-        nodes = {kind: tree_util.tree_map(lambda x, n=more[kind]: _filled(x, n), tree)
+            relations[key] = _padded(edges, count, graph.n_nodes(key[0]), n_new[key[2]])
+        nodes = {kind: tree_util.tree_map(lambda x, n=n_new[kind]: _filled(x, n), tree)
                  for kind, tree in graph.nodes.items()}
-        n_node = {kind: np.append(graph.n_node[kind], np.int32(more[kind])) for kind in graph.nodes}
+        n_node = {kind: np.append(graph.n_node[kind], np.int32(n_new[kind])) for kind in graph.nodes}
         mask = np.ones(graph.n_graphs, bool) if graph.mask is None else graph.mask
         return HeteroGraph(nodes, relations, n_node, np.append(mask, False))
 
