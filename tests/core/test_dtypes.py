@@ -230,7 +230,7 @@ def test_dtype_of_foreign_values():
 
 
 def test_user_dtype_warns_at_the_users_line():
-    with pytest.warns(UserWarning, match="numpy.zeros: dtype float64 was asked for") as caught:
+    with pytest.warns(UserWarning, match="numpy.zeros: dtype float64 was requested") as caught:
         assert dtypes.user_dtype("float64", "numpy.zeros") == np.float32
     assert caught[0].filename == __file__
     with warnings.catch_warnings(action="error"):

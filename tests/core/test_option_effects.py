@@ -35,7 +35,7 @@ def test_x64_and_what_asks_for_it():
     with xjax.enable_x64():
         assert jnp.ones(1).dtype == np.float64 == jnp.asarray(1.5).dtype
     assert jnp.ones(1).dtype == np.float32
-    with pytest.warns(UserWarning, match="float64 was asked for, float32 is used"):
+    with pytest.warns(UserWarning, match="float64 was requested, float32 is used"):
         jnp.ones(1, "float64")
     with Override("explicit_x64_dtypes", "error"):
         assert_refused(lambda: jnp.ones(1, "float64"), ValueError, "jax_enable_x64")

@@ -1,6 +1,6 @@
 """The core: dtypes, trees, options, types, traces, primitives and programs.
 
-Programs use few of its names, those that JAX has in `jax.core`: `isinstance(x, xjax.core.Tracer)`.
+Public here are only the names that JAX has in `jax.core`: `isinstance(x, xjax.core.Tracer)`.
 """
 
 from xjax.core.public import attributes_of

@@ -10,9 +10,9 @@ from types import FunctionType
 def alias(f: Callable, name: str, module: str | None = None) -> Callable:
     """`f` as another function called `name`: the same code, defaults, attributes and docstring.
 
-    A copy rather than a wrapper, so that a call of it costs nothing more.
+    A copy and not a wrapper: a call costs the same as a call of `f`.
 
-    Args: module: its `__module__`, where it is not defined beside `f`: pickle looks it up there.
+    Args: module: its `__module__`, if that is not the module of `f`: pickle looks the function up there.
     """
     assert isinstance(f, FunctionType), f
     other = FunctionType(f.__code__, f.__globals__, name, f.__defaults__, f.__closure__)

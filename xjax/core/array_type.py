@@ -1,7 +1,7 @@
-"""The type that users name and test for: `isinstance(x, xjax.Array)` holds for arrays on devices and for traced values.
+"""The public type of arrays: `isinstance(x, xjax.Array)` is true for arrays on devices and for traced values.
 
-`xjax.numpy.methods` attaches the methods to both kinds when `xjax.numpy` is imported; they are declared here for type
-checkers, and a test compares the declarations with the table there.
+`xjax.numpy.methods` attaches the methods to both classes when `xjax.numpy` is imported. They are declared here for type
+checkers; a test compares the declarations with the table in that module.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class Array:
         def round(self, decimals: int = 0, out: None = None) -> Array: ...
         def view(self, dtype: DTypeLike | None = None) -> Array: ...
 
-        # -- devices; -----------------------------------------------------------------------------------------------
+        # -- devices ------------------------------------------------------------------------------------------------
         @property
         def sharding(self) -> Any: ...
         @property

@@ -1,13 +1,13 @@
-"""`Cache`: what was traced and compiled, remembered within one bound for the whole process.
+"""`Cache`: a cache of traced and compiled programs; one bound on their size holds for all caches of the process.
 
-These caches belong to functions and to the process; what is derived from one program is kept on it (`program_cache`)
-and dies with it. Each cache has two generations of values. A value that is used moves from the old one to the young
-one. When the programs that came to young generations, compiled or moved, weigh half of the bound, every cache drops
-its old generation, and its young one becomes old. So all programs together weigh at most the bound, and a program
-that was used since the last such step is kept. A hit is one dictionary lookup, without a lock: hot paths write
-``cache.young.get(key)``, and call `get` where that gives None.
+These caches belong to functions and to the process. Results derived from one program are cached on that program
+(`program_cache`) and are freed with it. Each cache has two generations of values. A value that is used moves from the
+old generation to the young one. When the programs that entered young generations, newly compiled or moved, add up to
+half of the bound, every cache drops its old generation, and its young generation becomes the old one. So all programs
+together never exceed the bound, and a program that was used since the last such step is kept. A hit is one dictionary
+lookup, without a lock: hot paths use ``cache.young.get(key)``, and call `get` if the result is None.
 
-To forget a program that runs is safe: XLA holds it until it has ended.
+It is safe to drop a program that is running: XLA keeps it until it has finished.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ _FORGOTTEN_KEYS = 10_000                                    # maximum number of 
 
 
 class Cache(Generic[Value]):
-    """Key -> value.
+    """A cache from hashable keys to values, with two generations.
 
     A value may have the attribute `weight`, its size in bytes; other values count as 0. The creator of such a value
-    calls `count_compiled`, whichever caches it enters.
+    calls `count_compiled` once, even if the value enters several caches.
     """
 
     __slots__ = ("what", "young", "_old", "_last", "_forgotten", "__weakref__")
 
     def __init__(self, what: str = "") -> None:
-        """Args: what: whose programs these are, for the warning about one that was forgotten too early; '': none."""
+        """
+        Args:
+          what: the owner of the programs, for the warning about a program that was dropped too early; '': no warning.
+        """
         self.what = what
         self.young: dict[Hashable, Value] = {}
         self._old: dict[Hashable, Value] = {}
@@ -45,24 +48,24 @@ class Cache(Generic[Value]):
 
     def get(self, key: Hashable) -> Value | None:
         """The value of a key, or None.  Raises: TypeError if the key is not hashable."""
-        found = self.young.get(key)
-        if found is None and (found := self._old.pop(key, None)) is not None:
-            self[key] = found
-            _generations.enter(_weight(found))
-        return found
+        value = self.young.get(key)
+        if value is None and (value := self._old.pop(key, None)) is not None:
+            self[key] = value
+            _generations.enter(_weight(value))
+        return value
 
     def of_parts(self, parts: list[Hashable]) -> Value | None:
-        """``young.get(tuple(parts))``, for long keys: comparing parts with the last ones is faster than hashing them.
+        """``young.get(tuple(parts))`` for long keys: a comparison with the last key is faster than hashing.
 
-        The list is not to be changed afterwards.
+        The caller must not change the list afterwards.
         """
-        last, found = self._last
+        last, value = self._last
         if parts == last:
-            return found
-        found = self.young.get(tuple(parts))
-        if found is not None:
-            self._last = parts, found
-        return found
+            return value
+        value = self.young.get(tuple(parts))
+        if value is not None:
+            self._last = parts, value
+        return value
 
     def __setitem__(self, key: Hashable, value: Value) -> None:
         self.young[key] = value
@@ -71,30 +74,30 @@ class Cache(Generic[Value]):
             _warn_of_return(self.what)
 
     def __iter__(self) -> Iterator[Hashable]:
-        """The keys, in no order."""
+        """The keys, in arbitrary order."""
         return iter([*self.young, *self._old])
 
     def values(self) -> list[Value]:
         return [*self.young.values(), *self._old.values()]
 
     def clear(self) -> None:
-        """Forget everything, and that it was there."""
+        """Remove all values, and the record of dropped keys."""
         self.young.clear()
         self._old.clear()
         self._last = _NONE
         self._forgotten.clear()
 
     def drop_old(self) -> None:
-        """Forget the old generation; the young one becomes old."""
-        gone, self._old = self._old, dict(self.young)
+        """Drop the old generation; the young generation becomes the old one."""
+        dropped, self._old = self._old, dict(self.young)
         self.young.clear()
         self._last = _NONE
         if self.what and len(self._forgotten) < _FORGOTTEN_KEYS:
-            self._forgotten.update(map(hash, gone))
+            self._forgotten.update(map(hash, dropped))
 
 
 class RecentCache(Cache[Value]):
-    """A cache of at most `most` values: of those that were added or used last, at least half as many."""
+    """A cache of at most `most` values; it keeps at least the `most // 2` values that were added or used last."""
 
     __slots__ = ("_most",)
 
@@ -109,7 +112,7 @@ class RecentCache(Cache[Value]):
 
 
 class _Generations:
-    """All caches, and the bytes that came to them since old generations were dropped last."""
+    """All caches, and the bytes that entered them since old generations were last dropped."""
 
     def __init__(self) -> None:
         self.caches: weakref.WeakSet[Cache] = weakref.WeakSet()
@@ -117,7 +120,7 @@ class _Generations:
         self._lock = threading.Lock()
 
     def enter(self, weight: int) -> None:
-        """Count bytes that come to young generations; old ones are dropped before these exceed half of the bound."""
+        """Count bytes that enter young generations; drop old generations before these exceed half of the bound."""
         with self._lock:
             self._entered += weight
             if not 0 <= config.compiled_memory_limit < 2 * self._entered:
@@ -125,13 +128,13 @@ class _Generations:
             self._entered = weight
         for cache in self.all():
             cache.drop_old()
-        gc.collect()                                        # a program and what is remembered on it hold each other
+        gc.collect()                                        # programs and the values cached on them are cycles
 
     def all(self) -> list[Cache]:
         while True:
             try:
                 return list(self.caches)
-            except RuntimeError:                            # another thread made one meanwhile
+            except RuntimeError:                            # another thread created a cache meanwhile
                 continue
 
 
@@ -147,7 +150,7 @@ def _weight(value: Any) -> int:
 def _warn_of_return(what: str) -> None:
     if what not in _warned:
         _warned.add(what)
-        warn(str(bad(what, "compiled again, since it was forgotten to keep compiled programs within their bound",
+        warn(str(bad(what, "compiled again, because it was dropped to keep compiled programs within their bound",
                      {"jax_compiled_memory_limit": config.compiled_memory_limit},
                      "raise the bound: xjax.config.update('jax_compiled_memory_limit', bytes).")))
 
@@ -156,22 +159,22 @@ count_compiled = _generations.enter
 
 
 def forget_warnings() -> None:
-    """Warn again of what was named before."""
+    """Warn again about owners of programs that were named before."""
     _warned.clear()
 
 
 def held() -> dict[str, tuple[int, int]]:
-    """What the caches hold: whose -> (values, bytes)."""
-    found: dict[str, tuple[int, int]] = {}
+    """The contents of the caches: owner of the programs -> (number of values, bytes)."""
+    totals: dict[str, tuple[int, int]] = {}
     for cache in _generations.all():
         weights = [_weight(value) for value in cache.values()]
         if cache.what and weights:
-            count, total = found.get(cache.what, (0, 0))
-            found[cache.what] = count + len(weights), total + sum(weights)
-    return found
+            count, size = totals.get(cache.what, (0, 0))
+            totals[cache.what] = count + len(weights), size + sum(weights)
+    return totals
 
 
 def clear() -> None:
-    """Forget everything in all caches."""
+    """Empty all caches."""
     for cache in _generations.all():
         cache.clear()

@@ -1,4 +1,4 @@
-"""Between the user's functions of trees and the transforms' functions of flat lists: `Flat`, names."""
+"""Calls of the user's functions by transforms: functions of pytrees as functions of leaves (`Flat`), argument names."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def check_callable(caller: str, fun: Any) -> None:
 
 
 def name_function(f: Any, name: str, module: str = "") -> None:
-    """Give a name to a function that was made by another, under its decorators too: Python's own errors show it.
+    """Name a function that another function returned, and the functions that it wraps: Python's errors show the name.
 
-    Args: module: the one that has it under this name, if that is not the one of the code: pickles say it.
+    Args: module: the module that has the function under this name, if its code is in another one; used by pickle.
     """
     while f is not None:
         f.__name__ = f.__qualname__ = name
@@ -45,26 +45,26 @@ def name_function(f: Any, name: str, module: str = "") -> None:
 
 
 class PickledByName:
-    """A wrapper of a function that pickles as functions do, by its name, if that is what its module has there."""
+    """A wrapper of a function; pickled by name, as functions are, if its module has the wrapper under this name."""
 
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        name, found = getattr(self, "__qualname__", ""), sys.modules.get(self.__module__)
+        name, named = getattr(self, "__qualname__", ""), sys.modules.get(self.__module__)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return name if found is self else super().__reduce_ex__(protocol)
+            named = getattr(named, part, None)
+        return name if named is self else super().__reduce_ex__(protocol)
 
 
 def leaf_of_arguments(tree: Any, i: int) -> str:
-    """Which leaf of (args, kwargs) the i-th is, for messages: ``args[0]['w']``, ``kwargs['x']``."""
+    """The path of the i-th leaf of (args, kwargs), for messages: ``args[0]['w']``, ``kwargs['x']``."""
     path, _ = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i]
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
 def as_argnums(argnums: Any, caller: str, name: str = "argnums",
                fix: str = "pass positions such as 0 or (0, 2).") -> tuple[int, ...]:
-    """Positions, which may count from the end, from an int or several.
+    """A tuple of positions from an int or a sequence of ints; negative positions are kept.
 
     Raises: TypeError for anything else.
     """
@@ -78,10 +78,10 @@ def as_argnums(argnums: Any, caller: str, name: str = "argnums",
 
 def canonical_argnums(argnums: Any, count: int, caller: str, name: str = "argnums",
                       missing: type[Exception] = ValueError) -> tuple[int, ...]:
-    """Positions in [0, count) from an int or a sequence that may count from the end.
+    """Positions in [0, count) from an int or a sequence of ints; negative ints count from the end.
 
     Args: missing: the class of the error for a call with too few arguments.
-    Raises: `missing`; ValueError for positions before the first, or that are named twice.
+    Raises: `missing`; ValueError for positions below -count and for duplicates.
     """
     nums = as_argnums(argnums, caller, name)
     for n in nums:
@@ -97,7 +97,7 @@ def canonical_argnums(argnums: Any, count: int, caller: str, name: str = "argnum
 
 
 def split_args(args: Sequence[Any], nums: Sequence[int]) -> tuple[tuple, tuple]:
-    """(chosen arguments in the order of `nums`, the others in theirs)."""
+    """(chosen arguments in the order of `nums`, other arguments in their own order)."""
     return tuple(args[n] for n in nums), tuple(x for i, x in enumerate(args) if i not in nums)
 
 
@@ -110,9 +110,9 @@ def merge_args(chosen: Sequence[Any], rest: Sequence[Any], nums: Sequence[int], 
 
 
 class Flat:
-    """A function of trees as a function of leaves, `flat(*leaves) -> list of result leaves`.
+    """A function of pytrees as a function of leaves, `flat(*leaves) -> list of result leaves`.
 
-    After a call, `out_tree` is the structure of the result and `aux`, with `has_aux`, the second result.
+    After a call, `out_tree` is the structure of the result. With `has_aux`, `aux` is the second result.
     """
 
     __slots__ = ("fun", "in_tree", "keywords", "has_aux", "caller", "out_tree", "_aux")
@@ -139,9 +139,9 @@ class Flat:
         outs, self.out_tree = flatten(out)
         for y in outs:
             if not isinstance(y, Tracer) and not is_array_like(y):
-                raise bad(self.caller, f"the function returned a value of type {type(y).__name__}, which is no array",
-                          given={"value": repr(y)[:80]},
-                          fix="return arrays, numbers, or pytrees of them; register own containers with "
+                raise bad(self.caller, f"the function returned a value of type {type(y).__name__}, which is not an "
+                          "array", given={"value": repr(y)[:80]},
+                          fix="return arrays, numbers, or pytrees of them; register your own containers with "
                               "register_pytree_node.")
         return outs
 
@@ -159,14 +159,14 @@ class Flat:
 
 def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has_aux: bool = False,
                      caller: str = "") -> Flat:
-    """`fun` as a function of the leaves of its arguments: a tuple, or with `keywords` (tuple, dict)."""
+    """`fun` as a function of the leaves of its arguments; these are a tuple, or (tuple, dict) with `keywords`."""
     return Flat(fun, in_tree, keywords, has_aux, caller or function_name(fun))
 
 
 def argument_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[int] = ()) -> list[str]:
     """The name of each positional and keyword argument, for messages: ``x``, ``args[2]``.
 
-    Args: static: positions of the call that `args` leaves out.
+    Args: static: positions of static arguments, which are not in `args`.
     """
     full = list(args)
     for i in sorted(static):
@@ -200,7 +200,8 @@ def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
                    type_of: Callable[[Any], ShapedArray] = typeof) -> list[ShapedArray]:
     """Types of the leaves of a call's (args, kwargs).
 
-    Raises: TypeError that names the argument that has none, OverflowError that names an integer that does not fit.
+    Raises: TypeError for an argument that has no type, OverflowError for an integer that does not fit its dtype; the
+      message names the argument.
     """
     try:
         return [type_of(x) for x in leaves]
@@ -210,11 +211,12 @@ def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
 
 def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
                    static: Sequence[int] | None) -> Exception | None:
-    """The error for the first argument that is no array, or too large an integer, by its name; None if all are fine.
+    """The error for the first argument that is not an array or is too large an integer; None if all are valid.
 
     Args:
-      tree: structure of (args, kwargs), whose leaves these are.
-      static: positions of static arguments, which these leave out; None if the transform takes no static arguments.
+      leaves: the leaves of (args, kwargs), without static arguments.
+      tree: the structure of (args, kwargs).
+      static: positions of static arguments; None if the transform does not accept static arguments.
     """
     args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
     for x, name in zip(leaves, leaf_names(fun, args, kwargs, static or ()), strict=True):
@@ -231,13 +233,13 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
     if name != "self":
         static = f"with static_argnames={name!r}, or its position in static_argnums"
     if name == "self" or dataclasses.is_dataclass(x):
-        how = "register the class with tree_util.register_dataclass or register_pytree_node_class"
-        return f"{how}, or mark `{name}` as static {static}." if takes_static else f"{how}."
+        register = "register the class with tree_util.register_dataclass or register_pytree_node_class"
+        return f"{register}, or mark `{name}` as static {static}." if takes_static else f"{register}."
     is_ours = (getattr(fun, "__module__", "") or "").startswith("xjax.")
     if is_ours or not is_hashable(x) or is_of_other_library(x) or isinstance(x, Iterator):
         return how_to_convert(x, name)
     if not takes_static:
-        return f"pass arrays and numbers, and fix `{name}` before, with lambda or functools.partial."
+        return f"pass arrays and numbers; bind `{name}` beforehand with a lambda or functools.partial."
     if not name.isidentifier():
         return "pass it as an argument of its own, marked with static_argnums or static_argnames, or in a closure."
     return f"mark it as static {static}."

@@ -1,12 +1,12 @@
 """Options: one table, one object `config`, and context managers for a block or a function.
 
-An option is read as ``config.enable_x64`` or ``config.jax_enable_x64``, set for the process by
-``config.update("jax_enable_x64", True)``, by the environment (``JAX_ENABLE_X64``, or
-``XJAX_ENABLE_X64``, which wins), and set for one thread in one block by ``with enable_x64():``.
+An option is read as ``config.enable_x64`` or ``config.jax_enable_x64``. It is set for the process by
+``config.update("jax_enable_x64", True)`` or by the environment (``JAX_ENABLE_X64``, or ``XJAX_ENABLE_X64``, which has
+priority), and for one thread in one block by ``with enable_x64():``.
 
-`Config` derives from `threading.local`, which gives the two levels for nothing: class attributes
-hold the values of the process, instance attributes are those of the current thread and hide
-them. So reading an option is one attribute access. Each option stands there under both names.
+`Config` derives from `threading.local`, which provides both levels: class attributes are the values of the process, and
+instance attributes are the values of the current thread, which hide them. So reading an option is one attribute access.
+Each option is an attribute under both names.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from xjax.core.errors import bad, did_you_mean
 from xjax.core.options import OPTIONS, Option
 
 Hook = Callable[[Any, Any], None]
-# The names of what a `TraceKey` holds, in its order.
+# The names of the values of a `TraceKey`, in its order.
 TRACED = (*(option.name for option in OPTIONS.values() if option.traced), "mesh", "context_mesh")
 _ALIASES = {"platform_name": "platforms"}  # JAX's older name, still common in scripts
 
 
 class TraceKey:
-    """The values of the options that change what tracing makes; equal ones are one object, so hashing is free."""
+    """The values of the options that change traced programs; equal keys are one object, hashed by its identity."""
 
     __slots__ = ("values", "disable_jit")
 
@@ -42,11 +42,11 @@ class TraceKey:
 
 
 class Config(threading.local):
-    """The options. Class attributes: the process; instance attributes: this thread's overrides."""
+    """The options. Class attributes are the values of the process, instance attributes this thread's overrides."""
 
-    # The trace key of a thread that overrides an option of it: (number of updates seen, key).
+    # The trace key of a thread that overrides a traced option: (number of updates at that time, key).
     _own_key: tuple[int, TraceKey | None] = (-1, None)
-    # The mesh of `with mesh:`, and those of `set_mesh` and `use_abstract_mesh`: see `runtime.placement.current_mesh`.
+    # The mesh of `with mesh:`, and the mesh of `set_mesh` and `use_abstract_mesh`: `runtime.placement.current_mesh`.
     # They are not options, but part of the trace key too: a PartitionSpec in a function names axes of these meshes.
     mesh: Any = None
     context_mesh: Any = None
@@ -68,12 +68,12 @@ class Config(threading.local):
 
     @property
     def x64_enabled(self) -> bool:
-        """JAX's older name of `enable_x64`."""
+        """JAX's older name for `enable_x64`."""
         return self.enable_x64
 
     @property
     def values(self) -> dict[str, Any]:
-        """All options by their full names, as this thread sees them."""
+        """The values of all options in this thread, by their full names."""
         return {f"jax_{name}": getattr(self, name) for name in OPTIONS}
 
     def read(self, name: str) -> Any:
@@ -85,10 +85,10 @@ class Config(threading.local):
         return getattr(self, _option(name, "config.read").name)
 
     def update(self, name: str, value: Any) -> None:
-        """Set an option for the process (a block that overrides it keeps its own value).
+        """Set an option for the process; a block that overrides the option keeps its own value.
 
-        Raises: AttributeError for an unknown name, TypeError or ValueError for a wrong value,
-        and what the registered hooks raise, for example when the backend already runs.
+        Raises: AttributeError for an unknown name, TypeError or ValueError for a wrong value, and the errors of
+          registered hooks, for example if the backend is already running.
         """
         option = _option(name, "config.update")
         value = option.check(value, "config.update")
@@ -100,32 +100,32 @@ class Config(threading.local):
         Context.trace_key = _key_of(Config)
 
     def on_update(self, name: str, hook: Hook) -> None:
-        """Call ``hook(old, new)`` before an update changes the option; raising refuses it."""
+        """Call ``hook(old, new)`` before an update changes the option; if the hook raises, the option is unchanged."""
         _hooks.setdefault(_option(name, "config.on_update").name, []).append(hook)
 
     def on_first_use(self, name: str, install: Callable[[], None]) -> None:
         """Call `install()` once, before the option or `context_mesh` gets another value than its default in any thread.
 
-        What an option does on a hot path is installed this way: as long as nobody uses it, it costs nothing.
+        An option that acts on a hot path is installed this way, so that it has no cost until it is first used.
         """
         name = name if name in TRACED else _option(name, "config.on_first_use").name
         _installers.setdefault(name, []).append(install)
         _prepare(name, getattr(self, name))
 
     def trace_key(self) -> TraceKey:
-        """The values that change what tracing makes, for cache keys; equal keys are one object."""
+        """The values of the options that change traced programs, for cache keys; equal keys are one object."""
         return context.trace_key or self._overridden_key()
 
     def _overridden_key(self) -> TraceKey:
         seen, key = self._own_key
         if key is None or seen != _updates:
-            seen = _updates  # read first: an update that comes meanwhile makes this key stale again
+            seen = _updates  # read first: an update during the next line makes this key stale again
             key = _key_of(self)
             self.__dict__["_own_key"] = seen, key
         return key
 
     def _push(self, name: str, value: Any) -> dict[str, Any]:
-        """Override an option in this thread; returns what `_pop` needs to restore."""
+        """Override an option in this thread; returns the old values, for `_pop`."""
         _prepare(name, value)
         own = self.__dict__
         new = {name: value, "jax_" + name: value}
@@ -146,10 +146,10 @@ class Config(threading.local):
         if not saved.keys().isdisjoint(TRACED):
             own["_own_key"] = _STALE
             if own.keys().isdisjoint(TRACED):
-                vars(context).pop("trace_key", None)            # that of the process is seen again
+                vars(context).pop("trace_key", None)            # the key of the process is visible again
 
 
-_updates = 0  # process-wide updates so far
+_updates = 0  # number of process-wide updates so far
 _hooks: dict[str, list[Hook]] = {}
 
 
@@ -184,7 +184,7 @@ _STALE = (-1, None)
 class Override:
     """An option set for a ``with`` block or, as a decorator, for each call of a function.
 
-    It acts on the current thread only, nests, and restores the old value on exceptions too.
+    It affects the current thread only, can be nested, and restores the old value on exceptions too.
     """
 
     __slots__ = ("_names", "_saved", "_value")
@@ -208,14 +208,14 @@ class Override:
 
         @functools.wraps(fun)
         def overridden(*args, **kwargs):
-            with Override(name, value):  # a fresh one: calls may nest or run in many threads
+            with Override(name, value):  # one object per call: calls may nest or run in several threads
                 return fun(*args, **kwargs)
 
         return overridden
 
 
 def _manager(name: str) -> Callable[..., Override]:
-    """The public ``name(value)`` of an option that can be set for a block; a switch is turned on by ``name()``."""
+    """The public context manager ``name(value)`` of an option; for a boolean option, ``name()`` sets True."""
     option = OPTIONS[name]
 
     def switch(value: bool = True) -> Override:
@@ -232,7 +232,7 @@ def _manager(name: str) -> Callable[..., Override]:
 
 
 def disable_jit(disable: bool = True) -> Override:
-    """Run jitted functions operation by operation in this block, so that prints show values.
+    """Run jitted functions operation by operation in this block, so that `print` shows values.
 
     >>> with disable_jit():
     ...     config.disable_jit
@@ -274,7 +274,7 @@ transfer_guard_host_to_device = _manager("transfer_guard_host_to_device")
 
 
 def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
-    """How many CPU devices to make: the option, else ``XLA_FLAGS``, else 1.
+    """The number of CPU devices to create: the option, else ``XLA_FLAGS``, else 1.
 
     Raises: ValueError if the number is not positive.
 
@@ -283,10 +283,10 @@ def cpu_device_count(environ: Mapping[str, str] = os.environ) -> int:
     """
     count, source = config.num_cpu_devices, "jax_num_cpu_devices"
     if count == -1:
-        found = re.findall(_COUNT_FLAG, environ.get("XLA_FLAGS", ""))
-        count, source = (int(found[-1]) if found else 1), "XLA_FLAGS"
+        counts = re.findall(_COUNT_FLAG, environ.get("XLA_FLAGS", ""))
+        count, source = (int(counts[-1]) if counts else 1), "XLA_FLAGS"
     if count < 1:
-        raise bad(source, f"asks for {count} CPU devices", fix="ask for at least 1.",
+        raise bad(source, f"requests {count} CPU devices", fix="request at least 1.",
                   exc=ValueError)  # fmt: skip
     return count
 
@@ -321,7 +321,7 @@ def _from_environment(option: Option, environ: Mapping[str, str]) -> Any:
 
 
 def _load(environ: Mapping[str, str]) -> None:
-    parts = {part for option in OPTIONS.values() for part in option.parts}      # set by their whole, unless named
+    parts = {part for option in OPTIONS.values() for part in option.parts}      # set with the option they are part of
     for option in OPTIONS.values():
         if option.name not in parts or any(variable in environ for variable in option.env):
             _set_global(option, _from_environment(option, environ))

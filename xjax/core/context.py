@@ -1,7 +1,7 @@
-"""What the current thread does: the trace that takes its operations, and the named axes in scope.
+"""State of the current thread: the trace that interprets its operations, and the named axes in scope.
 
-`bind` hands every operation to `context.trace`; a transform replaces it while it runs a function and puts it
-back afterwards. Nothing else in the package decides who interprets an operation.
+`bind` passes every operation to `context.trace`. A transform replaces this trace while it runs a function, and restores
+it afterwards. Nothing else in the package decides which trace interprets an operation.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xjax.core.trace import Trace
 
 
-UNNAMED = "<axis>"           # name of an axis that its user has given none
+UNNAMED = "<axis>"           # name of an axis that the user did not name
 
 
 class Axis(NamedTuple):
@@ -22,16 +22,16 @@ class Axis(NamedTuple):
 
     name: object
     size: int
-    owner: object            # tag of the batching trace that maps it, or the mesh that has it
-    typed: bool = False      # types say whether values vary along it; see `core.varying`
-    mesh_axes: tuple = ()    # that `vmap(spmd_axis_name=)` shards it over
+    owner: object            # tag of the batching trace that maps it, or the mesh it is an axis of
+    typed: bool = False      # types record whether values vary along it; see `core.varying`
+    mesh_axes: tuple = ()    # mesh axes that `vmap(spmd_axis_name=)` shards it over
 
 
 class Context(threading.local):
     """Per-thread state. `trace` starts as the root trace (set by runtime.dispatch on import)."""
 
     trace: Trace = None      # type: ignore[assignment]
-    source: tuple | None = None         # while a program is evaluated: where its current equation was written
+    source: tuple | None = None         # while a program is evaluated: the source position of the current equation
     axes: tuple[Axis, ...] = ()
     trace_key: TraceKey | None = None   # set by `core.config`; None while this thread overrides a traced option
 
@@ -40,17 +40,17 @@ context = Context()
 
 
 def set_root_trace(trace: Trace) -> None:
-    """Make `trace` what every thread starts with. Called once, by the runtime."""
+    """Make `trace` the initial trace of every thread. Called once, by the runtime."""
     Context.trace = trace
 
 
 def at_root() -> bool:
-    """Whether operations compute at once: no transform traces in this thread."""
+    """Whether operations run eagerly: no transform is tracing in this thread."""
     return context.trace is Context.trace
 
 
 class current_trace:
-    """`with current_trace(t):` operations go to `t`."""
+    """`with current_trace(t):` makes `t` the trace that interprets operations."""
 
     __slots__ = ("_trace", "_saved")
 
@@ -67,7 +67,7 @@ class current_trace:
 
 
 class axes_in_scope:
-    """`with axes_in_scope(Axis(...)):` adds named axes; an inner axis hides an outer one of the same name."""
+    """`with axes_in_scope(Axis(...)):` adds named axes; an inner axis hides an outer axis of the same name."""
 
     __slots__ = ("_axes", "_saved")
 
@@ -84,7 +84,7 @@ class axes_in_scope:
 
 
 def find_axis(name: object) -> Axis | None:
-    """The axis called `name` in scope, innermost first; None if there is none."""
+    """The innermost axis in scope with this name; None if there is none."""
     for axis in reversed(context.axes):
         if axis.name == name:
             return axis

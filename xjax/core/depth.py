@@ -1,8 +1,8 @@
 """Raises Python's recursion limit for functions that recurse into nested programs.
 
-A jitted function that calls a jitted function takes a dozen frames of Python to trace, and as many to transform or to
-write; Python allows 1,000 in all. Python 3.12 also limits calls that pass through C, and nothing raises that limit:
-some 200 levels of jit are possible there.
+Each level of nested jitted functions needs about twelve Python frames to trace, and as many to transform or lower; the
+default limit is 1,000 frames. Python 3.12 also limits calls that pass through C, and that limit cannot be raised:
+about 200 levels of jit are possible there.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from typing import TypeVar
 from xjax.core.errors import bad
 
 Function = TypeVar("Function", bound=Callable)
-_FRAMES = 30            # of Python for one function that is `deep`; a level of programs has up to four
-_MOST = 1500            # of them in each other: each takes 2 to 3 kB of the stack of C, which has 8 MB
+_FRAMES = 30            # Python frames per call of a `deep` function; a level of programs has up to four such calls
+_MOST = 1500            # nested calls of `deep` functions: each uses 2 to 3 kB of the C stack, which has 8 MB
 
 
 class _Levels(threading.local):
-    count = 0           # of the functions by `deep` that run in this thread
-    raised = False      # whether this thread asked for a higher limit
+    count = 0           # number of nested calls of `deep` functions in this thread
+    raised = False      # whether this thread raised the limit
 
 
 _levels = _Levels()
 _lock = threading.Lock()
-_threads = 0            # with a higher limit
-_own_limit = 0          # the process's, while there are such threads
+_threads = 0            # number of threads that raised the limit
+_own_limit = 0          # the original limit of the process, while there are such threads
 
 
 def deep(f: Function) -> Function:
-    """A function that works on a program and comes to itself for the programs within, with room to do so.
+    """Decorator of a function that recurses into nested programs: raises the recursion limit as needed.
 
-    Raises: RecursionError for what seems to have no end.
+    Raises: RecursionError if the nesting is so deep that the recursion seems to be infinite.
     """
     @functools.wraps(f)
     def entered(*args, **kwargs):
@@ -54,7 +54,7 @@ def deep(f: Function) -> Function:
 def _make_room(levels: int) -> None:
     global _threads, _own_limit
     if levels > _MOST:
-        raise bad("trace", f"{levels:,} traces and transformations in each other, which seems to have no end",
+        raise bad("trace", f"{levels:,} nested traces and transformations: the recursion seems to be infinite",
                   fix="look for a jitted or mapped function that calls itself; write a long chain as a loop.",
                   exc=RecursionError)
     with _lock:

@@ -1,8 +1,8 @@
-"""Dtypes: which exist, their kinds, names and limits, and their canonical (32-bit) forms.
+"""Dtypes: their kinds, names and limits, and their canonical (32-bit) forms.
 
-A dtype is a NumPy dtype; the narrow ones (bfloat16, float8_*, int4 ...) come from ml_dtypes.
-Beside them stand `float0`, the type of derivatives of integers, and *extended* dtypes (random
-keys), which NumPy does not know. How dtypes mix is the matter of `xjax.core.promotion`.
+A dtype is a NumPy dtype; the narrow dtypes (bfloat16, float8_*, int4 ...) come from ml_dtypes. There are also `float0`,
+the dtype of derivatives of integers, and *extended* dtypes (random keys), which NumPy does not have. Promotion is in
+`xjax.core.promotion`.
 """
 
 import functools
@@ -17,7 +17,7 @@ from xjax.core.errors import bad, did_you_mean, warn
 
 
 class extended(np.generic):
-    """Scalar type of all dtypes that NumPy does not know, for `issubdtype`."""
+    """Scalar type of all dtypes that NumPy does not have, for `issubdtype`."""
 
 
 class prng_key(extended):
@@ -25,7 +25,7 @@ class prng_key(extended):
 
 
 class ExtendedDType:
-    """Base class of the dtypes that NumPy does not know; `type` is a subclass of `extended`."""
+    """Base class of the dtypes that NumPy does not have; `type` is a subclass of `extended`."""
 
     __slots__ = ()
     name: str
@@ -33,9 +33,9 @@ class ExtendedDType:
 
 
 def _known(*names: str) -> dict[str, np.dtype]:
-    """The dtypes of these names that this ml_dtypes has."""
-    found = {name: getattr(ml_dtypes, name, None) for name in names}
-    return {name: np.dtype(scalar) for name, scalar in found.items() if scalar is not None}
+    """The dtypes with these names that the installed ml_dtypes has."""
+    scalars = {name: getattr(ml_dtypes, name, None) for name in names}
+    return {name: np.dtype(scalar) for name, scalar in scalars.items() if scalar is not None}
 
 
 _SMALL_FLOATS = _known(
@@ -75,7 +75,7 @@ ALL: tuple[np.dtype, ...] = (bool_, *_UNSIGNED, *_SIGNED, *_FLOATS, *_COMPLEX)
 
 
 def _with_spellings(dtypes: tuple[np.dtype, ...]) -> frozenset:
-    """The dtypes, their scalar types and their names, so that every spelling is found."""
+    """The dtypes, their scalar types and their names, so that a lookup works for every spelling."""
     return frozenset(dtypes) | {d.type for d in dtypes} | {d.name for d in dtypes}
 
 
@@ -92,7 +92,7 @@ _is_supported = frozenset({*ALL, float0})
 
 
 def is_bool(dtype: Any) -> bool:
-    """True for bool. Like all predicates here: takes a dtype, scalar type or name."""
+    """True for bool. All predicates here accept a dtype, scalar type or name."""
     return dtype in _is_bool
 
 
@@ -107,7 +107,7 @@ def is_unsigned(dtype: Any) -> bool:
 
 
 def is_float(dtype: Any) -> bool:
-    """True for real floating point, the narrow formats included; False for complex."""
+    """True for real floating point, including the narrow formats; False for complex."""
     return dtype in _is_float
 
 
@@ -117,7 +117,7 @@ def is_complex(dtype: Any) -> bool:
 
 
 def is_inexact(dtype: Any) -> bool:
-    """True for float and complex: the types that have derivatives."""
+    """True for float and complex: the dtypes that have derivatives."""
     return dtype in _is_inexact
 
 
@@ -127,16 +127,16 @@ def is_real(dtype: Any) -> bool:
 
 
 def is_number(dtype: Any) -> bool:
-    """True for integers, floats and complex."""
+    """True for integers, floats and complex numbers."""
     return dtype in _is_number
 
 
 def is_supported(dtype: Any) -> bool:
-    """True if arrays can have this np.dtype (float0 included, extended dtypes not)."""
+    """True if arrays can have this np.dtype; True for float0, False for extended dtypes."""
     return dtype in _is_supported
 
 
-_CUSTOM_PARENTS = {  # ml_dtypes' scalar types stand outside NumPy's hierarchy
+_CUSTOM_PARENTS = {  # ml_dtypes' scalar types are not in NumPy's hierarchy
     **{d.type: np.floating for d in (*_SMALL_FLOATS.values(), bfloat16)},
     **{d.type: np.signedinteger for d in _SMALL_SIGNED.values()},
     **{d.type: np.unsignedinteger for d in _SMALL_UNSIGNED.values()},
@@ -144,7 +144,7 @@ _CUSTOM_PARENTS = {  # ml_dtypes' scalar types stand outside NumPy's hierarchy
 
 
 def issubdtype(a: Any, b: Any) -> bool:
-    """Is dtype `a` the dtype `b` or below it (`np.floating`, `np.number`, `extended` ...)?
+    """Whether dtype `a` is `b` or a subtype of it (`np.floating`, `np.number`, `extended` ...).
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.inexact)
     (True, False)
@@ -179,7 +179,7 @@ _KINDS = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Is this dtype of a kind of the array API, equal to a dtype, or one of a tuple of these?
+    """Whether a dtype is of a kind of the array API, equals a dtype, or matches one of a tuple of these.
 
     >>> isdtype("float32", "real floating"), isdtype("int4", ("bool", np.int32))
     (True, False)
@@ -226,26 +226,26 @@ def short_name(dtype: Any) -> str:
 
 @functools.cache
 def finfo(dtype: Any) -> np.finfo:
-    """Limits of a float or complex dtype, the narrow formats included."""
+    """Limits of a float or complex dtype, including the narrow formats."""
     return ml_dtypes.finfo(_of_numbers(dtype))
 
 
 @functools.cache
 def iinfo(dtype: Any) -> np.iinfo:
-    """Limits of an integer dtype, the narrow ones included."""
+    """Limits of an integer dtype, including the narrow dtypes."""
     return ml_dtypes.iinfo(_of_numbers(dtype))
 
 
 @functools.cache
 def itemsize_bits(dtype: Any) -> int:
-    """Bits of one element as a number: 4 for int4, 64 for complex64, 8 for bool."""
+    """Number of bits of one element: 4 for int4, 64 for complex64, 8 for bool."""
     if is_int(dtype):
         return iinfo(dtype).bits
     return finfo(dtype).bits if is_float(dtype) else _of_numbers(dtype).itemsize * 8
 
 
 def _of_numbers(dtype: Any) -> np.dtype:
-    """The dtype of a spelling; TypeError for one that NumPy does not know."""
+    """The NumPy dtype of a spelling; TypeError for an extended dtype."""
     if isinstance(dtype, ExtendedDType):
         raise bad("dtype", f"{dtype} is not a dtype of numbers", fix="use random.key_data(key) for the bits of a key.")
     return np.dtype(dtype)
@@ -260,10 +260,10 @@ _SCALARS = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
 def canonicalize_dtype(dtype: Any, allow_extended: bool = False) -> Any:
-    """The dtype that arrays really get: 64-bit types become 32-bit unless ``jax_enable_x64``.
+    """The dtype that arrays get: 64-bit dtypes become 32-bit unless ``jax_enable_x64`` is on.
 
     Args: dtype: a dtype, scalar or Python type, name, or an object with a ``dtype``.
-    Raises: TypeError if it is no dtype, or is an extended one and these are not allowed.
+    Raises: TypeError if `dtype` is not a dtype, or is an extended dtype without `allow_extended`.
 
     >>> canonicalize_dtype("float64"), canonicalize_dtype(int)
     (dtype('float32'), dtype('int32'))
@@ -273,7 +273,7 @@ def canonicalize_dtype(dtype: Any, allow_extended: bool = False) -> Any:
     except (KeyError, TypeError):  # not one of the usual spellings, or not hashable
         pass
     if not isinstance(dtype, _SPELLINGS):
-        # An array or aval stands for its dtype; nothing else without one is a dtype.
+        # For an array or aval, its dtype is used. Any other object is an error, and the message shows its repr.
         dtype = getattr(dtype, "dtype", repr(dtype))
     return _canonical(dtype, config.enable_x64, allow_extended)
 
@@ -304,22 +304,21 @@ _SPELLED: dict[Any, np.dtype] = {t: d for d in ALL for t in (d, d.type, d.name)}
 _READY = {True: _SPELLED, False: {t: _TO_32.get(d, d) for t, d in _SPELLED.items()}}
 
 
-WIDE = frozenset(_TO_32)                # what becomes 32 bits
+WIDE = frozenset(_TO_32)                # dtypes that become 32-bit dtypes
 
 
 def is_canonical(dtype: Any) -> bool:
-    """Whether a dtype stays what it is: it has not 64 bits, or these are on."""
+    """Whether canonicalization leaves a dtype as it is: it is not a 64-bit dtype, or these are enabled."""
     return dtype not in WIDE or config.enable_x64
 
 
 def explicit_dtype(dtype: Any) -> Any:
-    """A dtype that was named, or is that of a NumPy scalar in a rule: as it is with `explicit_x64_dtypes="allow"`, else
-    canonical."""
+    """A dtype that the user named or an operand has: unchanged if `explicit_x64_dtypes="allow"`, else canonical."""
     return dtype if config.explicit_x64_dtypes == "allow" else canonicalize_dtype(dtype, allow_extended=True)
 
 
 def user_dtype(dtype: Any, caller: str) -> Any:
-    """Check and canonicalize a dtype that a user asked for; `explicit_x64_dtypes` says what becomes of 64 bits.
+    """Check and canonicalize a dtype that the user requested; `explicit_x64_dtypes` controls 64-bit dtypes.
 
     Raises: TypeError for a dtype that arrays cannot have (object, str, structured ...).
     """
@@ -335,17 +334,17 @@ def user_dtype(dtype: Any, caller: str) -> Any:
         if config.explicit_x64_dtypes == "allow":
             return plain
         if config.explicit_x64_dtypes == "error":
-            raise bad(caller, f"dtype {plain} was asked for, but 64-bit types are off",
+            raise bad(caller, f"dtype {plain} was requested, but 64-bit types are off",
                       fix="config.update('jax_enable_x64', True) at start-up keeps 64 bits.", exc=ValueError)
-        warn(f"{caller}: dtype {plain} was asked for, {canonical} is used. "
+        warn(f"{caller}: dtype {plain} was requested, {canonical} is used. "
              "fix: config.update('jax_enable_x64', True) at start-up keeps 64 bits.")  # fmt: skip
     return canonical
 
 
 def dtype(x: Any) -> Any:
-    """Dtype of a value or type, canonical unless x is one of our arrays or tracers.
+    """Dtype of a value or type; canonical unless x is an xjax array or tracer.
 
-    Raises: TypeError if x has no dtype or one that arrays cannot have.
+    Raises: TypeError if x has no dtype, or has a dtype that arrays cannot have.
 
     >>> dtype(1.5), dtype(np.arange(3)), dtype("int8")
     (dtype('float32'), dtype('int32'), dtype('int8'))
@@ -357,22 +356,22 @@ def dtype(x: Any) -> Any:
         return ready
     if isinstance(x, (str, type, np.dtype, ExtendedDType)):
         return user_dtype(x, "dtype")
-    found = getattr(x, "dtype", None)
-    if isinstance(found, ExtendedDType):
-        return found
-    if not isinstance(found, np.dtype):  # another library's dtype: ask NumPy for the values'
-        found = _dtype_of_foreign(x)
+    own = getattr(x, "dtype", None)
+    if isinstance(own, ExtendedDType):
+        return own
+    if not isinstance(own, np.dtype):  # another library's dtype: NumPy's conversion decides
+        own = _dtype_of_foreign(x)
     elif not isinstance(x, (np.ndarray, np.generic)) and _has_aval(x):
-        return found  # a 64-bit array made under enable_x64 stays what it is
-    if found not in _is_supported:
-        what = f"a {kind.__name__} of dtype {found} cannot be an array"
-        raise bad("dtype", what, fix=_fix_for(found))
-    return canonicalize_dtype(found)
+        return own  # a 64-bit array created under enable_x64 keeps its dtype
+    if own not in _is_supported:
+        what = f"a {kind.__name__} of dtype {own} cannot be an array"
+        raise bad("dtype", what, fix=_fix_for(own))
+    return canonicalize_dtype(own)
 
 
 def _fix_for(dtype: np.dtype) -> str:
     if not dtype.isnative:
-        return "x.astype(x.dtype.newbyteorder('=')) puts the bytes into this machine's order."
+        return "x.astype(x.dtype.newbyteorder('=')) converts to this machine's byte order."
     return "use a bool, integer, float or complex dtype."
 
 
@@ -388,13 +387,13 @@ def _dtype_of_foreign(x: Any) -> np.dtype:
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python type that stands for a value's dtype: bool, int, float or complex."""
+    """The Python type of the numbers of a value: bool, int, float or complex."""
     return python_type(dtype(x))
 
 
 @functools.cache
 def python_type(dtype: np.dtype) -> type:
-    """bool, int, float or complex: the Python type of a dtype's numbers."""
+    """The Python type of the numbers of a dtype: bool, int, float or complex."""
     tests = ((is_bool, bool), (is_int, int), (is_float, float), (is_complex, complex))
     for test, python_type in tests:
         if test(dtype):
@@ -426,14 +425,14 @@ def check_int_range(value: Any, dtype: Any, caller: str) -> None:
 
 def scalar_dtype(value: bool | int | float | complex, caller: str = "asarray") -> np.dtype:
     """Canonical dtype of a Python number; OverflowError for an int that does not fit it."""
-    found = canonicalize_dtype(type(value))
+    canonical = canonicalize_dtype(type(value))
     if type(value) is int:
-        check_int_range(value, found, caller)
-    return found
+        check_int_range(value, canonical, caller)
+    return canonical
 
 
 def to_inexact_dtype(dtype: Any) -> np.dtype:
-    """Float dtype for functions such as sin: bool and ints become float32, 64-bit ints float64."""
+    """Float dtype for functions such as sin: bool and integers become float32, 64-bit integers float64."""
     dtype = _of_numbers(dtype)
     if dtype in (int64, uint64):
         return float64
@@ -441,10 +440,10 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
 
 
 def accumulator_dtype(dtype: Any) -> np.dtype:
-    """Dtype in which many numbers are added up: float32 for floats of fewer bits, whose range sums soon leave."""
+    """Dtype in which sums are accumulated: float32 for narrower floats, since long sums overflow their range."""
     return float32 if is_float(dtype) and itemsize_bits(dtype) < 32 else np.dtype(dtype)
 
 
 def to_complex_dtype(dtype: Any) -> np.dtype:
-    """complex128 for what becomes float64 or is complex128, else complex64."""
+    """complex128 for complex128 and for dtypes that `to_inexact_dtype` makes float64, else complex64."""
     return complex128 if to_inexact_dtype(dtype) in (float64, complex128) else complex64

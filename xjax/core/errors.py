@@ -1,4 +1,4 @@
-"""Errors: the classes, the one builder of messages, and where in the user's code we are.
+"""Errors: the classes, the builder of messages, and the position in the user's code.
 
 Every message has the same form (built by `bad`, raised by the caller)::
 
@@ -7,8 +7,7 @@ Every message has the same form (built by `bad`, raised by the caller)::
       rhs  f32[32,4]   contracts axis 0, size 32
       fix: transpose rhs, or pass dimension_numbers=(((1,), (1,)), ((), ())).
 
-The classes carry the names of `jax.errors`, so that an `except` clause written for JAX still
-catches what it is meant to catch.
+The classes have the names of `jax.errors`, so that an `except` clause written for JAX catches the same errors.
 """
 
 import difflib
@@ -29,15 +28,15 @@ class JAXTypeError(TypeError):
 
 
 class JAXIndexError(IndexError):
-    """An index that cannot be used."""
+    """An index is invalid."""
 
 
 class ConcretizationTypeError(JAXTypeError):
-    """A traced value was needed as a number while the program is being built."""
+    """A traced value was used where a concrete number is needed during tracing."""
 
 
 class TracerBoolConversionError(ConcretizationTypeError):
-    """``bool()``, ``if`` or ``while`` of a traced value."""
+    """A traced value was used in ``bool()``, ``if`` or ``while``."""
 
 
 class TracerIntegerConversionError(JAXTypeError):
@@ -45,7 +44,7 @@ class TracerIntegerConversionError(JAXTypeError):
 
 
 class TracerArrayConversionError(JAXTypeError):
-    """A traced value was handed to NumPy."""
+    """A traced value was passed to NumPy."""
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
@@ -53,7 +52,7 @@ class NonConcreteBooleanIndexError(JAXIndexError):
 
 
 class UnexpectedTracerError(JAXTypeError):
-    """A traced value was used after the function that it belongs to had ended."""
+    """A traced value was used after the end of the traced function that it belongs to."""
 
 
 class KeyReuseError(JAXTypeError):
@@ -61,11 +60,11 @@ class KeyReuseError(JAXTypeError):
 
 
 class TypePromotionError(ValueError):
-    """No dtype stands for all of these inputs without an explicit cast."""
+    """The dtypes of the inputs have no common dtype without an explicit cast."""
 
 
 class DeletedArrayError(RuntimeError, ValueError):
-    """An array is used that was donated or deleted: a RuntimeError in JAX, in calls of JAX 0.10 a ValueError."""
+    """An array was used after it was donated or deleted: a RuntimeError in JAX, a ValueError in calls of JAX 0.10."""
 
 
 EscapedTracerError = UnexpectedTracerError
@@ -82,9 +81,9 @@ def bad(
 
     Args:
       caller: the public function or argument, as the user writes it: ``"lax.dot_general"``.
-      what: what is wrong, in plain words; a final full stop is added where there is none.
-      given: what was passed: a mapping (names are aligned) or finished lines. A value that is
-        not a string is shown by its type (``f32[3]``) if it has one, else by a shortened repr.
+      what: a description of the error in plain words; a missing final full stop is added.
+      given: the values that were passed: a mapping (names are aligned) or formatted lines. A value
+        other than a string is shown as its type (``f32[3]``) if it has one, else as a shortened repr.
       fix: an action that works.
       exc: class of the error; it must accept a single string.
     Returns: the exception, ready for ``raise bad(...)``.
@@ -103,12 +102,12 @@ def bad(
     if fix:
         lines.append(_indent(f"fix: {fix}"))
     error = exc("\n".join(lines))
-    error.explained = True                  # the message says it all: where it was raised does not matter
+    error.explained = True                  # the message is complete: xjax's own frames would not help the user
     return error
 
 
 def no_attribute(what: str, x: object, name: str, use: str | None) -> AttributeError:
-    """The error for an attribute that `x` does not have; Python itself suggests likely names when it is shown."""
+    """The error for a missing attribute of `x`; Python adds suggestions of similar names when it prints the error."""
     error = AttributeError(f"{what} has no attribute {name!r}" + (f"\n  fix: use {use}." if use else ""))
     error.name, error.obj = name, x
     error.explained = True
@@ -116,7 +115,7 @@ def no_attribute(what: str, x: object, name: str, use: str | None) -> AttributeE
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
-    """A question that offers the choice closest to a misspelt name, or None if none is close.
+    """A question with the choice closest to a misspelt name, or None if none is close.
 
     >>> did_you_mean("enable_x46", ["enable_x64", "disable_jit"])
     "did you mean 'enable_x64'?"
@@ -129,9 +128,9 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str | None:
 
 def check_choice(caller: str, name: str, value: object, choices: Iterable[object], fix: str = "pass one of these.",
                  exc: type[Exception] = ValueError) -> None:
-    """Raise an error in the house form unless the value of an argument is one of the choices, which it lists.
+    """Raise an error in the house form, with a list of the choices, unless the value of an argument is one of them.
 
-    Args: name: of the argument; fix: what else to do, where none of the choices is close; exc: class of the error.
+    Args: name: name of the argument; fix: the advice if none of the choices is close; exc: class of the error.
 
     >>> check_choice("numpy.convolve", "mode", "ful", ("full", "same", "valid"))
     Traceback (most recent call last):
@@ -154,8 +153,8 @@ def closest(name: str, choices: Iterable[str]) -> str | None:
 def user_frame() -> tuple[str, int, str] | None:
     """(file, line, function) of the innermost frame of the user's code, None if there is none.
 
-    Frames of xjax, xnn, recipes and of the standard library are not the user's; a third-party
-    library built on xjax is.
+    Frames of xjax, xnn, recipes and the standard library do not count as the user's code. Frames of a third-party
+    library built on xjax do.
     """
     frame = _user_frame()
     if frame is None:
@@ -164,7 +163,7 @@ def user_frame() -> tuple[str, int, str] | None:
 
 
 def called_function() -> str:
-    """The function of xjax that the user's code called, as it is written there: `lax.sort`; "" if it has no name."""
+    """The function of xjax that the user's code called, as written there: `lax.sort`; "" if it is not a public name."""
     frame, called = sys._getframe(1), None
     while frame is not None and frame.f_code.co_filename.startswith(_OURS[0]):
         frame, called = frame.f_back, frame
@@ -176,9 +175,9 @@ def called_function() -> str:
 
 
 def user_location() -> tuple[CodeType, int] | None:
-    """(code object, instruction) of the innermost frame outside xjax and NumPy, which calls methods of its arguments.
+    """(code object, instruction) of the innermost frame outside xjax and NumPy; NumPy may call methods of our arrays.
 
-    It is cheap to take, and resolved when it is shown.
+    The pair is cheap to create; the line is looked up only when it is shown.
     """
     frame = sys._getframe(2)
     while frame is not None:
@@ -193,7 +192,7 @@ def user_location() -> tuple[CodeType, int] | None:
 
 
 def location_text(source: tuple[CodeType, int] | None) -> str:
-    """`model.py:31` of what `user_location` returned."""
+    """A result of `user_location` as text: `model.py:31`."""
     if source is None:
         return ""
     code, instruction = source
@@ -204,19 +203,19 @@ def location_text(source: tuple[CodeType, int] | None) -> str:
 
 
 def position_text(source: tuple[CodeType, int]) -> str:
-    """`/home/model.py:31:4 (loss)`: line and column of what `user_location` returned, and the function around it."""
+    """A result of `user_location` with line, column and the enclosing function: `/home/model.py:31:4 (loss)`."""
     code, instruction = source
     line, _, column, _ = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     return f"{code.co_filename}:{line or code.co_firstlineno}:{column or 0} ({code.co_qualname})"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the user's line, however deep inside xjax the cause was found."""
+    """Warn at the user's line, however deep inside xjax the warning is raised."""
     frame = _user_frame()
     if frame is None:
         warnings.warn(message, category, stacklevel=2)
         return
-    # The frame's own registry makes "once per place" work as for warnings.warn.
+    # With the frame's own registry, a warning is shown once per place, as with warnings.warn.
     warnings.warn_explicit(
         message,
         category,
@@ -228,10 +227,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def drop_internal_frames(error: BaseException) -> None:
-    """Leave the frames of xjax out of an error's traceback, so that it shows the user's lines.
+    """Remove the frames of xjax from an error's traceback, so that it shows the user's lines.
 
-    An error that `bad` did not make may be a fault of ours: then the frames after the user's last one stay. A traceback
-    in which all frames are xjax's stays as it is.
+    An error that `bad` did not build may be a bug of xjax: then the frames after the user's last frame are kept. A
+    traceback with frames of xjax only is not changed.
     """
     kept, last, entry = [], [], error.__traceback__
     while entry is not None:
@@ -260,7 +259,7 @@ def _indent(line: str) -> str:
 
 
 def _text(value: object) -> str:
-    """A string is shown as it is, an array or aval by its type, anything else by a short repr."""
+    """The text of a value: a string as it is, an array or aval as its type, anything else as a short repr."""
     if isinstance(value, str):
         return value
     aval = getattr(value, "aval", value)

@@ -1,4 +1,4 @@
-"""Lists of which some items are chosen by a flag for each: what has a tangent, what is linear, what is mapped."""
+"""Selection of list items by one flag for each item: has a tangent, is linear, is mapped."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def merge(flags: Iterable[bool], on_true: Iterable[Any], on_false: Iterable[Any]
 
 
 def nonzero_flags(tangents: Iterable[Any]) -> Flags:
-    """Which tangents, or cotangents, are not symbolic zeros."""
+    """For each tangent or cotangent, whether it is not a symbolic zero."""
     return tuple(type(t) is not Zero for t in tangents)

@@ -1,8 +1,8 @@
 """StableHLO as text: types, constants and `Builder`, which collects the lines of a function.
 
-Lowering rules write operations the way they are printed; XLA's parser reads them. This is ten times cheaper than
-building MLIR objects and a rule reads like the operation it is. The verified form of every operation is in StableHLO's
-specification; names are unique in a whole module, which nested regions require.
+Lowering rules write operations in their printed form, and XLA's parser reads them. This is ten times cheaper than
+building MLIR objects, and a rule looks like the operation that it writes. The form of every operation is defined in
+StableHLO's specification. Names are unique in a whole module, because nested regions share them.
 """
 
 from __future__ import annotations
@@ -50,19 +50,20 @@ def tensor_type(aval: ShapedArray) -> str:
 
 
 def _check_size(aval: ShapedArray) -> None:
-    """Refuse an array that no memory can hold. XLA would end the process; it counts in int64, and skips axes of size 0.
+    """Raise ValueError for an array that no memory can hold; XLA would abort the process.
 
-    All programs come by here, whatever makes the array and whether it is a result or not. `eval_shape` writes none.
+    XLA counts in int64 and skips axes of size 0. Every array of every program is checked here, results and intermediate
+    values alike; `eval_shape` writes no program.
     """
     size = math.prod(n for n in aval.shape if n) * max(aval.dtype.itemsize, 1)
     if size > _MOST_BYTES:
         raise bad(called_function() or "compile", "the program has an array of 2**63 bytes or more",
                   given={"type": aval.str_short(), "bytes": f"{size:,}"},
-                  fix="look at its shape: an array has at most 2**63 - 1 bytes.", exc=ValueError)
+                  fix="check its shape: an array has at most 2**63 - 1 bytes.", exc=ValueError)
 
 
 def scalar_text(value: Any, dtype: np.dtype) -> str:
-    """One number as MLIR text. Floats are written as the hexadecimal bits, which are always exact."""
+    """One number as MLIR text. Floats are written as hexadecimal bits, which are exact."""
     if dtypes.is_bool(dtype) or dtype == dtypes.float0:
         return "true" if value else "false"
     if dtypes.is_complex(dtype):
@@ -92,7 +93,7 @@ def dense(value: np.ndarray) -> str:
 
 
 def _nest(flat: str, value: np.ndarray) -> str:
-    """Sub-byte element types have no byte form: write nested lists."""
+    """Elements as nested lists: element types narrower than a byte have no byte form."""
     if value.ndim <= 1:
         return flat
     return "[" + ", ".join(_nest("[" + ", ".join(scalar_text(v, row.dtype) for v in row.reshape(-1)) + "]", row)
@@ -108,7 +109,7 @@ def ml_dtypes_bits(dtype: np.dtype) -> int:
 
 
 def string(text: str) -> str:
-    """A quoted MLIR string; everything that comes from a user passes here."""
+    """A quoted MLIR string; all text from users is quoted by this function."""
     return json.dumps(text, ensure_ascii=True).replace("\\u", "\\\\u")
 
 
@@ -119,14 +120,14 @@ def i64_array(values: Iterable[int]) -> str:
 
 
 def i64_matrix(rows: Sequence[Sequence[int]]) -> str:
-    """`dense<[[0, 1]]> : tensor<1x2xi64>`: pairs and groups."""
+    """`dense<[[0, 1]]> : tensor<1x2xi64>`, for pairs and groups."""
     n, m = len(rows), len(rows[0]) if rows else 0
     body = str([[int(v) for v in row] for row in rows]) if n and m else ""
     return f"dense<{body}> : tensor<{n}x{m}xi64>"
 
 
 class Value:
-    """An SSA value: prints as its name; `type` is its MLIR type."""
+    """An SSA value; its `str` is its name, `type` its MLIR type."""
 
     __slots__ = ("name", "aval", "recipe")
 
@@ -143,7 +144,7 @@ class Value:
 
 
 class Recipe(NamedTuple):
-    """How a value was written, if XLA fuses it with what reads it: ``lower(b, aval, *operands, **params)``."""
+    """The call that wrote a value which XLA fuses into its consumers: ``lower(b, aval, *operands, **params)``."""
 
     lower: Callable[..., Value]
     operands: Sequence[Value]
@@ -151,7 +152,7 @@ class Recipe(NamedTuple):
 
 
 class Held(Value):
-    """A result of a barrier: the value before it, and all values that the barrier waits for."""
+    """A result of a barrier, with the value before the barrier and all values that the barrier waits for."""
 
     __slots__ = ("before", "together")
 
@@ -161,7 +162,7 @@ class Held(Value):
 
 
 class Known(Value):
-    """An integer that is known when the module is written: a conditional on it is written as its one branch."""
+    """An integer that is known when the module is written; only the chosen branch of a conditional on it is written."""
 
     __slots__ = ("number",)
 
@@ -171,7 +172,7 @@ class Known(Value):
 
 
 class Stored(Value):
-    """A value in a kind of memory other than the default one of its device."""
+    """A value in a kind of memory other than the default kind of its device."""
 
     __slots__ = ("memory",)
 
@@ -181,22 +182,22 @@ class Stored(Value):
 
 
 class Module:
-    """A module being written for a platform: functions, meshes, and the counter that makes every name unique."""
+    """A module for a platform, while it is written: functions, meshes, and the counter that makes every name unique."""
 
     def __init__(self, platform: str = "cpu", partitioned: bool = False):
         self.platform = platform
-        self.partitioned = partitioned                    # XLA cuts it over devices; `shard_map` regions it does not
+        self.partitioned = partitioned                    # XLA shards it over devices, except for `shard_map` regions
         self.functions: list[str] = []
         self.meshes: dict[Any, str] = {}                  # device mesh -> its name
-        self.uses: Mapping[Any, int] = {}                 # how often each sub-program occurs
-        # sub-program that occurs more than once -> the name of its function, and the results inside
+        self.uses: Mapping[Any, int] = {}                 # number of occurrences of each sub-program
+        # sub-program that occurs more than once -> the name of its function, and the results inside the function
         self.subprograms: dict[Any, tuple[str, Sequence[Value]]] = {}
-        self.callbacks: list[Callable] = []               # functions on the host, which the program calls by position
-        self.uses_other_memory = False                    # values were written to another than the default one
+        self.callbacks: list[Callable] = []               # functions on the host; the program calls them by position
+        self.uses_other_memory = False                    # values are placed in another kind than the default
         self._count = 0
 
     def mesh(self, mesh: Any) -> str:
-        """Name of a device mesh, declared in this module; the first one orders the devices that it runs on."""
+        """Name of a device mesh, which it declares in this module; the first mesh sets the order of the devices."""
         return self.meshes.setdefault(mesh, f"mesh{len(self.meshes) or ''}")
 
     def number(self) -> int:
@@ -217,24 +218,24 @@ class Builder:
         self.module = module
         self.lines: list[str] = []
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
-        self.level = level                  # how many regions this code is in
-        self.token: Value | None = None     # what the next ordered effect waits for; None: there can be none here
+        self.level = level                  # number of regions around this code
+        self.token: Value | None = None     # the next ordered effect waits for it; None: no ordered effects here
         self._constants: dict[tuple, Value] = {}
 
     @property
     def is_cut(self) -> bool:
-        """Whether XLA cuts this code over devices: that of a partitioned module, outside of `shard_map` regions."""
+        """Whether XLA shards this code over devices: the code of a partitioned module outside `shard_map` regions."""
         return self.module.partitioned and self.axes is None
 
     def op(self, text: str, aval: ShapedArray) -> Value:
-        """Append `%n = text`, one result of type `aval`."""
+        """Append `%n = text`, with one result of type `aval`."""
         self.module._count += 1
         value = Value(f"%{self.module._count}", aval)
         self.lines.append(f"{value.name} = {text}")
         return value
 
     def ops(self, text: str, avals: Sequence[ShapedArray]) -> list[Value]:
-        """Append `%n:k = text`, k results."""
+        """Append `%n:k = text`, with k results."""
         n = self.module.number()
         if len(avals) == 1:
             self.lines.append(f"%{n} = {text}")
@@ -243,11 +244,11 @@ class Builder:
         return [Value(f"%{n}#{i}", aval) for i, aval in enumerate(avals)]
 
     def unary(self, name: str, x: Value) -> Value:
-        """An operation whose result has its operand's type."""
+        """An operation whose result has the type of its operand."""
         return self.op(f"{name} {x.name} : {tensor_type(x.aval)}", x.aval)
 
     def binary(self, name: str, x: Value, y: Value) -> Value:
-        """An operation of two operands and a result of one type."""
+        """An operation of two operands and a result, all of one type."""
         return self.op(f"{name} {x.name}, {y.name} : {tensor_type(x.aval)}", x.aval)
 
     def add(self, x: Value, y: Value | float) -> Value:
@@ -273,10 +274,10 @@ class Builder:
                            aval)
         text = scalar_text(value, aval.dtype) if aval.size else ""
         key = (text, aval)
-        found = self._constants.get(key)
-        if found is None:
-            found = self._constants[key] = self.op(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
-        return found
+        written = self._constants.get(key)
+        if written is None:
+            written = self._constants[key] = self.op(f"stablehlo.constant dense<{text}> : {tensor_type(aval)}", aval)
+        return written
 
     def broadcast(self, x: Value, aval: ShapedArray, dims: Sequence[int]) -> Value:
         """`broadcast_in_dim`: operand axis i becomes result axis dims[i]."""
@@ -293,7 +294,7 @@ class Builder:
         return self.op(f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(aval)}", aval)
 
     def compare(self, direction: str, x: Value, y: Value, kind: str = "") -> Value:
-        """`direction`: EQ NE GE GT LE LT; `kind`: TOTALORDER or nothing."""
+        """A comparison. `direction`: EQ NE GE GT LE LT; `kind`: TOTALORDER or empty."""
         aval = ShapedArray(x.aval.shape, np.dtype(np.bool_))
         kind = f", {kind}" if kind else ""
         return self.op(f"stablehlo.compare {direction}, {x}, {y}{kind} : ({x.type}, {y.type}) -> {tensor_type(aval)}",
@@ -317,7 +318,7 @@ class Builder:
 
     def while_loop(self, start: Sequence[Value], cond: Callable[..., Sequence[Value]],
                    body: Callable[..., Sequence[Value]]) -> list[Value]:
-        """``while cond(b, *values): values = body(b, *values)``, each with a builder `b` of its region."""
+        """``while cond(b, *values): values = body(b, *values)``; `b` is the builder of the region."""
         carried = [*start] if self.token is None else [*start, self.token]
 
         def threaded(f: Callable[..., Sequence[Value]], returns: bool) -> Callable[..., Sequence[Value]]:
@@ -333,7 +334,7 @@ class Builder:
 
     def case(self, index: Value, branches: Sequence[Callable[[Builder], Sequence[Value]]],
              avals: Sequence[ShapedArray]) -> list[Value]:
-        """``branches[index](b)``, each with a builder `b` of its region; results of types `avals`."""
+        """``branches[index](b)``; `b` is the builder of the region, `avals` are the types of the results."""
         def threaded(branch: Callable[[Builder], Sequence[Value]]) -> Callable[[Builder], Sequence[Value]]:
             def body(inner: Builder) -> Sequence[Value]:
                 inner.token = self.token
@@ -346,7 +347,7 @@ class Builder:
         return self._take_token(self.generic("stablehlo.case", [index], avals, regions=regions))
 
     def _take_token(self, results: list[Value]) -> list[Value]:
-        """Results of an operation that hands on the token, if there is one, as its last result."""
+        """The results of an operation without the token, if there is one: its last result becomes the current token."""
         if self.token is not None:
             *results, self.token = results
         return results

@@ -1,10 +1,10 @@
-"""Ctrl-C and other signals: when their handlers run, and what a KeyboardInterrupt says about the work it stopped.
+"""Ctrl-C and other signals: when their handlers run, and the note of a KeyboardInterrupt on the interrupted work.
 
-Python runs signal handlers in the main thread, between two of its own instructions; jaxlib also runs them while it
-waits for the compiler. An exception that leaves a handler there unwinds the C++ frames whose objects the compiler still
-uses in its own threads, which is a crash now or at a later compilation. So a compilation runs in another thread
-(`shielded`): the exception leaves the call at once, and the compiler ends undisturbed. For short work that must not be
-left half done, `deferred` postpones the handlers.
+Python runs signal handlers in the main thread, between two bytecode instructions; jaxlib also runs them while it waits
+for the compiler. An exception of such a handler unwinds C++ frames whose objects the compiler still uses in its own
+threads. The process then crashes, immediately or in a later compilation. So a compilation runs in another thread
+(`shielded`): the exception leaves the call immediately, and the compiler finishes undisturbed. For short work that must
+not be interrupted, `deferred` postpones the handlers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-# Those for which programs have handlers; to look at all 60 would take longer than to load a program from disk.
+# The signals for which programs install handlers; a check of all 60 takes longer than loading a program from disk.
 _SIGNALS = tuple(getattr(signal, name) for name in (
     "SIGHUP", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGBREAK", "SIGXCPU", "SIGVTALRM", "SIGPROF")
     if hasattr(signal, name))
@@ -31,9 +31,9 @@ _NOTE = "xjax: "
 class deferred:
     """`with deferred("LAPACK was loaded"):` handlers of signals that arrive in the block run at its end.
 
-    A KeyboardInterrupt says what was going on; with an empty text it gets no note. Only handlers written in Python
-    wait; those of C and the default actions keep their effect. In threads other than the main one, where Python runs
-    no handlers, it does nothing.
+    A KeyboardInterrupt gets a note with this text; with an empty text there is no note. Only handlers written in Python
+    are postponed; handlers in C and default actions are not. In other threads than the main thread it has no effect,
+    because Python runs no handlers there.
     """
 
     __slots__ = ("_what", "_handlers", "_arrived", "_start")
@@ -53,7 +53,7 @@ class deferred:
                 if callable(handler):
                     self._handlers[number] = handler
                     signal.signal(number, self._note_arrival)
-        except ValueError:                  # the main thread of an interpreter that is not the main one
+        except ValueError:                  # the main thread of a subinterpreter
             self._handlers.clear()
         except BaseException:
             self._restore()
@@ -77,7 +77,7 @@ class deferred:
         self._arrived[number] = frame
 
     def _restore(self) -> None:
-        """Put the handlers back; that of SIGINT, a low number, comes last, since it may raise at once."""
+        """Restore the handlers; the handler of SIGINT, a low number, is last, because it may raise immediately."""
         try:
             self._put_back()
         except BaseException:
@@ -92,7 +92,7 @@ class deferred:
 
 
 def _deliver(handlers: dict[int, Any], arrived: list[tuple[int, FrameType | None]]) -> None:
-    """Run the handlers of the signals that came; each of them, even if one raises."""
+    """Run the handlers of the signals that arrived; all of them, even if one raises."""
     if arrived:
         (number, frame), *rest = arrived
         try:
@@ -101,15 +101,16 @@ def _deliver(handlers: dict[int, Any], arrived: list[tuple[int, FrameType | None
             _deliver(handlers, rest)
 
 
-_STACK = 16 << 20               # of a thread that works for the main one, which may have more than the usual 8 MB
+_STACK = 16 << 20               # bytes of stack of the worker thread; the main thread may have more than the usual 8 MB
 _unfinished: list[threading.Thread] = []
 
 
 def shielded(work: Callable[[], Result]) -> Result:
-    """`work()`, which no exception of a signal handler can leave half done.
+    """The result of `work()`, which an exception of a signal handler cannot interrupt.
 
-    In the main thread, the only one in which handlers run, it runs in a thread of its own. An exception of a handler
-    leaves this call, and the work goes on to its end, for which the interpreter waits at exit. The thread takes 0.1 ms.
+    If the caller is the main thread, the only thread in which handlers run, `work` runs in a thread of its own. An
+    exception of a handler leaves this call, `work` continues to its end, and the interpreter waits for it at exit. The
+    thread costs 0.1 ms.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -127,9 +128,9 @@ def shielded(work: Callable[[], Result]) -> Result:
 
     thread = threading.Thread(target=run, name="xjax compiler", daemon=True)
     try:
-        with deferred(""):                      # Thread.start waits on a condition, which an exception leaves broken
+        with deferred(""):                      # an exception inside Thread.start would break its condition variable
             _start(thread)
-        while not ended.acquire(timeout=0.2):   # a signal that another thread got does not end the wait by itself
+        while not ended.acquire(timeout=0.2):   # a signal that another thread received does not end the wait
             pass
     except BaseException:
         _unfinished[:] = [thread, *[t for t in _unfinished if t.is_alive()]]
@@ -150,18 +151,18 @@ def _start(thread: threading.Thread) -> None:
 
 @atexit.register
 def _wait_for_unfinished() -> None:
-    """The end of a process frees what the compiler uses; another Ctrl-C ends it without."""
+    """Wait for the compiler at exit: the end of the process frees objects that it uses. Ctrl-C skips the wait."""
     try:
         for thread in _unfinished:
             thread.join(1)
             if thread.is_alive():
-                print("xjax: waiting for XLA's compiler to end; Ctrl-C exits at once", file=sys.stderr, flush=True)
+                print("xjax: waiting for XLA's compiler to finish; Ctrl-C exits immediately", file=sys.stderr, flush=True)
                 thread.join()
     except KeyboardInterrupt:
         os._exit(128 + signal.SIGINT)
 
 
 def note_interrupt(error: BaseException, what: str) -> None:
-    """Add to a KeyboardInterrupt what was going on; the innermost work that it stopped is named."""
+    """Add a note on the interrupted work to a KeyboardInterrupt, unless inner work has already added one."""
     if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
         error.add_note(f"{_NOTE}interrupted while {what}.")

@@ -1,7 +1,7 @@
 """Programs: `Jaxpr` (variables and equations) and `ClosedJaxpr` (a program with the values of its constants).
 
-Programs are immutable once built and hashed by identity. Functions from programs to programs (derivative, batched,
-transposed program) are remembered on the program itself by `program_cache`, so they die with it.
+Programs are immutable once built, and hashed by identity. `program_cache` stores the results of functions from programs
+to programs (derivative, batched, transposed program) on the program itself, so they are freed with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xjax.core.types import ShapedArray, typed_number, typeof
 
 
 class Var:
-    """A variable: identity is its name, `aval` its type."""
+    """A variable, compared by identity; `aval` is its type."""
 
     __slots__ = ("aval",)
 
@@ -57,7 +57,7 @@ class Eqn:
 
     @property
     def effects(self) -> Effects:
-        """What it does besides computing its results, and what the programs among its parameters do."""
+        """The effects of the primitive and of the programs among its parameters."""
         own = NO_EFFECTS if self.primitive.effects is None else self.primitive.effects(**self.params)
         return own.union(*[sub.effects for sub in subjaxprs(self.params)])
 
@@ -81,7 +81,7 @@ class Jaxpr:
 
     @property
     def effects(self) -> Effects:
-        """What its equations do besides computing their results."""
+        """The effects of the equations."""
         if self._effects is None:
             self._effects = _effects_of(self)
         return self._effects
@@ -94,11 +94,11 @@ class Jaxpr:
     def out_avals(self) -> tuple[ShapedArray, ...]:
         return tuple([v.aval for v in self.outvars])
 
-    # JAX 0.12 has one class for programs with and without constants, so callers ask either for the same attributes.
+    # JAX 0.12 has one class for programs with and without constants, so both classes here have the same attributes.
 
     @property
     def jaxpr(self) -> Jaxpr:
-        """Itself."""
+        """The program itself."""
         return self
 
     @property
@@ -119,11 +119,11 @@ class Jaxpr:
         return len(self.constvars)
 
     def with_consts(self, consts: Sequence[Any]) -> ClosedJaxpr:
-        """The program whose first inputs have these values."""
+        """The program with its first inputs fixed to these values."""
         return _with_consts(self, consts)
 
     def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> Jaxpr:
-        """`f` of the program."""
+        """`f(self)`."""
         return f(self)
 
     def replace(self, **changed: Any) -> Jaxpr:
@@ -141,14 +141,14 @@ class Jaxpr:
 
 
 class ClosedJaxpr:
-    """A program with its constants. Calling it evaluates it: `closed(*args) -> list of results`."""
+    """A program with its constants. A call evaluates it: `closed(*args) -> list of results`."""
 
     __slots__ = ("jaxpr", "consts", "in_avals", "out_avals", "memo", "serial", "__weakref__")
 
     def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any] = ()):
         self.jaxpr, self.consts = jaxpr, list(consts)
         self.in_avals, self.out_avals = jaxpr.in_avals, jaxpr.out_avals
-        self.memo: dict = {}                # of program_cache
+        self.memo: dict = {}                # used by program_cache
         self.serial = next(_serial)
 
     eqns = property(lambda self: self.jaxpr.eqns)
@@ -161,11 +161,11 @@ class ClosedJaxpr:
     literals = property(lambda self: self.consts)
 
     def with_consts(self, consts: Sequence[Any]) -> ClosedJaxpr:
-        """The program whose first inputs have these values."""
+        """The program with its first inputs fixed to these values."""
         return _with_consts(self.jaxpr, consts)
 
     def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
-        """`f` of the program, with the same constants."""
+        """The program `f(self.jaxpr)`, with the same constants."""
         return self.replace(jaxpr=f(self.jaxpr))
 
     def replace(self, **changed: Any) -> ClosedJaxpr:
@@ -199,7 +199,7 @@ def _effects_of(jaxpr: Jaxpr) -> Effects:
 
 
 def _changed(x: Any, fields: Sequence[str], changed: dict) -> Any:
-    """A new object of the same class, made of the fields of `x` but for those that are `changed`."""
+    """A copy of `x` with the fields in `changed` replaced."""
     unknown = sorted(set(changed) - set(fields))
     if unknown:
         raise bad(f"{type(x).__name__}.replace", "there is no such field", {"given": ", ".join(unknown)},
@@ -216,22 +216,22 @@ def newest(programs: Iterable[ClosedJaxpr]) -> ClosedJaxpr:
 
 
 def program_cache(f: Callable) -> Callable:
-    """Remember `f(program, *hashable)` on the program."""
+    """Decorator: cache `f(program, *hashable)` on the program."""
     make = deep(f)
 
     @functools.wraps(f)
     def cached(program: ClosedJaxpr, *key: Any) -> Any:
         full = (f, *key)
-        found = program.memo.get(full)
-        if found is None:
-            found = program.memo[full] = make(program, *key)
-        return found
+        result = program.memo.get(full)
+        if result is None:
+            result = program.memo[full] = make(program, *key)
+        return result
 
     return cached
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
-    """Run a program: bind each of its operations to the current trace, which sees where it was written."""
+    """Run a program: bind each operation in the current trace, with the source position of its equation."""
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     saved = context.source
@@ -250,7 +250,10 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
 
 
 def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """Drop unused outputs, and equations without effects nobody reads; second result: which inputs are still read."""
+    """Drop unused outputs, and equations that have no effects and no used results.
+
+    Returns: the program, and for each input whether it is still used.
+    """
     outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
     live = {v for v in outvars if type(v) is Var}
     eqns = []
@@ -271,7 +274,7 @@ def is_plain_call(eqn: Eqn) -> bool:
 def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call) -> ClosedJaxpr:
     """The program with calls of jitted functions written out, for callers that inspect individual equations.
 
-    Args: is_call: which equations are written out; each computes what the program among its parameters computes.
+    Args: is_call: selects the equations to write out; each must compute the results of the program in its parameters.
     """
     if not any(is_call(eqn) for eqn in closed.jaxpr.eqns):
         return closed
@@ -300,15 +303,15 @@ def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call)
 
 
 def subjaxprs(params: dict) -> list[Jaxpr]:
-    """Programs among an equation's parameters."""
-    found = []
+    """The programs among the parameters of an equation."""
+    programs = []
     for value in params.values():
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(item, ClosedJaxpr):
-                found.append(item.jaxpr)
+                programs.append(item.jaxpr)
             elif isinstance(item, Jaxpr):
-                found.append(item)
-    return found
+                programs.append(item)
+    return programs
 
 
 def programs_in(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
@@ -324,7 +327,7 @@ def programs_in(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
 
 @deep
 def check_jaxpr(jaxpr: Jaxpr) -> None:
-    """Assert that a program is well formed: variables are defined once, before use, with the types the rules give."""
+    """Assert that a program is well formed: variables are defined once, before use, and typed by the type rules."""
     defined = {*jaxpr.constvars, *jaxpr.invars}
     assert len(defined) == len(jaxpr.constvars) + len(jaxpr.invars), "an input variable occurs twice"
     for eqn in jaxpr.eqns:
@@ -348,6 +351,6 @@ _pretty_print: Callable[..., str] = object.__repr__
 
 
 def set_printer(printer: Callable[[Any], str], eqn_printer: Callable[[Eqn], str], pretty: Callable[..., str]) -> None:
-    """How programs and equations show themselves; `core.printing` sets it."""
+    """Set the functions that print programs and equations; called by `core.printing`."""
     global _print, _print_eqn, _pretty_print
     _print, _print_eqn, _pretty_print = printer, eqn_printer, pretty

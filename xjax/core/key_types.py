@@ -1,6 +1,6 @@
-"""Types of random keys: `KeyType`, a dtype that NumPy does not know, and the words that stand for keys on a device.
+"""Types of random keys: `KeyType`, a dtype that NumPy does not have, and the words that represent keys on a device.
 
-A key of a generator is a few words uint32; an array of keys of shape S is, on a device, an array uint32[S, words].
+A key of a generator is a few uint32 words. On a device, an array of keys of shape S is an array uint32[S, words].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xjax.core.types import ShapedArray
 
 
 class KeyKind(NamedTuple):
-    """A generator of random bits, as types know it: its name, its short name, and how many words its keys have."""
+    """A generator of random bits: its name, its short name, and the number of words of its keys."""
 
     name: str
     tag: str
@@ -25,7 +25,7 @@ class KeyKind(NamedTuple):
 
 
 class KeyType(dtypes.ExtendedDType):
-    """Dtype of the keys of one generator; there is one object for each.
+    """Dtype of the keys of one generator; there is one object for each generator.
 
     >>> KEY_TYPES["threefry2x32"], KEY_TYPES["rbg"].itemsize
     (key<fry>, 16)
@@ -61,7 +61,7 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def physical(aval: ShapedArray) -> ShapedArray:
-    """The type that values of `aval` have on a device: keys are words along one more axis, the last."""
+    """The type of values of type `aval` on a device: the words of keys are along an additional last axis."""
     if type(aval.dtype) is not KeyType:
         return aval
     return ShapedArray((*aval.shape, aval.dtype.kind.words), np.uint32)

@@ -1,9 +1,8 @@
-"""What the option check_tracer_leaks does: at the end of each transform, also of one inside another, find its traced
-values that live on, and who holds them.
+"""The option check_tracer_leaks: at the end of each transform, nested ones too, find leaked traced values and holders.
 
-A traced value means nothing after its function has ended. Something of the user's that still refers to one (a global,
-an attribute, a list, a closure) will fail when it is used, perhaps much later; this check fails at once and names it.
-It walks over all objects of the process, so it is for debugging only.
+A traced value is invalid after its function has ended. If an object of the user (a global, an attribute, a list, a
+closure) still refers to one, its later use is an error, perhaps far from the cause; this check raises the error
+immediately and names the holder. It searches all objects of the process, so it is for debugging only.
 """
 
 from __future__ import annotations
@@ -20,40 +19,43 @@ from xjax.core.config import config
 from xjax.core.errors import UnexpectedTracerError, bad
 from xjax.core.trace import Tag, Tracer
 
-_DEPTH = 8                      # how many containers may lie between a traced value and what has a name
+_DEPTH = 8                      # maximum number of containers between a traced value and a named holder
 _OURS = __name__.partition(".")[0] + "."
 
 
 def check_leaks(tags: Sequence[Tag]) -> None:
     """Raise UnexpectedTracerError if a traced value of the ended interpretations `tags` is held by the user's code."""
-    found = _held(tags)
-    if found:
-        gc.collect()                                # what only garbage holds does not count
-        found = _held(tags)
-    if not found:
+    leaked = _held(tags)
+    if leaked:
+        gc.collect()                                # values that only garbage refers to are not leaks
+        leaked = _held(tags)
+    if not leaked:
         return
-    given = [f"{x.aval.str_short()}, {x.origin()}: held by {holder}" for x, holder in found[:5]]
-    raise bad(f"check_tracer_leaks: {found[0][0].tag.caller}",
-              f"Leaked {len(found)} traced value{'s' * (len(found) > 1)}", given,
+    given = [f"{x.aval.str_short()}, {x.origin()}: held by {holder}" for x, holder in leaked[:5]]
+    raise bad(f"check_tracer_leaks: {leaked[0][0].tag.caller}",
+              f"Leaked {len(leaked)} traced value{'s' * (len(leaked) > 1)}", given,
               "return the value from the function instead of storing it.", UnexpectedTracerError)
 
 
 def _held(tags: Sequence[Tag]) -> list[tuple[Tracer, str]]:
-    """The traced values of `tags` that something with a name holds, and text for that: a search from the values up."""
+    """(traced value of `tags`, text of a named holder), for each value that has one.
+
+    The search starts at the values and follows references backward, one level of containers at a time.
+    """
     level = [(x, x, "") for x in gc.get_referrers(*tags) if isinstance(x, Tracer)]     # (object, traced value, path)
-    found: dict[int, tuple[Tracer, str]] = {}
+    leaked: dict[int, tuple[Tracer, str]] = {}
     locals_of = _locals_on_the_stack()
     seen: set[int] = set()
     for _ in range(_DEPTH):
-        level = [step for step in level if id(step[1]) not in found]
+        level = [step for step in level if id(step[1]) not in leaked]
         seen.update(id(step[0]) for step in level)
-        seen.update(map(id, level))                 # the notes of this search refer to the values too
+        seen.update(map(id, level))                 # the tuples of this search refer to the values too
         for value, x, path in level:
             if id(value) in locals_of and not isinstance(value, types.ModuleType):
                 name, frame = locals_of[id(value)]
-                found[id(x)] = x, f"{name}{path}, a variable of `{frame.f_code.co_name}` ({_line(frame.f_code)})"
+                leaked[id(x)] = x, f"{name}{path}, a variable of `{frame.f_code.co_name}` ({_line(frame.f_code)})"
         values = [value for value, _, _ in level]
-        seen |= {id(values), id(level), id(found)}
+        seen |= {id(values), id(level), id(leaked)}
         owners = [o for o in gc.get_referrers(*values) if id(o) not in seen and not _is_internal(o)]
         above = []
         for owner in owners:
@@ -62,27 +64,27 @@ def _held(tags: Sequence[Tag]) -> list[tuple[Tracer, str]]:
                 if id(value) not in inside:
                     continue
                 if text := _named(owner, value, path):
-                    found.setdefault(id(x), (x, text))
+                    leaked.setdefault(id(x), (x, text))
                 else:
                     above.append((owner, x, _path(owner, value, path)))
         level = above
-    return list(found.values())
+    return list(leaked.values())
 
 
 def _locals_on_the_stack() -> dict[int, tuple[str, types.FrameType]]:
-    """id of a value -> (name, frame) of a local variable of the user's functions that still run."""
-    found: dict[int, tuple[str, types.FrameType]] = {}
+    """id of a value -> (name, frame) of a local variable of a running function of the user."""
+    variables: dict[int, tuple[str, types.FrameType]] = {}
     frame = sys._getframe(3)
     while frame is not None:
         if not frame.f_globals.get("__name__", "").startswith(_OURS) and frame.f_locals is not frame.f_globals:
             for name, value in frame.f_locals.items():
-                found.setdefault(id(value), (name, frame))
+                variables.setdefault(id(value), (name, frame))
         frame = frame.f_back
-    return found
+    return variables
 
 
 def _is_internal(owner: Any) -> bool:
-    """Frames (the stack is searched by itself) and what this library holds for its own purposes."""
+    """Whether an owner is a frame (the stack is searched separately) or an internal object of this library."""
     if isinstance(owner, types.FrameType):
         return True
     module = owner.__module__ if isinstance(owner, types.FunctionType) else type(owner).__module__
@@ -90,7 +92,7 @@ def _is_internal(owner: Any) -> bool:
 
 
 def _named(owner: Any, value: Any, path: str) -> str:
-    """Text for an owner that a reader can find in the source, else ''."""
+    """Text for an owner that the user can find in the source, else ''."""
     if isinstance(owner, dict):
         name = owner.get("__name__")
         if isinstance(name, str) and getattr(sys.modules.get(name), "__dict__", None) is owner:
@@ -110,9 +112,9 @@ def _named(owner: Any, value: Any, path: str) -> str:
 
 
 def _path(owner: Any, value: Any, path: str) -> str:
-    """How `owner` reaches what `value` reaches by `path`: ``[0]``, ``['k']`` or ``.name`` before it."""
+    """The path from `owner` through `value`: `path`, with ``[0]``, ``['k']`` or ``.name`` in front."""
     if getattr(owner, "__dict__", None) is value or (isinstance(owner, type) and isinstance(value, dict)):
-        # ['name'] of the dictionary is .name of its owner
+        # an item ['name'] of the dictionary is the attribute .name of its owner
         return re.sub(r"^\['(\w+)'\]", r".\1", path)
     if isinstance(owner, dict):
         return next((f"[{k!r}]" for k, v in owner.items() if v is value), "") + path
@@ -143,7 +145,7 @@ def _line(code: types.CodeType) -> str:
 
 
 def _check_closed(tag: Tag) -> None:
-    # While an error passes, its traceback holds what the function held.
+    # While an error propagates, its traceback refers to the local variables of the function.
     if config.check_tracer_leaks and sys.exc_info()[0] is None:
         check_leaks((tag,))
 

@@ -1,17 +1,17 @@
-"""Names of JAX that xjax does not have, and what it does otherwise, on purpose: tables for errors, docs and tests."""
+"""Names of JAX that xjax does not have, and deliberate differences from JAX: tables for errors, docs and tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
-_SHARDED_TYPES = ("types do not carry shardings here: the compiler chooses them, from those of the arguments and "
-                  "with_sharding_constraint; manual code is shard_map's")
+_SHARDED_TYPES = ("types do not contain shardings here: the compiler chooses them, from the shardings of the arguments "
+                  "and with_sharding_constraint; for manual code use shard_map")
 _INTERNAL = "part of JAX's private extension surface"
-_TOKENS = "tokens order effects inside JAX; here the order of callbacks is kept by `ordered=True`"
-_PRIMITIVE = "an object of JAX's implementation, under another name here or fused into another operation"
+_TOKENS = "tokens order effects inside JAX; here `ordered=True` keeps the order of callbacks"
+_PRIMITIVE = "an object of JAX's implementation; here it has another name or is part of another operation"
 _TPU = "for TPU kernels only"
-_ASYNC = "started collectives are for GPUs and TPUs: the compiler overlaps collectives with other work by itself"
+_ASYNC = "asynchronous collectives are for GPUs and TPUs: the compiler overlaps collectives with other work itself"
 _KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
 _METADATA = "hints to the compiler's scheduler have no effect on CPUs"
 _PRESENT = "here it is a detail of the implementation"
@@ -20,16 +20,16 @@ _PRESENT = "here it is a detail of the implementation"
 MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.api_util": _INTERNAL,
     "xjax.cloud_tpu_init": _TPU,
-    "xjax.collect_profile": "a program that needs TensorBoard's profiler: xjax.profiler.trace writes what it reads",
+    "xjax.collect_profile": "a program that needs TensorBoard's profiler: xjax.profiler.trace writes the files for it",
     "xjax.example_libraries": "`xnn.stax` and `xnn.optimizers` are these modules",
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
-    "xjax.experimental.buffer_callback": "XLA's buffers are not given out: pure_callback passes arrays",
+    "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
     "xjax.experimental.checkify": "the options debug_nans and debug_infs, and debug.callback, stop a program on CPUs",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
     "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
-    "xjax.experimental.compute_on": "arrays lie in the default memory of their device, and are computed with there",
+    "xjax.experimental.compute_on": "programs compute in the default memory of their device",
     "xjax.experimental.control_deps": _METADATA,
-    "xjax.experimental.custom_partitioning": "the compiler's partitioner is used as it is; shard_map is manual",
+    "xjax.experimental.custom_partitioning": "the compiler's partitioner cannot be extended: use shard_map",
     "xjax.experimental.fused": _PRIMITIVE,
     "xjax.experimental.hijax": _INTERNAL,
     "xjax.experimental.jax2tf": "there is no converter to TensorFlow",
@@ -40,23 +40,23 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.pallas": _KERNELS,
     "xjax.experimental.profiler": "it reads profiles of GPUs for the compiler",
     "xjax.experimental.random": "keys are passed explicitly: random.split",
-    "xjax.experimental.rnn": "it needs cuDNN: lax.scan over a cell is the same",
+    "xjax.experimental.rnn": "it needs cuDNN: use lax.scan over a cell",
     "xjax.experimental.roofline": "jit(f).lower(x).compile().cost_analysis() counts operations and bytes",
     "xjax.experimental.scheduling_groups": _METADATA,
-    "xjax.experimental.serialize_executable": "compiled programs are kept by the cache on disk",
-    "xjax.experimental.shard_alike": "the compiler chooses shardings: with_sharding_constraint says them",
+    "xjax.experimental.serialize_executable": "the cache on disk stores compiled programs",
+    "xjax.experimental.shard_alike": "the compiler chooses shardings: set them by with_sharding_constraint",
     "xjax.experimental.source_mapper": _INTERNAL,
     "xjax.experimental.sparse": "xnn.CSR is the sparse matrix, with a gradient of its own",
     "xjax.experimental.thunky": _KERNELS,
-    "xjax.experimental.topologies": "programs are compiled for devices that are there",
-    "xjax.experimental.transfer": "arrays are passed between processes by collectives",
+    "xjax.experimental.topologies": "programs are compiled for existing devices only",
+    "xjax.experimental.transfer": "collectives pass arrays between processes",
     "xjax.experimental.xla_metadata": _METADATA,
     "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
-    "xjax.ffi": "foreign functions of XLA are not called: use pure_callback",
+    "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.monitoring": "what xjax does, it tells the logger `xjax`: see the options log_compiles and "
+    "xjax.monitoring": "xjax logs its work to the logger `xjax`: see the options log_compiles and "
                        "explain_cache_misses",
     "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
@@ -92,8 +92,8 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "xjax.experimental.multihost_utils": {
         "a job whose processes fail is started again by its launcher": ("live_devices", "ProcessFailureError"),
-        "a process that is to stop says so to the others by a key of its own": ("reached_preemption_sync_point",),
-        "values are moved between processes outside of programs": (
+        "to stop a job, a process sets a key that the other processes read": ("reached_preemption_sync_point",),
+        "values are moved between processes outside programs": (
             "global_array_to_host_local_array_p", "host_local_array_to_global_array_p"),
         _PRESENT: ("global_array_to_host_local_array_impl", "gtl_abstract_eval",
                    "host_local_array_to_global_array_impl", "ltg_abstract_eval", "ltg_batcher"),
@@ -104,7 +104,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
                    "zip"),
     },
     "xjax.debug": {
-        "the compiler chooses it after tracing: look at x.sharding of a result, or at output_shardings of a compiled "
+        "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
         "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
     },
@@ -113,8 +113,8 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         _TOKENS: ("after_all", "after_all_p", "create_token", "create_token_p"),
         _TPU: ("psend", "precv"),
         _ASYNC: ("psum_scatter_start",),
-        "it chooses among approximations that only TPUs have": ("AccuracyMode", "Tolerance"),
-        "XLA has it for GPUs and TPUs only: all_gather the rows, and scatter those meant for this device":
+        "it selects an approximation; only TPUs have several": ("AccuracyMode", "Tolerance"),
+        "XLA has it for GPUs and TPUs only: all_gather the rows, and scatter the rows for this device":
             ("ragged_all_to_all", "ragged_all_to_all_p"),
         _PRIMITIVE: ("eq_to_p", "le_to_p", "lt_to_p", "device_put_p", "select_and_scatter_p"),
     },
@@ -128,7 +128,7 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax.custom_derivatives": {_PRIMITIVE: ("remat_opt_p",)},
 }
 
-# Names of these tables that only some versions of JAX have -> (since, until): from `since` on, and before `until`.
+# Names in these tables that only some versions of JAX have -> (since, until): version >= `since` and < `until`.
 VERSIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("xjax.CompilerEffortLevel", "xjax.lax.psum_scatter_start",
                      "xjax.sharding.no_collectives", "xjax.experimental.overlap", "xjax.experimental.thunky"),
@@ -138,78 +138,81 @@ VERSIONS: dict[str, tuple[str, str]] = {
                      "xjax.experimental.shard_alike", "xjax.cloud_tpu_init"), ("", "0.12")),
 }
 
-# What JAX no longer has since a version, and xjax keeps.
+# Names and arguments that JAX removed in a version, and xjax keeps.
 KEPT: dict[str, str] = {
     "`make_mesh(axis_shapes=)`": "0.12: the name is `axis_sizes`",
-    "`numpy.cross` of vectors of size 2": "0.12: refused",
+    "`numpy.cross` of vectors of size 2": "0.12: an error",
 }
 
-# Where xjax and the newest JAX differ on purpose, and programs can notice.
+# Deliberate differences between xjax and the newest JAX that are visible to programs.
 DIFFERENCES: dict[str, str] = {
-    "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 those of "
-        "`make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
-    "`with mesh:`": "a PartitionSpec is over this mesh wherever one is taken, and `shard_map` maps over it; in JAX in "
-        "`with_sharding_constraint` alone.",
-    "`shard_map` without `mesh=`": "over the current mesh of each call; JAX keeps that of the first one.",
-    "`pmap` inside `with set_mesh(mesh):`": "runs; JAX refuses it.",
-    "a program under `set_mesh` whose arguments were put on other devices": "runs where they are; JAX refuses it.",
-    "`reshard` along automatic axes, `with_sharding_constraint(x, P(...))` of an array on one device": "it is moved; "
-        "JAX refuses both.",
-    "a sharding constraint over an abstract mesh in a program whose devices nothing says": "a ValueError; JAX ignores "
-        "the constraint.",
-    "a collective along the axis of `vmap(axis_name=, spmd_axis_name=)` in a `shard_map`": "refused; JAX combines the "
-        "elements of each device alone.",
-    "`debug.print(ordered=True)` in a `jit` of arrays on several devices": "prints in order; JAX refuses it.",
+    "`make_mesh`, `Mesh`, `AbstractMesh`": "axes are automatic: the compiler places operations. In JAX 0.12 the "
+        "axes of `make_mesh` and `AbstractMesh` are explicit: each operation's sharding is part of its type.",
+    "`with mesh:`": "every PartitionSpec refers to this mesh, and `shard_map` maps over it; in JAX, only the "
+        "PartitionSpec of `with_sharding_constraint`.",
+    "`shard_map` without `mesh=`": "each call uses its current mesh; JAX keeps the mesh of the first call.",
+    "`pmap` inside `with set_mesh(mesh):`": "runs; an error in JAX.",
+    "a program under `set_mesh` whose arguments are committed to other devices": "runs on these devices; an error in "
+        "JAX.",
+    "`reshard` along automatic axes, `with_sharding_constraint(x, P(...))` of an array on one device": "the array is "
+        "moved; both are errors in JAX.",
+    "a sharding constraint over an abstract mesh in a program without known devices": "a ValueError; JAX ignores the "
+        "constraint.",
+    "a collective along the axis of `vmap(axis_name=, spmd_axis_name=)` in a `shard_map`": "an error; JAX combines "
+        "only the elements of each device.",
+    "`debug.print(ordered=True)` in a `jit` of arrays on several devices": "prints in order; an error in JAX.",
     "`str(make_jaxpr(f)(x))` of `scan`, `map`, `fori_loop`": "the equation shows `num_carry` and `num_consts`, as in "
         "JAX 0.10; JAX 0.12 shows trees of its implementation, `ft_in` and `ft_out`.",
-    "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "refused: hints are not passed to XLA's inliner.",
-    "`custom_gradient(with_logs=, remat=, with_accums=)`": "refused: the backward pass returns cotangents, and "
-        "`checkpoint` computes a custom rule again as a whole.",
-    "`random.gamma`, `loggamma`, `beta`, `chisquare`, `poisson` with `method=\"approximate\"`": "refused: the exact "
+    "`jit(inline=Inline.XLA_EARLY)`, `XLA_LATE`": "an error: hints are not passed to XLA's inliner.",
+    "`custom_gradient(with_logs=, remat=, with_accums=)`": "an error: the backward pass returns cotangents, and "
+        "`checkpoint` recomputes a custom rule as a whole.",
+    "`random.gamma`, `loggamma`, `beta`, `chisquare`, `poisson` with `method=\"approximate\"`": "an error: the exact "
         "samplers have no bias.",
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
     "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
-        "counts where the derivative is below 1e-6.",
-    "the gradients of norms and of `numpy.hypot` at the origin": "0; JAX has NaN, JAX 0.10 0.5 for `hypot`.",
-    "derivatives of `eigh` and `svd` where eigenvalues or singular values are equal or zero": "finite, and right for "
-        "functions that need no derivative of f within a block of equal values: see `lax.linalg.eigh`; JAX has NaN.",
-    "derivatives of `scipy.linalg.polar`, `numpy.linalg.lstsq` at equal singular values": "right; JAX has NaN.",
-    "derivatives of `scipy.linalg.sqrtm` and `solve_sylvester`": "those of the equations that they "
+        "matters where the derivative is below 1e-6.",
+    "the gradients of norms and of `numpy.hypot` at the origin": "0; in JAX NaN, in JAX 0.10 0.5 for `hypot`.",
+    "derivatives of `eigh` and `svd` where eigenvalues or singular values are equal or zero": "finite, and correct for "
+        "functions that need no derivative of f within a block of equal values: see `lax.linalg.eigh`; NaN in JAX.",
+    "derivatives of `scipy.linalg.polar`, `numpy.linalg.lstsq` at equal singular values": "correct; NaN in JAX.",
+    "derivatives of `scipy.linalg.sqrtm` and `solve_sylvester`": "the derivatives of the equations that they "
         "solve; JAX has none.",
     "the gradient of `scipy.stats.cauchy.ppf` and `isf` at the median": "pi times the scale; JAX 0.12 has 0.",
     "NumPy scalars of 64 bits under `explicit_x64_dtypes=\"allow\"`": "`lax`, `jit` keep their 64 bits; JAX does not.",
-    "an array of 64 bits outside of the block of `enable_x64` that made it": "it keeps its 64 bits in more functions "
-        "than in JAX (`numpy.linalg`, `fft`, `median` ...), its gradient has them too, and none of `x.at[i].set(1.0)`, "
-        "`x @ x` and the like rounds it; JAX rounds it to 32 bits there, or fails.",
-    "`str(make_jaxpr(f)(x))` where a jitted function in a loop, a branch or `vmap` closed over an array": "it is "
-        "a constant of the whole program; in JAX of the function's.",
-    "`memoryview(x)` before Python 3.12": "a TypeError: a class written in Python has no buffers there; "
+    "a 64-bit array outside the `enable_x64` block that created it": "it keeps its 64 bits in more functions than in "
+        "JAX (`numpy.linalg`, `fft`, `median` ...), its gradient has 64 bits too, and operations such as "
+        "`x.at[i].set(1.0)` and `x @ x` do not round it; JAX rounds it to 32 bits there, or fails.",
+    "`str(make_jaxpr(f)(x))` where a jitted function in a loop, a branch or `vmap` closed over an array": "the array "
+        "is a constant of the whole program; in JAX it is a constant of the function's program.",
+    "`memoryview(x)` before Python 3.12": "a TypeError: classes written in Python cannot export buffers there; "
         "`memoryview(numpy.asarray(x))` has the same memory.",
-    "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; JAX 0.12 `call_jaxpr`.",
+    "`str(make_jaxpr(f)(x))` of `lax.composite`": "the equation shows `jaxpr`, as in JAX 0.10; in JAX 0.12, "
+        "`call_jaxpr`.",
     "gradient of `numpy.minmax` at ties": "equal elements share it equally, as in `min` and `max`.",
-    "a donated or deleted array over several devices, used again": "a RuntimeError before the launch; JAX ends the "
-        "process where the array was donated to the same function.",
-    "an array that a compiled function captured, and that is donated or deleted": "the next call is refused; JAX has "
+    "a donated or deleted array over several devices, used again": "a RuntimeError before the launch; JAX aborts the "
+        "process if the array was donated to the same function.",
+    "an array that a compiled function captured, and that is donated or deleted": "the next call is an error; JAX has "
         "copied the value into the program.",
     "a captured array on several devices": "it decides where a compiled function runs, if no argument does; JAX "
         "gathers it on one device.",
-    "`device_put`, `numpy.zeros(device=)` and the like with a sharding, inside of `jit`": "a constraint, which results "
-        "keep; in JAX results may lose it, and functions that make arrays ignore it.",
-    "`vmap` of `device_put` with a sharding": "the sharding is that of each row; in JAX of all rows together.",
-    "`numpy.array(x, device=)`, `linspace(x, ..., device=)` of an array that was put elsewhere": "the result is moved; "
-        "JAX refuses.",
-    "`numpy.from_dlpack(x)` of an array of its own": "the same memory, on its device; JAX copies it to device 0.",
-    "NaN in `max`, `min` and what is built on them": "it is never lost; XLA on CPUs drops it from 4,096 elements up.",
-    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "they reach the caller "
-        "as themselves; in JAX as a JaxRuntimeError with their text. In programs of several devices they end the "
-        "launch; JAX hangs.",
+    "`device_put`, `numpy.zeros(device=)` and similar functions with a sharding, inside `jit`": "a constraint, which "
+        "results keep; in JAX, results may lose it, and functions that create arrays ignore it.",
+    "`vmap` of `device_put` with a sharding": "the sharding applies to each row; in JAX, to all rows together.",
+    "`numpy.array(x, device=)`, `linspace(x, ..., device=)` of an array committed to another device": "the result is "
+        "moved; an error in JAX.",
+    "`numpy.from_dlpack(x)` of an array of the library itself": "the same memory, on its device; JAX copies it to "
+        "device 0.",
+    "NaN in `max`, `min` and functions built on them": "never lost; XLA on CPUs drops NaN for 4,096 or more elements.",
+    "exceptions of functions on the host (`pure_callback`, `io_callback`, `debug.callback`)": "raised to the caller "
+        "unchanged; in JAX a JaxRuntimeError with their text. In programs of several devices they end the launch; JAX "
+        "hangs.",
     "host integers beyond 32 bits without jax_enable_x64": "an OverflowError; JAX wraps them.",
     "a constant index out of range": "an IndexError, as in NumPy; JAX clips it.",
 }
 
 
 def reason(module: str, name: str) -> str | None:
-    """Why a module has no such name, None where nothing is known of it."""
+    """The reason why a module does not have this name; None if the name is not in the tables."""
     whole = MODULES_LEFT_OUT.get(f"{module}.{name}")
     return whole or next((why for why, names in LEFT_OUT.get(module, {}).items() if name in names), None)
 
@@ -217,16 +220,16 @@ def reason(module: str, name: str) -> str | None:
 def as_markdown() -> str:
     """The tables for docs/left_out.md."""
     lines = ["# Names that are left out", "",
-             'Every public name of JAX 0.12 and of JAX 0.10.2 exists here, except these. "(0.12)" marks names that are '
-             'new in JAX 0.12, "(before 0.12)" those that 0.12 no longer has.', "",
+             'Every public name of JAX 0.12 and of JAX 0.10.2 exists here, except the names below. "(0.12)" marks new '
+             'names of JAX 0.12, "(before 0.12)" names that were removed in 0.12.', "",
              *_table(("module", "names", "reason"), _rows()), "",
              "## Whole modules", "", *_table(("module", "reason"), _module_rows()), "",
-             "## Names that JAX has given up", "",
-             "They stay here; the version is the first one of JAX without them.", "",
+             "## Names that JAX has removed", "",
+             "xjax keeps these names; the version is the first version of JAX without them.", "",
              *_table(("name", "since"), KEPT.items()), "",
              "## Deliberate differences", "",
-             "Where the results of a program differ from those of the newest JAX, on purpose.", "",
-             *_table(("where", "what xjax does"), DIFFERENCES.items())]
+             "Results of programs that differ on purpose from the results of the newest JAX.", "",
+             *_table(("program", "behaviour of xjax"), DIFFERENCES.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""From programs to StableHLO text: each equation is written by its primitive's `lower` rule.
+"""Lowering of programs to StableHLO text: each equation is written by the `lower` rule of its primitive.
 
 A sub-program that occurs more than once is written once, as a private function.
 """
@@ -20,13 +20,13 @@ from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
 
-# So many operations `lower_again` writes; of longer programs the last result is better kept in memory.
+# The maximum number of operations that `lower_again` repeats; beyond that, the result is better kept in memory.
 _MOST_AGAIN = 32
 
 
 @deep
 def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
-    """Write a program in place. Its constants, if any, are host arrays that a derivative rule made."""
+    """Write a program in place. Its constants, if any, are host arrays created by a derivative rule."""
     j = closed.jaxpr
     consts = [b.constant(np.asarray(c, v.aval.dtype), v.aval.plain)
               for v, c in zip(j.constvars, closed.consts, strict=True)]
@@ -36,11 +36,11 @@ def lower_closed(b: Builder, closed: ClosedJaxpr, args: Sequence[Value]) -> list
 def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequence[Value] = ()) -> list[Value]:
     """Write the equations of a program; returns its results."""
     if any(isinstance(eqn.primitive.lower, Missing) for eqn in jaxpr.eqns):
-        jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # what cannot be lowered matters only if it is used
+        jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # without a `lower` rule: an error only if used
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    # A number that a long chain of operations computes is fused into the loops that read it, and LLVM follows each path
-    # through the chain. So beyond some paths it is computed once, apart.
+    # A scalar that a long chain of operations computes is fused into the loops that use it, and LLVM follows each path
+    # through the chain. So a scalar with too many paths is computed once, in a function that is not inlined.
     apart, paths = limits("numbers apart", b.module.platform), {}
     for eqn in jaxpr.eqns:
         p = eqn.primitive
@@ -89,7 +89,7 @@ def _is_apart(b: Builder, jaxpr: Jaxpr) -> bool:
 
 
 def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -> Value:
-    """Write ``body(builder, *args)`` as a function of its own, which XLA does not fuse with what uses its result.
+    """Write ``body(builder, *args)`` as a function of its own, which XLA does not fuse with the users of its result.
 
     XLA recomputes cheap producers in each consumer; a long sum of them must be computed once.
     """
@@ -97,11 +97,11 @@ def lower_apart(b: Builder, body: Callable[..., Value], args: Sequence[Value]) -
 
 
 def lower_again(b: Builder, x: Value) -> Value:
-    """`x`, written a second time from the arrays that it was made of; `x` itself, if nothing fusible made it.
+    """A second copy of the fusible operations that compute `x`; `x` itself, if there are none.
 
-    In a branch of a conditional it spares XLA an array in memory: operands of a conditional are not fused with it.
+    In a branch of a conditional this avoids an array in memory: XLA does not fuse operands of a conditional with it.
     """
-    steps: dict[int, Value] = {}                # in an order in which each value comes after its operands
+    steps: dict[int, Value] = {}                # each value follows its operands
     _collect(x, steps)
     if len(steps) > _MOST_AGAIN:
         return x
@@ -122,12 +122,13 @@ def _collect(x: Value, steps: dict[int, Value]) -> None:
 
 
 def lower_barrier(b: Builder, args: Sequence[Value]) -> list[Value]:
-    """`args` again: a call that XLA does not inline, so nothing is fused, shared or moved across it.
+    """`args` as results of a call that XLA does not inline, so operations are not fused, shared or moved across it.
 
-    That is a barrier on CPU, where XLA removes its own before it looks for what to fuse. No copy is made.
+    This is a barrier on CPUs, where XLA removes its own barriers before it fuses operations. Values are not copied.
 
-    The result of a barrier is taken from before it, with all that this one waits for: jaxlib 0.12 loses the layout of
-    what goes from one such call to the next (`xla/compiler_faults.py`: "barriers of barriers").
+    For an argument that is itself a result of a barrier, the new barrier uses the value before that barrier, and waits
+    for all values of both: jaxlib 0.12 loses the layout of values passed from one such call to the next
+    (`xla/compiler_faults.py`: "barriers of barriers").
     """
     before = [x.before if type(x) is Held else x for x in args]
     waited_for = {y.name: y for x in args for y in (x.together if type(x) is Held else (x,))}
@@ -159,7 +160,7 @@ def _write_function(b: Builder, symbol: str, body: Callable[..., Sequence[Value]
 
 
 def lower_function(b: Builder, function: Callable[..., Sequence[Any]], args: Sequence[Value]) -> list[Value]:
-    """Write what `function`, made of operations, does to its arguments."""
+    """Write the operations of `function`, traced on the types of the arguments."""
     return lower_closed(b, trace_to_jaxpr(function, [x.aval for x in args]), args)
 
 
@@ -179,7 +180,7 @@ def symbol_name(name: str) -> str:
 
 @deep
 def count_programs(jaxpr: Jaxpr, uses: Counter | None = None) -> Counter:
-    """How often each sub-program occurs; one that was seen is not entered again."""
+    """The number of occurrences of each sub-program; the equations of each sub-program are counted once."""
     uses = Counter() if uses is None else uses
     for eqn in jaxpr.eqns:
         for value in eqn.params.values():

@@ -1,8 +1,9 @@
-"""`once`: objects of which a process needs exactly one, made when they are first asked for, by any thread.
+"""`once`: singletons of the process, created at the first use in any thread.
 
-`functools.lru_cache` calls a function again for each thread that asks before the first call has returned. That is a
-waste for values, and wrong for what starts a service, registers something natively, or is compared by identity: a
-client of XLA, the bound on its programs in flight, MLIR's dialects, the sharding object of a device.
+`functools.lru_cache` calls a function again in each thread that needs the result before the first call has returned.
+This is a waste for plain values. It is an error for a function that starts a service, registers native code, or returns
+an object that is compared by identity: a client of XLA, the bound on its programs in flight, MLIR's dialects, the
+sharding object of a device.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _all: weakref.WeakSet[once] = weakref.WeakSet()
 
 
 class once(Generic[Result]):
-    """Decorator: the result for each combination of (hashable, positional) arguments is made once, under a lock.
+    """Decorator: the result for each combination of (hashable, positional) arguments is computed once, under a lock.
 
-    Other threads wait for it. Signals wait too: what native code has registered only in part cannot be made again. A
-    call that raises stores nothing, and the next one tries again.
+    Other threads wait for it. Signals are deferred too, because an interrupted native registration cannot be repeated.
+    A call that raises stores nothing; the next call tries again.
     """
 
     def __init__(self, make: Callable[..., Result]):
@@ -36,8 +37,8 @@ class once(Generic[Result]):
         _all.add(self)
 
     def __call__(self, *key: Hashable) -> Result:
-        found = self._made.get(key, _ABSENT)
-        return self._make_now(key) if found is _ABSENT else found
+        result = self._made.get(key, _ABSENT)
+        return self._make_now(key) if result is _ABSENT else result
 
     def _make_now(self, key: tuple[Hashable, ...]) -> Result:
         with self.lock:
@@ -51,13 +52,13 @@ class once(Generic[Result]):
         return dict(self._made)
 
     def cache_clear(self) -> None:
-        """Forget the results."""
+        """Remove the stored results."""
         with self.lock:
             self._made.clear()
 
 
 def _renew_locks() -> None:
-    """In a forked process: the thread that held a lock is not there to release it."""
+    """Replace the locks in a forked process: the thread that held a lock does not exist there."""
     for made in list(_all):
         made.lock = threading.RLock()
 
