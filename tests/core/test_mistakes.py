@@ -103,7 +103,7 @@ MISTAKES = [
     ("jax.jit(lambda x: int(x))(1)", TypeError, "int() of a traced value"),
     ("jax.jit(lambda x: x.item())(1)", TypeError, "item() of a traced value"),
     ("jax.jit(lambda x: np.sin(x))(1.)", TypeError, "a NumPy array from", "xjax.numpy functions"),
-    ("jax.jit(lambda x: np.linalg.norm(x))(x)", TypeError, "a NumPy array from", "asked at <string>:1"),
+    ("jax.jit(lambda x: np.linalg.norm(x))(x)", TypeError, "a NumPy array from", "used at <string>:1"),
     ("jax.jit(lambda x: f'{x:.2f}')(1.)", TypeError, "a formatted text of a traced value", "jax.debug.print"),
     ("jax.vmap(lambda x: f'{x:.2f}')(x)", TypeError, "a formatted text of", "jax.debug.print"),
     ("lax.fori_loop(0, 3, lambda i, c: f'{i:d}', 0)", TypeError, "a formatted text of", "argument `i`", "debug.print"),

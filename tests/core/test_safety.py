@@ -395,7 +395,7 @@ def test_asking_for_a_value_that_is_not_known(name):
     text = str(assert_refused(lambda: xjax.jit(lambda x: f(x))(1.0), error, words, fix=explained))
     if explained:
         line = f.__code__.co_firstlineno + (f is x_items) if hasattr(f, "__code__") else None
-        assert re.search(r"asked at test_safety\.py:%s" % (line or r"\d+"), text), text
+        assert re.search(r"used at test_safety\.py:%s" % (line or r"\d+"), text), text
         assert "jit `<lambda>`" in text
 
 

@@ -193,9 +193,9 @@ def test_tree_map_names_the_path_that_differs():
 def test_wrong_number_of_leaves():
     td = tree.tree_structure([1, 2, 3])
     for n in (2, 4):
-        with pytest.raises(ValueError, match=f"has 3 leaves, {n} were given"):
+        with pytest.raises(ValueError, match=f"has 3 leaves, but {n} were passed"):
             tree.tree_unflatten(td, range(n))
-    with pytest.raises(TypeError, match="not made of outer and inner"):
+    with pytest.raises(TypeError, match="not an outer tree of inner trees"):
         tree.tree_transpose(td, tree.tree_structure((0, 0)), [(1, 2), (3, 4)])
 
 
@@ -242,9 +242,9 @@ def test_tree_mismatch_lists_every_difference():
 
 
 def test_registration_errors():
-    with pytest.raises(ValueError, match="Box is a node of trees already"):
+    with pytest.raises(ValueError, match="Box is already registered"):
         tree_nodes.register_pytree_node(Box, lambda b: ((), None), lambda aux, ch: None)
-    with pytest.raises(ValueError, match="Weights is a node of trees already"):
+    with pytest.raises(ValueError, match="Weights is already registered"):
         tree_nodes.register_dataclass(Weights)
     with pytest.raises(TypeError, match="is not a class"):
         tree_nodes.register_pytree_node("Box", lambda b: ((), None), lambda aux, ch: None)
@@ -259,7 +259,7 @@ def test_registration_errors():
         tree_nodes.register_dataclass(Three, ["a"], [])
     with pytest.raises(ValueError, match="both data and meta  a"):
         tree_nodes.register_dataclass(Three, ["a", "b", "c"], ["a"])
-    with pytest.raises(ValueError, match="no argument of the constructor  d"):
+    with pytest.raises(ValueError, match="not an argument of the constructor  d"):
         tree_nodes.register_dataclass(Three, ["a", "b", "c", "d"], [])
     with pytest.raises(TypeError, match="both lists"):
         tree_nodes.register_dataclass(Three, ["a"])

@@ -44,25 +44,25 @@ MISUSE = {
     "another key": (lambda: xjax.tree.map(max, {"a": [1, {"w": 2}]}, {"a": [1, {"v": 2}]}), ValueError, """
 tree_map: tree 2 does not have the structure of tree 1.
   at ['a'][1]  expected a dict with keys 'w', got a dict with keys 'v'
-  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+  fix: use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."""),
     "another container": (lambda: xjax.tree.map(max, Point(1, 2), (1, 2)), ValueError, """
 tree_map: tree 2 does not have the structure of tree 1.
   at the top  expected a Point of 2, got a tuple of 2
-  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+  fix: use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."""),
     "another length": (lambda: xjax.tree.map_with_path(max, (0, [1, 2]), (0, [1])), ValueError, """
 tree_map_with_path: tree 2 does not have the structure of tree 1.
   at [1]  expected a list of 2, got a list of 1
-  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+  fix: use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."""),
     "None is a container": (lambda: xjax.tree.map(max, {"a": None}, {"a": 3}), ValueError, """
 tree_map: tree 2 does not have the structure of tree 1.
   at ['a']  expected None, got a leaf (int)
-  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+  fix: use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."""),
     "no prefix": (lambda: xjax.tree.broadcast({"a": 1, "c": 2}, {"a": (1, 2), "b": 3}), ValueError, """
-tree_broadcast: a prefix does not match the tree that it is for.
+tree_broadcast: a prefix does not match the full tree.
   at the top  expected a dict with keys 'a', 'c', got a dict with keys 'a', 'b'
-  fix: give both the same containers down to the leaves of the first (a leaf matches anything)."""),
+  fix: use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."""),
     "number of leaves": (lambda: xjax.tree.unflatten(structure({"a": 0, "b": 0}), [1]), ValueError, """
-tree_unflatten: the structure has 2 leaves, 1 were given.
+tree_unflatten: the structure has 2 leaves, but 1 were passed.
   structure  PyTreeDef({'a': *, 'b': *})
   fix: pass one value for each leaf (*)."""),
     "arguments exchanged": (lambda: xjax.tree.unflatten([1, 2], structure([0, 0])), TypeError, """
@@ -71,12 +71,12 @@ tree_unflatten: the first argument must be a structure.
   fix: pass (treedef, leaves): tree_flatten returns them in the other order."""),
     "wrong inner structure": (
         lambda: xjax.tree.transpose(structure([0, 0]), structure((0, 0)), [(1, 2), (3, 4, 5)]), TypeError, """
-tree_transpose: the tree is not made of outer and inner structure.
+tree_transpose: the structure is not an outer tree of inner trees.
   expected  PyTreeDef([(*, *), (*, *)])
   given     PyTreeDef([(*, *), (*, *, *)])
   fix: pass a tree whose leaves are outer_treedef of inner_treedef."""),
     "no inner tree": (lambda: xjax.tree.transpose(structure([]), None, []), TypeError, """
-tree_transpose: there is no inner tree to take the inner structure from.
+tree_transpose: the outer tree has no leaf that defines the inner structure.
   outer  PyTreeDef([])
   fix: pass inner_treedef."""),
     "nothing to reduce": (lambda: xjax.tree.reduce(max, {}), TypeError, """
@@ -91,21 +91,21 @@ tree[0][0][0]: the keys of a dict cannot be sorted, so its leaves have no order.
   keys  1, 'a'
   fix: use keys of one type, or an OrderedDict."""),
     "a cycle": (lambda: xjax.tree.leaves(a_list_in_itself()), RecursionError, """
-tree: a container contains itself, so it has no end.
+tree: a container contains itself.
   at  tree['k'][1]
-  fix: break the cycle: trees hold each value in one place."""),
+  fix: break the cycle: a tree cannot contain itself."""),
     "too deep": (lambda: xjax.tree.map(str, nested(20_000)), RecursionError, """
 tree: is nested 20000 levels deep, which is too deep.
   at  tree[0][0][0][0][0]
-  fix: hold the items in one list, or raise sys.setrecursionlimit."""),
+  fix: store the items in one list, or raise the limit by sys.setrecursionlimit."""),
     "one level of a leaf": (lambda: tree_util.flatten_one_level(3), ValueError, """
 flatten_one_level: a leaf (int) is not a node of a tree.
   fix: pass a container, or register the type."""),
     "registered twice": (lambda: tree_util.register_static(Point and dict), ValueError, """
-register_pytree_node: dict is a node of trees already.
+register_pytree_node: dict is already registered.
   fix: register each class once."""),
     "fields that are not listed": (lambda: tree_util.register_dataclass(Pair, ["a"], []), ValueError, """
-register_dataclass: the lists do not fit the fields of Pair.
+register_dataclass: the lists do not match the fields of Pair.
   neither data nor meta  b
   fix: list each constructor argument once, as data, meta or in drop_fields."""),
 }

@@ -62,7 +62,7 @@ FORMS: dict[str, Form] = {
         "short rows; three sums 1.0 to 1.2 for few elements and rows of up to 4, 3 for long rows. GPU: three sums, "
         "since a branch waits for the host", "numpy/lengths.py"),
     "roots of sums of powers": Form(
-        "double precision for float32 arrays of fewer than `elements` elements and at most `roots` roots, else a branch",
+        "float32 arrays of fewer than `elements` elements and at most `roots` roots: double precision; else a branch",
         {"elements": 4096, "roots": 32}, None,
         "CPU: up to 32 roots in double precision take less time than a branch. GPU: always scaled first, no branch",
         "numpy/linalg/power_norms.py"),

@@ -130,7 +130,7 @@ def shielded(work: Callable[[], Result]) -> Result:
     try:
         with deferred(""):                      # an exception inside Thread.start would break its condition variable
             _start(thread)
-        while not ended.acquire(timeout=0.2):   # a signal that another thread received does not end the wait
+        while not ended.acquire(timeout=0.2):   # a signal in another thread does not end the wait
             pass
     except BaseException:
         _unfinished[:] = [thread, *[t for t in _unfinished if t.is_alive()]]
@@ -151,7 +151,7 @@ def _start(thread: threading.Thread) -> None:
 
 @atexit.register
 def _wait_for_unfinished() -> None:
-    """Wait for the compiler at exit: the end of the process frees objects that it uses. Ctrl-C skips the wait."""
+    """Wait for the compiler at exit: the end of the process frees objects that it uses. Ctrl-C ends the wait."""
     try:
         for thread in _unfinished:
             thread.join(1)

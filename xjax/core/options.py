@@ -1,8 +1,9 @@
-"""The table of options: every name that `jax.config` knows, with its type, default and meaning.
+"""The table of options: every name of `jax.config`, with its type, default and meaning.
 
-Three kinds of rows. Most options have an effect. A few stand for something that this library does not have: they
-accept their default and refuse everything else with the reason (`only_default`). The rest tune parts of JAX that have
-no counterpart here; they can be read and set, so that scripts run, and change nothing (`unused`).
+There are three kinds of rows. Most options have an effect. A few configure a feature that this library does not have:
+they accept only their default, and the error for any other value contains the reason (`only_default`). The other
+options tune parts of JAX without a counterpart here; they can be read and set, so that scripts run, but have no effect
+(`unused`).
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ class Option:
     choices: tuple[str, ...] = ()
     optional: bool = False  # None is allowed and means "not set"
     block: bool = False  # there is a context manager `xjax.<name>(value)`
-    traced: bool = False  # changes the programs that tracing makes: part of every cache key
+    traced: bool = False  # changes traced programs: part of every cache key
     start_up: bool = False  # fixed once a backend runs
-    parts: tuple[str, ...] = ()  # options that are set together with this one
-    only_default: str = ""  # why no other value is accepted
-    unused: str = ""  # why no value has an effect
+    parts: tuple[str, ...] = ()  # options that are set together with this option
+    only_default: str = ""  # the reason why no other value is accepted
+    unused: str = ""  # the reason why the option has no effect
 
     @property
     def env(self) -> tuple[str, str]:
-        """The environment variables that set this option; the first one found wins."""
+        """The environment variables that set this option; the first variable that is set has priority."""
         return f"XJAX_{self.name.upper()}", f"JAX_{self.name.upper()}"
 
     def check(self, value: Any, caller: str) -> Any:
-        """Return the value to store, or raise TypeError/ValueError that names the option."""
+        """The value to store. Raises: TypeError or ValueError that names the option."""
         if self.kind == "any" or (value is None and self.optional):
             return value
         if not self._fits(value):
@@ -62,7 +63,7 @@ class Option:
         return isinstance(value, bool if self.kind == "bool" else str)
 
     def parse(self, text: str, variable: str) -> Any:
-        """Read the value of an environment variable; ValueError names the variable."""
+        """The value of an environment variable. Raises: ValueError that names the variable."""
         text, where = text.strip(), f"environment variable {variable}"
         if self.kind == "any":
             return _literal(text)
@@ -107,58 +108,58 @@ _DIRECTIONS = ("transfer_guard_host_to_device", "transfer_guard_device_to_device
 _TABLE = (
     # Numbers and types
     Option("enable_x64", "bool", False, "keep 64-bit types; off: they become 32-bit", block=True, traced=True),
-    Option("explicit_x64_dtypes", "choice", "warn", "a 64-bit dtype is asked for by name while enable_x64 is off: 32 "
-           "bits and a warning, an error, or 64 bits",
+    Option("explicit_x64_dtypes", "choice", "warn", "a 64-bit dtype is named while enable_x64 is off: 32 bits and a "
+           "warning, an error, or 64 bits",
            choices=("warn", "error", "allow"), traced=True),
     Option("allow_f16_reductions", "bool", True, "sums of float16 and bfloat16 in their own dtype (lax.reduce_sum, and "
-           "derivatives of broadcasting); False refuses them", block=True, traced=True),
+           "derivatives of broadcasting); False: an error", block=True, traced=True),
     Option("numpy_rank_promotion", "choice", "allow", "broadcasting of arrays of different rank",
            choices=("allow", "warn", "raise"), block=True, traced=True),
-    Option("numpy_dtype_promotion", "choice", "standard", "'strict': arrays of different dtype do not mix",
+    Option("numpy_dtype_promotion", "choice", "standard", "'strict': operations on arrays of different dtypes are errors",
            choices=("standard", "strict"), block=True, traced=True),
-    Option("default_matmul_precision", "choice", None, "precision of products and convolutions that do not name one",
+    Option("default_matmul_precision", "choice", None, "precision of products and convolutions without `precision=`",
            choices=_PRECISIONS, optional=True, block=True, traced=True),
     # Random numbers
     Option("default_prng_impl", "choice", "threefry2x32", "generator of new keys",
            choices=("threefry2x32", "rbg", "unsafe_rbg"), block=True, traced=True),
-    Option("threefry_partitionable", "bool", True, "each random bit depends on key and position only", block=True,
+    Option("threefry_partitionable", "bool", True, "each random bit depends only on its key and position", block=True,
            traced=True),
-    Option("high_dynamic_range_gumbel", "bool", False, "random.gumbel draws two numbers for each, as mode='high'",
-           traced=True),
+    Option("high_dynamic_range_gumbel", "bool", False, "random.gumbel draws two numbers per sample, as with "
+           "mode='high'", traced=True),
     Option("random_seed_offset", "int", 0, "added to every seed of random.key and random.PRNGKey", traced=True),
-    Option("enable_custom_prng", "bool", False, "random.PRNGKey makes typed keys", block=True, traced=True),
-    Option("legacy_prng_key", "choice", "allow", "use of the words of keys, uint32[..., n], as keys",
+    Option("enable_custom_prng", "bool", False, "random.PRNGKey returns typed keys", block=True, traced=True),
+    Option("legacy_prng_key", "choice", "allow", "use of the raw words of keys, uint32[..., n], as keys",
            choices=("allow", "warn", "error"), block=True, traced=True),
-    Option("debug_key_reuse", "bool", False, "stop where a key is used twice", block=True,
-           only_default="keys are values, which carry no record of their use"),
+    Option("debug_key_reuse", "bool", False, "raise where a key is used twice", block=True,
+           only_default="keys are values without a record of their use"),
     # Devices and programs
-    Option("platforms", "str", None, "comma list of platforms to start, the first one is the default", optional=True,
-           start_up=True),
-    Option("num_cpu_devices", "int", -1, "CPU devices to make; -1: as XLA_FLAGS says, else 1", start_up=True),
+    Option("platforms", "str", None, "platforms to start, comma-separated; the first is the default",
+           optional=True, start_up=True),
+    Option("num_cpu_devices", "int", -1, "number of CPU devices to create; -1: as in XLA_FLAGS, else 1", start_up=True),
     Option("cpu_enable_async_dispatch", "bool", True, "a CPU program may still run when its call returns",
            start_up=True),
-    Option("default_device", "device", None, "where new arrays live, and arrays that nobody placed are computed with",
+    Option("default_device", "device", None, "device of new arrays, and of computations on uncommitted arrays",
            optional=True, block=True, traced=True),
     Option("disable_jit", "bool", False, "run jitted functions and control flow operation by operation", block=True,
            traced=True),
-    Option("disable_most_optimizations", "bool", False, "compile faster, to slower programs", traced=True),
-    Option("no_tracing", "bool", False, "a jitted function that would be traced raises RuntimeError", block=True),
-    Option("no_execution", "bool", False, "an operation or program that would run raises RuntimeError", block=True,
+    Option("disable_most_optimizations", "bool", False, "compile faster, but to slower programs", traced=True),
+    Option("no_tracing", "bool", False, "a jitted function that must be traced raises RuntimeError", block=True),
+    Option("no_execution", "bool", False, "running an operation or a program raises RuntimeError", block=True,
            traced=True),
     Option("compiled_memory_limit", "int", 256 << 20,
-           "bytes that compiled programs may take in memory, by estimate; the least recently used are forgotten. "
+           "estimated bytes of memory that compiled programs may use; the least recently used are dropped. "
            "-1: no bound"),
-    # Looking for faults
-    Option("debug_nans", "bool", False, "stop where a NaN is made, with the operation and the line", block=True,
+    # Debugging
+    Option("debug_nans", "bool", False, "raise where a NaN is computed, with the operation and the line", block=True,
            traced=True),
-    Option("debug_infs", "bool", False, "stop where an infinity is made, with the operation and the line", block=True,
-           traced=True),
-    Option("check_tracer_leaks", "bool", False, "a traced value that outlives its function raises, with who holds it",
-           block=True),
-    Option("enable_checks", "bool", False, "every traced program is checked to be well formed", block=True),
+    Option("debug_infs", "bool", False, "raise where an infinity is computed, with the operation and the line",
+           block=True, traced=True),
+    Option("check_tracer_leaks", "bool", False, "a traced value that outlives its function is an error that names "
+           "its holder", block=True),
+    Option("enable_checks", "bool", False, "check that every traced program is well formed", block=True),
     Option("traceback_filtering", "choice", "auto", "'off' keeps this library's frames in the tracebacks of errors",
            choices=("off", "tracebackhide", "remove_frames", "quiet_remove_frames", "auto")),
-    Option("transfer_guard", "choice", None, "all three kinds of transfers at once", choices=_GUARDS, optional=True,
+    Option("transfer_guard", "choice", None, "all three kinds of transfers together", choices=_GUARDS, optional=True,
            block=True, parts=_DIRECTIONS),
     Option(_DIRECTIONS[0], "choice", None, "NumPy arrays and numbers that become arrays on a device", choices=_GUARDS,
            optional=True, block=True),
@@ -167,15 +168,15 @@ _TABLE = (
     Option(_DIRECTIONS[2], "choice", None, "arrays that are read by Python: float(x), numpy.asarray(x), print(x)",
            choices=_GUARDS, optional=True, block=True),
     Option("captured_constants_warn_bytes", "int", 2_000_000_000,
-           "warn where a jitted function captures arrays of more bytes than this; -1: never"),
+           "warn if a jitted function captures arrays of more bytes than this; -1: never"),
     # Logging
     Option("log_compiles", "bool", False, "log each trace and compilation as a warning: function, types, time",
            block=True),
     Option("explain_cache_misses", "bool", False, "log why a jitted function was traced again", block=True),
-    Option("log_checkpoint_residuals", "bool", False, "log what each checkpoint saves as a warning"),
+    Option("log_checkpoint_residuals", "bool", False, "log the saved residuals of each checkpoint as a warning"),
     Option("logging_level", "choice", "NOTSET", "level of the logger 'xjax'",
            choices=("NOTSET", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
-    Option("dump_ir_to", "str", "", "folder to which every compiled program is written as StableHLO text"),
+    Option("dump_ir_to", "str", "", "folder in which every compiled program is saved as StableHLO text"),
     # Programs kept on disk
     Option("enable_compilation_cache", "bool", True, "keep compiled programs on disk"),
     Option("cache_compiled_functions", "bool", False,
@@ -184,14 +185,14 @@ _TABLE = (
     Option("compilation_cache_max_size", "int", -1, "bytes that the folder may hold; -1: 512 MiB"),
     Option("persistent_cache_min_compile_time_secs", "float", 0.0, "programs that compile faster are not kept"),
     Option("persistent_cache_min_entry_size_bytes", "int", 0, "smaller programs are not kept"),
-    Option("raise_persistent_cache_errors", "bool", False, "faults of the cache raise instead of warn"),
+    Option("raise_persistent_cache_errors", "bool", False, "errors of the cache are raised instead of warned about"),
 )
 
-# JAX's options that change nothing here, by reason: name -> JAX's default.
+# JAX's options without effect here, by reason: name -> JAX's default.
 _UNUSED: dict[str, dict[str, Any]] = {
     "softmax always has its own derivative rule": {"softmax_custom_jvp": False},
     "programs are printed without colours": {"pprint_use_color": True},
-    "there is one way to linearize, scan, and define derivatives": {
+    "linearize, scan and custom derivatives have one implementation": {
         "use_direct_linearize": True, "custom_jvp3": False, "custom_vjp3": False, "remat3": False, "scan3": False,
         "remat_barrier_no_cotangents": False, "use_rgv3": True,
         "disable_bwd_checks": False, "auto_pcast": True, "refs_to_pins": False, "mutable_array_checks": True,
@@ -226,12 +227,12 @@ _UNUSED: dict[str, dict[str, Any]] = {
         "pallas_poison_buffers": False, "pallas_verbose_errors": False, "use_emit_pipeline_primitive": False,
         "mosaic_unzip_debug_locations": True, "pallas_auto_assign_collective_ids": "no",
         "pallas_auto_assign_collective_ids_limit": 25},
-    "ppermute takes its pairs in any order": {"raise_on_ppermute_sort_diff": True},
+    "ppermute accepts its pairs in any order": {"raise_on_ppermute_sort_diff": True},
     "programs are not exported in JAX's format": {
         "export_calling_convention_version": 10, "export_ignore_forward_compatibility": False,
         "export_deserialize_expired_versions": False,
         "serialization_version": 0},
-    "clients are chosen by platforms; runs of many processes take arguments of distributed.initialize": {
+    "the option platforms selects clients; distributed.initialize configures runs of several processes": {
         "backend_target": "", "xla_backend": "", "check_proxy_envs": True, "cuda_visible_devices": "all",
         "rocm_visible_devices": "all", "oneapi_visible_devices": "all", "mock_gpu_topology": "",
         "pjrt_client_create_options": None, "cpu_collectives_implementation": "gloo",
@@ -247,7 +248,7 @@ _UNUSED: dict[str, dict[str, Any]] = {
 }
 
 
-# Those of them that JAX has a context manager for.
+# The options without effect for which JAX has a context manager.
 _UNUSED_BLOCKS = frozenset({"array_garbage_collection_guard", "auto_pcast",
                             "remove_size_one_mesh_axis_from_type", "softmax_custom_jvp", "thread_guard"})
 
@@ -267,9 +268,9 @@ def as_markdown() -> str:
     """The table for docs/options.md."""
     head = (
         "# Options\n\nRead an option as `xjax.config.<name>`; set it for the process with "
-        "`xjax.config.update(name, value)` or by an\nenvironment variable (`XJAX_<NAME>`, else `JAX_<NAME>`), and, "
-        "where the third column says so, for a block of one thread\nwith `with xjax.<name>(value):`. The prefix `jax_` "
-        "may be written before every name.\n")
+        "`xjax.config.update(name, value)` or by an\nenvironment variable (`XJAX_<NAME>`, else `JAX_<NAME>`). "
+        "If the third column is yes, set it for a block in one thread\nby `with xjax.<name>(value):`. Every name may "
+        "have the prefix `jax_`.\n")
     lines = [head, "| option | default | block | values | meaning |", "|---|---|---|---|---|"]
     for o in _TABLE:
         values = " ".join(f"`{c}`" for c in o.choices[:6]) + (" ..." if len(o.choices) > 6 else "")
@@ -277,7 +278,7 @@ def as_markdown() -> str:
         lines.append(f"| `{o.name}` | `{o.default!r}` | {'yes' if o.block else ''} | {values or o.kind} "
                      f"| {o.doc}.{note} |")
     lines += ["", "## Without effect", "",
-              "These options of JAX can be read and set, so that scripts run, and change nothing.", "",
+              "These options of JAX can be read and set, so that scripts run, but have no effect.", "",
               "| reason | options |", "|---|---|"]
     lines += [f"| {reason} | {', '.join(f'`{n}`' for n in names)} |" for reason, names in _UNUSED.items()]
     return "\n".join(lines) + "\n"

@@ -1,10 +1,10 @@
-"""Names that users know from NumPy, PyTorch or older versions of JAX, and what they are called here: for errors."""
+"""Names from NumPy, PyTorch or older versions of JAX, and their names here; for messages of errors."""
 
 from __future__ import annotations
 
 import sys
 
-# module -> name -> what to write
+# module -> name -> its replacement
 _MODULES: dict[str, dict[str, str]] = {
     "xjax": {
         "tree_map": "tree.map", "tree_multimap": "tree.map", "tree_leaves": "tree.leaves",
@@ -24,7 +24,7 @@ _MODULES: dict[str, dict[str, str]] = {
         "NaN": "nan", "NAN": "nan", "PINF": "inf", "NINF": "-inf", "object_": "a number type: arrays hold numbers only",
     },
     "xjax.random": {
-        "rand": "uniform(key, shape)", "randn": "normal(key, shape)", "seed": "key(seed), which gives a key to pass on",
+        "rand": "uniform(key, shape)", "randn": "normal(key, shape)", "seed": "key(seed), and pass the key explicitly",
         "random": "uniform(key, shape)", "shuffle": "permutation", "RandomState": "key", "default_rng": "key",
         "standard_normal": "normal(key, shape)", "random_sample": "uniform(key, shape)", "integers": "randint",
         "prng_key": "key", "generator": "key",
@@ -57,7 +57,7 @@ _ATTRIBUTES = {
 
 
 def name_elsewhere(module: str, name: str) -> str | None:
-    """What to write for a name that a module of xjax does not have: a renamed one, or one of another module."""
+    """The replacement for a name that a module of xjax does not have: its new name, or its name in another module."""
     renamed = _MODULES.get(module, {}).get(name)
     if renamed is not None:
         return f"{module}.{renamed}" if renamed.split("(")[0].split(".")[0] in sys.modules[module].__all__ else renamed
@@ -66,15 +66,15 @@ def name_elsewhere(module: str, name: str) -> str | None:
 
 
 def aliases(module: str) -> dict[str, str]:
-    """Names from elsewhere that a misspelt one may have meant, and what they are called in the module."""
+    """Names from other libraries, candidates for a misspelt name, and their replacements in the module."""
     return _MODULES.get(module, {})
 
 
 def attribute_elsewhere(name: str) -> str | None:
-    """What to write for an attribute that arrays do not have: one of other libraries, or a function of `xjax.numpy`."""
+    """The replacement for an attribute that arrays do not have: for one of other libraries, or by `xjax.numpy`."""
     known = _ATTRIBUTES.get(name)
     if known is not None or name.startswith("_"):
         return known
-    found = vars(sys.modules.get("xjax.numpy", sys)).get(name)
-    is_function = callable(found) and not isinstance(found, type) and name in sys.modules["xjax.numpy"].__all__
+    value = vars(sys.modules.get("xjax.numpy", sys)).get(name)
+    is_function = callable(value) and not isinstance(value, type) and name in sys.modules["xjax.numpy"].__all__
     return f"xjax.numpy.{name}(x)" if is_function else None

@@ -1,32 +1,33 @@
-"""`Primitive`: one operation with all its rules as fields, and `bind`, the only way to apply it.
+"""`Primitive`: an operation with all its rules as fields, and `bind`, the only way to apply it.
 
     sin_p = Primitive("sin", type_rule=..., lower=..., jvp=..., batch=...)
 
-Rules (all see arrays by position and static data by keyword):
+Rules; all receive arrays by position and static data by keyword:
 
-    type_rule(*avals, **params) -> aval                     (a tuple of avals with multiple_results)
-    lower(b, out, *operands, **params) -> Value             (b: hlo.Builder, out: result aval; lists if multiple)
-    lower_on={"cpu": rule, "gpu": rule}                     (as `lower`, for programs of these platforms alone; a rule
-                                                             that returns None, and has written nothing, leaves it to
-                                                             `lower`)
-    jvp(primals, tangents, **params) -> (out, tangent)      (tangents may be Zero; the result may be Zero)
-    transpose(ct, *args, **params) -> [ct or None, ...]     (linear args come as LinearInput; ct never is Zero for
-                                                             one result; a list with Zeros with multiple_results)
-    batch(axis, args, bdims, **params) -> (out, bdim)       (axis: batching.BatchAxis; a bdim is int or None)
+- `type_rule(*avals, **params) -> aval`: a tuple of avals with `multiple_results`.
+- `lower(b, out, *operands, **params) -> Value`: `b` is the `hlo.Builder`, `out` the aval of the result. With
+  `multiple_results`, `out` and the return value are lists.
+- `lower_on={"cpu": rule, "gpu": rule}`: as `lower`, for programs of these platforms only. A rule that returns None
+  must not have written anything; `lower` is called instead.
+- `jvp(primals, tangents, **params) -> (out, tangent)`: tangents and the result may be Zero.
+- `transpose(ct, *args, **params) -> [ct or None, ...]`: linear arguments are LinearInput. `ct` is not Zero for a single
+  result; with `multiple_results` it is a list, which may contain Zeros.
+- `batch(axis, args, bdims, **params) -> (out, bdim)`: `axis` is a `batching.BatchAxis`; a bdim is an int or None.
 
-and for operations that hold programs or Python functions, where the plain rules do not suffice:
+Further rules, for operations that hold programs or Python functions and need more than these:
 
-    linearize(trace, primals, tangents, **params) -> (outs, tangents)
-    evaluate(*args, **params) -> outs                       (run at the root instead of compiling one operation)
-    stage(trace, args, params) -> outs                      (how a StagingTrace records it)
-    effects(**params) -> frozenset of str                   (what it does besides computing its results: see `Effects`)
-    prune(used, **params) -> Pruned                         (the operation without results that nobody reads)
-    save(split, used, **params) -> Saving or None           (the operation in two, what a policy saves inside between)
-    vary(vmas, **params) -> (one vma for each operand, one for the result or each result)
-                                                            (along which mesh axes operands must, and results do, vary)
+- `linearize(trace, primals, tangents, **params) -> (outs, tangents)`.
+- `evaluate(*args, **params) -> outs`: runs at the root instead of the compiled operation.
+- `stage(trace, args, params) -> outs`: records the operation in a StagingTrace.
+- `effects(**params) -> frozenset of str`: see `Effects`.
+- `prune(used, **params) -> Pruned`: the operation without its unused results.
+- `save(split, used, **params) -> Saving or None`: the operation as two operations; values inside that a policy saves
+  are results of the first and operands of the second.
+- `vary(vmas, **params) -> (one vma for each operand, one for the result or each result)`: the mesh axes along which
+  operands must vary, and results do vary.
 
-A rule that cannot exist is `Missing("why")`. Two derivatives are so common that they have a name: `jvp=ZERO` (zero on
-purpose) and `jvp=LINEAR` (linear in the first argument: apply the operation to its tangent).
+A rule that cannot exist is `Missing("why")`. Two common derivatives have names: `jvp=ZERO` (zero on purpose) and
+`jvp=LINEAR` (linear in the first argument: apply the operation to its tangent).
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
 from xjax.core.varying import infer_types, vary_together
 
-# What an operation does besides computing its results. "debug": may run again on recomputation;
+# The effects of an operation besides computing its results. "debug": may run again on recomputation;
 # "io": runs exactly once for each execution; "ordered": keeps program order among ordered operations.
 Effects = frozenset[str]
 NO_EFFECTS: Effects = frozenset()
 
 
 class Missing:
-    """A rule that does not exist, and why; calling it raises an error of class `exc` that says what to do instead."""
+    """A rule that does not exist; a call raises an error of class `exc` with the reason `why` and the advice `fix`."""
 
     __slots__ = ("why", "fix", "caller", "exc")
 
@@ -59,7 +60,7 @@ class Missing:
 
 
 class ByProgram:
-    """A `lower` rule for an operation on random keys: the program of `f(*args, **params)` is what is lowered."""
+    """A `lower` rule for an operation on random keys: the program of `f(*args, **params)` is lowered instead."""
 
     __slots__ = ("f",)
 
@@ -70,8 +71,8 @@ class ByProgram:
 class Calls(NamedTuple):
     """Marks a call primitive: its results are those of the program in `param`."""
 
-    param: str              # the parameter that holds the program, or a function that does the same
-    plain: bool = False     # nothing else is known of the call: its equations may be written in its place
+    param: str              # the parameter that holds the program, or a function that computes the same
+    plain: bool = False     # the call has no further meaning: the equations of the program may replace it
 
 
 RULES = ("type_rule", "lower", "jvp", "transpose", "batch")
@@ -92,7 +93,7 @@ ZERO, LINEAR = _Zero(), _Linear()
 
 
 class Primitive:
-    """An operation that transforms know by its rules. See the module's text for their signatures."""
+    """An operation, which transforms interpret by its rules. The signatures are in the docstring of the module."""
 
     __slots__ = ("name", "multiple_results", "type_rule", "lower", "lower_on", "jvp", "transpose", "batch",
                  "linearize", "evaluate", "stage", "split", "prune", "save", "effects", "axis_param", "calls", "vary",
@@ -114,18 +115,18 @@ class Primitive:
         self.jvp = {ZERO: self._zero_jvp, LINEAR: self._linear_jvp}.get(jvp, jvp)
         self.transpose, self.batch = transpose, batch
         self.linearize, self.evaluate, self.stage, self.split = linearize, evaluate, stage, split
-        self.prune = prune                  # None: it is run for all results, if one is read
-        self.save = save                    # None: policies of checkpoint see it as one operation
-        self.effects = effects              # None: it has none, but those of programs among its parameters
+        self.prune = prune                  # None: all results are computed if one is used
+        self.save = save                    # None: policies of checkpoint treat it as one operation
+        self.effects = effects              # None: it has only the effects of programs among its parameters
         self.axis_param = axis_param        # the parameter that names mapped axes, of a collective
         self.calls = calls
-        self.vary = vary                    # None: its type rule says it, from the types of the programs that it holds
+        self.vary = vary                    # None: its type rule infers this, from the types of its programs
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self.fused_with_caller = fused_with_caller      # False: on CPUs, XLA does not inline programs with it
-        self.fusible = fusible              # XLA computes it in the loops that read it, without an array in memory
+        self.fusible = fusible              # XLA fuses it into loops that use its result; no array in memory
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
-            if isinstance(missing := getattr(self, rule), Missing):         # one object may serve many primitives
+            if isinstance(missing := getattr(self, rule), Missing):         # one object may be used by several primitives
                 setattr(self, rule, Missing(missing.why, missing.fix, f"{name} ({rule})", missing.exc))
         self.lower_on = dict(lower_on or {})
         if lower_on:
@@ -133,24 +134,24 @@ class Primitive:
         _ALL_PRIMITIVES[name] = self
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        """Apply the operation: the current trace decides what that means."""
+        """Apply the operation: the current trace interprets it."""
         return context.trace.process(self, args, params)
 
     def out_type(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
-        """Result aval (tuple of avals with multiple_results), remembered per argument types and parameters."""
+        """Aval of the result (a tuple of avals with multiple_results), cached by argument types and parameters."""
         if not self.cacheable:
             return self._infer(avals, params)
         key = (avals, *params.items()) if self.axis_param is None else (avals, context.axes, *params.items())
         try:
-            found = self._types.get(key)
-        except TypeError:                   # an unhashable parameter: nothing to remember
+            cached = self._types.get(key)
+        except TypeError:                   # an unhashable parameter: not cached
             return self._infer(avals, params)
-        if found is None:
-            found = self._types[key] = self._infer(avals, params)
-        return found
+        if cached is None:
+            cached = self._types[key] = self._infer(avals, params)
+        return cached
 
     def _infer(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
-        """`type_rule`, with what it need not know: along which mesh axes values vary."""
+        """The result of `type_rule`, with the mesh axes along which values vary, which the rule does not compute."""
         if self.vary is None or (self.vary is vary_together and not any([a.vma for a in avals])):
             return self.type_rule(*avals, **params)
         return infer_types(self, avals, params)
@@ -172,11 +173,11 @@ class Primitive:
 
 
 def _by_platform(general: Callable, own: Mapping[str, Callable]) -> Callable:
-    """The `lower` rule that asks the one of the program's platform first, if there is one."""
+    """The `lower` rule that first calls the rule of the program's platform, if there is one."""
     def lower(b: Any, out: Any, *operands: Any, **params: Any) -> Any:
         platform = b.module.platform
-        if platform in own and (found := own[platform](b, out, *operands, **params)) is not None:
-            return found
+        if platform in own and (written := own[platform](b, out, *operands, **params)) is not None:
+            return written
         return general(b, out, *operands, **params)
     return lower
 

@@ -1,9 +1,9 @@
-"""Text of programs and equations, as JAX prints them.
+"""Text of programs and equations, in the form of JAX.
 
     { lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }
 
-Two steps: `_Printer` turns a program into a *document* (text with places where a line may end),
-`_layout` chooses where lines end. What a primitive hides of its parameters is one row of `_RULES`.
+There are two steps: `_Printer` converts a program to a *document* (text with possible line breaks), and `_layout`
+chooses the line breaks. A row of `_RULES` defines which parameters of a primitive are hidden.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ INDENT = 2
 
 
 class _Line(NamedTuple):
-    """A place where a line may end; it shows as `flat` if it does not."""
+    """A possible line break; its text is `flat` if the line does not end there."""
 
     flat: str
 
 
 class _Nest(NamedTuple):
-    """New lines inside are indented one step more."""
+    """A document whose new lines are indented one step more."""
 
     inside: _Doc
 
 
 class _Group(NamedTuple):
-    """Its lines (not those of groups inside) all end, unless it fits on the current line whole."""
+    """A document whose line breaks (without those of inner groups) are all used, unless it fits on the current line."""
 
     inside: _Doc
     width: int
 
 
 class _Note(list):
-    """An empty sequence, with a comment that is written at the end of the line."""
+    """An empty sequence, with a comment for the end of the line."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -64,7 +64,7 @@ def _group(*parts: _Doc) -> _Group:
 
 
 def _width(doc: _Doc) -> int:
-    """Columns of a document on one line. Groups remember theirs, so each part is measured once."""
+    """Columns of a document on one line. Groups store their width, so each part is measured once."""
     match doc:
         case str():
             return len(doc)
@@ -83,13 +83,15 @@ def _join(separator: _Doc, parts: Iterable[_Doc]) -> list[_Doc]:
 
 
 def _fill(words: Iterable[str], comma: str = "") -> _Nest:
-    """Words on as few lines as possible. The space before a word is measured without the word, so
-    the one that crosses the margin stays on its line."""
+    """Words on as few lines as possible.
+
+    The space before a word is measured without the word, so a word that crosses the margin remains on its line.
+    """
     return _Nest(_join([comma, _group(_SPACE)], words))
 
 
 def _layout(doc: _Doc, columns: int = COLUMNS, before_note: str = " # ") -> str:
-    """The text of a document. Notes are in one column, after all lines; the second of a line is on a line below it."""
+    """The text of a document. Notes are in a column right of all lines; a second note of a line is on the next line."""
     text, column = [], 0
     notes: dict[int, list[str]] = {}            # by line
     line = 0
@@ -109,7 +111,7 @@ def _layout(doc: _Doc, columns: int = COLUMNS, before_note: str = " # ") -> str:
                 line += 1
             case _Nest(inside):
                 todo.append((inside, indent + INDENT, flat))
-            case _Group(inside, width):         # what follows the group on its line is not measured
+            case _Group(inside, width):         # the text after the group on its line is not counted
                 todo.append((inside, indent, column + width <= columns))
             case _:
                 if type(doc) is _Note:
@@ -130,12 +132,12 @@ def _with_notes(text: str, notes: dict[int, list[str]], before: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """How one primitive shows its parameters.
+    """The printed form of the parameters of a primitive.
 
-    hide:   parameter -> test of its value: when it is left out.
-    show:   parameter -> its text.
-    call:   the sub-program is the equation written out: its variables have the names of the values
-            outside, and printed apart it is called after the parameter `name`.
+    hide:   parameter -> test of its value; the parameter is omitted if it is true.
+    show:   parameter -> function that returns its text.
+    call:   the equation is a call of the sub-program: variables inside have the names of the values
+            outside, and a sub-program that is printed separately has the name in the parameter `name`.
     """
 
     hide: dict[str, Callable[[Any], bool]] = field(default_factory=dict)
@@ -185,13 +187,13 @@ _RULES = {
 
 # -------------------------------------------------------------------------------------- programs
 
-# A program inside is printed apart, before the whole, if it has more equations than this or occurs
-# more than once.
+# A sub-program is printed separately, before the whole program, if it has more equations than this or occurs more than
+# once.
 MAX_INLINE_EQNS = 10
 
 
 class _Style(NamedTuple):
-    """What `pretty_print` shows besides: lines of source, types of variables, hidden parameters, effects."""
+    """Parts of the text that are optional: lines of source, types of variables, rules that hide parameters, effects."""
 
     source: bool = False
     types: bool = True
@@ -203,24 +205,24 @@ _STYLE = _Style()
 
 
 class _Printer:
-    """Makes documents; holds what is the same all over a text: names of variables and programs."""
+    """Builds documents; holds the names of variables and programs, which are the same in the whole text."""
 
     def __init__(self, style: _Style = _STYLE):
         self.style = style
         self._rules = _RULES if style.rules else {}
         self.names: dict[Var, str] = {}
-        self.apart: dict[Jaxpr, str] = {}       # programs printed apart, by name
+        self.apart: dict[Jaxpr, str] = {}       # programs that are printed separately -> their names
         self._fresh = (name for i in itertools.count()
                        if (name := _letters(i)) not in self.apart.values())
 
     def name(self, v: Var) -> str:
-        found = self.names.get(v)
-        if found is None:
-            found = self.names[v] = next(self._fresh)
-        return found
+        name = self.names.get(v)
+        if name is None:
+            name = self.names[v] = next(self._fresh)
+        return name
 
     def whole(self, program: Jaxpr) -> _Doc:
-        """A program, after the programs inside that are printed apart."""
+        """A program, after its sub-programs that are printed separately."""
         self.names.update(dict.fromkeys(_unused(program), "_"))
         self.apart.update(_printed_apart(program, self._rule))
         before = [["let ", name, " = ", self._braces(inner), " in", _SPACE]
@@ -233,7 +235,7 @@ class _Printer:
     def equation(self, eqn: Eqn) -> _Doc:
         if self._rule(eqn).call:
             self._name_as_outside(eqn)
-        # Names are given in the order of reading, so the order of these three lines matters.
+        # Names are assigned in the order of the text, so the order of these three lines matters.
         outs = self._binders(eqn.outvars)
         params = self._params(eqn)
         ins = self._atoms(eqn.invars)
@@ -263,7 +265,7 @@ class _Printer:
         return _fill([_literal(v) if type(v) is Literal else self.name(v) for v in atoms], comma)
 
     def _params(self, eqn: Eqn) -> _Doc:
-        """`[name=value ...]` sorted by name, but for the `name` of a call, which comes first."""
+        """`[name=value ...]`, sorted by name; the parameter `name` of a call is first."""
         rule, shown = self._rule(eqn), []
         for key in sorted(eqn.params, key=lambda key: (key != "name" or rule is _DEFAULT, key)):
             value = eqn.params[key]
@@ -282,17 +284,17 @@ class _Printer:
         return _plain(value)
 
     def _name_as_outside(self, eqn: Eqn) -> None:
-        """Let the variables of the sub-program have the names of what they stand for outside."""
+        """Give the inputs and outputs of the sub-program the names of the equation's operands and results."""
         for program in subjaxprs(eqn.params):
             if program in self.apart:
                 continue
             for inner, outer in ((program.invars, eqn.invars), (program.outvars, eqn.outvars)):
                 if len(inner) != len(outer):    # a malformed program still prints
                     continue
-                given = set()                   # two variables must not get the same name
+                named = set()                   # two variables must not get the same name
                 for v, like in zip(inner, outer, strict=True):
-                    if type(v) is type(like) is Var and v not in self.names and like not in given:
-                        given.add(like)
+                    if type(v) is type(like) is Var and v not in self.names and like not in named:
+                        named.add(like)
                         self.names[v] = self.name(like)
 
 
@@ -319,27 +321,27 @@ _ADDRESS = re.compile(r"(?<= at 0x)[0-9a-fA-F]+")
 
 
 def _plain(value: Any) -> str:
-    """Text of a parameter, the same in every run: sets are sorted, addresses are blanked."""
+    """Text of a parameter, equal in every run: sets are sorted, digits of addresses are replaced by X."""
     if isinstance(value, frozenset):
         return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"
-    return _ADDRESS.sub(lambda found: "X" * len(found[0]), str(value))
+    return _ADDRESS.sub(lambda match: "X" * len(match[0]), str(value))
 
 
 def _unused(program: Jaxpr) -> Iterator[Var]:
-    """Results of equations that nobody reads."""
+    """Unused results of equations."""
     read = {v for eqn in program.eqns for v in eqn.invars if type(v) is Var}
     read.update(v for v in program.outvars if type(v) is Var)
     return (v for eqn in program.eqns for v in eqn.outvars if v not in read)
 
 
 def _printed_apart(root: Jaxpr, rule: Callable[[Eqn], _Rule]) -> dict[Jaxpr, str]:
-    """Programs inside that are large or occur twice, breadth first, with unique names."""
+    """Sub-programs that are large or occur twice, breadth first, with unique names."""
     visits, titles = Counter(), {}
     todo = deque([root])
     while todo:
         program = todo.popleft()
         visits[program] += 1
-        if visits[program] > 2:                 # the second visit has counted all inside it twice
+        if visits[program] > 2:                 # the second visit has counted all its sub-programs twice
             continue
         for eqn in program.eqns:
             inner = subjaxprs(eqn.params)
@@ -360,7 +362,7 @@ def _printed_apart(root: Jaxpr, rule: Callable[[Eqn], _Rule]) -> dict[Jaxpr, str
 
 
 def format_jaxpr(program: Jaxpr | ClosedJaxpr) -> str:
-    """Text of a program, as `str(jax.make_jaxpr(f)(*args))` shows it.
+    """Text of a program, equal to `str(jax.make_jaxpr(f)(*args))` of JAX.
 
     >>> x = Literal(2)
     >>> format_jaxpr(Jaxpr([], [Var(x.aval)], [], [x]))
@@ -377,16 +379,16 @@ def format_eqn(eqn: Eqn) -> str:
 def pretty_print(program: Jaxpr | ClosedJaxpr, *, source_info: bool = False, print_shapes: bool = True,
                  custom_pp_eqn_rules: bool = True, name_stack: bool = False, print_effects: bool = False,
                  width: int = COLUMNS, use_color: bool | None = None, annotation_prefix: str = " # ") -> str:
-    """Text of a program, also as its method.
+    """Text of a program; also a method of programs.
 
     Args:
-      source_info: each equation with the line of source that made it, after `annotation_prefix`.
-      print_shapes: variables with their types.
-      custom_pp_eqn_rules: False shows parameters that are hidden where they have their default too.
-      print_effects: each program with its effects.
+      source_info: print each equation with its line of source, after `annotation_prefix`.
+      print_shapes: print variables with their types.
+      custom_pp_eqn_rules: False also prints parameters that are otherwise hidden, for example at their default.
+      print_effects: print each program with its effects.
       width: columns of a line.
-      name_stack, use_color: refused.
-    Raises: NotImplementedError.
+      name_stack, use_color: must be false.
+    Raises: NotImplementedError for `name_stack` or `use_color`.
 
     >>> xjax.make_jaxpr(lambda x: 2 * x)(1.0).pretty_print(print_shapes=False)
     '{ lambda ; a. let b = mul 2.0:f32[] a in (b,) }'

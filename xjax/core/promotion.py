@@ -1,8 +1,8 @@
-"""Promotion: the one dtype in which values of several dtypes meet. The rules are JAX's.
+"""Promotion: the common dtype of values of several dtypes, by the rules of JAX.
 
-A value is *strong* (it has a dtype) or *weak* (it came from a Python number and adapts to its
-partners). Dtypes and the weak kinds, written here as Python's `int`, `float`, `complex`, are the
-nodes of one lattice, given as a table of edges; inputs meet in their least common upper node.
+A value is *strong* (it has a dtype of its own) or *weak* (it came from a Python number, and its dtype yields to that of
+other operands). Dtypes and the weak kinds, written here as Python's `int`, `float`, `complex`, are the nodes of a
+lattice, defined by a table of edges. The common dtype of inputs is their least upper bound in this lattice.
 """
 
 import functools
@@ -38,7 +38,7 @@ from xjax.core.errors import TypePromotionError, bad
 Node = np.dtype | type
 Edges = Mapping[Node, tuple[Node, ...]]
 
-# Narrow ints and floats end here: they take in weak numbers, but never turn wider by themselves.
+# Narrow integers and floats have no edges upward: weak numbers promote to them, but they are never widened implicitly.
 _ENDS_OF_INT = tuple(d for d in dtypes.ALL if dtypes.is_int(d) and dtypes.itemsize_bits(d) < 8)
 _ENDS_OF_FLOAT = tuple(d for d in dtypes.ALL if dtypes.is_float(d) and dtypes.itemsize_bits(d) < 16)
 
@@ -61,7 +61,7 @@ _STANDARD: Edges = {
     complex: (complex64,),
     complex64: (complex128,),
 }
-# u32 with i32 is the only pair of 32-bit types that meets in a 64-bit one; without x64: i32.
+# u32 and i32 are the only pair of 32-bit dtypes whose common dtype has 64 bits; without x64 it is i32.
 _STANDARD_32: Edges = {**_STANDARD, uint32: (int32, uint64)}
 _STRICT: Edges = {
     int: (float, *filter(dtypes.is_int, dtypes.ALL)),
@@ -71,7 +71,7 @@ _STRICT: Edges = {
 
 
 def _upper_bounds(edges: Edges) -> dict[Node, frozenset[Node]]:
-    """For each node, all nodes that can be reached from it, itself included."""
+    """For each node, all nodes that can be reached from it, including itself."""
 
     @functools.cache
     def above(node: Node) -> frozenset[Node]:
@@ -101,15 +101,15 @@ def _meet(mode: str, x64: bool, nodes: tuple[Node, ...]) -> Node:
 
 def _no_meeting(mode: str, nodes: tuple[Node, ...]) -> Exception:
     if any(isinstance(node, ExtendedDType) for node in nodes):
-        fix = "random keys do not mix with numbers; random.key_data(key) gives a key's bits."
+        fix = "random keys do not promote with numbers; random.key_data(key) returns the bits of a key."
     elif mode == "strict":
         fix = "cast with x.astype(...), or set jax_numpy_dtype_promotion to 'standard'."
     elif any(node in _ENDS_OF_INT or node in _ENDS_OF_FLOAT for node in nodes):
-        fix = "narrow types are widened only on request: x.astype('float32')."
+        fix = "narrow types are not widened implicitly: use x.astype('float32')."
     else:
         fix = "cast with x.astype(...), or use a dtype of numbers."
     names = [_node_name(node) for node in dict.fromkeys(nodes)]
-    what = f"no dtype stands for {' and '.join(names)} together"
+    what = f"there is no common dtype for {' and '.join(names)}"
     if mode == "strict":
         what += " (jax_numpy_dtype_promotion is 'strict')"
     return bad("dtype promotion", what, fix=fix, exc=TypePromotionError)
@@ -127,10 +127,10 @@ def _node(dtype: Any, weak: bool) -> Node:
 
 
 def lattice_join(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
-    """The (dtype, weak) in which (dtype, weak) inputs meet; the dtype is canonical.
+    """The common (dtype, weak) of (dtype, weak) inputs; the dtype is canonical.
 
-    Equal dtypes meet in themselves, so extended and 64-bit dtypes pass. The answer is cached.
-    Raises: TypePromotionError if no dtype stands for all inputs.
+    Equal dtypes are returned as they are, also extended and 64-bit dtypes. The result is cached.
+    Raises: TypePromotionError if the inputs have no common dtype.
 
     >>> lattice_join((int32, True), (float16, False))
     (dtype('float16'), False)
@@ -141,7 +141,7 @@ def lattice_join(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
 
 
 def join_kept(*inputs: tuple[Any, bool]) -> tuple[Any, bool]:
-    """As `lattice_join`, but what meets an array of 64 bits has 64 bits, whether they are on or not."""
+    """As `lattice_join`, but the result has 64 bits if it is promoted with a 64-bit array, with or without x64."""
     return _join(config.enable_x64, True, config.numpy_dtype_promotion, inputs)
 
 
@@ -153,17 +153,17 @@ def _join(x64: bool, kept_wide: bool, mode: str, inputs: tuple[tuple[Any, bool],
         return first, weak and first != bool_
     if not all_weak and all(d == first for d, _ in inputs):
         return first, False
-    # Weak values alone: their dtypes decide, so that weak i16 with weak i32 is a weak i32.
+    # Only weak values: their dtypes decide, so weak i16 with weak i32 is weak i32.
     as_strong = all_weak and mode == "standard"
     node = _meet(mode, x64, tuple(_node(d, w and not as_strong) for d, w in inputs))
-    # 64 bits that are off, but kept: only what meets an array of 64 bits has them.
+    # Without x64 but with 64-bit dtypes kept, only a result promoted with a 64-bit input has 64 bits.
     wide = kept_wide and isinstance(node, np.dtype) and any(dtypes.canonicalize_dtype(d, True) != d for d, _ in inputs)
     dtype = node if wide else dtypes.canonicalize_dtype(node)
     return dtype, dtype != bool_ and (as_strong or isinstance(node, type))
 
 
 def promote_types(a: Any, b: Any) -> np.dtype:
-    """The dtype in which two dtypes meet; Python's int, float, complex count as weak.
+    """The common dtype of two dtypes; Python's int, float, complex count as weak.
 
     Raises: TypePromotionError if there is none.
 
@@ -174,7 +174,7 @@ def promote_types(a: Any, b: Any) -> np.dtype:
 
 
 def promote_by_default(a: Any, b: Any) -> np.dtype:
-    """`promote_types` by the default rules, for programs that are being written: the user's were asked before."""
+    """`promote_types` by the standard rules, for lowering; the user's mode was applied before, during tracing."""
     return _promote(config.enable_x64, "standard", a, b)
 
 
@@ -212,7 +212,7 @@ _WEAK = frozenset({int, float, complex})
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
-    """Dtype of an operation on these arrays, numbers and dtypes (None: the default float).
+    """Dtype of the result of an operation on these arrays, numbers and dtypes (None: the default float).
 
     Returns: the dtype, or (dtype, weak) with ``return_weak_type_flag=True``.
     Raises: TypeError for no argument or one without a dtype; TypePromotionError.

@@ -1,7 +1,7 @@
-"""Dead code inside of equations that hold programs: results that nobody reads, and what only they need.
+"""Dead-code elimination inside equations that hold programs: drops unused results, and the equations only they need.
 
-`dce` of `core/jaxpr.py` drops whole equations. `prune` asks an operation that holds programs, by its field `prune`, for
-the same operation with the results and operands that are read: of a `jit`, `cond`, `scan` or `remat2`.
+`dce` in `core/jaxpr.py` drops whole equations. For an operation that holds programs (`jit`, `cond`, `scan`, `remat2`),
+`prune` calls the rule `prune` of its primitive, which returns the operation with the used results and operands only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xjax.core.types import ShapedArray
 
 
 class Pruned(NamedTuple):
-    """Parameters of an operation with fewer results, which operands it still reads, and which results it still has."""
+    """The parameters of an operation with fewer results, and flags of the operands and results that are kept."""
 
     params: dict[str, Any]
     operands: Flags
@@ -24,18 +24,25 @@ class Pruned(NamedTuple):
 
 
 class Saving(NamedTuple):
-    """An operation in two: `first` are the parameters of one that also returns saved values, after its results; `again`
-    those of one that takes them, after those `operands` that it still has, and returns the flagged `results`."""
+    """An operation as two operations.
+
+    `first` are the parameters of an operation that returns the saved values after its results. `again` are the
+    parameters of an operation whose inputs are the flagged `operands`, then the saved values; it returns the flagged
+    `results`.
+    """
 
     first: dict[str, Any]
     again: dict[str, Any]
     operands: Flags
     results: Flags
-    saved: list[tuple[ShapedArray, Any]]                # type, and what the policy says of it
+    saved: list[tuple[ShapedArray, Any]]                # type, and the answer of the policy
 
 
 def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """As `dce`, inside of equations too: the outputs that are used, and which inputs are still read."""
+    """As `dce`, but inside equations too.
+
+    Returns: the program of the used outputs, and for each input whether it is still used.
+    """
     outvars = flagged(jaxpr.outvars, used_outputs)
     live = {v for v in outvars if type(v) is Var}
     eqns = []
@@ -49,7 +56,10 @@ def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]
 
 
 def prune_equation(eqn: Eqn, live: set[Var]) -> Eqn:
-    """The equation without results that are not among `live` and operands that only they need, if there is a rule."""
+    """The equation without results that are not in `live`, and without operands that only they need.
+
+    An equation whose primitive has no rule `prune` is returned itself.
+    """
     if eqn.primitive.prune is None:
         return eqn
     params, operands, results = eqn.primitive.prune(tuple(v in live for v in eqn.outvars), **eqn.params)
@@ -60,11 +70,11 @@ def prune_equation(eqn: Eqn, live: set[Var]) -> Eqn:
 
 @program_cache
 def prune_program(closed: ClosedJaxpr, used: Flags, kept: Flags | None = None) -> tuple[ClosedJaxpr, Flags]:
-    """The program of some outputs, without inputs that are not read; second result: which inputs it still has.
+    """The program of the used outputs, without unused inputs; the second result flags the inputs that are kept.
 
-    A program with nothing to prune is returned itself, so what is remembered on it stays in use.
+    A program with nothing to prune is returned itself, so that results cached on it remain in use.
 
-    Args: kept: inputs that stay in any case.
+    Args: kept: flags of inputs that are always kept.
     """
     j, read = prune(closed.jaxpr, used)
     read = tuple(read) if kept is None else tuple(a or b for a, b in zip(read, kept, strict=True))
@@ -75,6 +85,6 @@ def prune_program(closed: ClosedJaxpr, used: Flags, kept: Flags | None = None) -
 
 
 def prune_call(used: Flags, *, jaxpr: ClosedJaxpr, **params: Any) -> Pruned:
-    """The field `prune` of an operation that computes what its program computes of its operands."""
+    """The rule `prune` of an operation whose results are the results of its program on its operands."""
     program, read = prune_program(jaxpr, used)
     return Pruned({**params, "jaxpr": program}, read, used)

@@ -1,4 +1,4 @@
-"""Attributes of the public modules: heavy ones are imported on first access, and a missing one says what to do."""
+"""Attributes of the public modules: lazy imports on first access, and helpful errors for missing attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
     """The `__getattr__` of a public module.
 
     Args:
-      module: its name, "xjax.scipy".
+      module: the name of the module, "xjax.scipy".
       lazy: public name -> (module that holds it, its name there; "" for the module itself), imported on first access.
     """
     lazy = lazy or {}
@@ -24,11 +24,11 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
     def __getattr__(name: str) -> Any:
         if name in lazy:
             holder, attribute = lazy[name]
-            found = importlib.import_module(holder)
-            found = getattr(found, attribute) if attribute else found
-            setattr(sys.modules[module], name, found)
-            return found
-        if name.startswith("__"):                           # asked for by Python itself, all the time
+            value = importlib.import_module(holder)
+            value = getattr(value, attribute) if attribute else value
+            setattr(sys.modules[module], name, value)
+            return value
+        if name.startswith("__"):                           # Python itself looks up such names often
             raise AttributeError(name)
         why = reason(module, name)
         if why:
@@ -40,7 +40,7 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
 
 
 def _suggestion(module: str, name: str) -> str:
-    """What the user may have meant by a name that a module does not have."""
+    """The advice for a name that a module does not have: a similar name, or its name elsewhere."""
     elsewhere = name_elsewhere(module, name)
     if elsewhere:
         return f"use {elsewhere}."

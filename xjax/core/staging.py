@@ -1,7 +1,7 @@
-"""Staging: run a Python function on tracers that record a program instead of computing.
+"""Staging: run a Python function on tracers that record a program instead of computing values.
 
-`trace_to_jaxpr(f, avals)` is used by jit, make_jaxpr, the control-flow operations, and (through `StagingTrace`)
-by linearize for its tangent program.
+`trace_to_jaxpr(f, avals)` is used by jit, make_jaxpr and the control-flow operations; linearize records its tangent
+program with a `StagingTrace`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StagingTracer(Tracer):
 
 
 class StagingTrace(Trace):
-    """Records every operation it is given as an equation; values of other traces become constants."""
+    """Records every operation as an equation; values of other traces become constants."""
 
     __slots__ = ("eqns", "constvars", "consts", "_const_of")
 
@@ -51,7 +51,7 @@ class StagingTrace(Trace):
         super().__init__(parent, Tag(caller))
         self.eqns: list[Eqn] = []
         self.constvars: list[Var] = []
-        self.consts: list[Any] = []                 # keeps them alive, so ids stay unique
+        self.consts: list[Any] = []                 # also keeps the values alive, so that ids remain unique
         self._const_of: dict[int, Var] = {}
 
     def new_arg(self, aval: ShapedArray, source: str = "") -> StagingTracer:
@@ -72,7 +72,7 @@ class StagingTrace(Trace):
         if var is None:
             if isinstance(x, Tracer) and x.tag.closed:
                 raise escaped(x)
-            if type(x) is LinearInput:          # it has a type, but no value
+            if type(x) is LinearInput:          # it has a type, but not a value
                 raise not_an_array(x)
             var = self._const_of[id(x)] = Var(typeof(x))
             self.constvars.append(var)
@@ -105,7 +105,7 @@ class StagingTrace(Trace):
         return StagingTracer(tag, var, source)
 
     def _cast(self, v: Atom, vma: Vma, source: Any) -> Atom:
-        """The variable or literal with a type that varies along the axes `vma`."""
+        """The variable or literal, cast to a type that varies along the axes `vma`."""
         if v.aval.vma == vma:
             return v
         aval = v.aval.update(vma=vma)
@@ -146,26 +146,26 @@ def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArr
 
 
 def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """Turn the constants of a program into leading inputs; returns the program and those constants."""
+    """Convert the constants of a program to leading inputs. Returns: the program and the constants."""
     if not closed.consts:
         return closed, []
-    found = closed.memo.get("hoisted")
-    if found is None:                       # cached: other caches are keyed on its identity
+    hoisted = closed.memo.get("hoisted")
+    if hoisted is None:                     # cached, since other caches are keyed on its identity
         j = closed.jaxpr
-        found = closed.memo["hoisted"] = ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars))
-        found.memo["constants"] = len(j.constvars)
-    return found, closed.consts
+        hoisted = closed.memo["hoisted"] = ClosedJaxpr(Jaxpr((), [*j.constvars, *j.invars], j.eqns, j.outvars))
+        hoisted.memo["constants"] = len(j.constvars)
+    return hoisted, closed.consts
 
 
 def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program in the form that JAX shows: what a jitted function closed over is a constant of its own program.
+    """The program in the form that JAX prints: values that a jitted function closed over are constants of its program.
 
-    The inverse of `hoist_consts` for the calls in a program; constants of loops and branches stay where they are, and
-    so does what another trace computes.
+    The inverse of `hoist_consts` for the calls in a program. Constants of loops and branches, and values that another
+    trace computes, are not moved.
     """
     if not closed.consts or not any(map(is_plain_call, closed.jaxpr.eqns)):
         return closed
-    made: dict[tuple, ClosedJaxpr] = {}         # two calls of one program stay calls of one
+    made: dict[tuple, ClosedJaxpr] = {}         # two calls of one program remain calls of one program
 
     def rewritten(j: Jaxpr, known: dict[Var, Any]) -> Jaxpr:
         eqns = [call(eqn, known) if is_plain_call(eqn) else eqn for eqn in j.eqns]
@@ -177,7 +177,7 @@ def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
         param = eqn.primitive.calls.param
         program = eqn.params[param]
         count = program.memo.get("constants", 0)
-        consts = [known.get(v, closed) for v in eqn.invars[:count]]         # closed: it is none
+        consts = [known.get(v, closed) for v in eqn.invars[:count]]         # `closed` marks a missing one
         if not count or any(x is closed for x in consts):
             return eqn
         key = (id(program), *map(id, consts))

@@ -1,7 +1,7 @@
 """`Trace`, an interpreter of operations, and `Tracer`, a value inside one.
 
-Rules of the house: a rule runs with the parent trace current; a tracer whose `tag` is not the trace's own is a
-constant to it (which is what rules out perturbation confusion); a closed trace refuses work.
+Invariants: a rule runs with the parent trace as the current trace; a trace treats a tracer with another `tag` as a
+constant, which rules out perturbation confusion; a closed trace raises errors.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Tag:
-    """Identity of an interpretation. Tracers carry the tag, not the trace, so that a trace may be re-entered."""
+    """Identity of an interpretation. Tracers refer to the tag, not to the trace, so that a trace may be re-entered."""
 
     __slots__ = ("caller", "closed", "source")
 
-    on_close: ClassVar[Callable[[Tag], None] | None] = None     # called at the end of each; set by `core.leaks`
+    on_close: ClassVar[Callable[[Tag], None] | None] = None     # called when a tag is closed; set by `core.leaks`
 
     def __init__(self, caller: str):
         self.caller = caller          # "jit `loss`", "grad": for error messages
@@ -39,7 +39,7 @@ class Tag:
         return f"{self.caller} called at {line}" if line else self.caller
 
     def close(self) -> None:
-        """End of the interpretation: tracers that outlive it are escaped."""
+        """End the interpretation; tracers that outlive it have escaped."""
         if not self.closed:
             self.closed = True
             if Tag.on_close is not None:
@@ -47,10 +47,10 @@ class Tag:
 
 
 class Trace:
-    """One interpreter. `parent` interprets what its rules bind; `tag` says which tracers are its own.
+    """An interpreter. `parent` interprets the operations that its rules bind; its own tracers have its `tag`.
 
-    A transform that must re-enter a function under the same interpretation (custom rules under vmap) makes a
-    second trace with the same tag.
+    A transform that must re-enter a function under the same interpretation (custom rules under vmap) creates a second
+    trace with the same tag.
     """
 
     __slots__ = ("parent", "tag")
@@ -64,7 +64,7 @@ class Trace:
         raise TypeError(f"{type(self).__name__} does not interpret operations")
 
     def close(self) -> None:
-        """End of the transform: tracers that outlive it are escaped."""
+        """End the transform; tracers that outlive it have escaped."""
         self.tag.close()
 
 
@@ -73,18 +73,18 @@ class Tracer(Array):
 
     __slots__ = ("tag", "aval", "__weakref__")
 
-    # `ndarray * tracer` comes to us; functions of NumPy ask for `__array__`, which says what to do instead.
+    # `ndarray * tracer` calls our operator; functions of NumPy call `__array__`, whose error has the advice.
     __array_priority__ = 1000
 
     tag: Tag
     aval: ShapedArray
 
     def concrete(self) -> Any:
-        """The value underneath if it is known now (eager grad), else None."""
+        """The concrete value if it is known now (eager grad), else None."""
         return None
 
     def origin(self) -> str:
-        """Where this value comes from, for error messages."""
+        """The origin of this value, for error messages."""
         return f"in {self.tag}"
 
     def __len__(self) -> int:
@@ -94,7 +94,7 @@ class Tracer(Array):
         return f"Tracer<{self.aval.str_short()}>"
 
     def __format__(self, spec: str) -> str:
-        """The type for an empty `spec`, as `str`; any other asks for the value."""
+        """The type for an empty `spec`, as with `str`; any other `spec` needs the value."""
         return format(self._known("a formatted text of", errors.ConcretizationTypeError), spec) if spec else str(self)
 
     def __hash__(self):
@@ -144,22 +144,22 @@ class Tracer(Array):
         return self._known("tobytes() of", errors.ConcretizationTypeError).tobytes(order)
 
     def __getattr__(self, name: str) -> Any:
-        """Called for a missing attribute, usually by hasattr; so it does not search for similar names."""
+        """Called for a missing attribute, usually by hasattr, so it does not search for similar names."""
         if name in _OF_A_PLACE:
             raise errors.bad("traced value", f"it has no `{name}`: its placement is decided at compile time",
                              given={"value": f"{self.aval.str_short()} {self.origin()}".rstrip()},
-                             fix="ask the array outside of the function; lax.with_sharding_constraint decides here.",
+                             fix="read it from an array outside the function; here, use lax.with_sharding_constraint.",
                              exc=_UnknownPlace)
         what = "a traced value" if name == "aval" else f"a traced value ({self.aval.str_short()})"
         raise errors.no_attribute(what, self, name, attribute_elsewhere(name))
 
     def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        # Even where the value is known: NumPy would silently drop the derivative.
+        # An error even if the value is known: NumPy would silently drop the derivative.
         raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
 
     @property
     def __jax_array__(self) -> Any:
-        """An error for the real JAX, to which a value traced here means nothing."""
+        """An error for the real JAX, which cannot use a value traced here."""
         raise refuse_real_jax("a value traced by xjax was passed", f"{self.aval.str_short()} {self.origin()}",
                               "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.")
 
@@ -170,9 +170,9 @@ def known_value(x: Any) -> Any:
 
 
 def refuse_real_jax(what: str, value: str, fix: str) -> Exception:
-    """The error of the property `__jax_array__`, by who looks it up: for the real JAX one that says what to do.
+    """The error of the property `__jax_array__`: a helpful error if the real JAX reads it, else an AttributeError.
 
-    Others merely ask whether there is one, as JAX's own arrays have none.
+    Other callers only test whether the attribute exists; JAX's own arrays do not have it.
     """
     caller = sys._getframe(2).f_globals.get("__name__", "")
     if caller.partition(".")[0] not in ("jax", "jaxlib"):
@@ -181,7 +181,7 @@ def refuse_real_jax(what: str, value: str, fix: str) -> Exception:
 
 
 class _UnknownPlace(errors.ConcretizationTypeError, AttributeError):
-    """Asking a traced value for its place: JAX's class of error; and `hasattr` is False."""
+    """A traced value has no placement: an error of JAX's class for this; `hasattr` is False."""
 
 
 _OF_A_PLACE = frozenset([
@@ -200,7 +200,7 @@ _FIXES = {
 
 
 def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Exception:
-    """The error for a Python value asked of a tracer."""
+    """The error for an operation that needs the Python value of a tracer."""
     origin = x.origin()
     fix = _FIXES.get(what, "keep the computation in xjax.numpy, return the value and convert it outside")
     if not fix.endswith("."):
@@ -208,7 +208,7 @@ def abstract_value_error(what: str, x: Tracer, error: type[Exception]) -> Except
     made = f" ({origin})" if origin else ""
     line = errors.location_text(errors.user_location())
     return errors.bad("", f"{what} a traced value {x.aval.str_short()}{made}",
-                      given=[f"asked at {line}"] if line else None, fix=fix, exc=error)
+                      given=[f"used at {line}"] if line else None, fix=fix, exc=error)
 
 
 def static_value_error(caller: str, name: str, x: Tracer) -> Exception:
@@ -227,12 +227,12 @@ def escaped(x: Tracer) -> Exception:
     origin = x.origin()
     if not x.tag.closed:
         return errors.bad(
-            "EscapedTracerError", "a traced value is used outside of the transformation that it belongs to",
+            "EscapedTracerError", "a traced value is used outside the transformation that it belongs to",
             given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},
             fix="use it in the function, and in the thread, that is being transformed.",
             exc=errors.UnexpectedTracerError)
     return errors.bad(
-        "EscapedTracerError", "a traced value is used after the function that made it has been transformed",
+        "EscapedTracerError", "a traced value is used after the end of the transformation that created it",
         given={"value": f"{x.aval.str_short()}{', ' + origin if origin else ''}"},
         fix="return it from the function instead of storing it in a global, an attribute or a closure.",
         exc=errors.UnexpectedTracerError)

@@ -1,12 +1,12 @@
-"""Trees: nested containers of leaves, flattened and rebuilt by jaxlib's C++ code.
+"""Pytrees: nested containers of leaves, flattened and rebuilt by jaxlib's C++ code.
 
-Nodes are tuple, list, dict (keys in sorted order), namedtuple, None (a node without children),
-OrderedDict, defaultdict, and what `xjax.core.tree_nodes` registers; anything else is a leaf.
-The registry is our own: types registered with real JAX are unknown to it, and the other way
-round, so that both libraries live in one process.
+Nodes are tuple, list, dict (keys in sorted order), namedtuple, None (a node without children), OrderedDict,
+defaultdict, and the types registered by `xjax.core.tree_nodes`; any other value is a leaf. The registry is separate
+from that of the real JAX, so that both libraries work in one process: a type registered in one is not registered in
+the other.
 
-The public functions are those of `jax.tree_util`. Below them stand the parts that transforms
-use: `flatten`, `broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
+The public functions are the functions of `jax.tree_util`. They are followed by functions for transforms: `flatten`,
+`broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
 """
 
 import copyreg
@@ -38,9 +38,9 @@ def _our_registry() -> Any:
     return registry
 
 
-def _reduce_registry(found: Any) -> Any:
-    """How pickle stores a registry: ours by this module, the default one of jaxlib as it says itself."""
-    return (_our_registry, ()) if found is registry else found.__reduce__()
+def _reduce_registry(other: Any) -> Any:
+    """The pickled form of a registry: ours by a function of this module, another by its own `__reduce__`."""
+    return (_our_registry, ()) if other is registry else other.__reduce__()
 
 
 copyreg.pickle(type(registry), _reduce_registry)        # a structure is pickled with its registry
@@ -65,9 +65,9 @@ registry.register_node(
 
 
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
-    """Leaves of a tree, in a fixed order, and its structure.
+    """The leaves of a tree, in a fixed order, and its structure.
 
-    Args: is_leaf: called on each node; True stops the descent there.
+    Args: is_leaf: called on each node; a node for which it is True is treated as a leaf.
     Raises: ValueError if the keys of a dict cannot be sorted, RecursionError if a container contains itself.
 
     >>> tree_flatten({"b": 1, "a": (2, None)})
@@ -85,23 +85,23 @@ _FAULTS = (ValueError, TypeError, RecursionError, SystemError)
 
 
 def _explain(tree: Any, error: Exception) -> None:
-    """Raise a clearer error, which names the path, if it is the tree that cannot be flattened."""
-    deep = isinstance(error, (RecursionError, SystemError))     # jaxlib raises the latter for the former
-    found = _too_deep(tree) if deep else _unsortable(tree)
-    if found is not None:
-        raise found from error
+    """Raise a clearer error, with the path, if the tree itself cannot be flattened."""
+    deep = isinstance(error, (RecursionError, SystemError))     # jaxlib raises SystemError for a recursion error
+    clearer = _too_deep(tree) if deep else _unsortable(tree)
+    if clearer is not None:
+        raise clearer from error
 
 
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves; ValueError if their number is wrong."""
     if not isinstance(treedef, PyTreeDef):
         raise bad("tree_unflatten", "the first argument must be a structure", {"given": _outline(treedef)},
-                  "pass (treedef, leaves): tree_flatten returns them in the other order.")  # fmt: skip
+                  "pass (treedef, leaves); tree_flatten returns them in the opposite order.")  # fmt: skip
     leaves = list(leaves)
     if len(leaves) != treedef.num_leaves:
         raise bad(
             "tree_unflatten",
-            f"the structure has {treedef.num_leaves} leaves, {len(leaves)} were given",
+            f"the structure has {treedef.num_leaves} leaves, but {len(leaves)} were passed",
             {"structure": str(treedef)},
             "pass one value for each leaf (*).",
             ValueError,
@@ -120,9 +120,9 @@ def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
 
 
 def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
-    """Apply f leaf by leaf; each further tree has the first one's structure, or is deeper.
+    """Apply f to the leaves; each further tree must have the structure of the first, or be deeper.
 
-    Raises: ValueError that names the path where a further tree differs.
+    Raises: ValueError with the path where a further tree differs.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1, "b": [2]}, {"a": 10, "b": [20]})
     {'a': 11, 'b': [22]}
@@ -189,9 +189,9 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
 def tree_transpose(
     outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
 ) -> Any:
-    """Turn outer trees of inner trees inside out.
+    """Convert an outer tree of inner trees to an inner tree of outer trees.
 
-    Args: inner_treedef: None: the structure of the first inner tree.
+    Args: inner_treedef: the inner structure; None: that of the first inner tree.
 
     >>> tree_transpose(tree_structure([0, 0]), None, [{"a": 1, "b": 2}, {"a": 3, "b": 4}])
     {'a': [1, 3], 'b': [2, 4]}
@@ -203,9 +203,9 @@ def tree_transpose(
     if len(leaves) != n_outer * n_inner:
         raise bad(
             "tree_transpose",
-            "the tree is not made of outer and inner structure",
+            "the structure is not an outer tree of inner trees",
             {"expected": str(outer_treedef.compose(inner_treedef)), "given": str(treedef)},
-            "pass a tree whose leaves are outer_treedef of inner_treedef.",
+            "pass a tree of structure outer_treedef in which each leaf is a tree of structure inner_treedef.",
         )
     columns = (leaves[i::n_inner] for i in range(n_inner))
     return inner_treedef.unflatten(outer_treedef.unflatten(column) for column in columns)
@@ -213,24 +213,24 @@ def tree_transpose(
 
 def _first_inner(outer_treedef: PyTreeDef, tree: Any) -> PyTreeDef:
     if not outer_treedef.num_leaves:
-        raise bad("tree_transpose", "there is no inner tree to take the inner structure from",
+        raise bad("tree_transpose", "the outer tree has no leaf that defines the inner structure",
                   {"outer": str(outer_treedef)}, "pass inner_treedef.")  # fmt: skip
     (inner,) = _columns("tree_transpose", _skeleton(outer_treedef), outer_treedef, [tree], None)
     return tree_structure(inner[0])
 
 
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
-    """Repeat each leaf of a prefix for all leaves of the sub-tree that stands in its place.
+    """Repeat each leaf of a prefix for all leaves of the sub-tree at its position in the full tree.
 
     >>> tree_broadcast({"a": 1, "b": 2}, {"a": "x", "b": ["y", "z"]})
     {'a': 1, 'b': [2, 2]}
     """
-    found = broadcast_prefix(prefix_tree, full_tree, is_leaf, "tree_broadcast")
-    return tree_structure(full_tree).unflatten(found)
+    leaves = broadcast_prefix(prefix_tree, full_tree, is_leaf, "tree_broadcast")
+    return tree_structure(full_tree).unflatten(leaves)
 
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
-    """True if no item is a node of a tree."""
+    """True if all items are leaves."""
     if is_leaf is None:
         return _jax.pytree.all_leaves(registry, iterable)
     items = list(iterable)
@@ -239,7 +239,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
 
 
 def build_tree(treedef: PyTreeDef, xs: Any) -> Any:
-    """Rebuild a tree from nested iterables, one for each node, in the order of its children.
+    """Rebuild a tree from nested iterables, one for each node, each in the order of the children.
 
     >>> build_tree(tree_structure({"a": 0, "b": (0, 0)}), [5, [6, 7]])
     {'a': 5, 'b': (6, 7)}
@@ -253,7 +253,7 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures one level below."""
+    """The structures of the children of the topmost node."""
     return treedef.children()
 
 
@@ -273,15 +273,15 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
 
 
 def _top(tree: Any, caller: str, method: Callable) -> Any:
-    found = method(tree)
-    if found is None:
+    level = method(tree)
+    if level is None:
         raise bad(caller, f"{_outline(tree)} is not a node of a tree",
                   fix="pass a container, or register the type.", exc=ValueError)  # fmt: skip
-    return found
+    return level
 
 
 def is_tree_node(typ: type) -> bool:
-    """True if values of exactly this type are nodes (namedtuples included)."""
+    """True if values of exactly this type are nodes, including namedtuples."""
     return registry.is_node(typ)
 
 
@@ -291,7 +291,7 @@ def is_tree_node(typ: type) -> bool:
 def tree_flatten_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
-    """[(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
+    """The pairs [(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
     predicate = is_leaf
     if is_leaf is not None and not is_leaf_takes_path:
 
@@ -308,14 +308,14 @@ def tree_flatten_with_path(
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """[(path, leaf), ...]."""
+    """The pairs [(path, leaf), ...] of a tree."""
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def tree_map_with_path(
     f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
 ) -> Any:
-    """Like `tree_map`, with the path as f's first argument.
+    """Like `tree_map`, with the path as the first argument of f.
 
     >>> tree_map_with_path(lambda path, x: keystr(path) + x, {"a": ["x", "y"]})
     {'a': ["['a'][0]x", "['a'][1]y"]}
@@ -333,7 +333,7 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
 
 
 def leaf_paths(name: str, treedef: PyTreeDef) -> list[str]:
-    """The path of each leaf of a structure behind a name: ``carry['h']``; the name itself for a lone leaf."""
+    """The name and path of each leaf of a structure: ``carry['h']``; the name itself for a single leaf."""
     tree = tree_unflatten(treedef, range(treedef.num_leaves))
     return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
 
@@ -347,15 +347,15 @@ def _simple_key(key: Any) -> str:
 
 _KEY_CLASSES = (SequenceKey, DictKey, GetAttrKey, FlattenedIndexKey)
 
-# ------------------------------------------------------------- prefixes and what is wrong with them
+# ------------------------------------------------------------------- prefixes and their mismatches
 
 
 def broadcast_prefix(
     prefix: Any, full: Any, is_leaf: IsLeaf = None, caller: str = "tree prefix"
 ) -> list[Any]:
-    """For each leaf of `full`, the leaf of `prefix` that stands at or above it.
+    """For each leaf of `full`, the leaf of `prefix` at or above it.
 
-    Raises: ValueError that names the path, both structures there, and a fix.
+    Raises: ValueError with the path, both structures there, and a fix.
 
     >>> broadcast_prefix((0, 1), ("x", {"a": "y", "b": "z"}))
     [0, 1, 1]
@@ -364,7 +364,7 @@ def broadcast_prefix(
     try:
         subtrees = treedef.flatten_up_to(full)
     except (ValueError, TypeError) as error:
-        what = "a prefix does not match the tree that it is for"
+        what = "a prefix does not match the full tree"
         raise _prefix_error(caller, what, prefix, full, is_leaf) or error from None
     out: list[Any] = []
     for leaf, subtree in zip(leaves, subtrees, strict=True):
@@ -373,36 +373,36 @@ def broadcast_prefix(
 
 
 def flatten_axes(caller: str, treedef: PyTreeDef, axes: Any) -> list[Any]:
-    """One entry of `axes` (a prefix, None allowed as an entry) for each leaf of `treedef`."""
+    """An entry of `axes` (a prefix; entries may be None) for each leaf of `treedef`."""
     return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, caller)
 
 
 def tree_mismatch(caller: str, expected: Any, got: Any) -> list[str]:
-    """Lines that say where two trees (or structures) differ, [] if they do not.
+    """Lines that describe where two trees (or structures) differ; [] if they do not differ.
 
     >>> for line in tree_mismatch("carry", {"a": 1, "b": (2, 3)}, {"a": 1, "b": [2, 3]}):
     ...     print(line)
     carry['b']  expected a tuple of 2, got a list of 2
     """
-    found = _differences((), _as_tree(expected), _as_tree(got), None, exact=True)
-    return [f"{caller}{keystr(path)}  expected {a}, got {b}" for path, a, b in found]
+    differences = _differences((), _as_tree(expected), _as_tree(got), None, exact=True)
+    return [f"{caller}{keystr(path)}  expected {a}, got {b}" for path, a, b in differences]
 
 
 def _prefix_error(caller: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf):
-    found = next(_differences((), prefix, full, is_leaf, exact=False), None)
-    if found is None:
+    difference = next(_differences((), prefix, full, is_leaf, exact=False), None)
+    if difference is None:
         return None
-    path, expected, got = found
+    path, expected, got = difference
     place = f"at {keystr(path)}" if path else "at the top"
     given = {place: f"expected {expected}, got {got}"}
-    fix = "give both the same containers down to the leaves of the first (a leaf matches anything)."
+    fix = "use the same containers in both, down to the leaves of the first (a leaf matches any sub-tree)."
     return bad(caller, what, given, fix, ValueError)
 
 
 def _differences(
     path: KeyPath, a: Any, b: Any, is_leaf: IsLeaf, exact: bool
 ) -> Iterator[tuple[KeyPath, str, str]]:
-    """(path, outline of a, outline of b) where b does not follow a; exact: leaves match leaves."""
+    """(path, outline of a, outline of b) at each place where a is not a prefix of b; `exact`: where they differ."""
     top_a = None if is_leaf is not None and is_leaf(a) else registry.flatten_one_level_with_keys(a)
     top_b = registry.flatten_one_level_with_keys(b)
     if top_a is None:
@@ -442,7 +442,7 @@ def _outline(x: Any) -> str:
 
 
 class _Leaf:
-    """Stands for any leaf in a tree that is rebuilt from its structure."""
+    """Placeholder of a leaf in a tree that is rebuilt from its structure."""
 
     __slots__ = ()
 
@@ -459,7 +459,7 @@ def _as_tree(x: Any) -> Any:
 
 
 def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
-    """The error for the first dict whose keys cannot be sorted, None if that is not the cause."""
+    """The error for the first dict whose keys cannot be sorted; None if there is none."""
     if isinstance(tree, dict):
         try:
             sorted(tree)
@@ -475,14 +475,14 @@ def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
         pairs = (registry.flatten_one_level_with_keys(tree) or ((), None))[0]
     except ValueError:
         return None
-    found = (_unsortable(child, (*path, key)) for key, child in pairs)
-    return next((error for error in found if error is not None), None)
+    errors = (_unsortable(child, (*path, key)) for key, child in pairs)
+    return next((error for error in errors if error is not None), None)
 
 
 def _too_deep(tree: Any) -> Exception:
     """The error for a container that contains itself, or is nested too deeply to be flattened."""
-    above: set[int] = set()                         # the containers that the walk is inside of
-    todo: list[tuple] = [(tree, None, 1, True)]     # (node, (where its container is, key), depth, whether to enter it)
+    above: set[int] = set()                         # the containers around the current node
+    todo: list[tuple] = [(tree, None, 1, True)]     # (node, (place of its container, key), depth, whether to enter it)
     deepest, levels = None, 0
     while todo:
         node, place, depth, entering = todo.pop()
@@ -490,8 +490,8 @@ def _too_deep(tree: Any) -> Exception:
             above.discard(id(node))
             continue
         if id(node) in above:
-            return bad("tree", "a container contains itself, so it has no end", {"at": f"tree{keystr(_path(place))}"},
-                       "break the cycle: trees hold each value in one place.", RecursionError)  # fmt: skip
+            return bad("tree", "a container contains itself", {"at": f"tree{keystr(_path(place))}"},
+                       "break the cycle: a tree cannot contain itself.", RecursionError)  # fmt: skip
         top = registry.flatten_one_level_with_keys(node)
         if top is None:
             continue
@@ -502,7 +502,7 @@ def _too_deep(tree: Any) -> Exception:
         todo += [(child, (place, key), depth + 1, True) for key, child in top[0]]
     return bad("tree", f"is nested {levels} levels deep, which is too deep",
                {"at": f"tree{keystr(_path(deepest)[:5])}"},
-               "hold the items in one list, or raise sys.setrecursionlimit.", RecursionError)  # fmt: skip
+               "store the items in one list, or raise the limit by sys.setrecursionlimit.", RecursionError)  # fmt: skip
 
 
 def _path(place: Any) -> KeyPath:

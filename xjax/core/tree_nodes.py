@@ -1,4 +1,4 @@
-"""Which types are nodes of trees: registration, `Partial`, and structures in picklable form."""
+"""Types that are nodes of pytrees: registration, `Partial`, and structures in picklable form."""
 
 import dataclasses
 import functools
@@ -23,13 +23,13 @@ def register_pytree_node(
     unflatten_func: Unflatten,
     flatten_with_keys_func: FlattenWithKeys | None = None,
 ) -> None:
-    """Make values of exactly this type (no subclass) nodes of trees.
+    """Make values of exactly this type (not of subclasses) nodes of trees.
 
     Args:
       flatten_func: value -> (children, aux); aux is static: hashable, with ``==``.
       unflatten_func: (aux, children) -> value; must accept children of any kind.
-      flatten_with_keys_func: value -> ((key, child), ...), aux; names the children in paths.
-    Raises: ValueError if the type is a node already.
+      flatten_with_keys_func: value -> ((key, child), ...), aux; the keys name the children in paths.
+    Raises: ValueError if the type is already registered.
     """
     if not isinstance(nodetype, type):
         raise bad("register_pytree_node", f"{nodetype!r} is not a class",
@@ -46,7 +46,7 @@ def register_pytree_with_keys(
     unflatten_func: Unflatten,
     flatten_func: Flatten | None = None,
 ) -> None:
-    """Like `register_pytree_node`, from a function that returns (key, child) pairs."""
+    """Like `register_pytree_node`, with a function that returns (key, child) pairs."""
 
     def without_keys(value):
         pairs, aux = flatten_with_keys(value)
@@ -56,7 +56,7 @@ def register_pytree_with_keys(
 
 
 def register_pytree_node_class(cls: T) -> T:
-    """Class decorator: uses ``tree_flatten()`` and the class method ``tree_unflatten(aux, ch)``.
+    """Class decorator for a class with ``tree_flatten()`` and a class method ``tree_unflatten(aux, children)``.
 
     >>> @register_pytree_node_class
     ... class Pair:
@@ -75,7 +75,7 @@ def register_pytree_node_class(cls: T) -> T:
 
 
 def register_pytree_with_keys_class(cls: T) -> T:
-    """Class decorator: uses ``tree_flatten_with_keys()`` and ``tree_unflatten(aux, children)``."""
+    """Class decorator for a class with ``tree_flatten_with_keys()`` and ``tree_unflatten(aux, children)``."""
     plain = operator.methodcaller("tree_flatten") if hasattr(cls, "tree_flatten") else None
     with_keys = operator.methodcaller("tree_flatten_with_keys")
     register_pytree_with_keys(cls, with_keys, cls.tree_unflatten, plain)
@@ -92,8 +92,8 @@ def register_dataclass(
 
     Without the two lists, a field is meta if it has ``field(metadata={"static": True})``.
 
-    Args: drop_fields: fields that are left out, and so must have defaults.
-    Raises: TypeError or ValueError if the fields are not exactly those of the constructor.
+    Args: drop_fields: fields that are left out, and therefore must have defaults.
+    Raises: TypeError or ValueError if the fields are not exactly the arguments of the constructor.
 
     >>> @register_dataclass
     ... @dataclasses.dataclass
@@ -128,12 +128,12 @@ def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], drop
     if dataclasses.is_dataclass(nodetype):
         init = {f.name for f in dataclasses.fields(nodetype) if f.init} - set(drop)
         faults["neither data nor meta"] = init - listed
-        faults["no argument of the constructor"] = listed - init
+        faults["not an argument of the constructor"] = listed - init
     given = {fault: ", ".join(sorted(names)) for fault, names in faults.items() if names}
     if given:
         raise bad(
             "register_dataclass",
-            f"the lists do not fit the fields of {nodetype.__name__}",
+            f"the lists do not match the fields of {nodetype.__name__}",
             given,
             "list each constructor argument once, as data, meta or in drop_fields.",
             ValueError,
@@ -141,7 +141,7 @@ def _check_fields(nodetype: type, data: Sequence[str], meta: Sequence[str], drop
 
 
 def static_field(**kwargs: Any) -> Any:
-    """A `dataclasses.field` that `register_dataclass` takes as static; the arguments are those of the former.
+    """A `dataclasses.field`, with the same arguments, that `register_dataclass` makes static.
 
     >>> @register_dataclass
     ... @dataclasses.dataclass
@@ -156,7 +156,7 @@ def static_field(**kwargs: Any) -> Any:
 
 
 def register_static(cls: T) -> T:
-    """Class decorator: a node without leaves; the (hashable) value itself is the static part."""
+    """Class decorator for a node without leaves; the (hashable) value itself is the static part."""
     register_pytree_node(cls, lambda value: ((), value), lambda value, _children: value)
     return cls
 
@@ -164,12 +164,12 @@ def register_static(cls: T) -> T:
 def _twice(caller: str, nodetype: type) -> Exception:
     name = nodetype.__qualname__
     fix = "register each class once."
-    return bad(caller, f"{name} is a node of trees already", fix=fix, exc=ValueError)
+    return bad(caller, f"{name} is already registered", fix=fix, exc=ValueError)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Boxed:
-    """Hides that a function is a `functools.partial`, which would be merged into the new one."""
+    """Hides that a function is a `functools.partial`, which Python would merge into the new `Partial`."""
 
     call: Callable
 
@@ -180,7 +180,7 @@ class _Boxed:
 class Partial(functools.partial):
     """A `functools.partial` that is a node of trees: the bound arguments are its children.
 
-    So a function with arrays bound to it can be passed through transformed functions.
+    So a function with bound arrays can be an argument or a result of transformed functions.
 
     >>> add = Partial(lambda x, y: x + y, 1)
     >>> add(2), registry.flatten(add)[0]
@@ -205,7 +205,7 @@ register_pytree_node(Partial, lambda p: ((p.args, p.keywords), p.func), _rebuild
 
 
 def treedef_to_plain(treedef: PyTreeDef) -> tuple | None:
-    """A structure as nested tuples ``(type name, aux, children)``; a leaf is None.
+    """A structure as nested tuples ``(type name, aux, children)``; None for a leaf.
 
     The result can be pickled, compared and (if all aux data can) hashed.
 
@@ -220,7 +220,7 @@ def treedef_to_plain(treedef: PyTreeDef) -> tuple | None:
     if "<locals>" in kind.__qualname__:
         raise bad(
             "treedef_to_plain",
-            f"class {kind.__qualname__} is local to a function, so it has no lasting name",
+            f"class {kind.__qualname__} is local to a function, so it cannot be imported by its name",
             fix="define the class at the top level of a module.",
         )
     aux = tuple(aux) if kind is dict else aux
@@ -229,9 +229,9 @@ def treedef_to_plain(treedef: PyTreeDef) -> tuple | None:
 
 
 def treedef_from_plain(plain: tuple | None) -> PyTreeDef:
-    """The structure again; imports the modules of its node types.
+    """The inverse of `treedef_to_plain`; it imports the modules of the node types.
 
-    Raises: ValueError if a type of that name does not exist, or is not a node here.
+    Raises: ValueError if a type of that name does not exist, or is not registered here.
     """
     if plain is None:
         return PyTreeDef.from_node_data_and_children(registry, None, [])
@@ -253,6 +253,6 @@ def _type_named(name: str) -> type:
         kind = None
     if not (isinstance(kind, type) and registry.is_node(kind)):
         raise bad("treedef_from_plain", f"{name!r} is not a class of tree nodes",
-                  fix="import the module that registers it, under the same name.",
+                  fix="make the class available under this name, and register it.",
                   exc=ValueError)  # fmt: skip
     return kind

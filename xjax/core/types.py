@@ -1,6 +1,6 @@
 """Types of values: `ShapedArray` (shape, dtype, weak type), symbolic zeros, and `typeof`.
 
-An *aval* (abstract value) is all that a transform knows of an array. Avals are interned: equal types are one
+An *aval* (abstract value) is the part of an array that is known during tracing. Avals are interned: equal types are one
 object, so caches compare them by identity and `a is b` means "same type".
 """
 
@@ -18,14 +18,14 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
 
 Shape = tuple[int, ...]
-Vma = frozenset             # of names of mesh axes; see `core.varying`
+Vma = frozenset             # names of mesh axes; see `core.varying`
 _NOWHERE: Vma = frozenset()
 
 
 class ShapedArray:
     """Type of an array: static shape, canonical dtype, JAX's weak-type flag, and the axes along which it varies.
 
-    `vma` is empty outside of `shard_map`; `plain` is the same type without it.
+    `vma` is empty outside `shard_map`; `plain` is the same type without it.
 
     >>> ShapedArray((2, 3), np.float32)
     ShapedArray(float32[2,3])
@@ -45,24 +45,24 @@ class ShapedArray:
 
     def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, vma: Vma = _NOWHERE) -> ShapedArray:
         key = (shape, dtype, weak_type, vma)
-        found = cls._interned.get(key)
-        if found is not None:
-            return found
-        # A dtype may be spelled in several ways (np.float32, "f4"); all lead to one object.
+        aval = cls._interned.get(key)
+        if aval is not None:
+            return aval
+        # A dtype may be spelled in several ways (np.float32, "f4"); all spellings give the same object.
         shape = tuple(int(n) for n in shape)
         dtype = dtype if isinstance(dtype, dtypes.ExtendedDType) else np.dtype(dtype)
         canonical = (shape, dtype, bool(weak_type), frozenset(vma))
-        found = cls._interned.get(canonical)
-        if found is None:
-            found = object.__new__(cls)
-            found.shape, found.dtype, found.weak_type, found.vma = canonical
-            found.plain = ShapedArray(*canonical[:3]) if found.vma else found
-            found.ndim, found.size = len(shape), math.prod(shape)
-            found.hlo_type = None            # filled by core.hlo on first use
-            found._tangent = None
-            found = cls._interned.setdefault(canonical, found)
-        cls._interned[key] = found
-        return found
+        aval = cls._interned.get(canonical)
+        if aval is None:
+            aval = object.__new__(cls)
+            aval.shape, aval.dtype, aval.weak_type, aval.vma = canonical
+            aval.plain = ShapedArray(*canonical[:3]) if aval.vma else aval
+            aval.ndim, aval.size = len(shape), math.prod(shape)
+            aval.hlo_type = None             # set by core.hlo on first use
+            aval._tangent = None
+            aval = cls._interned.setdefault(canonical, aval)
+        cls._interned[key] = aval
+        return aval
 
     def __reduce__(self):
         return ShapedArray, (self.shape, self.dtype, self.weak_type, self.vma)
@@ -89,7 +89,7 @@ class ShapedArray:
         return self._tangent
 
     def str_short(self) -> str:
-        """`f32[2,3]`: how a jaxpr shows this type; `f32[2,3]{V:x}` if it varies along the mesh axis x."""
+        """The text of this type in a printed program: `f32[2,3]`; `f32[2,3]{V:x}` if it varies along mesh axis x."""
         varying = f"{{V:{','.join(sorted(map(str, self.vma)))}}}" if self.vma else ""
         return f"{dtypes.short_name(self.dtype)}[{','.join(map(str, self.shape))}]{varying}"
 
@@ -103,7 +103,7 @@ class ShapedArray:
 
 
 class Zero:
-    """A tangent or cotangent that is zero, known without computing it (`aval` is its type)."""
+    """A symbolic zero: a tangent or cotangent that is known to be zero; `aval` is its type."""
 
     __slots__ = ("aval",)
 
@@ -115,13 +115,13 @@ class Zero:
 
 
 def with_zeros(flags: Iterable[bool], given: Iterable[Any], avals: Iterable[ShapedArray]) -> list[Any]:
-    """Tangents (or cotangents) of values of these types: the given ones where flagged, Zero elsewhere."""
-    found = iter(given)
-    return [next(found) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
+    """Tangents (or cotangents) of values of these types: the next of `given` where flagged, Zero elsewhere."""
+    nonzero = iter(given)
+    return [next(nonzero) if flag else Zero(a.tangent()) for flag, a in zip(flags, avals, strict=True)]
 
 
 class LinearInput:
-    """Stands for a linear argument in a transpose rule: its value is unknown, its type is `aval`."""
+    """Placeholder of a linear argument in a transpose rule: its value is unknown, its type is `aval`."""
 
     __slots__ = ("aval",)
 
@@ -144,23 +144,23 @@ _PYTHON_SCALARS = (bool, int, float, complex)
 
 
 def scalar_of(aval: ShapedArray, value: complex) -> Any:
-    """The number `value` of a dtype: a NumPy scalar, or a Python number where the type is weak."""
+    """The number `value` with the type `aval`: a NumPy scalar, or a Python number if the type is weak."""
     if aval.weak_type and typeof(number := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
         return number
     return number_of(aval.dtype, value)
 
 
 def number_of(dtype: Any, value: Any) -> Any:
-    """The number `value` as a NumPy scalar of the dtype that an array has.
+    """The number `value` as a NumPy scalar of the dtype of an array.
 
-    64 bits stay 64 outside of the block of `enable_x64` in which that array was made; a NumPy scalar itself would be
-    read as one of 32 bits there, as users' numbers are.
+    A 64-bit number keeps its 64 bits outside the `enable_x64` block in which the array was created. A plain NumPy
+    scalar would be converted to 32 bits there, like the user's numbers.
     """
     return dtype.type(value) if dtypes.is_canonical(dtype) else _kept(dtype, False)(value)
 
 
 def typed_number(value: Any, aval: ShapedArray) -> Any:
-    """A number of a program, which keeps its type wherever the program is run: in a block of `enable_x64` or not."""
+    """A number of a program, with a fixed type: it is the same inside and outside `enable_x64` blocks."""
     if aval.dtype not in dtypes.WIDE or type(getattr(value, "aval", None)) is ShapedArray:
         return value
     return _kept(aval.dtype, aval.weak_type)(value)
@@ -168,7 +168,7 @@ def typed_number(value: Any, aval: ShapedArray) -> Any:
 
 @functools.cache
 def _kept(dtype: np.dtype, weak_type: bool) -> type:
-    """NumPy's class of scalars of 64 bits, with a type of its own as arrays have it: no option changes it."""
+    """A subclass of a 64-bit scalar class of NumPy with an attribute `aval`; options do not change its type."""
     return type(dtype.type.__name__, (dtype.type,), {"aval": ShapedArray((), dtype, weak_type), "__slots__": ()})
 
 
@@ -181,11 +181,11 @@ def python_scalar_aval(x: bool | int | float | complex) -> ShapedArray:
 
 
 def type_of_numbers(kind: type) -> ShapedArray:
-    """Aval of the Python numbers of a class (bool, int, float, complex), whatever their values."""
+    """Aval of all Python numbers of a class (bool, int, float, complex)."""
     return ShapedArray((), dtypes.canonicalize_dtype(kind), kind is not bool)
 
 
-# Types that are not arrays themselves but stand for one: type -> function giving the aval.
+# Types that are not arrays but are accepted as arrays: type -> function that returns the aval.
 _aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
 
 
@@ -204,14 +204,14 @@ def typeof(x: Any) -> ShapedArray:
         return ShapedArray((), dtypes.explicit_dtype(x.dtype))
     if isinstance(x, np.ndarray) and dtypes.is_supported(x.dtype):
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
-    for kind in _PYTHON_SCALARS:                    # subclasses: IntEnum and friends
+    for kind in _PYTHON_SCALARS:                    # subclasses such as IntEnum
         if isinstance(x, kind):
             return python_scalar_aval(kind(x))
     raise not_an_array(x)
 
 
 def converted(x: Any) -> Any:
-    """What the method `__jax_array__` of an object gives; `x` itself if it is an array or has none."""
+    """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method."""
     if hasattr(x, "aval") or type(x) in _aval_of_type or isinstance(x, (np.ndarray, np.generic)):
         return x
     convert = getattr(x, "__jax_array__", None)
@@ -230,7 +230,7 @@ def is_array_like(x: Any) -> bool:
 
 
 def not_an_array(x: Any) -> Exception:
-    """The error for a value that is no array."""
+    """The error for a value that is not an array."""
     kind = type(x)
     if kind is LinearInput:
         return bad("linear_transpose", "the function is not linear: it multiplies values that all depend on its "
@@ -241,7 +241,7 @@ def not_an_array(x: Any) -> Exception:
 
 
 def type_name(x: Any) -> str:
-    """The type of a value as messages name it: `str`, `torch.Tensor`, `ndarray of dtype <U1`."""
+    """The type of a value, for messages: `str`, `torch.Tensor`, `ndarray of dtype <U1`."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
         return f"{kind.__name__} of dtype {x.dtype}"
@@ -249,35 +249,35 @@ def type_name(x: Any) -> str:
     return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
 
 
-# What to do with a value (its name is put for {}) that is not an array, by its type; modules add rows for their types.
+# The advice for a value that is not an array, by its type; {} stands for its name. Modules add rows for their types.
 ADVICE: dict[type, str] = {
-    type(None): "pass an array or a number; a function without `return` gives None.",
+    type(None): "pass an array or a number; a function without `return` returns None.",
     dict: "apply the function to the leaves: xjax.tree.map(f, {}).",
     list: "convert it with xjax.numpy.array({}).",
     tuple: "convert it with xjax.numpy.array({}).",
     range: "convert it with xjax.numpy.array({}).",
     set: "convert it with xjax.numpy.array(sorted({})).",
     Iterator: "convert it with xjax.numpy.array(list({})).",
-    FunctionType: "pass what the function returns, not the function.",
-    BuiltinFunctionType: "pass what the function returns, not the function.",
+    FunctionType: "pass the result of the function, not the function.",
+    BuiltinFunctionType: "pass the result of the function, not the function.",
     np.ndarray: "use a bool, integer, float or complex dtype.",
     np.generic: "use a bool, integer, float or complex dtype.",
 }
 
 
 def is_of_other_library(x: Any) -> bool:
-    """Whether `x` has one of the protocols by which libraries pass arrays to each other."""
+    """Whether `x` supports one of the protocols for the exchange of arrays between libraries."""
     return hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
 
 
 def how_to_convert(x: Any, name: str = "x") -> str:
-    """The `fix:` for a value that is not an array; `name` is what the message calls it."""
+    """The `fix:` for a value that is not an array; `name` is its name in the message."""
     if type(x).__module__.partition(".")[0] in ("jax", "jaxlib"):
-        return (f"convert with numpy.asarray({name}) or xjax.interop.from_jax_array({name}): a real jax.Array lives in "
-                "another runtime.")
+        return (f"convert with numpy.asarray({name}) or xjax.interop.from_jax_array({name}): a real jax.Array belongs "
+                "to another runtime.")
     for kind, advice in ADVICE.items():
         if isinstance(x, kind):
             return advice.format(name)
     if is_of_other_library(x):
-        return f"convert it with xjax.numpy.asarray({name}), which takes arrays of other libraries."
+        return f"convert it with xjax.numpy.asarray({name}), which accepts arrays of other libraries."
     return "pass an array or a number."

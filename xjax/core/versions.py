@@ -1,4 +1,4 @@
-"""Versions as numbers that compare: (0, 12, 0, 1) of "0.12.0.1"."""
+"""Versions as tuples of numbers, which can be compared: "0.12.0.1" as (0, 12, 0, 1)."""
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
