@@ -68,13 +68,13 @@ tree_unflatten: the structure has 2 leaves, but 1 were passed.
     "arguments exchanged": (lambda: xjax.tree.unflatten([1, 2], structure([0, 0])), TypeError, """
 tree_unflatten: the first argument must be a structure.
   given  a list of 2
-  fix: pass (treedef, leaves): tree_flatten returns them in the other order."""),
+  fix: pass (treedef, leaves); tree_flatten returns them in the opposite order."""),
     "wrong inner structure": (
         lambda: xjax.tree.transpose(structure([0, 0]), structure((0, 0)), [(1, 2), (3, 4, 5)]), TypeError, """
 tree_transpose: the structure is not an outer tree of inner trees.
   expected  PyTreeDef([(*, *), (*, *)])
   given     PyTreeDef([(*, *), (*, *, *)])
-  fix: pass a tree whose leaves are outer_treedef of inner_treedef."""),
+  fix: pass a tree of structure outer_treedef in which each leaf is a tree of structure inner_treedef."""),
     "no inner tree": (lambda: xjax.tree.transpose(structure([]), None, []), TypeError, """
 tree_transpose: the outer tree has no leaf that defines the inner structure.
   outer  PyTreeDef([])

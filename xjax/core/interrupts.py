@@ -151,12 +151,12 @@ def _start(thread: threading.Thread) -> None:
 
 @atexit.register
 def _wait_for_unfinished() -> None:
-    """Wait for the compiler at exit: the end of the process frees objects that it uses. Ctrl-C ends the wait."""
+    """Wait for the compiler at exit: the end of the process frees objects in use. Ctrl-C ends the wait."""
     try:
         for thread in _unfinished:
             thread.join(1)
             if thread.is_alive():
-                print("xjax: waiting for XLA's compiler to finish; Ctrl-C exits immediately", file=sys.stderr, flush=True)
+                print("xjax: waiting for XLA's compiler to finish; Ctrl-C exits at once", file=sys.stderr, flush=True)
                 thread.join()
     except KeyboardInterrupt:
         os._exit(128 + signal.SIGINT)

@@ -115,7 +115,7 @@ _TABLE = (
            "derivatives of broadcasting); False: an error", block=True, traced=True),
     Option("numpy_rank_promotion", "choice", "allow", "broadcasting of arrays of different rank",
            choices=("allow", "warn", "raise"), block=True, traced=True),
-    Option("numpy_dtype_promotion", "choice", "standard", "'strict': operations on arrays of different dtypes are errors",
+    Option("numpy_dtype_promotion", "choice", "standard", "'strict': operations on different dtypes are errors",
            choices=("standard", "strict"), block=True, traced=True),
     Option("default_matmul_precision", "choice", None, "precision of products and convolutions without `precision=`",
            choices=_PRECISIONS, optional=True, block=True, traced=True),

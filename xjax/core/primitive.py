@@ -123,7 +123,7 @@ class Primitive:
         self.vary = vary                    # None: its type rule infers this, from the types of its programs
         self.cacheable = cacheable          # False: parameters hold programs or functions; no cache keeps them alive
         self.fused_with_caller = fused_with_caller      # False: on CPUs, XLA does not inline programs with it
-        self.fusible = fusible              # XLA fuses it into loops that use its result; no array in memory
+        self.fusible = fusible              # XLA fuses it into the loops that use its result
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
             if isinstance(missing := getattr(self, rule), Missing):         # one object may be used by several primitives

@@ -1,1 +1,1 @@
-"""Function transformations: jvp, linearize, transpose, batching and what is built on them."""
+"""Function transformations: jvp, linearize, transpose, batching, and transformations built on them."""

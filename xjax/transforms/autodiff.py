@@ -37,14 +37,14 @@ from xjax.transforms.vjp_function import VJP, flags_of
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
          allow_int: bool = False, reduce_axes: Sequence[Any] = ()) -> Callable:
-    """Function that returns the gradient of the scalar function `fun`.
+    """A function that returns the gradient of the scalar function `fun`.
 
     Args:
       argnums: which positional arguments to differentiate; an int gives one tree, a sequence a tuple of trees.
       has_aux: `fun` returns (value, anything); the result is then (gradient, anything).
       holomorphic: `fun` is complex-differentiable, inputs and output are complex.
       allow_int: integer inputs get a gradient of dtype float0 instead of an error.
-      reduce_axes: must be empty; JAX has removed what it did.
+      reduce_axes: must be empty; JAX has removed this option.
 
     For a complex input z = x + iy the gradient is df/dx - i df/dy, so that `z - rate * conj(gradient)` descends.
 
@@ -66,7 +66,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
 def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
                    holomorphic: bool = False, allow_int: bool = False, reduce_axes: Sequence[Any] = (), *,
                    _caller: str = "value_and_grad") -> Callable:
-    """Function that returns (value, gradient) of the scalar function `fun`; arguments as in `grad`.
+    """A function that returns (value, gradient) of the scalar function `fun`; arguments as in `grad`.
 
     With `has_aux` it returns ((value, aux), gradient).
     """
@@ -79,8 +79,8 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         nums = canonical_argnums(argnums, len(args), name, missing=TypeError)
         if not nums:
-            raise bad(name, "argnums names no argument", given={"argnums": repr(argnums)}, fix="name one, such as 0.",
-                      exc=ValueError)
+            raise bad(name, "argnums is empty", given={"argnums": repr(argnums)},
+                      fix="name an argument, such as 0.", exc=ValueError)
         chosen, rest = split_args(args, nums)
         leaves, treedef = flatten(chosen)
         paths = argument_paths(args, nums) if leaves else []
@@ -105,18 +105,18 @@ def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], av
     """Cotangents of all inputs from cotangents of the outputs, symbolic zeros instantiated."""
     cts = [ct for ct, flag in zip(cts, lin.nonzero, strict=True) if flag]
     j = lin.program.jaxpr
-    found = iter(backward(j, residuals, [LinearInput(v.aval) for v in j.invars], cts))
-    return [_as_result(next(found) if flag else Zero(aval.tangent()))
+    in_cts = iter(backward(j, residuals, [LinearInput(v.aval) for v in j.invars], cts))
+    return [_as_result(next(in_cts) if flag else Zero(aval.tangent()))
             for aval, flag in zip(avals, lin.active, strict=True)]
 
 
 def _as_result(ct: Any) -> Any:
-    """A tangent or cotangent as the user gets it: no symbolic zero, and no host value where values are computed."""
+    """A tangent or cotangent as a result for the user: symbolic zeros instantiated, host values as arrays."""
     return instantiate(ct) if type(ct) is Zero else _as_array(ct)
 
 
 def _as_array(x: Any) -> Any:
-    """A host value as an array, whose type stays when options change; in a program that is traced, a literal."""
+    """A host value as an array, so that its type does not change with options; unchanged while a program is traced."""
     if hasattr(x, "aval"):
         return x
     trace = context.trace
@@ -129,14 +129,14 @@ def _as_array(x: Any) -> Any:
 
 
 def _as_arrays(leaves: Sequence[Any], active: Sequence[bool]) -> list[Any]:
-    """The leaves, with those that are differentiated as arrays."""
+    """The leaves; differentiated leaves are converted to arrays."""
     return [_as_array(x) if flag else x for x, flag in zip(leaves, active, strict=True)]
 
 
 def check_no_reduce_axes(caller: str, reduce_axes: Sequence[Any]) -> None:
-    """Raise for the option that JAX has removed, instead of ignoring it."""
+    """Raise NotImplementedError if the option that JAX has removed is used."""
     if reduce_axes:
-        raise bad(caller, "reduce_axes does not exist any more", given={"reduce_axes": repr(reduce_axes)},
+        raise bad(caller, "reduce_axes has been removed", given={"reduce_axes": repr(reduce_axes)},
                   fix="sum the gradient over the axis with lax.psum(gradient, axis_name).", exc=NotImplementedError)
 
 
@@ -188,16 +188,16 @@ def check_output(caller: str, aval: ShapedArray, holomorphic: bool) -> None:
 
 def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = (),
         saveable_args: Any = True, in_nzs: Any = None) -> Any:
-    """(value, function from a cotangent of the value to the tuple of cotangents of `primals`).
+    """(value, function that maps a cotangent of the value to the tuple of cotangents of `primals`).
 
     The function is a tree whose leaves are the residuals, so it can be returned from a transformed function.
 
     Args:
       has_aux: `fun` returns (value, aux) and the result is (value, vjp_function, aux).
       saveable_args: a bool, or a tree of bools that is a prefix of `primals`: False for arguments that the function
-        must not keep. They are put back by assigning to its `args_res` before it is called (see `VJP`).
-      in_nzs: a tree like this; False for arguments whose tangents are zero: they get a cotangent of zeros. The
-        function's attribute `out_nzs` says which results may have a tangent then.
+        must not keep. Assign them to its attribute `args_res` before the call (see `VJP`).
+      in_nzs: a bool or a tree of bools, as above; False for arguments whose tangents are zero: their cotangents are
+        zeros. The attribute `out_nzs` of the function then flags the results that may have a tangent.
 
     >>> y, back = xjax.vjp(xjax.numpy.sin, 0.0)
     >>> float(back(2.0)[0])
@@ -219,7 +219,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
 
 
 def _active(caller: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> list[bool]:
-    """Which arguments have tangents: those with derivatives, but for those that the caller says are zero."""
+    """Flags of the leaves with tangents: leaves of inexact dtype, except leaves that `in_nzs` flags False."""
     flags = flags_of(caller, "in_nzs", True if in_nzs is None else in_nzs, treedef)
     return [flag and dtypes.is_inexact(typeof(x).dtype) for x, flag in zip(leaves, flags, strict=True)]
 
@@ -227,8 +227,8 @@ def _active(caller: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> li
 class _Linear:
     """A linearized function without its residuals.
 
-    Those are bound to it by `VJP` or `Partial`, as leaves of a tree: so the function can leave a transformed one, and
-    be what a `custom_vjp` rule keeps for its backward pass.
+    `VJP` or `Partial` binds the residuals to it, as leaves of a tree. So a transformed function can return it, and a
+    `custom_vjp` rule can use it as a residual.
     """
 
     def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, caller: str):
@@ -244,7 +244,7 @@ class _Linear:
 
     @property
     def args(self) -> tuple:
-        """The program first, as in JAX, where this is a `functools.partial`: `f_lin.func.args[0]`."""
+        """The program and other parts: as in JAX, where this is a partial, `f_lin.func.args[0]` is the program."""
         return self.jaxpr, self.in_avals, self.out_avals, self.lin.nonzero
 
 
@@ -253,21 +253,21 @@ class _VjpFunction(_Linear):
 
     def __call__(self, residuals: Sequence[Any], ct: Any, *more: Any) -> tuple:
         if more:
-            raise bad(self.caller, f"the function from vjp takes one cotangent, but was called with {len(more) + 1}",
+            raise bad(self.caller, f"the function from vjp takes one cotangent, but got {len(more) + 1}",
                       fix="pass a tuple as one argument: back((ct_1, ct_2)).")
         leaves, tree = flatten(ct)
         if tree != self.out_tree:
-            raise bad(self.caller, "the cotangent has another structure than the value",
+            raise bad(self.caller, "the structure of the cotangent differs from that of the value",
                       given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent for each result.",
                       exc=ValueError)
         cts = [_check_tangent(self.caller, "cotangent", ct, aval, ValueError)
                for ct, aval in zip(leaves, self.out_avals, strict=True)]
-        found = _gradients(self.lin, residuals, cts, self.in_avals)
-        return tree_unflatten(self.in_tree, found)
+        in_cts = _gradients(self.lin, residuals, cts, self.in_avals)
+        return tree_unflatten(self.in_tree, in_cts)
 
 
 def _check_tangent(caller: str, what: str, x: Any, aval: Any, wrong_dtype: type[Exception] = TypeError) -> Any:
-    """A tangent or cotangent checked against the type it must have; Python numbers take its dtype.
+    """A tangent or cotangent, checked against the type of its value; Python numbers are converted to its dtype.
 
     Args: wrong_dtype: the class of the error for a tangent of another dtype.
     """
@@ -275,7 +275,7 @@ def _check_tangent(caller: str, what: str, x: Any, aval: Any, wrong_dtype: type[
     if want.dtype == dtypes.float0 and (what == "cotangent" or got.dtype == dtypes.float0):
         return Zero(want)
     if want.dtype == dtypes.float0:
-        raise bad(caller, f"a {what} of integers has the dtype float0: there is no derivative",
+        raise bad(caller, f"a {what} of integers must have dtype float0, because there is no derivative",
                   given={"value": aval.str_short(), "given": got.str_short()},
                   fix="pass numpy.zeros(shape, xjax.float0), or do not differentiate with respect to it.",
                   exc=wrong_dtype)
@@ -318,10 +318,11 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
 
 
 def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> Any:
-    """(value, function that maps tangents of `primals` to the tangent of the value), computed once.
+    """(value, function that maps tangents of `primals` to the tangent of the value); `fun` runs once.
 
-    Args: has_aux: `fun` returns (value, aux) and the result is (value, function, aux); in_nzs: as in `vjp`; tangents of
-      arguments flagged False are not read. The function has the attribute `out_nzs`.
+    Args:
+      has_aux: `fun` returns (value, aux) and the result is (value, function, aux).
+      in_nzs: as in `vjp`; tangents of arguments flagged False are ignored. The function has the attribute `out_nzs`.
 
     >>> y, f_lin = xjax.linearize(xjax.numpy.sin, 0.0)
     >>> float(f_lin(3.0))

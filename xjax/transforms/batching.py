@@ -1,4 +1,4 @@
-"""Vectorisation: `BatchTrace` carries the position of a mapped axis with each value."""
+"""Batching: `BatchTrace` stores the position of a mapped axis with each value."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Bdim = int | None
 
 
 class MappedAxis(NamedTuple):
-    """A mapped axis: its size, the name that collectives know it by, and the mesh axes that it is sharded over.
+    """A mapped axis: its size, its name for collectives, and the mesh axes over which it is sharded.
 
-    The mesh axes are `vmap`'s `spmd_axis_name`: sharding constraints and `shard_map`s inside add them to their specs.
+    The mesh axes are the `spmd_axis_name` of `vmap`: sharding constraints and `shard_map`s inside add them to their
+    specs.
     """
 
     size: int
@@ -31,7 +32,7 @@ class MappedAxis(NamedTuple):
 
 
 class BatchAxis(NamedTuple):
-    """A mapped axis while a function is batched over it, with the tag of the trace that does so."""
+    """A mapped axis while a function is batched over it, with the tag of the batching trace."""
 
     size: int
     name: Any
@@ -65,14 +66,14 @@ def without_axis(aval: ShapedArray, bdim: Bdim) -> ShapedArray:
 
 
 def with_axis(aval: ShapedArray, bdim: Bdim, size: int, vma: Vma = INVARIANT) -> ShapedArray:
-    """Type of an array of `size` elements of type `aval` along a new axis `bdim`, which vary along `vma` too."""
+    """Type of an array of `size` elements of type `aval` along a new axis `bdim`; it varies along `vma` too."""
     if bdim is None:
         return aval
     return aval.update(shape=(*aval.shape[:bdim], size, *aval.shape[bdim:]), vma=aval.vma | vma)
 
 
 class BatchTrace(Trace):
-    """Runs the batch rule of every operation that touches a mapped value, or names the mapped axis."""
+    """Runs the batch rule of every operation on a mapped value, and of collectives over the mapped axis."""
 
     __slots__ = ("axis",)
 
@@ -110,7 +111,7 @@ class BatchTrace(Trace):
 
 @deep
 def axes_used(p: Primitive, params: dict) -> set:
-    """Names of the mapped axes that an operation, or a program inside it, communicates over."""
+    """Names of the mapped axes over which an operation, or a program inside it, communicates."""
     used: set = set()
     if p.axis_param is not None:
         names = params[p.axis_param]
@@ -157,13 +158,13 @@ def place_axis(x: Any, bdim: Bdim, destination: Bdim, size: int) -> Any:
 @program_cache
 def batch_program(closed: ClosedJaxpr, mapped: MappedAxis, in_dims: tuple[Bdim, ...],
                   force_out: tuple[bool, ...] | bool = False, at: int = 0) -> tuple[ClosedJaxpr, tuple[Bdim, ...]]:
-    """The program on arguments with a mapped axis at `in_dims`; second result: where it is in each output.
+    """The program for arguments with a mapped axis at `in_dims`; the second result is its position in each output.
 
-    Outputs flagged in `force_out` (True: all) are mapped at axis `at` in any case.
+    Outputs flagged in `force_out` (True: all) are always mapped, at axis `at`.
     """
     out_dims: tuple[Bdim, ...] = ()
     size = mapped.size
-    spread = typed_axes().intersection(mapped.mesh_axes)        # along which what is mapped varies
+    spread = typed_axes().intersection(mapped.mesh_axes)        # axes along which mapped values vary
     forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
 
     def run(*args: Any) -> list[Any]:

@@ -1,8 +1,8 @@
 """The rules of operations that hold programs and apply them to their operands: calls, checkpoints, conditionals.
 
-Derivatives, parts and batched forms of such an operation are operations of the same kind, on programs that are made
-from its own. Which arguments these programs take, and in which order, is the same for all and stands here; a subclass
-of `CallRules` says how its operation is applied to a program.
+Derivatives, parts and batched forms of such an operation are operations of the same kind, on programs derived from its
+own program. The arguments of these programs and their order are the same for all operations and are defined here. A
+subclass of `CallRules` defines how its operation is applied to a program.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NO_SCOPE = nullcontext()
 
 
 class Split(NamedTuple):
-    """A program cut in two by which of its inputs are tangents.
+    """A program, split into a part that does not depend on tangents and a part that does.
 
-    `known`: the other inputs -> outputs that do not depend on tangents, residuals. `unknown`: residuals, the known
-    inputs `forwarded`, tangents -> the other outputs, which `from_tangent` flags.
+    `known` maps the inputs that are not tangents to (outputs that do not depend on tangents, residuals). `unknown` maps
+    (residuals, the known inputs at positions `forwarded`, tangents) to the other outputs, which `from_tangent` flags.
     """
 
     known: Any
@@ -38,29 +38,29 @@ class Split(NamedTuple):
 class CallRules:
     """Rules of an operation whose parameter named `program` holds a program.
 
-    `bind` applies the operation to another program; the methods `bind_...` say so for each way in which one is derived,
-    for operations whose other parameters change with the program.
+    `bind` applies the operation to another program. There is a method `bind_...` for each kind of derived program; an
+    operation overrides it if other parameters change with the program.
     """
 
     def __init__(self, program: str = "jaxpr"):
         self.program = program
 
     def fields(self) -> dict[str, Any]:
-        """The arguments of `Primitive` that these rules are."""
+        """These rules as arguments of `Primitive`."""
         return {"jvp": self.jvp, "linearize": self.linearize, "split": self.split, "transpose": self.transpose,
                 "batch": self.batch, "multiple_results": True, "vary": None, "cacheable": False}
 
-    # -- what a subclass says --------------------------------------------------------------------------------------
+    # -- defined by subclasses -------------------------------------------------------------------------------------
 
     def bind(self, program: Any, args: Sequence[Any], params: dict) -> list[Any]:
         """Apply the operation to `program`, whose constants become leading arguments.
 
-        Args: params: those of the operation that `program` was made from.
+        Args: params: the parameters of the operation from which `program` was derived.
         """
-        raise TypeError(f"{type(self).__name__} does not say how to apply its operation")
+        raise TypeError(f"{type(self).__name__} does not define how to apply its operation")
 
     def bind_jvp(self, program: Any, args: Sequence[Any], params: dict, nonzero: Flags, has: Flags) -> list[Any]:
-        """`program`: inputs, tangents of those flagged `nonzero` -> outputs, tangents of those flagged `has`."""
+        """Apply `program`: inputs, tangents of inputs in `nonzero` -> outputs, tangents of outputs in `has`."""
         return self.bind(program, args, params)
 
     def bind_forward(self, lin: LinearizedProgram, args: Sequence[Any], params: dict) -> list[Any]:
@@ -79,13 +79,13 @@ class CallRules:
 
     def bind_transposed(self, program: Any, args: Sequence[Any], params: dict, linear: Flags, nonzero: Flags,
                         has: Flags) -> list[Any]:
-        """`program`: other inputs, cotangents flagged `nonzero` -> those of the linear inputs flagged `has`."""
+        """Apply `program`: other inputs, cotangents of outputs flagged `nonzero` -> those of linear inputs in `has`."""
         return self.bind(program, args, params)
 
-    # -- how programs are derived: a conditional has several, which must agree -------------------------------------
+    # -- derivation of programs: a conditional has several, which must agree ---------------------------------------
 
     def scope(self, params: dict) -> AbstractContextManager:
-        """What programs are derived in: the named axes of the operation, if it has some."""
+        """The context in which programs are derived: the named axes of the operation, if it has any."""
         return _NO_SCOPE
 
     def jvp_of(self, program: Any, nonzero: Flags, params: dict) -> tuple[Any, Flags]:
@@ -99,7 +99,7 @@ class CallRules:
         return Split(known, unknown, (), from_tangent)
 
     def transposed_of(self, program: Any, linear: Flags, nonzero: Flags, params: dict) -> tuple[Any, Flags]:
-        """(the transposed program, which linear inputs it gives a cotangent)"""
+        """(the transposed program, flags of the linear inputs for which it computes a cotangent)"""
         return transpose_program(program, linear, nonzero)
 
     def batched_of(self, program: Any, axis: Any, bdims: Sequence[Bdim], params: dict) -> tuple[Any, tuple[Bdim, ...]]:
@@ -112,8 +112,8 @@ class CallRules:
         nonzero = nonzero_flags(tangents)
         with self.scope(params):
             program, has = self.jvp_of(closed, nonzero, params)
-        found = self.bind_jvp(program, [*primals, *flagged(tangents, nonzero)], params, nonzero, has)
-        outs, dys = found[:len(has)], found[len(has):]
+        results = self.bind_jvp(program, [*primals, *flagged(tangents, nonzero)], params, nonzero, has)
+        outs, dys = results[:len(has)], results[len(has):]
         return outs, with_zeros(has, dys, map(typeof, outs))
 
     def linearize(self, trace: Any, primals: Sequence[Any], tangents: Sequence[Any],
@@ -122,26 +122,26 @@ class CallRules:
         active = nonzero_flags(tangents)
         with self.scope(params):
             lin = self.linearized(closed, active, params)
-        found = self.bind_forward(lin, primals, params)
-        outs, computed = found[:len(lin.nonzero)], iter(found[len(lin.nonzero):])
+        results = self.bind_forward(lin, primals, params)
+        outs, computed = results[:len(lin.nonzero)], iter(results[len(lin.nonzero):])
         residuals = [next(computed) if k is None else primals[k] for k in lin.forwarded]
         with current_trace(trace.tangent):
             dys = self.bind_tangent(lin, [*residuals, *flagged(tangents, active)], params, active)
         return outs, with_zeros(lin.nonzero, dys, map(typeof, outs))
 
     def split(self, trace: Any, args: Sequence[Any], params: dict) -> list[Any]:
-        """The operation on tangents, from a derivative rule that applies it: what touches none is done at once."""
+        """The operation, if a derivative rule applies it to tangents: the part without tangents runs in the parent."""
         closed = params[self.program]
         tangent = tuple(trace.is_tangent(x) for x in args)
         with self.scope(params):
             cut = self.split_of(closed, tangent, params)
         known = unflagged(args, tangent)
-        found = self.bind_known(cut, known, params, tangent)
+        results = self.bind_known(cut, known, params, tangent)
         n = cut.from_tangent.count(False)
         with current_trace(trace.tangent):
-            others = self.bind_unknown(cut, [*found[n:], *(known[k] for k in cut.forwarded), *flagged(args, tangent)],
+            others = self.bind_unknown(cut, [*results[n:], *(known[k] for k in cut.forwarded), *flagged(args, tangent)],
                                        params, tangent)
-        return merge(cut.from_tangent, others, found[:n])
+        return merge(cut.from_tangent, others, results[:n])
 
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         closed = params[self.program]
@@ -149,10 +149,10 @@ class CallRules:
         nonzero = nonzero_flags(cts)
         with self.scope(params):
             program, has = self.transposed_of(closed, linear, nonzero, params)
-        found = iter(self.bind_transposed(program, [*unflagged(args, linear), *flagged(cts, nonzero)], params, linear,
-                                          nonzero, has))
+        in_cts = iter(self.bind_transposed(program, [*unflagged(args, linear), *flagged(cts, nonzero)], params, linear,
+                                           nonzero, has))
         flags = iter(has)
-        return [next(found) if lin and next(flags) else None for lin in linear]
+        return [next(in_cts) if lin and next(flags) else None for lin in linear]
 
     def batch(self, axis: Any, args: Sequence[Any], bdims: Sequence[Bdim],
               **params: Any) -> tuple[list[Any], Sequence[Bdim]]:

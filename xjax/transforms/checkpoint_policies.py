@@ -1,8 +1,8 @@
-"""Which values `checkpoint` keeps: names for values, and policies.
+"""Policies of `checkpoint`, which select the values to save, and names for values.
 
-A policy is a function `policy(primitive, *types, **params)` that is asked about each operation of the forward pass: are
-its results kept for the backward pass (True or `Saveable`), computed again (False or `Recompute`), or kept in another
-memory (`Offloadable`)?
+A policy is a function `policy(primitive, *types, **params)`. It is called for each operation of the forward pass and
+decides whether its results are saved for the backward pass (True or `Saveable`), recomputed (False or `Recompute`), or
+saved in another memory (`Offloadable`).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ name_p = unary("name", ANY, lambda b, out, x, *, name: x, lambda dx, y, x, *, na
 
 
 def checkpoint_name(x: Any, name: str) -> Any:
-    """`x` (a tree of arrays) under a name by which policies know it; the value is the same."""
+    """`x`, a tree of arrays, marked with a name for policies; the values are unchanged."""
     return trees.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
 
 
-# JAX has a second function for the forward pass of rules of its own; they do the same.
+# JAX has a second function, for the forward pass of its own rules; both do the same.
 checkpoint_name_fwd = alias(checkpoint_name, "checkpoint_name_fwd")
 
 
 # -- what a policy may return ---------------------------------------------------------------------------------------
 
 class _Verdict:
-    """The answer of a policy under the name that JAX gives it."""
+    """An answer of a policy, with the name that it has in JAX."""
 
     def __init__(self, name: str, keep: bool):
         self._name, self._keep = name, keep
@@ -57,7 +57,7 @@ Saveable, Recompute = _Verdict("Saveable", True), _Verdict("Recompute", False)
 
 
 class Offloadable(NamedTuple):
-    """Kept in the memory of kind `dst` ("pinned_host") until the backward pass needs it in that of kind `src`.
+    """Answer of a policy: save in memory of kind `dst` ("pinned_host"), and move back to `src` in the backward pass.
 
     On CPUs both are the same memory.
     """
@@ -70,7 +70,7 @@ Policy = Callable[..., "bool | _Verdict | Offloadable"]
 
 
 def verdict(policy: Policy, prim: Primitive, avals: Sequence[ShapedArray], params: dict) -> bool | Offloadable:
-    """Whether the results of an operation are kept, and where."""
+    """Whether the results of an operation are saved, and in which memory."""
     answer = policy(prim, *avals, **params)
     if isinstance(answer, (bool, np.bool_, _Verdict)):
         return bool(answer)
@@ -89,7 +89,7 @@ def _offload_lower(b: Builder, out: ShapedArray, x: Value, *, src: str, dst: str
     return x if src == dst else in_memory(b, x, dst)
 
 
-# Moves a saved value to the memory where the policy wants it, and back where it is used.
+# Moves a saved value to the memory chosen by the policy, and back where it is used.
 offload_p = unary("offload", ANY, _offload_lower, lambda dx, y, x, **_: dx)
 
 
@@ -97,7 +97,7 @@ def with_moves(first: Sequence[Eqn], saved: Mapping[Var, Offloadable | None],
                again: Sequence[Eqn]) -> tuple[list[Eqn], list[Var], list[Eqn]]:
     """Two passes over a program, with the equations that move saved values: away in the first, back in the second.
 
-    Args: saved: the variables of `first` that `again` takes, and in which memory each is kept.
+    Args: saved: the variables of `first` that are inputs of `again`, with the memory in which each is saved.
     """
     away, back, kept = [], [], []
     for v, memory in saved.items():
@@ -111,7 +111,7 @@ def with_moves(first: Sequence[Eqn], saved: Mapping[Var, Offloadable | None],
 
 
 # -- policies -------------------------------------------------------------------------------------------------------
-# Those with arguments compare by value: a policy made again for each call finds the programs of the first one.
+# Policies with arguments compare by value: an equal policy, created again for each call, uses the same cached programs.
 
 def everything_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
     """Keep all values, as without checkpoint."""
@@ -138,7 +138,7 @@ checkpoint_dots, checkpoint_dots_with_no_batch_dims = dots_saveable, dots_with_n
 
 @dataclass(frozen=True, slots=True)
 class _ByName:
-    """The verdict for each name, and those for other names and for values without one."""
+    """The answer for each name, for other names, and for values without a name."""
 
     names: frozenset[tuple[str, Any]]
     others: Any
@@ -179,7 +179,7 @@ class _Either:
 
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
-    """Keep the values that one of two policies keeps; where both do, in the memory that the first one says."""
+    """Keep the values that either policy keeps; if both do, in the memory that the first one selects."""
     return _Either(policy_1, policy_2)
 
 
@@ -199,14 +199,14 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
 def save_and_offload_only_these_names(*, names_which_can_be_saved: Sequence[str],
                                       names_which_can_be_offloaded: Sequence[str], offload_src: str,
                                       offload_dst: str) -> Policy:
-    """Keep the values marked with some names, and those marked with others in another memory: see `Offloadable`.
+    """Keep the values marked with some names, and values marked with other names in another memory: see `Offloadable`.
 
-    Raises: ValueError if a name is among both.
+    Raises: ValueError if a name is in both lists.
     """
     both = sorted({*names_which_can_be_saved} & {*names_which_can_be_offloaded})
     if both:
-        raise bad("checkpoint_policies.save_and_offload_only_these_names", "names are to be saved and to be offloaded",
-                  given={"names in both": ", ".join(both)}, fix="give each name once.", exc=ValueError)
+        raise bad("checkpoint_policies.save_and_offload_only_these_names", "names are in both lists",
+                  given={"names in both": ", ".join(both)}, fix="list each name once.", exc=ValueError)
     memory = Offloadable(offload_src, offload_dst)
     return _ByName(frozenset([*((name, Saveable) for name in names_which_can_be_saved),
                               *((name, memory) for name in names_which_can_be_offloaded)]), Recompute, Recompute)

@@ -1,4 +1,4 @@
-"""`closure_convert`: what a function closes over, made into arguments."""
+"""`closure_convert`: converts the values that a function closes over to arguments."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from xjax.transforms.jvp import DualTracer
 def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[Any]]:
     """(`converted`, `values`) such that `converted(*args, *values)` is `fun(*args)`.
 
-    The values are those that `fun` closes over and that may be under differentiation. A custom rule sees them only when
-    they are arguments: hand `converted` on as a static argument and `*values` as ordinary ones.
+    `values` are the values that `fun` closes over and that may be differentiated. A custom rule can differentiate them
+    only if they are arguments: pass `converted` as a static argument and `*values` as ordinary arguments.
 
     Args:
-      fun: a pure function; it is traced here, once.
+      fun: a pure function; it is traced once, during this call.
       example_args: arrays or trees of arrays with the types of its arguments.
 
     >>> def root(y):
@@ -46,16 +46,17 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
         xs, tree = flatten(args[:count])
         if tree != in_tree:
             raise bad(caller, "the arguments must have the structure of the examples",
-                      given=tree_mismatch("arguments", in_tree, tree), fix="convert the function again for these.")
-        given = iter(args[count:])
-        consts = [next(given) if flag else x for x, flag in zip(closed.consts, is_value, strict=True)]
+                      given=tree_mismatch("arguments", in_tree, tree),
+                      fix="call closure_convert again with such arguments.")
+        captured = iter(args[count:])
+        consts = [next(captured) if flag else x for x, flag in zip(closed.consts, is_value, strict=True)]
         return tree_unflatten(flat.out_tree, eval_jaxpr(closed.jaxpr, consts, *xs))
 
     return converted, values
 
 
 def _may_be_differentiated(x: Any) -> bool:
-    """Whether a captured value carries a tangent, or is staged and may get one when the program is differentiated."""
+    """Whether a captured value has a tangent, or is staged and may get one when the program is differentiated."""
     while isinstance(x, BatchTracer):
         x = x.value
     if isinstance(x, StagingTracer):

@@ -1,4 +1,4 @@
-"""`custom_gradient`: value and gradient rule from one function."""
+"""`custom_gradient`: one function that returns the value and the gradient rule."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from xjax.transforms.custom_vjp import custom_vjp
 
 def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, remat: bool = False,
                     with_accums: Any = None) -> Callable:
-    """Decorator of a function that returns (value, rule), where `rule(ct)` gives the cotangents of its arguments.
+    """Decorator of a function that returns (value, rule), where `rule(ct)` returns the cotangents of its arguments.
 
-    The rule may use anything that the function computed; it is recorded once, when the function is differentiated. It
-    returns a tuple with one cotangent for each argument (None for zero), or for one argument the bare cotangent.
+    The rule may use all values that the function computed; it is traced once, when the function is differentiated. It
+    returns a tuple with one cotangent for each argument (None for zero); for a single argument, the cotangent itself is
+    accepted too.
 
-    Args: with_logs, remat, with_accums: refused: see the errors.
+    Args: with_logs, remat, with_accums: not supported; the errors explain why.
     Raises: NotImplementedError for these options.
 
     >>> @xjax.custom_gradient
@@ -30,9 +31,9 @@ def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, rem
     >>> float(xjax.grad(lambda x: 5.0 * clipped(x))(2.0))
     1.0
     """
-    for option, given in (("with_logs", with_logs), ("remat", remat), ("with_accums", with_accums is not None)):
-        if given:
-            raise bad("custom_gradient", f"`{option}` is not here: {_OPTIONS[option][0]}", fix=_OPTIONS[option][1],
+    for option, is_set in (("with_logs", with_logs), ("remat", remat), ("with_accums", with_accums is not None)):
+        if is_set:
+            raise bad("custom_gradient", f"`{option}` is not supported: {_OPTIONS[option][0]}", fix=_OPTIONS[option][1],
                       exc=NotImplementedError)
     if fun is None:
         return custom_gradient
@@ -43,22 +44,22 @@ def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, rem
     def forward(*args: Any) -> tuple[Any, Any]:
         out, rule = _pair(fun, args)
         leaves, out_tree = flatten(out)
-        found_tree = None
+        ct_tree = None
 
         def flat_rule(*cts: Any) -> list[Any]:
-            nonlocal found_tree
-            found = rule(tree_unflatten(out_tree, cts))
-            if len(args) == 1 and not (isinstance(found, (tuple, list)) and len(found) == 1):
-                found = (found,)
-            cotangents, found_tree = flatten(found)
+            nonlocal ct_tree
+            in_cts = rule(tree_unflatten(out_tree, cts))
+            if len(args) == 1 and not (isinstance(in_cts, (tuple, list)) and len(in_cts) == 1):
+                in_cts = (in_cts,)
+            cotangents, ct_tree = flatten(in_cts)
             return cotangents
 
-        # What the rule closes over becomes the residuals.
+        # The values that the rule closes over become the residuals.
         program, consts = hoist_consts(trace_to_jaxpr(flat_rule, [typeof(y).tangent() for y in leaves],
                                                       "custom_gradient"))
 
         def apply(*args: Any) -> Any:
-            return tree_unflatten(found_tree, program(*args))
+            return tree_unflatten(ct_tree, program(*args))
 
         return out, Partial(apply, *consts)
 
@@ -73,8 +74,8 @@ def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, rem
 _OPTIONS = {
     "with_logs": ("the backward pass returns cotangents only",
                   "record values with debug.callback, or as the gradient of an argument of zeros."),
-    "remat": ("checkpoint computes a custom rule again as a whole",
-              "use custom_vjp, with checkpoint_name and a policy for what is to be kept."),
+    "remat": ("checkpoint recomputes a custom rule as a whole",
+              "use custom_vjp, with checkpoint_name and a policy that keeps values."),
     "with_accums": ("accumulators are mutable arrays, which are not in scope", "return the cotangents."),
 }
 
