@@ -208,7 +208,7 @@ def test_linear_transpose():
     assert float(x) == 6.0 and y.tolist() == [2, 2]
     with pytest.raises(NotImplementedError):
         xjax.linear_transpose(jnp.sin, 1.0)(1.0)
-    with pytest.raises(TypeError, match="another type than the result"):
+    with pytest.raises(TypeError, match="the type of a cotangent differs"):
         back(np.ones(2, np.float32))
 
 

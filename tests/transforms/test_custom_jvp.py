@@ -302,7 +302,7 @@ def test_a_rule_may_differentiate_loops(name):
                                    rtol=1e-6)
 
 
-CLOSURE = ["custom_jvp `<lambda>`", "other than by argument", "closure_convert"]
+CLOSURE = ["custom_jvp `<lambda>`", "is not an argument", "closure_convert"]
 ERRORS = {
     "closure": (lambda: xjax.grad(lambda y: closing_over(y, 3.0))(2.0), UnexpectedTracerError, CLOSURE),
     "closure over an argument": (lambda: xjax.jvp(lambda y: closing_over(y, y), (2.0,), (1.0,)), UnexpectedTracerError,
@@ -319,7 +319,7 @@ ERRORS = {
                           ["tangent['a']", "f32[], expected f32[3]"]),
     "number of defjvps": (lambda: defjvps(None), ValueError, ["1 rules for 2 arguments", "None"]),
     "defjvps and nondiff": (lambda: custom_jvp(lambda f, x: f(x), nondiff_argnums=0).defjvps(None), TypeError,
-                            ["defjvps does not go with nondiff_argnums", "use defjvp"]),
+                            ["defjvps does not support nondiff_argnums", "use defjvp"]),
     "nondiff_argnames": (with_names, ValueError, ["'scal'", "did you mean 'scale'?"]),
     "no rule": (lambda: custom_jvp(lambda x: x)(1.0), AttributeError, ["no derivative rule", "@f.defjvp"]),
     "no pair": (lambda: with_rule(lambda p, t: p[0])(X), TypeError, ["must return a pair"]),

@@ -159,7 +159,7 @@ ERRORS = {
     "result is mapped": (lambda: with_rule(lambda n, b, x: ((x, x), (True, False))), TypeError,
                          ["result[1]", "f32[3], expected f32[]"]),
     "closure": (lambda: xjax.vmap(closing_over_a_mapped_value)(X), ValueError, ["closes over a value"]),
-    "call": (lambda: make(xjax)(1.0, z=2.0), TypeError, ["custom_vmap `f`", "do not fit the function"]),
+    "call": (lambda: make(xjax)(1.0, z=2.0), TypeError, ["custom_vmap `f`", "do not match the function"]),
 }
 
 

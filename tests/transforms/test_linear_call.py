@@ -95,10 +95,10 @@ def captured(y):
 
 ERRORS = {
     "structure": (lambda: bad_transpose(lambda r, ct: ct[0]), TypeError,
-                  ["`fun_transpose` must return a tree like the linear arguments"]),
+                  ["`fun_transpose` must return a tree with the structure of the linear arguments"]),
     "type": (lambda: bad_transpose(lambda r, ct: {"x": ct[0].sum()}), TypeError,
              ["cotangent['x']", "f32[], expected f32[3]"]),
-    "closure": (lambda: xjax.grad(captured)(2.0), TypeError, ["other than by argument"]),
+    "closure": (lambda: xjax.grad(captured)(2.0), TypeError, ["is not an argument"]),
     "transpose by a residual": (lambda: xjax.linear_transpose(lambda r: scaled(lax, r, X), R)(
         {"y": X, "sum": X[0]}), NotImplementedError, ["residual arguments", "`linear_args`"]),
 }

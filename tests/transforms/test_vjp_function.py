@@ -24,7 +24,7 @@ def test_an_argument_that_is_not_kept_is_put_back():
     """As in JAX 0.12. One that the backward pass does not read is not kept in any case."""
     back = vjp(saveable_args=({"a": False, "b": True}, True))
     assert repr(back.args_res) == "[{'a': NotSaveable(), 'b': NotNeeded()}, Array(5., dtype=float32)]"
-    assert_refused(lambda: back((A, B)), ValueError, ["vjp of `f`", "must be put back", "args_res[0]['a']"])
+    assert_refused(lambda: back((A, B)), ValueError, ["vjp of `f`", "must be assigned", "args_res[0]['a']"])
     back.args_res[0]["a"] = A
     assert_same(back((np.float32(1), np.float32(0))), ({"a": C, "b": A / 2}, A))
 

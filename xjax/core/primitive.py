@@ -126,7 +126,7 @@ class Primitive:
         self.fusible = fusible              # XLA fuses it into the loops that use its result
         self._types: dict[tuple, Any] = {}
         for rule in RULES:
-            if isinstance(missing := getattr(self, rule), Missing):         # one object may be used by several primitives
+            if isinstance(missing := getattr(self, rule), Missing):         # one object may serve several primitives
                 setattr(self, rule, Missing(missing.why, missing.fix, f"{name} ({rule})", missing.exc))
         self.lower_on = dict(lower_on or {})
         if lower_on:

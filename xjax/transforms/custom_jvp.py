@@ -1,7 +1,7 @@
-"""`custom_jvp`: a function with a forward-mode derivative rule of its own.
+"""`custom_jvp`: a function with a custom forward-mode derivative rule.
 
-The rule runs where a built-in jvp rule would run: under the split trace in linearize, so Python control flow in it
-works and reverse mode follows from it.
+The rule runs where a built-in jvp rule would run: in linearize, under the split trace. So Python control flow works in
+it, and reverse mode is derived from it.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from xjax.transforms.transpose import backward
 
 
 class custom_jvp(FunctionWithRule):
-    """A function whose derivative is given by `defjvp` (or `defjvps`) instead of being derived.
+    """A function whose derivative is defined by `defjvp` (or `defjvps`).
 
     Args:
-      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule as they are, first.
+      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule unchanged, before the others.
 
     >>> @xjax.custom_jvp
     ... def f(x):
@@ -65,20 +65,20 @@ class custom_jvp(FunctionWithRule):
     def defjvp(self, jvp: Callable, symbolic_zeros: bool = False) -> Callable:
         """Set the rule `jvp(*nondiff, primals, tangents) -> (value, tangent)`, linear in the tangents.
 
-        With `symbolic_zeros`, a tangent that is zero comes as a `SymbolicZero` instead of an array of zeros.
+        With `symbolic_zeros`, a zero tangent is a `SymbolicZero` instead of an array of zeros.
         """
         self.jvp, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
 
     def defjvps(self, *jvps: Callable | None) -> None:
-        """Set a rule from one function for each argument: `jvp(tangent, value, *primals)`; None means no share."""
+        """Set the rule by one function `jvp(tangent, value, *primals)` for each argument; None: no contribution."""
         if self.nondiff_argnums:
-            raise bad(self._caller, "defjvps does not go with nondiff_argnums", fix="use defjvp.")
+            raise bad(self._caller, "defjvps does not support nondiff_argnums", fix="use defjvp.")
 
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
             if len(jvps) != len(primals):
-                raise bad(self._caller, f"defjvps was given {len(jvps)} rules for {len(primals)} arguments",
-                          fix="give one rule for each argument; None for one without a share.", exc=ValueError)
+                raise bad(self._caller, f"defjvps got {len(jvps)} rules for {len(primals)} arguments",
+                          fix="pass one rule for each argument, or None for no contribution.", exc=ValueError)
             value = self(*primals)
             leaves, tree = flatten(value)
             total = [Zero(typeof(y).tangent()) for y in leaves]
@@ -107,7 +107,7 @@ class custom_jvp(FunctionWithRule):
 
 
 class _Rule:
-    """The user's rule on flat lists, with its result checked against the function's."""
+    """The user's rule on flat lists; it checks the result of the rule against the result of the function."""
 
     def __init__(self, rule: Callable, flat: PrimalFunction, in_tree: Any, symbolic_zeros: bool, name: str):
         self.rule, self.flat, self.in_tree, self.symbolic_zeros = rule, flat, in_tree, symbolic_zeros
@@ -136,8 +136,8 @@ class _Rule:
 
 
 # -- the primitive ------------------------------------------------------------------------------------------------
-# `call_jaxpr` is a flat function: the user's when it comes from Python, a ClosedJaxpr once staged. `jvp` maps
-# (primals, tangents) to (outs, tangents), flat.
+# `call_jaxpr` is a flat function: the user's function in a call from Python, a ClosedJaxpr after staging. `jvp` maps
+# (primals, tangents) to (outs, tangents), all flat lists.
 
 def _evaluate(*args, name, call_jaxpr, jvp, symbolic_zeros):
     outs = call_jaxpr(*args)
@@ -174,11 +174,11 @@ def _jvp(primals, tangents, *, name, call_jaxpr, jvp, symbolic_zeros):
 def _batch(axis, args, bdims, *, name, call_jaxpr, jvp, symbolic_zeros):
     def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         nonzero = [type(dx) is not Zero for dx in tangents]
-        moving: list[bool] = []                         # which results have a tangent: those of integers have none
+        moving: list[bool] = []                         # which results have a tangent; integers have none
 
         def rule(*flat: Any) -> list[Any]:
-            given = iter(flat[len(primals):])
-            inner = [next(given) if flag else Zero(typeof(x).tangent())
+            nonzeros = iter(flat[len(primals):])
+            inner = [next(nonzeros) if flag else Zero(typeof(x).tangent())
                      for x, flag in zip(flat[:len(primals)], nonzero, strict=True)]
             ys, dys = jvp(flat[:len(primals)], inner)
             moving[:] = [type(dy) is not Zero for dy in dys]
@@ -199,7 +199,7 @@ def _lower(b, outs, *args, name, call_jaxpr, jvp, symbolic_zeros):
 
 
 def _transpose(cts, *args, name, call_jaxpr, jvp, symbolic_zeros):
-    """Of a linear function that a derivative rule called on a tangent: that of its program."""
+    """The transpose of the program: a derivative rule applied the function, which must be linear, to a tangent."""
     avals = [x.aval if is_linear(x) else typeof(x) for x in args]
     closed = call_jaxpr if isinstance(call_jaxpr, ClosedJaxpr) else trace_to_jaxpr(call_jaxpr, avals, name)
     return backward(closed.jaxpr, closed.consts, args, cts)

@@ -1,7 +1,7 @@
-"""`custom_vjp`: a function with a reverse-mode derivative rule of its own.
+"""`custom_vjp`: a function with a custom reverse-mode derivative rule.
 
-Differentiation runs `fwd` in the parent and puts one equation into the tangent program, `custom_lin`, which holds the
-residuals and `bwd`. Only its transpose exists: it calls `bwd`.
+Differentiation runs `fwd` in the parent, and records one equation, `custom_lin`, in the tangent program. Its operands
+include the residuals, and it holds `bwd`. Its only rule is the transpose, which calls `bwd`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ from xjax.transforms.rule_functions import (
 
 
 class custom_vjp(FunctionWithRule):
-    """A function whose reverse-mode derivative is given by `defvjp(fwd, bwd)`.
+    """A function whose reverse-mode derivative is defined by `defvjp(fwd, bwd)`.
 
     Args:
-      nondiff_argnums, nondiff_argnames: arguments passed as they are: in place to `fwd`, first to `bwd`. They must be
-        known values, such as functions.
+      nondiff_argnums, nondiff_argnames: arguments that are passed unchanged: to `fwd` at their positions, to `bwd`
+        before the others. They must be known values, such as functions.
 
     >>> @xjax.custom_vjp
     ... def f(x):
@@ -76,15 +76,15 @@ class custom_vjp(FunctionWithRule):
         `bwd` returns one cotangent (or None for zero) for each differentiable argument.
 
         Args:
-          symbolic_zeros: `fwd` receives a `CustomVJPPrimal` (value, perturbed) for each leaf of its arguments, `bwd` a
-            `SymbolicZero` for each cotangent that is zero, and may return such.
-          optimize_remat: asks that under `checkpoint` the forward pass runs the function itself, and `fwd` runs in the
-            backward pass only. It always does so here, whether this is set or not.
-        Raises: NotImplementedError for symbolic_zeros and optimize_remat together, as JAX does.
+          symbolic_zeros: `fwd` receives a `CustomVJPPrimal` (value, perturbed) for each leaf of its arguments. `bwd`
+            receives a `SymbolicZero` for each cotangent that is zero, and may return them.
+          optimize_remat: under `checkpoint`, run the function itself in the forward pass, and `fwd` only in the
+            backward pass. This is always done here; the option has no effect.
+        Raises: NotImplementedError for symbolic_zeros and optimize_remat together, as in JAX.
         """
         if symbolic_zeros and optimize_remat:
-            raise bad(f"{self._caller}.defvjp", "symbolic_zeros and optimize_remat do not go together",
-                      fix="leave optimize_remat out: `checkpoint` runs the function itself in the forward pass anyway.",
+            raise bad(f"{self._caller}.defvjp", "symbolic_zeros and optimize_remat cannot be combined",
+                      fix="leave optimize_remat out: `checkpoint` always runs the function itself in the forward pass.",
                       exc=NotImplementedError)
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
@@ -113,7 +113,7 @@ class custom_vjp(FunctionWithRule):
             if isinstance(x, Tracer):
                 raise bad(self._caller, "a traced value was passed in a position of nondiff_argnums",
                           given={"value": f"{x.aval.str_short()}, {x.origin()}"},
-                          fix="take the position out of nondiff_argnums and return None as its cotangent; "
+                          fix="remove the position from nondiff_argnums and return None as its cotangent; "
                               "nondiff_argnums is for functions and other known values.", exc=UnexpectedTracerError)
 
 
@@ -126,10 +126,10 @@ class CustomVJPPrimal:
 
 
 def custom_vjp_primal_tree_values(tree: Any) -> Any:
-    """The tree of arguments of `fwd` under `symbolic_zeros`, with each `CustomVJPPrimal` replaced by its value."""
+    """The arguments of `fwd` under `symbolic_zeros`, with each `CustomVJPPrimal` replaced by its value."""
     def value(leaf: Any) -> Any:
         if type(leaf) is not CustomVJPPrimal:
-            raise bad("custom_vjp_primal_tree_values", f"a leaf of type {type(leaf).__name__} is no CustomVJPPrimal",
+            raise bad("custom_vjp_primal_tree_values", f"a leaf of type {type(leaf).__name__} is not a CustomVJPPrimal",
                       fix="pass arguments of a `fwd` that was set with symbolic_zeros=True.")
         return leaf.value
     return tree_map(value, tree)
@@ -148,7 +148,7 @@ class _Forward:
         out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, leaves))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(self.flat.caller, "`fwd` must return a pair (value, residuals)",
-                      given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), (what bwd needs).")
+                      given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), residuals.")
         outs, out_tree = flatten(out[0])
         self.flat.take_value(self.__name__, outs, out_tree)
         residuals, tree = flatten(out[1])
@@ -161,22 +161,22 @@ _ARRAY = object()
 
 
 class ResidualTree(NamedTuple):
-    """Structure of the residuals. Python numbers among them (`x.perturbed`) are part and reach `bwd` as they are."""
+    """Structure of the residuals. It contains Python numbers (`x.perturbed`), which `bwd` gets unchanged."""
 
     tree: Any
-    leaves: tuple                   # a Python number, or _ARRAY
+    leaves: tuple                   # for each leaf, a Python number or _ARRAY
 
     @property
     def num_leaves(self) -> int:
         return sum(x is _ARRAY for x in self.leaves)
 
     def unflatten(self, arrays: Sequence[Any]) -> Any:
-        given = iter(arrays)
-        return tree_unflatten(self.tree, [next(given) if x is _ARRAY else x for x in self.leaves])
+        next_array = iter(arrays)
+        return tree_unflatten(self.tree, [next(next_array) if x is _ARRAY else x for x in self.leaves])
 
 
 class _Backward:
-    """`bwd` on flat lists, with its result checked against the arguments."""
+    """`bwd` on flat lists; it checks the result of `bwd` against the arguments."""
 
     def __init__(self, bwd: Callable, flat: PrimalFunction, in_tree: Any, in_avals: Sequence[Any],
                  symbolic_zeros: bool, name: str):
@@ -190,36 +190,37 @@ class _Backward:
         slots = tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
         if not isinstance(out, (tuple, list)) or len(out) != len(slots):
             raise bad(caller, f"the backward rule must return a tuple of {len(slots)} cotangents, one for each "
-                      "argument", given={"returned": f"{type(out).__name__} of {len(out)}" if isinstance(out, (tuple, list))
-                             else type(out).__name__}, fix="return (ct,) for one argument; None stands for zero.")
-        found = []
+                      "argument", given={"returned": f"{type(out).__name__} of {len(out)}"
+                                         if isinstance(out, (tuple, list)) else type(out).__name__},
+                      fix="return (ct,) for one argument; None means zero.")
+        in_cts = []
         for k, (ct_arg, slot) in enumerate(zip(out, slots, strict=True)):
-            found += self._argument(k, ct_arg, slot)
-        return found
+            in_cts += self._argument(k, ct_arg, slot)
+        return in_cts
 
     def _argument(self, k: int, ct: Any, slot: Any) -> list[Any]:
         """Cotangents of the leaves of argument `k`."""
         caller = self.flat.caller
         pairs, tree = tree_flatten_with_path(slot)
         avals = [self.in_avals[i].tangent() for _, i in pairs]
-        try:                                    # None stands for a whole subtree
+        try:                                    # None is allowed for a whole subtree
             leaves = broadcast_prefix(ct, slot, lambda x: x is None)
         except ValueError:
-            raise bad(caller, f"the backward rule returned a cotangent for argument {k} with another structure than "
-                      "the argument", given=tree_mismatch("cotangent", slot, ct),
-                      fix="return the argument's structure; None stands for zero.") from None
-        found = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
-        found = [wide_cotangent(x, a) for x, a in zip(found, avals, strict=True)]
-        check_like(caller, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], found, avals,
+            raise bad(caller, f"the structure of the cotangent for argument {k} from the backward rule differs from that "
+                      "of the argument", given=tree_mismatch("cotangent", slot, ct),
+                      fix="return a tree with the argument's structure; None means zero.") from None
+        cts = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
+        cts = [wide_cotangent(x, a) for x, a in zip(cts, avals, strict=True)]
+        check_like(caller, "cotangent", lambda: [f" of argument {k}{keystr(path)}" for path, _ in pairs], cts, avals,
                    fix="return cotangents with the shape and dtype of the arguments.")
-        found = [unsymbolic(x) for x in found]
+        cts = [unsymbolic(x) for x in cts]
         if context.axes:
-            found = [fit_vma(caller, "cotangent", x, a.vma, total=True) for x, a in zip(found, avals, strict=True)]
-        return found
+            cts = [fit_vma(caller, "cotangent", x, a.vma, total=True) for x, a in zip(cts, avals, strict=True)]
+        return cts
 
 
 # -- the primitive of the call ------------------------------------------------------------------------------------
-# `call_jaxpr` is a flat function: the user's when it comes from Python, a ClosedJaxpr once staged.
+# `call_jaxpr` is a flat function: the user's function in a call from Python, a ClosedJaxpr after staging.
 
 def _evaluate(*args, name, call_jaxpr, fwd, bwd, symbolic_zeros):
     outs = call_jaxpr(*args)
@@ -293,18 +294,18 @@ def _batched_backward(bwd: Callable, axis: BatchAxis, bdims: Sequence[int | None
         n, zero_cts, zeros = len(residuals), [type(ct) is Zero for ct in cts], []
 
         def run(*inner: Any) -> list[Any]:
-            given = iter(inner[n:])
-            element = [Zero(without_axis(ct.aval, 0)) if zero else next(given)
+            nonzeros = iter(inner[n:])
+            element = [Zero(without_axis(ct.aval, 0)) if zero else next(nonzeros)
                        for ct, zero in zip(cts, zero_cts, strict=True)]
-            found = bwd(tree, inner[:n], element)
-            zeros[:] = [type(ct) is Zero or ct is None for ct in found]
-            return [ct for ct, zero in zip(found, zeros, strict=True) if not zero]
+            in_cts = bwd(tree, inner[:n], element)
+            zeros[:] = [type(ct) is Zero or ct is None for ct in in_cts]
+            return [ct for ct, zero in zip(in_cts, zeros, strict=True) if not zero]
 
         flat = [*residuals, *[ct for ct, zero in zip(cts, zero_cts, strict=True) if not zero]]
         values, dims = batch_flat(run, open_axis(axis), flat, [0] * len(flat))
         wanted = [b for b, zero in zip(bdims, zeros, strict=True) if not zero]
-        given = iter([fit_cotangent(ct, d, b, axis.size) for ct, d, b in zip(values, dims, wanted, strict=True)])
-        return [None if zero else next(given) for zero in zeros]
+        nonzeros = iter([fit_cotangent(ct, d, b, axis.size) for ct, d, b in zip(values, dims, wanted, strict=True)])
+        return [None if zero else next(nonzeros) for zero in zeros]
 
     return batched
 
@@ -315,8 +316,8 @@ def _lower(b, outs, *args, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 
 custom_vjp_call_p = Primitive(
     "custom_vjp_call", type_rule=_type, lower=_lower, jvp=_jvp, batch=_batch, evaluate=_evaluate, stage=_stage,
-    transpose=Missing("a derivative rule called a function with a custom rule on a tangent, where only linear "
-                      "operations may stand"), multiple_results=True, calls=Calls("call_jaxpr"),
+    transpose=Missing("a derivative rule applied a function with a custom_vjp rule to a tangent; only linear "
+                      "operations can be applied to tangents"), multiple_results=True, calls=Calls("call_jaxpr"),
     vary=None, cacheable=False)
 
 
@@ -337,8 +338,8 @@ def _lin_evaluate(*args, name, **params):
 
 def _lin_transpose(cts, *args, name, bwd, residual_tree, active, out_avals):
     n = residual_tree.num_leaves
-    found = bwd(residual_tree, args[:n], cts)
-    return [None] * n + [ct for ct, flag in zip(found, active, strict=True) if flag]
+    in_cts = bwd(residual_tree, args[:n], cts)
+    return [None] * n + [ct for ct, flag in zip(in_cts, active, strict=True) if flag]
 
 
 custom_lin_p = Primitive("custom_lin", type_rule=_lin_type, lower=_FORWARD_MODE, jvp=_FORWARD_MODE,

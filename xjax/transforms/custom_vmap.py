@@ -1,11 +1,11 @@
-"""`custom_vmap`: a function with a rule of its own for `vmap`.
+"""`custom_vmap`: a function with a custom rule for `vmap`.
 
     c:f32[] = custom_vmap_call[call={...} in_tree=... out_tree=... rule=f_vmap] a b
 
-The function is held as a program, the rule as a function of flat lists, `rule(size, batched, args) -> (outs, batched)`,
-where a mapped argument has its axis in front. Derivatives of the call are such calls again: of the derivative of the
-program, with the derivative of the rule. So the rule decides what `vmap` does in any order of transforms. What reverse
-mode stores are the arguments; the value is computed again (and shared by the compiler within one program).
+The function is stored as a program, the rule as a function of flat lists, `rule(size, batched, args) -> (outs,
+batched)`; the axis of a mapped argument is in front. Derivatives of the call are again such calls, of the derivative of
+the program with the derivative of the rule. So the rule defines `vmap` in any order of transforms. Reverse mode saves
+the arguments and recomputes the value; the compiler shares the two computations within one program.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Rule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Seque
 
 
 class custom_vmap(FunctionWithRule):
-    """A function for which `def_vmap` says what `vmap` does.
+    """A function whose `vmap` is defined by `def_vmap`.
 
     >>> @xjax.custom_batching.custom_vmap
     ... def f(x, y):
@@ -61,8 +61,8 @@ class custom_vmap(FunctionWithRule):
         """Set the rule `vmap_rule(axis_size, in_batched, *args) -> (result, out_batched)`; returns it.
 
         Args:
-          in_batched: a list with a tree of bools for each argument: which leaves are mapped. Their axis is in front.
-          out_batched: a tree of bools like the result.
+          in_batched: a list with a tree of bools for each argument, True for mapped leaves. Their axis is in front.
+          out_batched: a tree of bools with the structure of the result, True for mapped leaves.
         """
         self.vmap_rule = vmap_rule
         return vmap_rule
@@ -80,7 +80,7 @@ class custom_vmap(FunctionWithRule):
 
 
 class _UserRule:
-    """The user's rule on flat lists, with its result checked against the function's."""
+    """The user's rule on flat lists; it checks the result of the rule against the result of the function."""
 
     def __init__(self, rule: Callable, caller: str, in_tree: Any, traced: Any):
         self.rule, self.caller, self.in_tree = rule, caller, in_tree
@@ -94,7 +94,7 @@ class _UserRule:
         n = self.captured
         if any(batched[:n]):
             raise bad(self.caller, "the function closes over a value that is being mapped",
-                      fix="pass that value as an argument, so that the rule sees it.", exc=ValueError)
+                      fix="pass this value as an argument, so that the rule receives it.", exc=ValueError)
         out = self.rule(size, list(tree_unflatten(self.in_tree, batched[n:])), *tree_unflatten(self.in_tree, args[n:]))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(self.caller, f"`{self.__name__}` must return a pair (result, out_batched)",
@@ -103,29 +103,30 @@ class _UserRule:
             if tree_structure(tree) != self.out_tree:
                 raise bad(self.caller, f"the {what} of `{self.__name__}` has another structure than the function's "
                           "result", given=tree_mismatch(what, self.out_tree, tree),
-                          fix="return trees like the function's result.", exc=ValueError)
+                          fix="return trees with the structure of the function's result.", exc=ValueError)
         outs, flags = flatten(out[0])[0], [bool(flag) for flag in flatten(out[1])[0]]
         wanted = [with_axis(a, 0 if flag else None, size) for a, flag in zip(self.out_avals, flags, strict=True)]
         check_like(self.caller, "result", lambda: leaf_paths("", self.out_tree), outs, wanted,
-                   fix=f"put the mapped axis (size {size}) in front where out_batched is True, nowhere else.")
+                   fix=f"put the mapped axis (size {size}) in front of results for which out_batched is True, and only "
+                       "there.")
         return outs, flags
 
 
 # -- derivatives of a rule ----------------------------------------------------------------------------------------
-# An argument and its tangent are mapped together: where one of them is, the other is repeated.
+# An argument and its tangent are mapped together: if only one of them is mapped, the other is repeated.
 
 class _Split:
-    """Arguments of a derivative's rule: primals, tangents (Zero where there is none), and which are mapped."""
+    """Arguments of a derivative's rule: primals, tangents (Zero if there is none), and flags of mapped arguments."""
 
     def __init__(self, size: int, batched: Sequence[bool], args: Sequence[Any], nonzero: Sequence[bool]):
         n = len(nonzero)
         self.primals, self.tangents, self.batched = list(args[:n]), [], list(batched[:n])
-        given = iter(zip(args[n:], batched[n:], strict=True))
+        pairs = iter(zip(args[n:], batched[n:], strict=True))
         for k, has in enumerate(nonzero):
             if not has:
                 self.tangents.append(Zero(typeof(args[k]).tangent()))
                 continue
-            dx, tangent_batched = next(given)
+            dx, tangent_batched = next(pairs)
             self.batched[k] = either = batched[k] or tangent_batched
             self.primals[k] = _repeat(args[k], batched[k], either, size)
             self.tangents.append(_repeat(dx, tangent_batched, either, size))
@@ -136,7 +137,7 @@ def _repeat(x: Any, batched: bool, wanted: bool, size: int) -> Any:
 
 
 def _value_of(rule: Rule, size: int, batched: Sequence[bool]) -> tuple[Callable, list[bool]]:
-    """The rule as a flat function of its arguments, and the list that it fills with what is mapped in the results."""
+    """The rule as a flat function of its arguments, and a list that it fills with the flags of mapped results."""
     out_batched: list[bool] = []
 
     def run(*xs: Any) -> list[Any]:
@@ -147,25 +148,25 @@ def _value_of(rule: Rule, size: int, batched: Sequence[bool]) -> tuple[Callable,
 
 
 def _jvp_rule(rule: Rule, nonzero: Sequence[bool], has: Sequence[bool]) -> Rule:
-    """Of (primals, tangents flagged `nonzero`) -> (results, tangents flagged `has`)."""
+    """The rule of (primals, tangents flagged `nonzero`) -> (results, tangents flagged `has`)."""
     def batched_jvp(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        given = _Split(size, batched, args, nonzero)
-        run, out_batched = _value_of(rule, size, given.batched)
-        outs, douts = jvp_flat(run, given.primals, given.tangents)
+        split = _Split(size, batched, args, nonzero)
+        run, out_batched = _value_of(rule, size, split.batched)
+        outs, douts = jvp_flat(run, split.primals, split.tangents)
         return ([*outs, *(instantiate(dy) for dy, flag in zip(douts, has, strict=True) if flag)],
                 [*out_batched, *(b for b, flag in zip(out_batched, has, strict=True) if flag)])
     return functools.wraps(rule, updated=())(batched_jvp)
 
 
 def _tangent_rule(rule: Rule, nonzero: Sequence[bool], has: Sequence[bool]) -> Rule:
-    """Of (primals, tangents flagged `nonzero`) -> tangents flagged `has`, linear in the tangents."""
+    """The rule of (primals, tangents flagged `nonzero`) -> tangents flagged `has`; linear in the tangents."""
     def batched_tangent(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        given = _Split(size, batched, args, nonzero)
-        run, out_batched = _value_of(rule, size, given.batched)
-        lin = linearize_flat(run, given.primals, nonzero, "custom_vmap")
-        dxs = [dx for dx, flag in zip(given.tangents, nonzero, strict=True) if flag]
-        found = eval_jaxpr(lin.program.jaxpr, lin.program.consts, *dxs)
-        douts = with_zeros(lin.nonzero, found, [typeof(y) for y in lin.outs])
+        split = _Split(size, batched, args, nonzero)
+        run, out_batched = _value_of(rule, size, split.batched)
+        lin = linearize_flat(run, split.primals, nonzero, "custom_vmap")
+        dxs = [dx for dx, flag in zip(split.tangents, nonzero, strict=True) if flag]
+        dys = eval_jaxpr(lin.program.jaxpr, lin.program.consts, *dxs)
+        douts = with_zeros(lin.nonzero, dys, [typeof(y) for y in lin.outs])
         return ([instantiate(dy) for dy, flag in zip(douts, has, strict=True) if flag],
                 [b for b, flag in zip(out_batched, has, strict=True) if flag])
     return functools.wraps(rule, updated=())(batched_tangent)
@@ -173,9 +174,9 @@ def _tangent_rule(rule: Rule, nonzero: Sequence[bool], has: Sequence[bool]) -> R
 
 def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any], nonzero: Sequence[bool],
                      has: Sequence[bool]) -> Rule:
-    """Of (other arguments, cotangents flagged `nonzero`) -> cotangents, flagged `has`, of the linear arguments.
+    """The rule of (other arguments, cotangents flagged `nonzero`) -> cotangents, flagged `has`, of linear arguments.
 
-    The linear arguments count as mapped, so that each element has its own cotangent.
+    The linear arguments are treated as mapped, so that each element has its own cotangent.
     """
     def batched_transpose(size: int, batched: Sequence[bool], args: Sequence[Any]) -> tuple[list[Any], list[bool]]:
         others, cts = iter(zip(args, batched, strict=True)), list(zip(args, batched, strict=True))[linear.count(False):]
@@ -183,22 +184,22 @@ def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any]
         run, out_batched = _value_of(rule, size, [x is None or x[1] for x in fixed])
 
         def of_linear(*xs: Any) -> list[Any]:
-            given = iter(xs)
-            return run(*[next(given) if x is None else x[0] for x in fixed])
+            values = iter(xs)
+            return run(*[next(values) if x is None else x[0] for x in fixed])
 
         avals = [with_axis(a, 0, size) for a, lin in zip(in_avals, linear, strict=True) if lin]
         program = trace_to_jaxpr(of_linear, avals, "custom_vmap")
-        given = iter(cts)
-        out_cts = [_out_cotangent(*next(given), b, size) if flag else Zero(a.tangent())
+        nonzeros = iter(cts)
+        out_cts = [_out_cotangent(*next(nonzeros), b, size) if flag else Zero(a.tangent())
                    for b, flag, a in zip(out_batched, nonzero, program.out_avals, strict=True)]
-        found = backward(program.jaxpr, program.consts, [LinearInput(a) for a in avals], out_cts)
-        chosen = [instantiate(ct) for ct, flag in zip(found, has, strict=True) if flag]
+        in_cts = backward(program.jaxpr, program.consts, [LinearInput(a) for a in avals], out_cts)
+        chosen = [instantiate(ct) for ct, flag in zip(in_cts, has, strict=True) if flag]
         return chosen, [True] * len(chosen)
     return functools.wraps(rule, updated=())(batched_transpose)
 
 
 def _out_cotangent(ct: Any, batched: bool, wanted: bool, size: int) -> Any:
-    """The cotangent of a result of the rule: repeated for a mapped one, summed for one that all elements share."""
+    """The cotangent of a result of the rule: repeated for a mapped result, summed for a result that is not mapped."""
     ct = _repeat(ct, batched, True, size)
     return ct if wanted else reduce_sum(ct, (0,))
 
@@ -218,7 +219,7 @@ def _lower(b, outs, *args, call, rule, in_tree, out_tree):
 
 
 class _CustomVmapRules(CallRules):
-    """Derivatives are calls without trees, of a derived program with the derived rule."""
+    """Rules of the call. Derivatives are calls of a derived program with a derived rule, on flat lists."""
 
     def bind(self, program: ClosedJaxpr, args: Sequence[Any], params: dict) -> list[Any]:
         program, consts = hoist_consts(program)
@@ -245,7 +246,7 @@ class _CustomVmapRules(CallRules):
         rule = _transposed_rule(params["rule"], linear, params["call"].in_avals, nonzero, has)
         return self.bind(program, args, {"rule": rule})
 
-    split = None            # type: ignore[assignment]  # there is no rule for half a program
+    split = None            # type: ignore[assignment]  # there is no rule for a part of a program
 
     def batch(self, axis, args, bdims, *, call, rule, in_tree, out_tree):
         front = [x if b is None else place_axis(x, b, 0, axis.size) for x, b in zip(args, bdims, strict=True)]

@@ -21,7 +21,7 @@ from xjax.transforms.vmap import vmap
 
 def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
            holomorphic: bool = False) -> Callable:
-    """Jacobian by forward mode, one pass for each input element: good for few inputs.
+    """A function that returns the Jacobian by forward mode, one pass for each input element: fast for few inputs.
 
     The result has, for each output leaf of shape s and each input leaf of shape t, an array of shape s + t.
     """
@@ -37,7 +37,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
             check_input(name, x, path, holomorphic, allow_int=False)
             if dtypes.is_complex(typeof(x).dtype) and not holomorphic:
                 raise bad(name, f"needs real inputs, but {path} is complex", given={path: typeof(x).str_short()},
-                          fix="use holomorphic=True for a complex-differentiable function, jvp for any other.")
+                          fix="use holomorphic=True for a complex-differentiable function, jvp for other functions.")
 
         def push(basis: Any) -> Any:
             return jvp(f, chosen, tree_unflatten(treedef, basis), has_aux=has_aux)
@@ -53,7 +53,10 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
 
 def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
            allow_int: bool = False) -> Callable:
-    """Jacobian by reverse mode, one pass for each output element: good for few outputs. See `jacfwd`."""
+    """A function that returns the Jacobian by reverse mode, one pass for each output element: fast for few outputs.
+
+    The result has the structure of that of `jacfwd`.
+    """
     check_callable("jacrev", fun)
     name = f"jacrev of `{function_name(fun)}`"
 
@@ -85,13 +88,13 @@ def jacobian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fa
 
 def hessian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
             holomorphic: bool = False) -> Callable:
-    """Hessian of a function: forward mode over reverse mode."""
+    """A function that returns the Hessian of `fun`, by forward mode over reverse mode."""
     return jacfwd(jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic), argnums, has_aux=has_aux,
                   holomorphic=holomorphic)
 
 
 def _partial(fun, args, kwargs, argnums, caller):
-    """`fun` of the chosen arguments alone, those arguments, and the map from their tuple to the user's form."""
+    """(`fun` of the chosen arguments only, these arguments, the map from a tuple to the form that the user expects)."""
     nums = canonical_argnums(argnums, len(args), caller)
     chosen, rest = split_args(args, nums)
 
@@ -116,7 +119,7 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
 
 
 def _pieces(x: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
-    """Cut the basis axis (first, or last) of `x` into one piece for each leaf, of the leaf's shape."""
+    """Split the basis axis (first, or last) of `x` into one piece for each leaf, with the shape of the leaf."""
     out, start = [], 0
     shape = typeof(x).shape
     for leaf in leaves:

@@ -1,4 +1,4 @@
-"""Forward-mode differentiation: `JVPTrace` carries a tangent beside each value."""
+"""Forward-mode differentiation: `JVPTrace` computes a tangent together with each value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xjax.ops.zeros import instantiate
 
 
 class DualTracer(Tracer):
-    """A primal value and its tangent, which is not Zero; in linearize the tangent is a variable of a program."""
+    """A primal value and its tangent, which is not Zero. In linearize, the tangent is a variable of a program."""
 
     __slots__ = ("primal", "tangent")
 
@@ -35,9 +35,9 @@ class DualTracer(Tracer):
 
 
 class DualTrace(Trace):
-    """Carries tangents: an operation that touches one is differentiated, any other goes to the parent.
+    """A trace of values with tangents: it differentiates operations on them, and the parent runs all others.
 
-    A subclass says how to differentiate: `differentiate(p, primals, tangents, params) -> (out, tangent)`.
+    A subclass defines the derivative: `differentiate(p, primals, tangents, params) -> (out, tangent)`.
     """
 
     __slots__ = ()
@@ -71,7 +71,10 @@ class DualTrace(Trace):
         return self.join(out, dout)
 
     def _cast(self, p: Primitive, args: tuple, params: dict) -> tuple:
-        """The operands, of which those with a tangent are cast as the operation wants them: so the cast has a rule."""
+        """The operands; operands with a tangent are cast here to the types that the operation needs.
+
+        So the cast is differentiated too.
+        """
         wanted = casts_needed(p, [typeof(x) for x in args], params)
         if wanted is None:
             return args
@@ -79,11 +82,11 @@ class DualTrace(Trace):
                       for x, vma in zip(args, wanted, strict=True)])
 
     def differentiate(self, p: Primitive, primals: tuple, tangents: tuple, params: dict) -> tuple[Any, Any]:
-        raise TypeError(f"{type(self).__name__} does not say how to differentiate")
+        raise TypeError(f"{type(self).__name__} does not define how to differentiate")
 
 
 class JVPTrace(DualTrace):
-    """Computes tangents beside values, by each operation's jvp rule."""
+    """Computes tangents together with values, by the jvp rule of each operation."""
 
     __slots__ = ()
 
@@ -98,7 +101,7 @@ class JVPTrace(DualTrace):
 @deep
 def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
              tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Values and tangents (possibly Zero) of `f(*flat) -> flat`."""
+    """The values and tangents (possibly Zero) of `f(*flat) -> flat`."""
     trace = JVPTrace(context.trace)
     saved = context.trace
     context.trace = trace
@@ -116,9 +119,9 @@ def jvp_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
 @program_cache
 def jvp_program(closed: ClosedJaxpr, nonzero: tuple[bool, ...],
                 instantiated: tuple[bool, ...]) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
-    """Program of (inputs, tangents of the inputs flagged `nonzero`) -> (outputs, tangents that are not Zero).
+    """The program of (inputs, tangents of the inputs flagged `nonzero`) -> (outputs, tangents that are not Zero).
 
-    Outputs flagged in `instantiated` get a tangent in any case. The second result says which outputs have one.
+    Outputs flagged in `instantiated` always get a tangent. The second result flags the outputs with a tangent.
     """
     has_tangent: tuple[bool, ...] = ()
 

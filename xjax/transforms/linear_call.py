@@ -1,4 +1,4 @@
-"""`linear_call`: a linear function with a transpose of its own."""
+"""`linear_call`: a linear function with a custom transpose."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis
 
-# (transposed program, what it captured), made when it is first asked for.
+# Returns (transposed program, captured values), computed at the first call.
 Transpose = Callable[[], tuple[ClosedJaxpr, Sequence[Any]]]
 
 
@@ -28,9 +28,10 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
 
     Args:
       fun: linear in its second argument, a tree of arrays.
-      fun_transpose: the transpose of that map: takes a tree like the result of `fun`, returns one like `linear_args`.
-        It is traced when it is needed, and its own transpose is `fun`.
-      residual_args: what both may depend on in any way. Derivatives with respect to it are those of `fun`.
+      fun_transpose: the transpose of this map, from a tree with the structure of the result of `fun` to a tree with the
+        structure of `linear_args`. It is traced when it is needed; its own transpose is `fun`.
+      residual_args: a tree of arrays; both functions may depend on it in any way. Derivatives with respect to it are
+        the derivatives of `fun`.
 
     >>> def scaled(x):
     ...     return xjax.custom_derivatives.linear_call(lambda r, x: x / r, lambda r, ct: ct / r, 4.0, x)
@@ -44,16 +45,16 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     residual_avals, linear_avals = [typeof(x) for x in residuals], [typeof(x) for x in linear]
     flat = flatten_function(fun, in_tree, caller=caller)
     callee, consts = hoist_consts(trace_to_jaxpr(flat, [*residual_avals, *linear_avals], caller))
-    found: list[tuple[ClosedJaxpr, Sequence[Any]]] = []
+    cached: list[tuple[ClosedJaxpr, Sequence[Any]]] = []
 
     def transpose() -> tuple[ClosedJaxpr, Sequence[Any]]:
-        if not found:
+        if not cached:
             back_tree = tree_structure((residual_args, tree_unflatten(flat.out_tree, callee.out_avals)))
             back = flatten_function(fun_transpose, back_tree, caller=f"{caller}: fun_transpose")
             program = trace_to_jaxpr(back, [*residual_avals, *callee.out_avals], caller)
             _check_transpose(caller, linear_tree, linear_avals, back.out_tree, program.out_avals)
-            found.append(hoist_consts(program))
-        return found[0]
+            cached.append(hoist_consts(program))
+        return cached[0]
 
     outs = linear_call_p.bind(*consts, *residuals, *linear, callee=callee, transpose_thunk=transpose,
                               num_callee_consts=len(consts), num_res=len(residuals))
@@ -62,14 +63,14 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
 
 def _check_transpose(caller: str, tree: Any, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
     if got != tree:
-        raise bad(caller, "`fun_transpose` must return a tree like the linear arguments",
+        raise bad(caller, "`fun_transpose` must return a tree with the structure of the linear arguments",
                   given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")
     check_like(caller, "cotangent", lambda: leaf_paths("", tree), got_avals, avals,
                fix="return cotangents with the shape and dtype of the linear arguments.")
 
 
 # -- the primitive ------------------------------------------------------------------------------------------------
-# Operands: what the callee captured, residuals, linear arguments.
+# Operands: the values that the callee captured, residuals, linear arguments.
 
 def _type(*avals, callee, transpose_thunk, num_callee_consts, num_res):
     return callee.out_avals
@@ -92,7 +93,7 @@ def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):
     along = [Zero(y.aval.tangent()) for y in outs]
     if any(type(dx) is not Zero for dx in tangents[fixed:]):
         along = linear_call_p.bind(*primals[:fixed], *map(instantiate, tangents[fixed:]), **params)
-    if any(type(dx) is not Zero for dx in tangents[:fixed]):            # in these, it is a function like any other
+    if any(type(dx) is not Zero for dx in tangents[:fixed]):            # derivatives with respect to residuals
         still = [Zero(typeof(x).tangent()) for x in primals[fixed:]]
         _, moved = jvp_flat(callee, primals, [*tangents[:fixed], *still])
         along = [accumulate(one, other) for one, other in zip(along, moved, strict=True)]
@@ -102,14 +103,14 @@ def _jvp(primals, tangents, *, callee, num_callee_consts, num_res, **params):
 def _transpose(cts, *args, callee, transpose_thunk, num_callee_consts, num_res):
     fixed = num_callee_consts + num_res
     if any(is_linear(x) for x in args[:fixed]):
-        raise bad("linear_call", "transposed with respect to its residual arguments",
-                  fix="pass what it is linear in as `linear_args`.", exc=NotImplementedError)
+        raise bad("linear_call", "cannot be transposed with respect to its residual arguments",
+                  fix="pass the linear arguments as `linear_args`.", exc=NotImplementedError)
     program, consts = transpose_thunk()
     callee_consts = args[:num_callee_consts]
-    found = linear_call_p.bind(*consts, *args[num_callee_consts:fixed], *map(instantiate, cts), callee=program,
-                               transpose_thunk=lambda: (callee, callee_consts), num_callee_consts=len(consts),
-                               num_res=num_res)
-    return [None] * fixed + list(found)
+    in_cts = linear_call_p.bind(*consts, *args[num_callee_consts:fixed], *map(instantiate, cts), callee=program,
+                                transpose_thunk=lambda: (callee, callee_consts), num_callee_consts=len(consts),
+                                num_res=num_res)
+    return [None] * fixed + list(in_cts)
 
 
 def _batch(axis, args, bdims, *, callee, transpose_thunk, num_callee_consts, num_res):
@@ -129,7 +130,7 @@ def _batch(axis, args, bdims, *, callee, transpose_thunk, num_callee_consts, num
 
 def _batched_transpose(program: ClosedJaxpr, axis: BatchAxis, in_dims: Sequence[int | None],
                        wanted: Sequence[int | None]) -> ClosedJaxpr:
-    """The transposed program of a mapped call: a linear argument that all elements share gets the sum over them."""
+    """The transposed program of a mapped call; cotangents of linear arguments that are not mapped are summed."""
     def run(*args: Any) -> list[Any]:
         outs, dims = batch_flat(program, open_axis(axis), args, in_dims)
         return [fit_cotangent(y, d, b, axis.size) for y, d, b in zip(outs, dims, wanted, strict=True)]

@@ -20,11 +20,11 @@ from xjax.transforms.transpose import backward
 
 
 def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Any = ()) -> Callable:
-    """Transpose of a linear function: maps a cotangent of its result to the tuple of cotangents of its arguments.
+    """The transpose of a linear function: maps a cotangent of its result to the tuple of cotangents of its arguments.
 
     Args:
-      primals: arrays, or anything with `shape` and `dtype`; only their types count.
-      reduce_axes: must be empty; JAX has removed what it did.
+      primals: arrays, or objects with `shape` and `dtype`; only their types are used.
+      reduce_axes: must be empty; JAX has removed this option.
 
     >>> t = xjax.linear_transpose(lambda x: 3.0 * x, xjax.ShapeDtypeStruct((), "float32"))
     >>> float(t(2.0)[0])
@@ -47,9 +47,9 @@ def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Any = ()) -> Cal
 
 
 class _Transposed:
-    """Maps what the function captured and a cotangent of its result to cotangents of its arguments.
+    """Maps the captured values and a cotangent of the result to cotangents of the arguments.
 
-    The captured values are bound by `Partial`, as leaves of a tree.
+    `Partial` binds the captured values, as leaves of a tree.
     """
 
     def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, caller: str):
@@ -59,19 +59,19 @@ class _Transposed:
     def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
         cts, tree = flatten(ct)
         if tree != self.out_tree:
-            raise bad(self.caller, "the cotangent has another structure than the function's result",
+            raise bad(self.caller, "the structure of the cotangent differs from that of the function's result",
                       given=tree_mismatch("cotangent", self.out_tree, tree), fix="pass one cotangent per result.")
         for x, aval in zip(cts, self.out_avals, strict=True):
             got = typeof(x)
             fits = got.dtype == aval.dtype or (got.weak_type and dtypes.can_cast(got.dtype, aval.dtype, "same_kind"))
             if got.shape != aval.shape or not fits:
-                raise bad(self.caller, "a cotangent has another type than the result",
+                raise bad(self.caller, "the type of a cotangent differs from that of the result",
                           given={"result": aval.str_short(), "cotangent": got.str_short()},
                           fix="pass a cotangent with the shape and dtype of the result.")
         cts = [x if typeof(x).dtype == a.dtype else convert_element_type(x, a.dtype)
                for x, a in zip(cts, self.out_avals, strict=True)]
-        found = backward(self.jaxpr, consts, [LinearInput(a) for a in self.avals], cts)
-        return tree_unflatten(self.in_tree, [instantiate(ct) for ct in found])
+        in_cts = backward(self.jaxpr, consts, [LinearInput(a) for a in self.avals], cts)
+        return tree_unflatten(self.in_tree, [instantiate(ct) for ct in in_cts])
 
 
 def _type(x: Any) -> ShapedArray:

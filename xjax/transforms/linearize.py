@@ -1,8 +1,8 @@
 """Linearization: run a function at a point and record its derivative as a linear program.
 
-`LinearizeTrace` runs each operation's jvp rule under a `SplitTrace`, which sends operations that touch a tangent to the
-tangent program and all others to the parent, where they run (or are staged) as ever. What the tangent program captured
-of the primal side are the residuals; there is no other partial evaluation.
+`LinearizeTrace` runs the jvp rule of each operation under a `SplitTrace`. This trace records operations on tangents in
+the tangent program, and passes all others to the parent, where they run or are staged as usual. The primal values that
+the tangent program captures are the residuals. There is no other partial evaluation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xjax.transforms.jvp import DualTrace, DualTracer
 
 
 class SplitTrace(Trace):
-    """Sends an operation on tangents to the tangent program, any other to the parent."""
+    """Records operations on tangents in the tangent program; all others are passed to the parent."""
 
     __slots__ = ("tangent",)
 
@@ -46,7 +46,7 @@ class SplitTrace(Trace):
 
 
 class LinearizeTrace(DualTrace):
-    """Computes primal values in the parent while `tangent` records the derivative."""
+    """Computes primal values in the parent, and records the derivative in `tangent`."""
 
     __slots__ = ("tangent", "split_trace")
 
@@ -90,7 +90,7 @@ class Linearized(NamedTuple):
 @deep
 def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
                    active: Sequence[bool] | None = None, caller: str = "grad") -> Linearized:
-    """Linearize `f(*flat) -> flat` at a point, with respect to the inputs flagged `active` (all, if None)."""
+    """Linearize `f(*flat) -> flat` at a point, with respect to the inputs flagged `active` (None: all)."""
     trace = LinearizeTrace(context.trace, caller)
     active = tuple(active) if active is not None else (True,) * len(primals)
     args, tangents = [], []
@@ -114,7 +114,7 @@ def linearize_flat(f: Callable[..., Sequence[Any]], primals: Sequence[Any],
 
 
 def only_live(lin: Linearized) -> Linearized:
-    """Without equations that no tangent needs, and without the residuals that only they read."""
+    """The same without equations whose results are unused, and without the residuals that only they use."""
     j, _ = dce(lin.program.jaxpr, (True,) * len(lin.program.jaxpr.outvars))
     read = {v for eqn in j.eqns for v in eqn.invars if type(v) is not Literal}.union(
         v for v in j.outvars if type(v) is not Literal)
@@ -127,7 +127,7 @@ class LinearizedProgram(NamedTuple):
     """A program split into its value and its derivative.
 
     `forward`: inputs -> outputs and residuals; `tangent`: residuals and input tangents -> output tangents.
-    `forwarded[i]`: index of the input equal to residual i, or None if `forward` computes it, as one of its outputs.
+    `forwarded[i]`: index of the input equal to residual i, or None if the residual is an output of `forward`.
     """
 
     forward: ClosedJaxpr
@@ -139,16 +139,16 @@ class LinearizedProgram(NamedTuple):
 @program_cache
 def linearize_program(closed: ClosedJaxpr, active: tuple[bool, ...],
                       instantiated: tuple[bool, ...] | None = None) -> LinearizedProgram:
-    """Split a program; outputs flagged in `instantiated` get a tangent in any case."""
-    found: Linearized | None = None
+    """Linearize a program; outputs flagged in `instantiated` always get a tangent."""
+    lin: Linearized | None = None
 
     def forward(*args: Any) -> list[Any]:
-        nonlocal found
+        nonlocal lin
 
-        found = linearize_flat(closed, args, active, "linearize")
+        lin = linearize_flat(closed, args, active, "linearize")
         if instantiated is not None:
-            found = _instantiate(found, instantiated)
-        return [*found.outs, *found.program.consts]
+            lin = _instantiate(lin, instantiated)
+        return [*lin.outs, *lin.program.consts]
 
     program = trace_to_jaxpr(forward, closed.in_avals, "linearize")
     j = program.jaxpr
@@ -156,42 +156,42 @@ def linearize_program(closed: ClosedJaxpr, active: tuple[bool, ...],
     position = {v: i for i, v in enumerate(j.invars)}
     forwarded = tuple(None if type(v) is Literal else position.get(v) for v in j.outvars[n:])
     kept = [v for v, i in zip(j.outvars[n:], forwarded, strict=True) if i is None]
-    t = found.program.jaxpr
+    t = lin.program.jaxpr
     tangent = Jaxpr((), [*t.constvars, *t.invars], t.eqns, t.outvars)
     return LinearizedProgram(ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, [*j.outvars[:n], *kept]), program.consts),
-                             ClosedJaxpr(tangent), found.nonzero, forwarded)
+                             ClosedJaxpr(tangent), lin.nonzero, forwarded)
 
 
-def _instantiate(found: Linearized, instantiated: Sequence[bool]) -> Linearized:
-    """Give outputs flagged in `instantiated` a tangent of zeros where they have none."""
-    given = iter(found.program.jaxpr.outvars)
+def _instantiate(lin: Linearized, instantiated: Sequence[bool]) -> Linearized:
+    """Add a tangent of zeros for outputs flagged in `instantiated` that have no tangent."""
+    tangents = iter(lin.program.jaxpr.outvars)
     outvars, nonzero, extra = [], [], []
-    for y, has, force in zip(found.outs, found.nonzero, instantiated, strict=True):
+    for y, has, force in zip(lin.outs, lin.nonzero, instantiated, strict=True):
         if has:
-            outvars.append(next(given))
+            outvars.append(next(tangents))
         elif force:
             extra.append((len(outvars), typeof(y).tangent()))
             outvars.append(None)
         nonzero.append(has or force)
     if extra:
-        j = found.program.jaxpr
+        j = lin.program.jaxpr
         zeros = trace_to_jaxpr(lambda: [instantiate(Zero(a)) for _, a in extra], (), "zeros")
         for (k, _), v in zip(extra, zeros.jaxpr.outvars, strict=True):
             outvars[k] = v
         j = Jaxpr([*j.constvars, *zeros.jaxpr.constvars], j.invars, [*j.eqns, *zeros.jaxpr.eqns], outvars)
-        found = found._replace(program=ClosedJaxpr(j, [*found.program.consts, *zeros.consts]))
+        lin = lin._replace(program=ClosedJaxpr(j, [*lin.program.consts, *zeros.consts]))
     else:
-        j = found.program.jaxpr
-        found = found._replace(program=ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, outvars),
-                                                   found.program.consts))
-    return found._replace(nonzero=tuple(nonzero))
+        j = lin.program.jaxpr
+        lin = lin._replace(program=ClosedJaxpr(Jaxpr(j.constvars, j.invars, j.eqns, outvars), lin.program.consts))
+    return lin._replace(nonzero=tuple(nonzero))
 
 
 @program_cache
 def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[ClosedJaxpr, ClosedJaxpr, tuple[bool, ...]]:
-    """Partition a program into (what does not depend on the flagged inputs, what does, which outputs do).
+    """Partition a program into the part that does not depend on the flagged inputs, and the part that does.
 
-    First: other inputs -> outputs that do not depend, residuals. Second: residuals, flagged inputs -> the rest.
+    Returns: the first program: other inputs -> independent outputs, residuals; the second program: residuals, flagged
+      inputs -> dependent outputs; a flag for each output, True if it depends on the flagged inputs.
     """
     from_tangent: tuple[bool, ...] = ()
     second: ClosedJaxpr | None = None
@@ -201,9 +201,9 @@ def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[Close
         inner = StagingTrace(context.trace, "split")
         split = SplitTrace(context.trace, inner)
         unknown = [inner.new_arg(a) for a, t in zip(closed.in_avals, tangent, strict=True) if t]
-        given, others = iter(unknown), iter(known)
+        unknowns, others = iter(unknown), iter(known)
         with current_trace(split):
-            outs = closed(*[next(given) if t else next(others) for t in tangent])
+            outs = closed(*[next(unknowns) if t else next(others) for t in tangent])
         from_tangent = tuple(split.is_tangent(y) for y in outs)
         second = inner.finish(unknown, [y for y, t in zip(outs, from_tangent, strict=True) if t])
         return [*(y for y, t in zip(outs, from_tangent, strict=True) if not t), *second.consts]

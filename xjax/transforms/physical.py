@@ -1,8 +1,8 @@
-"""Programs of random keys as programs of words: what the compiler is given.
+"""Conversion of programs of random keys to programs of words, for the compiler.
 
-An array of keys of shape S is an array uint32[S, n]: n arrays of plain numbers, batched along the last axis. So
-whatever an operation does with keys as elements (it moves, repeats or picks them) is done by its batching rule on their
-words, and no operation has a rule for keys of its own.
+An array of keys of shape S is an array uint32[S, n]: n arrays of plain numbers, batched along the last axis. So an
+operation that treats keys as elements (that moves, repeats or selects them) is applied to their words by its batching
+rule. Operations have no rule of their own for keys.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from xjax.ops.reduce import reduce_and, reduce_or
 from xjax.ops.shape import move_axis
 from xjax.transforms.batching import BatchAxis
 
-# What is asked of keys is answered word by word; this makes one answer of it.
+# Comparisons of keys are computed word by word; these functions combine the results of the words.
 _ANSWERS = {eq_p: reduce_and, ne_p: reduce_or}
 
 
 def physical_program(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program on words in place of keys, outside and inside; the program itself if there are no keys."""
+    """The program on words instead of keys, including its sub-programs; the program itself if there are no keys."""
     return _on_words(closed) if _has_keys(closed.jaxpr) else closed
 
 
 def _has_keys(jaxpr: Jaxpr) -> bool:
-    """Whether keys occur in a program or in one inside it."""
+    """Whether keys occur in a program or in its sub-programs."""
     return any(is_key(v.aval) for program in programs_in(jaxpr) for v in (
         *program.constvars, *program.invars, *(v for eqn in program.eqns for v in eqn.outvars)))
 
@@ -71,12 +71,12 @@ def _rewrite(trace: StagingTrace, eqn: Eqn, env: dict) -> None:
     elif isinstance(p.lower, ByProgram):
         closed = trace_to_jaxpr(lambda *args: [p.lower.f(*args, **eqn.params)], [v.aval for v in eqn.invars], p.name)
         words = physical_program(closed)
-        # The scalars in a program that counts in 64 bits keep them, whatever the user's dtypes are.
+        # In a program with 64-bit counters, scalars keep 64 bits, independent of the user's option.
         with current_trace(trace), enable_x64(config.enable_x64 or _counts_in_64_bits(words.jaxpr)):
             env.update(zip(eqn.outvars, words(*[_value(v, env) for v in eqn.invars]), strict=True))
     elif keys and not programs:
         env.update(zip(eqn.outvars, _by_batching(trace, eqn, env, keys[0].kind.words), strict=True))
-    else:                       # an operation without keys, or one whose programs decide what it does with them
+    else:                       # an operation without keys, or one that uses them only in its programs
         params = {name: _physical_parameter(x) for name, x in eqn.params.items()} if programs else eqn.params
         invars = [v if type(v) is Literal else trace.atom(env[v]) for v in eqn.invars]
         outvars = [Var(physical(v.aval)) for v in eqn.outvars]
@@ -89,7 +89,7 @@ def _counts_in_64_bits(jaxpr: Jaxpr) -> bool:
 
 
 def _physical_parameter(x: Any) -> Any:
-    """A parameter of an operation with its programs on words."""
+    """A parameter of an operation, with programs converted to words."""
     if isinstance(x, ClosedJaxpr):
         return physical_program(x)
     if isinstance(x, (tuple, list)):
@@ -99,19 +99,19 @@ def _physical_parameter(x: Any) -> Any:
 
 
 def _by_batching(trace: StagingTrace, eqn: Eqn, env: dict, words: int) -> list[Any]:
-    """Results of an operation that treats keys as elements, on words."""
+    """The results, on words, of an operation that treats keys as elements."""
     p = eqn.primitive
     axis = BatchAxis(words, None, trace.tag)
     bdims = [v.aval.ndim if is_key(v.aval) else None for v in eqn.invars]
     with current_trace(trace):
-        found, dims = p.batch(axis, tuple([_value(v, env) for v in eqn.invars]), bdims, **eqn.params)
+        outs, dims = p.batch(axis, tuple([_value(v, env) for v in eqn.invars]), bdims, **eqn.params)
         if not p.multiple_results:
-            found, dims = [found], [dims]
-        return [_placed(eqn, v, y, dim) for v, y, dim in zip(eqn.outvars, found, dims, strict=True)]
+            outs, dims = [outs], [dims]
+        return [_placed(eqn, v, y, dim) for v, y, dim in zip(eqn.outvars, outs, dims, strict=True)]
 
 
 def _placed(eqn: Eqn, v: Var, y: Any, dim: int | None) -> Any:
-    """A result with its words along the last axis; a result that is no key has none."""
+    """A result with its words along the last axis; the results of the words are combined if it is not a key."""
     p = eqn.primitive
     if is_key(v.aval):
         return y if dim == v.aval.ndim else move_axis(y, dim, v.aval.ndim)
@@ -119,7 +119,7 @@ def _placed(eqn: Eqn, v: Var, y: Any, dim: int | None) -> Any:
         return y
     if p not in _ANSWERS:
         raise bad(p.name, "does not work on random keys", given=_types(eqn.invars),
-                  fix="take their bits with random.key_data(keys).")
+                  fix="use their bits, random.key_data(keys).")
     return _ANSWERS[p](y, (dim,))
 
 

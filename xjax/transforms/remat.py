@@ -1,11 +1,11 @@
-"""`checkpoint` (also `remat`): compute values again for the derivative instead of keeping them, to save memory.
+"""`checkpoint` (also `remat`): recompute values for the derivative instead of saving them, to save memory.
 
     b:f32[] = remat2[differentiated=False jaxpr={...} policy=None prevent_cse=True] a
 
-Linearizing runs the program once and puts one equation into the tangent program: a program of (inputs, saved values,
-tangents) that first computes the residuals again and then applies the derivative. Its transpose is such a program too.
-What is saved besides the inputs is the policy's choice: a function (primitive, *types, **params) -> bool that is asked
-about each equation of the forward program.
+Linearization runs the program once and records one equation in the tangent program. It holds a program of (inputs,
+saved values, tangents), which first recomputes the residuals and then applies the derivative. Its transpose has the
+same form. A policy selects the values that are saved in addition to the inputs: a function (primitive, *types,
+**params) -> bool, which is called for each equation of the forward program.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from xjax.transforms.trace_cache import remember, trace_function
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool] = True, policy: Policy | None = None,
                static_argnums: int | Sequence[int] = (), static_argnames: str | Iterable[str] = (),
                concrete: Any = None) -> Callable:
-    """`fun`, with the values that its derivative needs computed again instead of kept.
+    """`fun`, but the values that its derivative needs are recomputed instead of saved.
 
     Args:
-      prevent_cse: keep the compiler from sharing the two computations, which would undo the saving. Inside `scan`
-        False is as good. A sequence, one entry for each argument, counts as True if one entry does.
-      policy: which intermediate values are kept all the same; None: none. See `xjax.checkpoint_policies`.
+      prevent_cse: prevent the compiler from sharing the two computations, which would undo the saving. Inside `scan`
+        it is not needed. A sequence, with one entry for each argument, counts as True if any entry is true.
+      policy: selects intermediate values that are saved nevertheless; None: none. See `xjax.checkpoint_policies`.
       static_argnums, static_argnames: arguments passed as Python values; they must be hashable.
       concrete: no longer exists (JAX removed it too): use static_argnums.
 
-    Returns: a function with the values and derivatives of `fun`. It is traced, also in eager mode.
+    Returns: a function with the values and derivatives of `fun`. `fun` is traced, also in eager mode.
 
     >>> float(xjax.grad(checkpoint(lambda x: xjax.lax.sin(xjax.lax.sin(x))))(0.0))
     1.0
@@ -91,8 +91,8 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
             return fun(*merge_args(fixed, xs, static, len(args)), **kw, **fixed_kwargs)
 
         def trace() -> tuple:
-            found = trace_function(call, tree, avals, f"checkpoint of `{function_name(fun)}`", keywords=True)
-            return found, found.consts
+            result = trace_function(call, tree, avals, f"checkpoint of `{function_name(fun)}`", keywords=True)
+            return result, result.consts
 
         traced = remember(fun, ("checkpoint", tree, avals, tuple(static), fixed_key), trace)
         outs = remat_p.bind(*traced.consts, *leaves, jaxpr=traced.program, prevent_cse=any(flatten(prevent_cse)[0]),
@@ -111,8 +111,8 @@ def _check_options(fun: Any, policy: Any, concrete: Any) -> None:
         raise bad("checkpoint", "`policy` must be a function (primitive, *types, **params) -> bool, or None",
                   given={"policy": repr(policy)[:80]}, fix="choose one of checkpoint_policies.")
     if concrete is not None:
-        raise bad("checkpoint", "`concrete` does not exist any more", fix="name the arguments that Python control flow "
-                  "looks at with static_argnums.", exc=NotImplementedError)
+        raise bad("checkpoint", "`concrete` has been removed", fix="name the arguments that Python control flow "
+                  "depends on by static_argnums.", exc=NotImplementedError)
 
 
 def _check_hashable(fun: Any, key: Any) -> None:
@@ -147,11 +147,11 @@ def _lower_on_cpu(b, outs, *args, jaxpr, prevent_cse, differentiated, policy):
 
 def _as_branch(b: Builder, outs: Sequence[ShapedArray], args: Sequence[Value], jaxpr: ClosedJaxpr,
                ends: tuple[Value, Value]) -> list[Value]:
-    """The program as one of two branches, always the same; but XLA cannot know which one.
+    """The program as one of two branches. The same branch is always taken, but XLA cannot infer this.
 
-    XLA's CPU backend removes barriers before it looks for equal computations, but does not look into branches. The
-    branch depends on the first floating-point input and on the last one, which is a cotangent in a gradient: it does
-    not run long before it is needed.
+    XLA's CPU backend removes barriers before it searches for equal computations, but does not search inside branches.
+    The branch depends on the first and on the last floating-point input. In a gradient, the last one is a cotangent, so
+    the branch does not run long before its results are needed.
     """
     def element(x: Value) -> Value:
         one = slice_text(b, x, [0] * x.aval.ndim, [1] * x.aval.ndim)
@@ -167,19 +167,19 @@ def _as_branch(b: Builder, outs: Sequence[ShapedArray], args: Sequence[Value], j
 
 @program_cache
 def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> LinearizedProgram:
-    """The linearized program whose second pass computes the residuals again, from the inputs and what `policy` saves.
+    """The linearized program; its second pass recomputes residuals from the inputs and the values saved by `policy`.
 
     `forward`: inputs -> outputs, saved values; `tangent`: saved values, inputs, tangents -> tangents of the outputs.
     """
     lin = linearize_program(jaxpr, active)
     n = len(jaxpr.out_avals)
-    # Without a policy calls stay calls: a function that is called often is compiled once.
+    # Without a policy, calls are not inlined: a function that is called often is compiled once.
     forward = inlined(lin.forward, _is_forward_call) if policy is not None else lin.forward
     j = forward.jaxpr
     computed = iter(j.outvars[n:])
     residuals = [next(computed) if i is None else j.invars[i] for i in lin.forwarded]
     eqns, saved, again = with_moves(*_passes(j, residuals, policy))
-    # Constants, if any, are small arrays that derivative rules made: both programs have them.
+    # Constants, if any, are small arrays created by derivative rules; both programs have them.
     recompute = ClosedJaxpr(Jaxpr(j.constvars, [*saved, *j.invars], again, residuals), forward.consts)
     known = len(saved) + len(jaxpr.in_avals)
 
@@ -194,14 +194,14 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
 
 
 def _is_forward_call(eqn: Eqn) -> bool:
-    """A call, or the forward pass of a checkpoint inside of this one."""
+    """Whether an equation is a call, or the forward pass of a checkpoint inside this one."""
     return is_plain_call(eqn) or (eqn.primitive is remat_p and not eqn.params["differentiated"]
                                   and not eqn.params["jaxpr"].consts)
 
 
 @program_cache
 def _without_unused(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> LinearizedProgram:
-    """`recomputing`, without the saved values and inputs that the second pass does not read."""
+    """`recomputing`, without the saved values and inputs that the second pass does not use."""
     lin = recomputing(jaxpr, active, policy)
     j, used = prune(lin.tangent.jaxpr, (True,) * len(lin.tangent.out_avals))
     needed = used[:len(lin.forwarded)]
@@ -215,9 +215,9 @@ def _without_unused(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) ->
 
 
 class _Passes(NamedTuple):
-    """A program in two: `first` is all of it, `again` computes some values from its inputs and `saved` ones.
+    """Two passes: `first` is the whole program, `again` recomputes some values from its inputs and saved values.
 
-    `saved`: variable of `first` -> None or the `Offloadable` that says in which memory.
+    `saved`: variable of `first` -> None, or the `Offloadable` that selects another memory.
     """
 
     first: list[Eqn]
@@ -226,7 +226,7 @@ class _Passes(NamedTuple):
 
 
 def _passes(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Passes:
-    """What is saved and what is computed again so that `residuals` can be had; backwards from these.
+    """The passes in which `residuals` are saved or recomputed; equations are visited backward from the residuals.
 
     Debug effects repeat on recomputation; I/O runs once and its results are saved.
     """
@@ -257,8 +257,10 @@ def _passes(j: Jaxpr, residuals: Sequence[Any], policy: Policy | None) -> _Passe
 
 
 def _saved_inside(eqn: Eqn, needed: set[Var], policy: Policy | None) -> tuple[Eqn, Eqn, dict] | None:
-    """An operation that holds a program, in two: (the first also returns what the policy saves inside, the second
-    takes it, what is saved); None if nothing is."""
+    """An operation that holds a program, as two operations; None if the policy saves no value inside.
+
+    Returns: the equation that also returns the saved values, the equation that has them as inputs, the saved values.
+    """
     if policy is None or eqn.primitive.save is None:
         return None
 
@@ -266,13 +268,13 @@ def _saved_inside(eqn: Eqn, needed: set[Var], policy: Policy | None) -> tuple[Eq
         program = inlined(program, _is_forward_call)
         return program, _passes(program.jaxpr, flagged(program.jaxpr.outvars, used), policy)
 
-    found = eqn.primitive.save(split, tuple(v in needed for v in eqn.outvars), **eqn.params)
-    if found is None:
+    saving = eqn.primitive.save(split, tuple(v in needed for v in eqn.outvars), **eqn.params)
+    if saving is None:
         return None
-    values = {Var(aval): memory for aval, memory in found.saved}
-    return (Eqn(eqn.invars, [*eqn.outvars, *values], eqn.primitive, found.first, eqn.source),
-            Eqn([*flagged(eqn.invars, found.operands), *values], flagged(eqn.outvars, found.results), eqn.primitive,
-                found.again, eqn.source), values)
+    values = {Var(aval): memory for aval, memory in saving.saved}
+    return (Eqn(eqn.invars, [*eqn.outvars, *values], eqn.primitive, saving.first, eqn.source),
+            Eqn([*flagged(eqn.invars, saving.operands), *values], flagged(eqn.outvars, saving.results), eqn.primitive,
+                saving.again, eqn.source), values)
 
 
 class _RematRules(CallRules):
@@ -289,7 +291,7 @@ class _RematRules(CallRules):
         return self.bind(lin.tangent, args, {**params, "differentiated": True})
 
     def transposed_of(self, program: ClosedJaxpr, linear: Flags, nonzero: Flags, params: dict) -> tuple[Any, Flags]:
-        """Cotangents that are zero make residuals useless, which then are not computed."""
+        """The transposed program, without residuals that only zero cotangents would need."""
         transposed, has = super().transposed_of(program, linear, nonzero, params)
         all_outs, all_ins = ((True,) * len(avals) for avals in (transposed.out_avals, transposed.in_avals))
         return prune_program(transposed, all_outs, all_ins)[0], has

@@ -1,4 +1,4 @@
-"""What a derivative keeps from the forward pass, in words: for `print_saved_residuals` and log_checkpoint_residuals."""
+"""Text about the residuals of a derivative, for `print_saved_residuals` and the option log_checkpoint_residuals."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _logger = logging.getLogger("xjax")
 
 
 def origins(j: Jaxpr, names: Sequence[str]) -> list[tuple[ShapedArray, str]]:
-    """(type, origin) of each output, each value once.  `names`: those of the inputs."""
+    """(type, origin) of each output, each value once. Args: names: names of the inputs."""
     kept = {v for v in j.outvars if type(v) is not Literal}
-    found = [(v.aval, "from a literal") for v in j.outvars if type(v) is Literal]
-    found += [(v.aval, "from a constant") for v in j.constvars if v in kept]
-    found += [(v.aval, f"from the argument {name}") for v, name in zip(j.invars, names, strict=True) if v in kept]
+    rows = [(v.aval, "from a literal") for v in j.outvars if type(v) is Literal]
+    rows += [(v.aval, "from a constant") for v in j.constvars if v in kept]
+    rows += [(v.aval, f"from the argument {name}") for v, name in zip(j.invars, names, strict=True) if v in kept]
     for eqn in j.eqns:
         for k, v in enumerate(eqn.outvars):
             if v in kept:
-                found.append((v.aval, _origin(j, eqn, k)))
-    return found
+                rows.append((v.aval, _origin(j, eqn, k)))
+    return rows
 
 
 def _origin(j: Jaxpr, eqn: Eqn, k: int) -> str:
-    """Where result `k` of an operation of `j` is made; for `checkpoint`, by which operation of its function."""
+    """The origin of result `k` of an operation of `j`; for `checkpoint`, the operation inside its function."""
     calls = eqn.primitive.calls
     if eqn.primitive is offload_p:
         for other in j.eqns:
@@ -50,7 +50,7 @@ def _origin(j: Jaxpr, eqn: Eqn, k: int) -> str:
 
 
 def log_residuals(lin: LinearizedProgram) -> None:
-    """Log what a checkpoint keeps: a warning under log_checkpoint_residuals, else for debugging."""
+    """Log the residuals of a checkpoint: as a warning with the option log_checkpoint_residuals, else at level DEBUG."""
     level = logging.WARNING if config.log_checkpoint_residuals else logging.DEBUG
     if not _logger.isEnabledFor(level):
         return

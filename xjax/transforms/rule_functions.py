@@ -1,4 +1,4 @@
-"""What the custom rules share: positional arguments, static ones, checks of what a rule returns, rules under vmap."""
+"""Common code of custom rules: positional and nondiff arguments, checks of the results of rules, rules under vmap."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from xjax.transforms.jvp import DualTracer
 
 
 class FunctionWithRule(PickledByName):
-    """Base of custom_jvp and custom_vjp: the function, and which of its arguments are static.
+    """Base class of functions with custom rules: the function, and its nondiff arguments.
 
     Args:
-      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule as they are.
+      nondiff_argnums, nondiff_argnames: arguments that are passed to the rule unchanged.
     """
 
     transform = ""
@@ -58,25 +58,25 @@ class FunctionWithRule(PickledByName):
 
 
 def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> list[Any]:
-    """Arguments in the order of the signature, defaults filled in: rules are written for positional arguments."""
+    """Arguments in the order of the signature, with defaults: rules have positional arguments only."""
     code = getattr(fun, "__code__", None)
     if not kwargs and (code is None or len(args) >= code.co_argcount):
         return list(args)
     try:
         bound = inspect.signature(fun).bind(*args, **kwargs)
     except TypeError as error:
-        raise bad(caller, f"the arguments do not fit the function: {error}",
-                  fix="call it as its signature says.") from None
+        raise bad(caller, f"the arguments do not match the function: {error}",
+                  fix="pass arguments that match its signature.") from None
     bound.apply_defaults()
-    passed = [name for name in bound.kwargs if name in kwargs]          # the others are defaults, which the rules have
+    passed = [name for name in bound.kwargs if name in kwargs]          # the others are defaults, which rules have too
     if passed:
-        raise bad(caller, "keyword-only arguments have no place in a derivative rule",
+        raise bad(caller, "keyword-only arguments cannot be passed to a derivative rule",
                   given={"keywords": ", ".join(passed)}, fix="make them positional parameters.")
     return list(bound.args)
 
 
 class PrimalFunction(Flat):
-    """The function itself, on leaves. What it returned last is what the rule's value is compared with."""
+    """The function itself, on leaves. Its last result is compared with the value that the rule returns."""
 
     __slots__ = ("out_avals",)
 
@@ -90,23 +90,23 @@ class PrimalFunction(Flat):
         return outs
 
     def take_value(self, rule: str, outs: Sequence[Any], tree: Any) -> None:
-        """Accept the value that a rule computed, or raise if the function returned another kind of result."""
+        """Accept the value that a rule computed, or raise if its structure or types differ from the function's."""
         if self.out_avals is None:                      # only the rule has run, as in eager differentiation
             self.out_tree = tree
             return
         if tree != self.out_tree:
-            raise bad(self.caller, f"the value that `{rule}` returned has another structure than the function's result",
+            raise bad(self.caller, f"the structure of the value from `{rule}` differs from the function's result",
                       given=tree_mismatch("value", self.out_tree, tree), fix=_RETURN_THE_VALUE)
         check_like(self.caller, "value", lambda: leaf_paths("", tree), outs, self.out_avals, fix=_RETURN_THE_VALUE)
 
 
-_RETURN_THE_VALUE = "return what the function returns: call it in the rule, on the primals."
+_RETURN_THE_VALUE = "return the result of the function: call it in the rule, on the primals."
 
 
 class SymbolicZero:
-    """A tangent or cotangent that is zero, in a rule that asked for `symbolic_zeros`.
+    """A zero tangent or cotangent, in a rule with `symbolic_zeros`.
 
-    It has the `shape` and `dtype` of the array that it stands for, and is no array itself.
+    It has the `shape` and `dtype` of the array that it represents, but is not an array itself.
     """
 
     __slots__ = ("aval",)
@@ -138,7 +138,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
 
 def symbolic(x: Any) -> Any:
-    """A tangent or cotangent of ours as the user sees it with `symbolic_zeros`."""
+    """A tangent or cotangent in the form for user rules with `symbolic_zeros`."""
     return SymbolicZero(x.aval) if type(x) is Zero else x
 
 
@@ -148,17 +148,18 @@ def unsymbolic(x: Any) -> Any:
 
 
 class ClosedOverError(UnexpectedTracerError):
-    """A function with a rule uses a traced value that is no argument of it."""
+    """A function with a rule uses a traced value that is not one of its arguments."""
 
 
 def closed_over(caller: str) -> Exception:
-    return bad(caller, "a value that is being differentiated reaches the function, or its rule, other than by argument",
-               fix="pass it as an argument, not in a closure; closure_convert does so for a function that is an "
+    return bad(caller, "a value that is being differentiated is used by the function or its rule, but is not an "
+               "argument",
+               fix="pass it as an argument, not in a closure; use closure_convert for a function that is an "
                    "argument.", exc=ClosedOverError)
 
 
 def check_closure(caller: str, values: Sequence[Any]) -> None:
-    """Raise if one of the values (results of the function, or what it captured) is being differentiated."""
+    """Raise if one of the values (results of the function, or captured values) is being differentiated."""
     for x in values:
         while isinstance(x, BatchTracer):
             x = x.value
@@ -167,39 +168,39 @@ def check_closure(caller: str, values: Sequence[Any]) -> None:
 
 
 def call_rule(caller: str, rule: Callable, *args: Any) -> Any:
-    """`rule(*args)`; a traced value that the user's rule closes over is an error that says so."""
+    """`rule(*args)`; an error for traced values that the user's rule closes over is replaced by a clearer one."""
     try:
         return rule(*args)
     except ClosedOverError:
-        raise                                           # said already, by a rule inside this one
+        raise                                           # raised already by an inner rule
     except UnexpectedTracerError as error:
         raise closed_over(caller) from error
 
 
 def open_axis(axis: BatchAxis) -> BatchAxis:
-    """The axis for running a function again: with its own tag while its vmap runs, with a new one afterwards."""
+    """The axis for running a function again: with its own tag while its vmap runs, with a new tag afterwards."""
     return axis._replace(tag=Tag(axis.tag.caller)) if axis.tag.closed else axis
 
 
 def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
-    """`f(*flat) -> flat` on arrays mapped at `bdims`; every result is mapped at axis 0."""
+    """`f(*flat) -> flat` for arrays mapped at `bdims`; every result is mapped at axis 0."""
     def call(*args: Any) -> list[Any]:
         outs, dims = batch_flat(f, open_axis(axis), args, bdims)
         return [place_axis(y, b, 0, axis.size) for y, b in zip(outs, dims, strict=True)]
     return call
 
 
-def fit_cotangent(ct: Any, found: int | None, wanted: int | None, size: int) -> Any:
-    """A cotangent mapped as its argument is; an argument that all elements share gets the sum over them."""
+def fit_cotangent(ct: Any, bdim: int | None, wanted: int | None, size: int) -> Any:
+    """A cotangent with the mapped axis of its argument; for an argument that is not mapped, the sum over the axis."""
     if wanted is None:
-        return reduce_sum(place_axis(ct, found, 0, size), (0,))
-    return place_axis(ct, found, wanted, size)
+        return reduce_sum(place_axis(ct, bdim, 0, size), (0,))
+    return place_axis(ct, bdim, wanted, size)
 
 
 def fit_vma(caller: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
-    """A derivative from a user's rule, cast to vary along the same mesh axes as what it belongs to.
+    """A derivative from a user's rule, cast to vary along the mesh axes `vma` of its value.
 
-    Args: total: where it varies along others, it is summed over them, for devices share what it belongs to.
+    Args: total: if it varies along other axes, sum it over them, because the value is equal on devices along them.
     """
     if type(x) is Zero:
         return x
@@ -211,20 +212,21 @@ def fit_vma(caller: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
     raise bad(caller, f"the rule returned a {what} that varies along mesh axes along which the value does not",
               given={"value varies along": ", ".join(map(str, axes_in_order(vma))) or "none",
                      f"{what} varies along": ", ".join(map(str, axes_in_order(typeof(x).vma)))},
-              fix="compute both from the same arguments; lax.psum gives what devices share.", exc=ValueError)
+              fix="compute both from the same arguments; lax.psum returns a value that is equal on all devices.",
+              exc=ValueError)
 
 
 def wide_cotangent(x: Any, aval: ShapedArray) -> Any:
-    """A rule's cotangent with the 64 bits of what it stands for, where it was computed while these are off."""
+    """A rule's cotangent, converted to the 64-bit dtype of its argument if it was computed without x64."""
     if dtypes.is_canonical(aval.dtype) or type(x) is Zero or typeof(x).dtype != dtypes.canonicalize_dtype(aval.dtype):
         return x
     return convert_element_type(x, aval.dtype)
 
 
-def check_like(caller: str, what: str, paths: Callable[[], Sequence[str]], found: Sequence[Any],
+def check_like(caller: str, what: str, paths: Callable[[], Sequence[str]], values: Sequence[Any],
                expected: Sequence[Any], fix: str) -> None:
-    """Raise if a rule's results differ in shape or dtype from what they stand for; `paths` is asked only then."""
-    types = [x if type(x) is ShapedArray else typeof(x) for x in found]
+    """Raise if results of a rule differ from the expected shapes and dtypes; `paths` is called only then."""
+    types = [x if type(x) is ShapedArray else typeof(x) for x in values]
     if all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(types, expected, strict=True)):
         return
     wrong = {f"{what}{path}": f"{a.str_short()}, expected {b.str_short()}"

@@ -1,6 +1,6 @@
-"""Programs of the functions that control flow and `checkpoint` take, remembered on the function.
+"""Caches of the programs of functions passed to control flow and `checkpoint`; they live as long as the function.
 
-A loop that calls `lax.scan(f, ...)` again and again traces `f` once, as long as `f` is the same object.
+A loop that calls `lax.scan(f, ...)` repeatedly traces `f` once, as long as `f` is the same object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xjax.core.types import ShapedArray
 
 
 class TracedFunction(NamedTuple):
-    """A function as a program of (the values it captured, the leaves of its arguments)."""
+    """A function as a program of (captured values, leaves of the arguments)."""
 
     program: ClosedJaxpr
     consts: list[Any]
@@ -30,7 +30,7 @@ class TracedFunction(NamedTuple):
 
 def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], caller: str, *, keywords: bool = False,
                    arg_names: Sequence[str] | None = None) -> TracedFunction:
-    """Trace `fun(*args)` (with `keywords` `fun(*args, **kwargs)`), whose arguments have the structure `in_tree`."""
+    """Trace `fun(*args)`, or `fun(*args, **kwargs)` with `keywords`; the arguments have the structure `in_tree`."""
     flat = flatten_function(fun, in_tree, keywords=keywords, caller=caller)
     closed = trace_to_jaxpr(flat, avals, caller, arg_names)
     program, consts = hoist_consts(closed)
@@ -41,30 +41,31 @@ _remembered: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDiction
 
 
 def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Any, Sequence[Any]]]) -> Any:
-    """The first result of `make() -> (result, captured values)`, kept for as long as `fun` lives.
+    """The first result of `make() -> (result, captured values)`, cached as long as `fun` lives.
 
-    A result with captured tracers belongs to the transform that runs now and is made anew each time.
+    A result with captured tracers belongs to the current transform, so it is not cached.
     """
     key = (*key, config.trace_key(), context.axes)
     try:
         cache = _remembered.get(fun) or _remembered.setdefault(fun, Cache())
-    except TypeError:                       # not hashable, or takes no weak references
+    except TypeError:                       # not hashable, or without weak references
         return make()[0]
-    found = cache.get(key)
-    if found is None:
-        found, captured = make()
+    result = cache.get(key)
+    if result is None:
+        result, captured = make()
         if not any(isinstance(c, Tracer) for c in captured):
-            cache[key] = found
-    return found
+            cache[key] = result
+    return result
 
 
 _wrapped: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def wrapped(fun: Callable, make: Callable[[Callable], Callable]) -> Callable:
-    """`make(fun)`, the same object for the same `fun`, so that what is remembered on it is found again.
+    """`make(fun)`, the same object for the same `fun`, so that caches keyed on the wrapper are used again.
 
-    The wrapper holds `fun` weakly, for it lives as long as `fun`; callers hold `fun` while they use the wrapper.
+    The wrapper refers to `fun` weakly, because it lives as long as `fun`. Callers must keep a reference to `fun` while
+    they use the wrapper.
     """
     try:
         made = _wrapped.setdefault(fun, {})
@@ -77,6 +78,6 @@ def wrapped(fun: Callable, make: Callable[[Callable], Callable]) -> Callable:
 
 
 def clear() -> None:
-    """Forget all programs (`xjax.clear_caches` calls this)."""
+    """Empty these caches; called by `xjax.clear_caches`."""
     _remembered.clear()
     _wrapped.clear()

@@ -1,4 +1,4 @@
-"""Transposition: run a linear program backwards, from cotangents of its outputs to cotangents of its inputs."""
+"""Transposition: run a linear program backward, from cotangents of its outputs to cotangents of its inputs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from xjax.ops.zeros import instantiate
 
 
 def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-    """Cotangents of the inputs that are `LinearInput` (Zero where nothing flows), None for the others.
+    """The cotangent of each input that is a `LinearInput` (Zero if no cotangent reaches it), None for the others.
 
     Args:
-      inputs: a value for each non-linear input, a LinearInput for each linear one.
-      cts: cotangent or Zero for each output.
+      inputs: a value for each non-linear input, a LinearInput for each linear input.
+      cts: a cotangent or Zero for each output.
     """
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     linear: set[Var] = set()
@@ -44,15 +44,15 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
             outs = [ct_of.pop(v, None) for v in eqn.outvars]
             if all(ct is None for ct in outs):
                 continue
-            context.source = eqn.source             # what goes backwards was written where its forward operation was
+            context.source = eqn.source             # backward operations get the position of their forward operation
             args = [v.val if type(v) is Literal else env[v] if v not in linear else LinearInput(v.aval)
                     for v in eqn.invars]
             if eqn.primitive.multiple_results:
                 outs = [Zero(v.aval) if ct is None else ct for v, ct in zip(eqn.outvars, outs, strict=True)]
-                found = eqn.primitive.transpose(outs, *args, **eqn.params)
+                in_cts = eqn.primitive.transpose(outs, *args, **eqn.params)
             else:
-                found = eqn.primitive.transpose(outs[0], *args, **eqn.params)
-            for v, ct in zip(eqn.invars, found, strict=True):
+                in_cts = eqn.primitive.transpose(outs[0], *args, **eqn.params)
+            for v, ct in zip(eqn.invars, in_cts, strict=True):
                 add_ct(v, ct)
     finally:
         context.source = saved
@@ -60,42 +60,42 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
 
 
 def _linear_equations(jaxpr: Jaxpr, env: dict[Var, Any], linear: set[Var]) -> list[Any]:
-    """Equations that depend on linear inputs, in order; the others are evaluated into `env`.
+    """The equations that depend on linear inputs, in order; the others are evaluated, with results in `env`.
 
-    A tangent program made by linearize has linear equations only; one that came through a jitted derivative rule also
+    A tangent program from linearize has linear equations only. A tangent program of a jitted derivative rule also
     computes with residuals.
     """
-    found = []
+    linear_eqns = []
     for eqn in jaxpr.eqns:
         if any(type(v) is Var and v in linear for v in eqn.invars):
             linear.update(eqn.outvars)
-            found.append(eqn)
+            linear_eqns.append(eqn)
             continue
         out = eqn.primitive.bind(*[v.val if type(v) is Literal else env[v] for v in eqn.invars], **eqn.params)
         env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out], strict=True))
-    return found
+    return linear_eqns
 
 
 @program_cache
 def transpose_program(closed: ClosedJaxpr, linear: tuple[bool, ...], nonzero_cts: tuple[bool, ...],
                       instantiated: bool = False) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
-    """Program of (non-linear inputs, cotangents of the outputs flagged `nonzero_cts`) -> cotangents of linear inputs.
+    """The program of (non-linear inputs, cotangents of outputs flagged `nonzero_cts`) -> cotangents of linear inputs.
 
-    The second result says for which linear inputs there is one (all of them if `instantiated`).
+    The second result flags the linear inputs that have a cotangent (all if `instantiated`).
     """
     has_ct: tuple[bool, ...] = ()
 
     def run(*args: Any) -> list[Any]:
         nonlocal has_ct
-        given = iter(args)
-        inputs = [LinearInput(a) if lin else next(given) for a, lin in zip(closed.in_avals, linear, strict=True)]
-        cts = with_zeros(nonzero_cts, given, closed.out_avals)
-        found = backward(closed.jaxpr, closed.consts, inputs, cts)
-        found = [ct for ct, lin in zip(found, linear, strict=True) if lin]
+        values = iter(args)
+        inputs = [LinearInput(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear, strict=True)]
+        cts = with_zeros(nonzero_cts, values, closed.out_avals)
+        in_cts = backward(closed.jaxpr, closed.consts, inputs, cts)
+        in_cts = [ct for ct, lin in zip(in_cts, linear, strict=True) if lin]
         if instantiated:
-            found = [instantiate(ct) for ct in found]
-        has_ct = tuple(type(ct) is not Zero for ct in found)
-        return [ct for ct in found if type(ct) is not Zero]
+            in_cts = [instantiate(ct) for ct in in_cts]
+        has_ct = tuple(type(ct) is not Zero for ct in in_cts)
+        return [ct for ct in in_cts if type(ct) is not Zero]
 
     avals = [a for a, lin in zip(closed.in_avals, linear, strict=True) if not lin]
     avals += [a.tangent() for a, flag in zip(closed.out_avals, nonzero_cts, strict=True) if flag]

@@ -12,7 +12,7 @@ from xjax.core.tree_nodes import register_pytree_node
 
 
 class _Absent:
-    """Stands in `VJP.args_res` for an argument that is not there; a tree without leaves."""
+    """Placeholder in `VJP.args_res` for an argument that is not stored; a tree without leaves."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -25,11 +25,11 @@ class _Absent:
 
 
 class NotNeeded(_Absent):
-    """Stands for an argument that the backward pass does not read."""
+    """Placeholder for an argument that the backward pass does not use."""
 
 
 class NotSaveable(_Absent):
-    """Stands for an argument that was not to be kept, and must be put back before the backward pass."""
+    """Placeholder for an argument that must not be kept, and must be assigned before the backward pass."""
 
 
 for _absent in (NotNeeded, NotSaveable):
@@ -37,27 +37,27 @@ for _absent in (NotNeeded, NotSaveable):
 
 
 class VJP:
-    """Maps a cotangent of the value to the tuple of cotangents of the arguments; a tree, whose leaves are residuals.
+    """Maps a cotangent of the value to the tuple of cotangents of the arguments; a tree whose leaves are residuals.
 
     Attributes:
-      args_res: the arguments that are residuals as they are, as a list of trees; `NotNeeded()` for others, and
-        `NotSaveable()` for those that `saveable_args` kept out. May be assigned.
+      args_res: the arguments that are residuals themselves, as a list of trees; `NotNeeded()` for other arguments,
+        `NotSaveable()` for arguments that `saveable_args` excludes. May be assigned.
       opaque_residuals: the values that were computed for the backward pass.
       out_nzs: True for each leaf of the value whose tangent is not known to be zero.
-      fun: the function of the residuals and a cotangent. jaxpr: the linear program that it transposes, from residuals
-        (`constvars`) and tangents to tangents.
-      want_logs: whether it returns the pair of the cotangents and a dict of logs.
+      fun: the function of the residuals and a cotangent.
+      jaxpr: the linear program that `fun` transposes, from residuals (`constvars`) and tangents to tangents.
+      want_logs: whether a call returns the pair of the cotangents and a dict of logs.
     """
 
     def __init__(self, fun: Callable, sources: tuple[tuple[bool, int], ...], args_res: list, opaque_residuals: list,
                  want_logs: bool = False):
-        # `sources`: for each residual, whether it is an argument, and its position among those or the others.
+        # `sources`: for each residual, whether it is an argument, and its position among arguments or other residuals.
         self.fun, self._sources = fun, sources
         self.args_res, self.opaque_residuals, self.want_logs = args_res, opaque_residuals, want_logs
 
     @classmethod
     def of(cls, fun: Any, residuals: Sequence[Any], leaves: Sequence[Any], saveable: Sequence[bool]) -> VJP:
-        """`fun(residuals, cotangent)` with residuals, of which some are among the leaves of the arguments."""
+        """`fun(residuals, cotangent)` with its residuals; some of them may be leaves of the arguments."""
         position = {id(x): i for i, x in enumerate(leaves)}
         opaque: list[Any] = []
         sources = []
@@ -93,12 +93,12 @@ class VJP:
 
     @property
     def structured_residuals(self) -> list:
-        """Residuals of user-defined types: none, since types are those of arrays."""
+        """Residuals of user-defined types: always empty, because all residuals are arrays."""
         return []
 
     @property
     def with_logs(self) -> VJP:
-        """The function that returns (cotangents, logs), with an empty dict of logs: no rule writes any."""
+        """The function that returns (cotangents, logs); the dict of logs is empty, because rules do not write logs."""
         return self.replace(want_logs=True)
 
     def replace(self, **changed: Any) -> VJP:
@@ -112,7 +112,7 @@ class VJP:
         return VJP(fun, self._sources, *rest)
 
     def with_refs(self, *refs: Any) -> Any:
-        """In JAX, gradients are added to mutable arrays. Raises: NotImplementedError."""
+        """Not supported: in JAX, it adds gradients to mutable arrays. Raises: NotImplementedError."""
         raise bad(f"{self.fun.caller}: with_refs", "mutable arrays are not in scope", {"arguments": len(refs)},
                   "add the cotangents that the function returns: total = tree.map(numpy.add, total, back(ct)).",
                   exc=NotImplementedError)
@@ -126,12 +126,12 @@ class VJP:
         missing = [i for is_argument, i in self._sources if is_argument and isinstance(leaves[i], NotSaveable)]
         if missing:
             paths = leaf_paths("args_res", self.in_tree)
-            raise bad(self.fun.caller, "arguments that were not kept must be put back before the backward pass",
+            raise bad(self.fun.caller, "arguments that were not kept must be assigned before the backward pass",
                       {paths[i]: "NotSaveable()" for i in missing},
-                      "assign the arguments to the function's `args_res`.", exc=ValueError)
+                      "assign the arguments to the attribute `args_res` of the function.", exc=ValueError)
         residuals = [leaves[i] if is_argument else self.opaque_residuals[i] for is_argument, i in self._sources]
-        found = self.fun(residuals, *cts)
-        return (found, {}) if self.want_logs else found
+        in_cts = self.fun(residuals, *cts)
+        return (in_cts, {}) if self.want_logs else in_cts
 
 
 register_pytree_node(
@@ -140,13 +140,13 @@ register_pytree_node(
 
 
 def flags_of(caller: str, name: str, flags: Any, treedef: Any) -> list[bool]:
-    """A flag for each leaf, from a tree of bools that is a prefix of `treedef` but for the kinds of its containers."""
+    """A flag for each leaf, from a tree of bools that is a prefix of `treedef`; the types of containers may differ."""
     if isinstance(flags, bool):
         return [flags] * treedef.num_leaves
     children, inner = flatten(flags, is_leaf=lambda x: x is not flags)
     subtrees = treedef.children()
     if treedef_is_leaf(inner) or treedef_is_leaf(treedef) or len(children) != len(subtrees):
-        raise bad(caller, f"`{name}` does not fit the arguments", {name: repr(flags), "arguments": str(treedef)},
+        raise bad(caller, f"`{name}` does not match the arguments", {name: repr(flags), "arguments": str(treedef)},
                   "pass a bool for each argument, or a tree of bools with as many parts as the argument has.",
                   exc=ValueError)
     return [flag for part, tree in zip(children, subtrees, strict=True) for flag in flags_of(caller, name, part, tree)]

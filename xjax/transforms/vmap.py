@@ -17,17 +17,17 @@ from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
 
 def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
          spmd_axis_name: Any = None) -> Callable:
-    """Function that applies `fun` to every element along an axis of its arguments.
+    """A function that applies `fun` to every element along an axis of its arguments.
 
     Args:
       in_axes: the axis to map in each positional argument: an int, None (not mapped), or a tree prefix of these.
-      out_axes: where the mapped axis goes in each result; None for results that do not depend on it.
-      axis_name: name by which collectives (`lax.psum`) know the axis.
+      out_axes: the position of the mapped axis in each result; None for results that do not depend on it.
+      axis_name: name of the axis for collectives such as `lax.psum`.
       axis_size: its size; needed only if no argument is mapped.
-      spmd_axis_name: mesh axis, or a tuple of them, that the mapped axis is sharded over: by each
-        `lax.with_sharding_constraint` and `shard_map` inside, whose specs must not name it.
+      spmd_axis_name: a mesh axis, or a tuple of mesh axes, over which the mapped axis is sharded by each
+        `lax.with_sharding_constraint` and `shard_map` inside; their specs must not name it.
 
-    Raises: ValueError if the sizes of mapped axes differ, naming each argument that differs.
+    Raises: ValueError if the sizes of mapped axes differ; it names the arguments that differ.
 
     >>> xjax.vmap(lambda x, y: x * y, in_axes=(0, None))(xjax.numpy.arange(3), 2)
     Array([0, 2, 4], dtype=int32)
@@ -50,7 +50,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = No
                       exc=ValueError)
         leaves, treedef = flatten((args, kwargs))
         dims = flatten_axes(f"{name}: in_axes", treedef, (in_axes, 0))
-        try:                                    # what is not mapped may be anything
+        try:                                    # arguments that are not mapped may have any type
             avals = [None if d is None else typeof(x) for x, d in zip(leaves, dims, strict=True)]
         except TypeError as error:
             raise argument_error(name, fun, leaves, treedef, None) or error from None
@@ -75,7 +75,7 @@ def _in_dim(caller: str, aval: ShapedArray, dim: Any) -> int:
     if not -aval.ndim <= dim < aval.ndim:
         raise bad(caller, f"cannot map axis {dim} of an array with {aval.ndim} axes",
                   given={"array": aval.str_short(), "in_axes": str(dim)},
-                  fix="choose an axis that the array has, or None to use the array as a whole.", exc=ValueError)
+                  fix="choose an axis that the array has, or None to pass the whole array.", exc=ValueError)
     return dim % aval.ndim
 
 
@@ -92,12 +92,12 @@ def mapped_size(caller: str, fun: Callable, args: Sequence[Any], kwargs: dict, l
                   fix="map at least one argument with in_axes, or pass axis_size.", exc=ValueError)
     raise bad(caller, f"{caller.partition(' ')[0]} got inconsistent sizes for array axes to be mapped",
               given=_sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size),
-              fix="make the mapped axes equal in size, or pass None in in_axes for what is not mapped.",
+              fix="make the mapped axes equal in size, or pass None in in_axes for arguments that are not mapped.",
               exc=ValueError)
 
 
 def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
-    """One line for the usual size, then one for each argument that differs (at most five)."""
+    """A line for the most common size, then a line for each argument that differs (at most five)."""
     names = iter(argument_names(fun, args, kwargs))
     paths = []
     for arg in (*args, *(kwargs[k] for k in sorted(kwargs))):
@@ -113,7 +113,7 @@ def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
     odd = [text for n, text in rows if n != usual]
     lines = same[:1] + odd[:5]
     if len(same) > 1:
-        lines[0] += f" ({len(same) - 1} more alike)"
+        lines[0] += f" ({len(same) - 1} more of this size)"
     return lines + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
 
 
