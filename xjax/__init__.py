@@ -1,16 +1,16 @@
-"""xjax: NumPy on accelerators, with derivatives, vectorisation, compilation and many devices; JAX's API.
+"""xjax: NumPy on accelerators, with derivatives, vectorization, compilation and multiple devices; it has JAX's API.
 
     import xjax as jax
     import xjax.numpy as jnp
 
-The import is light: no backend starts, and submodules that are heavy or rarely used are imported when they are first
-asked for (`_LAZY`).
+The import is fast: no backend starts, and heavy or rarely used submodules are imported at their first access
+(`_LAZY`).
 """
 
-import xjax.jaxlib_versions  # noqa: F401  first: says what to install if jaxlib is not a version that works
+import xjax.jaxlib_versions  # noqa: F401  first: its error names the jaxlib to install if the installed one fails
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
-from xjax.core import leaks as _leaks  # noqa: F401  acts when its option is set
-from xjax.core import printing  # noqa: F401  programs show themselves as text
+from xjax.core import leaks as _leaks  # noqa: F401  installs the hook of its option
+from xjax.core import printing  # noqa: F401  installs the printer of programs
 from xjax.core.config import (
     allow_f16_reductions,
     array_garbage_collection_guard,
@@ -56,7 +56,7 @@ from xjax.runtime.api import (
     named_call,
     named_scope,
 )
-from xjax.runtime.arrays import transfer_guard as _guard  # noqa: F401  acts when its options are set
+from xjax.runtime.arrays import transfer_guard as _guard  # noqa: F401  installs the hooks of its options
 from xjax.runtime.arrays.array import Shard
 from xjax.runtime.arrays.memory_use import live_arrays, memory_report
 from xjax.runtime.device_put import device_put
@@ -78,7 +78,7 @@ from xjax.runtime.placement.current_mesh import get_abstract_mesh, get_mesh, set
 from xjax.runtime.placement.mesh import make_mesh
 from xjax.runtime.placement.sharding import NamedSharding
 from xjax.runtime.placement.sharding import PartitionSpec as P
-from xjax.runtime.process import memory as _memory  # noqa: F401  tunes the allocator
+from xjax.runtime.process import memory as _memory  # noqa: F401  configures the allocator
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
 from xjax.runtime.xla import Device
 from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp

@@ -1,4 +1,4 @@
-"""`checkpoint`, its policies, and which values a derivative keeps."""
+"""`checkpoint`, its policies, and the values that a derivative saves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
-    """Print what the backward pass of `f(*args, **kwargs)` would keep: the type of each value, and where it is made.
+    """Print the residuals of the backward pass of `f(*args, **kwargs)`: the type of each value, and its origin.
 
     >>> print_saved_residuals(lambda x: xjax.numpy.sin(x), 1.0)
     f32[] output of cos from ...
@@ -40,7 +40,7 @@ def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
 
 
 def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
-    """(type, origin) of each value that the backward pass keeps, each value once."""
+    """(type, origin) of each residual of the backward pass, each value once."""
     caller = f"saved_residuals of `{function_name(f)}`"
     leaves, tree = flatten((args, kwargs))
     avals = [typeof(x) for x in leaves]
@@ -54,7 +54,7 @@ def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[Shaped
 
 
 def _names(f: Callable, args: tuple, kwargs: dict) -> list[str]:
-    """How the user knows each leaf of the arguments: ``params['w']``."""
+    """The name of each leaf of the arguments in the user's function: ``params['w']``."""
     keys = sorted(kwargs)                               # the order of a flattened dict
     names = argument_names(f, args, kwargs)[:len(args)] + keys
     values = [*args, *(kwargs[k] for k in keys)]

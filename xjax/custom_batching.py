@@ -1,4 +1,4 @@
-"""Rules of one's own for `vmap`: `custom_vmap`, and `sequential_vmap`, which loops."""
+"""Custom rules for `vmap`: `custom_vmap`, and `sequential_vmap`, which loops over the elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["custom_vmap", "sequential_vmap"]
 
 
 def sequential_vmap(f: Callable) -> custom_vmap:
-    """`f`, run for one element after the other under `vmap`: for a function that knows no batch.
+    """`f`, with a rule for `vmap` that runs it on one element after the other: for functions that cannot be batched.
 
     >>> @sequential_vmap
     ... def f(x):
@@ -30,8 +30,8 @@ def sequential_vmap(f: Callable) -> custom_vmap:
         flags = tree_flatten(tuple(in_batched))[0]
 
         def element(chosen: list) -> Any:
-            given = iter(chosen)
-            return mapped(*tree_unflatten(tree, [next(given) if flag else x
+            elements = iter(chosen)
+            return mapped(*tree_unflatten(tree, [next(elements) if flag else x
                                                  for x, flag in zip(leaves, flags, strict=True)]))
 
         out = loop(element, [x for x, flag in zip(leaves, flags, strict=True) if flag])

@@ -1,4 +1,4 @@
-"""Derivative rules of one's own, and what belongs to them."""
+"""Custom derivative rules, and helper functions for them."""
 
 from xjax.core.public import attributes_of
 from xjax.transforms.closure_convert import closure_convert

@@ -1,4 +1,4 @@
-"""Look into programs while they run, as `jax.debug`: `print`, `log`, `callback`, `breakpoint`."""
+"""Inspection of running programs, as in `jax.debug`: `print`, `log`, `callback`, `breakpoint`."""
 
 from xjax.core.public import attributes_of
 from xjax.lax.breakpoint import breakpoint

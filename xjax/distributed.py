@@ -1,4 +1,4 @@
-"""Several processes that compute together: each calls `initialize` before it uses a device, then sees all devices."""
+"""Jobs of several processes: each process calls `initialize` before it uses a device, and can then use all devices."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
                process_id: int | None = None, local_device_ids: int | Sequence[int] | None = None,
                initialization_timeout: int = 300, heartbeat_timeout_seconds: int = 10,
                shutdown_timeout_seconds: int = 300, coordinator_bind_address: str | None = None) -> None:
-    """Join the other processes; returns when all are there.
+    """Join the other processes; returns when all have joined.
 
     Args:
-      coordinator_address: "host:port" of process 0, the same in all; else the variable JAX_COORDINATOR_ADDRESS, or what
-        Slurm, Open MPI or torchrun have set.
-      num_processes, process_id: how many there are and which one this is, from 0; else JAX_NUM_PROCESSES and
-        JAX_PROCESS_ID, or what Slurm, MPI or torchrun have set.
-      local_device_ids: which of the GPUs that it sees this process uses; else JAX_LOCAL_DEVICE_IDS, or the one with
-        the number of the process on its machine, from Slurm, MPI or torchrun; else all. It has no effect on CPUs.
-      initialization_timeout, shutdown_timeout_seconds: how long to wait for the others at the start, and at barriers
-        and the end, in seconds.
-      heartbeat_timeout_seconds: after how long without a sign of life a process counts as dead. XLA then ends all
-        others, from C++. A process that computes or compiles gives signs of life.
-      coordinator_bind_address: "host:port" where process 0 listens; None: at `coordinator_address`. Any
-        host that can connect to this port can join the job; "[::]:port" is all networks.
+      coordinator_address: "host:port" of process 0, the same in all processes; default: the environment variable
+        JAX_COORDINATOR_ADDRESS, or the variables of Slurm, Open MPI or torchrun.
+      num_processes, process_id: the number of processes and the index of this process, from 0; default:
+        JAX_NUM_PROCESSES and JAX_PROCESS_ID, or the variables of Slurm, MPI or torchrun.
+      local_device_ids: indices of the visible GPUs that this process uses; default: JAX_LOCAL_DEVICE_IDS, or the GPU
+        with the index of the process on its machine, from Slurm, MPI or torchrun; else all. No effect on CPUs.
+      initialization_timeout: seconds to wait for the other processes at the start.
+      shutdown_timeout_seconds: seconds to wait for the other processes at barriers and at the end.
+      heartbeat_timeout_seconds: seconds without a heartbeat after which a process counts as dead. XLA then ends all
+        other processes, from C++. Processes send heartbeats also while they compute or compile.
+      coordinator_bind_address: "host:port" where process 0 listens; None: `coordinator_address`. Any host that can
+        connect to this port can join the job; "[::]:port" listens on all networks.
 
-    A process that ends normally waits for the others, as `shutdown` does. One that ends by an exception, or by
-    `sys.exit` with an error, does not: it reports, and the others end some seconds later.
+    A process that ends normally waits for the others, as in `shutdown`. A process that ends by an exception, or by
+    `sys.exit` with an error, does not wait: it reports the failure, and the others end some seconds later.
 
-    Raises: RuntimeError if it was called before, a device was used before, or the others did not come in time: it
-      names them; ValueError if something is not given and not found.
+    Raises: RuntimeError if it was called before, if a device was used before, or if other processes did not join in
+      time, with their indices; ValueError if a value is neither passed nor found in the environment.
     """
     caller = "distributed.initialize"
     if is_initialized():
-        raise bad(caller, "this process has joined already", fix="call it once, at the start.", exc=RuntimeError)
-    found = detect()
-    address = coordinator_address or found.coordinator_address
-    count = found.num_processes if num_processes is None else num_processes
-    rank = found.process_id if process_id is None else process_id
+        raise bad(caller, "this process has already joined", fix="call it once, at the start.", exc=RuntimeError)
+    detected = detect()
+    address = coordinator_address or detected.coordinator_address
+    count = detected.num_processes if num_processes is None else num_processes
+    rank = detected.process_id if process_id is None else process_id
     given = {"coordinator_address": address, "num_processes": count, "process_id": rank}
     if address is None or count is None or rank is None:
         raise bad(caller, "the processes cannot find each other", given,
                   'give all three: initialize("10.0.0.1:1234", num_processes=2, process_id=0).', exc=ValueError)
     if not 0 <= rank < count:
-        raise bad(caller, "process_id counts from 0 to num_processes - 1", given, exc=ValueError)
+        raise bad(caller, "process_id must be from 0 to num_processes - 1", given, exc=ValueError)
     bind = coordinator_bind_address or os.environ.get("JAX_COORDINATOR_BIND_ADDRESS") or address
     try:
         for each in (address, bind):
@@ -91,7 +91,7 @@ def initialize(coordinator_address: str | None = None, num_processes: int | None
 
 
 class Detected(NamedTuple):
-    """What environment variables say about the processes of a job; None where none does."""
+    """Values from environment variables about the processes of a job; None if no variable has the value."""
 
     coordinator_address: str | None
     num_processes: int | None
@@ -99,7 +99,7 @@ class Detected(NamedTuple):
 
 
 def detect() -> Detected:
-    """What `initialize` takes for the arguments that it is not given, from JAX, Slurm, MPI or torchrun."""
+    """The defaults of `initialize`, from the environment variables of JAX, Slurm, MPI or torchrun."""
     return Detected(*clusters.detect())
 
 
@@ -112,29 +112,30 @@ def is_initialized() -> bool:
 
 
 def shutdown() -> None:
-    """Leave: waits until all other processes do so too. Without effect if this process has not joined any.
+    """Leave the job, after waiting until all other processes leave. No effect if this process has not joined a job.
 
-    Raises: RuntimeError that names the processes which failed, or did not come within `shutdown_timeout_seconds`.
+    Raises: RuntimeError that names the processes that failed, or did not leave within `shutdown_timeout_seconds`.
     """
     global _abandoned
     connection = processes.connection
     if connection is not None:
         processes.connect(None)
-        _abandoned = connection         # until all have left
+        _abandoned = connection         # until all processes have left
         connection.leave()
         _abandoned = None
 
 
 def publish(key: str, value: str) -> None:
-    """Set a key of the store that all processes read, `folder/name`; a second time overwrites it.
+    """Set a key, `folder/name`, in the store that all processes can read; a later call overwrites the value.
 
-    For what processes agree on between programs: no other process takes part in the call, which takes some 0.1 ms.
+    It is for agreements between processes outside programs. Other processes need not call it; a call takes about
+    0.1 ms.
     """
     _joined("publish").publish(f"user/{key}", value)
 
 
 def published(folder: str) -> dict[str, str]:
-    """The keys that processes have set below a folder, without it, and their values."""
+    """The keys that processes have set in a folder, without the name of the folder, and their values."""
     return _joined("published").published(f"user/{folder}")
 
 
@@ -147,12 +148,12 @@ def _joined(name: str) -> processes.Connection:
 
 # -- the end of the process ---------------------------------------------------------------------------------------
 
-_LOOK = 1.0                             # seconds between two looks for failures of other processes
-_GRACE = 5.0                            # seconds that a process goes on after one was seen, to save what it can
-_PATIENCE = 3 * _LOOK + _GRACE          # seconds that process 0 waits for the others to report its failure
+_LOOK = 1.0                             # seconds between two checks for failures of other processes.
+_GRACE = 5.0                            # seconds that a process continues after a failure, to save its state.
+_PATIENCE = 3 * _LOOK + _GRACE          # seconds that process 0 waits for the others to read its failure.
 
-_exit_status: Any = None                # what the main thread has last called sys.exit with
-_abandoned: processes.Connection | None = None      # a connection to others that have not left
+_exit_status: Any = None                # the last argument of sys.exit in the main thread
+_abandoned: processes.Connection | None = None      # a connection to processes that have not left
 
 
 def _leave_at_exit(connection: processes.Connection) -> None:
@@ -163,7 +164,7 @@ def _leave_at_exit(connection: processes.Connection) -> None:
 
 
 def _noting_status(exit_: Callable) -> Callable:
-    """`sys.exit` that keeps its status: Python does not say to functions of `atexit` how the process ends."""
+    """`sys.exit` that records its status, because functions of `atexit` do not get it from Python."""
     def exit(status: Any = None, /) -> NoReturn:
         global _exit_status
         if threading.current_thread() is threading.main_thread():
@@ -175,7 +176,7 @@ def _noting_status(exit_: Callable) -> Callable:
 
 
 def _at_exit() -> None:
-    """Leave with the others, or at once if this process failed: they cannot go on, and would wait for each other."""
+    """Leave together with the others; immediately if this process failed, since waiting would be a deadlock."""
     connection = processes.connection
     error = getattr(sys, "last_value", None)
     status = _exit_status if isinstance(_exit_status, int) else int(_exit_status is not None)
@@ -190,37 +191,37 @@ def _at_exit() -> None:
         except RuntimeError as fault:
             _end(f"{fault}\n", 1)
     reason = f"sys.exit({_exit_status!r})" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-    processes.connect(None)             # `_watch` has nothing to do any more
+    processes.connect(None)             # this ends `_watch`
     connection.fail(reason, _PATIENCE)
     _end(f"distributed: process {connection.rank} of {connection.count} ends without waiting for the others.\n"
          f"  reason  {reason}\n", status)
 
 
 def _watch(connection: processes.Connection) -> None:
-    """End this process if another one has failed: a collective with it would wait for ever."""
+    """End this process if another process has failed: a collective with it would wait forever."""
     try:
         while not (failures := connection.failures()):
             time.sleep(_LOOK)
             if processes.connection is not connection:
                 return
-    except xla.XlaRuntimeError:         # process 0 is gone: XLA ends this process
+    except xla.XlaRuntimeError:         # process 0 has ended: XLA ends this process
         return
     time.sleep(_GRACE)
     if processes.connection is connection:
         rank, reason = next(iter(failures.items()))
         connection.fail(f"process {rank} failed", _PATIENCE)
-        _end(f"distributed: process {connection.rank} of {connection.count} ends, since process {rank} has failed.\n"
+        _end(f"distributed: process {connection.rank} of {connection.count} ends, because process {rank} has failed.\n"
              f"  process {rank}  {reason}\n", 1)
 
 
 def _end(message: str, status: int) -> NoReturn:
-    """Report and end at once: XLA's destructors would wait for collectives that the other processes do not join."""
+    """Report, and end immediately: XLA's destructors would wait for collectives that other processes do not join."""
     global _abandoned
     _abandoned = None
     processes.connect(None)
     sys.stderr.write(message)
     if threading.current_thread() is threading.main_thread():
-        atexit._run_exitfuncs()         # what others have registered
+        atexit._run_exitfuncs()         # functions of other libraries
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status & 0xFF)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries without a copy, by the DLPack protocol."""
+"""Exchange of arrays with other libraries, without a copy, by the DLPack protocol."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:
-    """The array of another library; see `numpy.from_dlpack`."""
+    """An array of another library as an xjax array; see `numpy.from_dlpack`."""
     return _from_dlpack(external_array, device=device, copy=copy)
 
 
 def is_supported_dtype(dtype: Any) -> bool:
-    """Whether arrays of a dtype can be handed to other libraries: numbers of 8 to 128 bits, bfloat16, bool.
+    """Whether arrays of a dtype can be passed to other libraries: numbers of 8 to 128 bits, bfloat16, bool.
 
     >>> is_supported_dtype("bfloat16"), is_supported_dtype("int4")
     (True, False)

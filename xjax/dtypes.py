@@ -1,4 +1,4 @@
-"""Dtypes: the ones that NumPy lacks, JAX's promotion, and questions about dtypes."""
+"""Dtypes: dtypes that NumPy does not have, JAX's promotion, and predicates and limits of dtypes."""
 
 from xjax.core import dtypes as _dtypes
 from xjax.core.dtypes import (
@@ -19,6 +19,6 @@ __all__ = [
     "TypePromotionError", "bfloat16", "canonicalize_dtype", "extended", "finfo", "float0", "iinfo", "issubdtype",
     "itemsize_bits", "prng_key", "promote_types", "result_type", "scalar_type_of"]
 
-bfloat16 = _dtypes.bfloat16.type                        # the type of scalars, as the others of NumPy
+bfloat16 = _dtypes.bfloat16.type                        # the scalar type, as with NumPy's dtypes
 
 __getattr__ = attributes_of(__name__)

@@ -1,4 +1,4 @@
-"""The exception classes of xjax, under the names of `jax.errors`, and what builds messages: `bad` and helpers."""
+"""The exception classes of xjax, under the names of `jax.errors`, and functions that build messages, such as `bad`."""
 
 from xjax.core.errors import (
     ConcretizationTypeError,

@@ -1,4 +1,4 @@
-"""Trees of arrays as vectors: the public namespace `xjax.flatten_util`."""
+"""Conversion of trees of arrays to vectors: the public namespace `xjax.flatten_util`."""
 
 from xjax.core.public import attributes_of
 from xjax.numpy.ravel_pytree import ravel_pytree

@@ -1,4 +1,4 @@
-"""In which form an operation is written for which platform: the table, for xnn and for those who measure."""
+"""The table of the forms in which operations are written on each platform, for xnn and for benchmarks."""
 
 from xjax.core.forms import FORMS, Form, limits
 from xjax.core.public import attributes_of

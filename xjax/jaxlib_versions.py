@@ -1,4 +1,4 @@
-"""The versions of jaxlib that xjax is tested with; imported first, to say what to install where another one is.
+"""The versions of jaxlib that xjax is tested with; imported first, so that the error for another version is helpful.
 
 jaxlib's Python interface is private: a newer version may lack or change any name that the adapter uses.
 """
@@ -14,15 +14,15 @@ try:
 except ImportError:
     installed = ""
 
-# As in pyproject.toml: every version from the first on, and before the second, but for one, whose compiler for CPUs
-# ends the process with a segmentation fault for some programs with loops inside pmap (0.11.0, 0.11.1 and 0.12 compile
-# them). With its CUDA plugin it is taken: programs of GPUs have another compiler, and tests/gpu passed there.
+# As in pyproject.toml: versions >= FIRST and < BEFORE, except CRASHES. Its compiler for CPUs ends the process with a
+# segmentation fault for some programs with loops inside pmap; 0.11.0, 0.11.1 and 0.12 compile them. It is accepted with
+# its CUDA plugin: programs for GPUs have another compiler, and tests/gpu passed there.
 FIRST, BEFORE, CRASHES = "0.10.2", "0.13", "0.11.2"
 REQUIREMENT = f"jaxlib>={FIRST},!={CRASHES},<{BEFORE}"
 
 
 def is_tested(version: str) -> bool:
-    """Whether a version of jaxlib is one that xjax is tested with.
+    """Whether xjax is tested with this version of jaxlib.
 
     >>> is_tested("0.12.0.1"), is_tested("0.13.0.dev20270101"), is_tested("0.11.2")
     (True, False, False)
@@ -31,17 +31,17 @@ def is_tested(version: str) -> bool:
 
 
 def is_taken(version: str) -> bool:
-    """Whether a version gets no warning: one that is tested, or the one that is for GPUs only, with their plugin."""
+    """Whether a version is accepted without a warning: a tested version, or CRASHES with its CUDA plugin."""
     return is_tested(version) or (version == CRASHES and cuda_wheels.find_plugin() is not None)
 
 
 def _explained(error: Exception) -> Exception:
-    """What to raise for an error of importing the adapter."""
+    """The exception to raise for an error in the import of the adapter."""
     if not installed:
         return bad("import xjax", "jaxlib is not installed", fix=f"pip install '{REQUIREMENT}'.", exc=ImportError)
     if is_tested(installed):
         return error
-    return bad("import xjax", "the installed jaxlib lacks what xjax uses of it",
+    return bad("import xjax", "the installed jaxlib lacks a name that xjax uses",
                given={"jaxlib": f"{installed} (tested: {REQUIREMENT})", "missing": str(error)},
                fix=f"pip install '{REQUIREMENT}', or install a newer xjax.", exc=ImportError)
 

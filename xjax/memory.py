@@ -1,4 +1,4 @@
-"""Names of memories where no sharding is known: `device_put(x, memory.Space.Host)`."""
+"""Names of memory for use without a sharding: `device_put(x, memory.Space.Host)`."""
 
 from xjax.core.memory_kinds import Space
 from xjax.core.public import attributes_of

@@ -1,4 +1,4 @@
-"""Profiles of time and memory: `with profiler.trace(folder):` writes what XProf, TensorBoard and Perfetto open."""
+"""Profiles of time and memory: `with profiler.trace(folder):` writes files for XProf, TensorBoard and Perfetto."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _profiler, _data = xla.profiler(), xla.profile_data()
 ProfileOptions = _profiler.ProfileOptions
 ProfileData, ProfileEvent, ProfileLine, ProfilePlane = (
     _data.ProfileData, _data.ProfileEvent, _data.ProfileLine, _data.ProfilePlane)
-# `with TraceAnnotation("load", rows=10):` is a span of the profile; 0.2 us where no profile is taken.
+# `with TraceAnnotation("load", rows=10):` adds a span to the profile; it costs 0.2 us while no profile is recorded.
 TraceAnnotation = _profiler.TraceMe
 register_subprocess = _profiler.register_subprocess
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """`with StepTraceAnnotation("train", step_num=i):` one step of a training loop, which viewers line up."""
+    """`with StepTraceAnnotation("train", step_num=i):` marks a step of a training loop, which viewers group by step."""
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__(name, _r=1, **kwargs)
 
 
 def annotate_function(func: Callable, name: str | None = None, **arguments: Any) -> Callable:
-    """`func`, of which each call is a span of the profile; `arguments` are shown with it."""
+    """`func`, each call of which adds a span to the profile; `arguments` are shown with it."""
     name = name or getattr(func, "__qualname__", None) or repr(func)
 
     @functools.wraps(func)
@@ -51,7 +51,7 @@ def annotate_function(func: Callable, name: str | None = None, **arguments: Any)
 
 
 class _Running:
-    """The session that takes a profile, and the server: one of each in a process."""
+    """The session that records a profile, and the server; a process has at most one of each."""
 
     lock = threading.Lock()
     session: ProfileSession | None = None
@@ -62,10 +62,10 @@ class ProfileSession:
     """A profile from `start` to `stop`, or of a block `with ProfileSession() as session:`.
 
     Args:
-      log_dir: `stop` writes the profile under `log_dir/plugins/profile/<time>/`; None: it stays in memory.
-      create_perfetto_trace: accepted; a `trace.json.gz`, which Perfetto opens, is always written.
-      create_perfetto_link: must be False: nothing is served or uploaded.
-      profiler_options: a `ProfileOptions`: `host_tracer_level`, `python_tracer_level` (0 leaves Python calls out), ...
+      log_dir: `stop` writes the profile under `log_dir/plugins/profile/<time>/`; None: it is kept in memory.
+      create_perfetto_trace: no effect; a `trace.json.gz` for Perfetto is always written.
+      create_perfetto_link: must be False: profiles are not served or uploaded.
+      profiler_options: a `ProfileOptions`: `host_tracer_level`, `python_tracer_level` (0: without Python calls), ...
     """
 
     def __init__(self, log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
@@ -77,21 +77,24 @@ class ProfileSession:
         self._profile = b""                 # the finished profile, in the profiler's own format
 
     def start(self) -> ProfileSession:
-        """Begin. Raises: RuntimeError if a profile is being taken already."""
+        """Start the profile. Raises: RuntimeError if a profile is already being recorded."""
         with _Running.lock:
             if _Running.session is not None:
-                raise bad("profiler.start_trace", "a profile is being taken already",
+                raise bad("profiler.start_trace", "a profile is already being recorded",
                           {"log_dir": _Running.session.log_dir}, "end it with stop_trace().", exc=RuntimeError)
-            backend.devices()               # the platform must run, or its events are missing
+            backend.devices()               # the backend must run, or its events are missing
             self._raw, self._profile = _profiler.ProfilerSession(self.profiler_options or ProfileOptions()), b""
             _Running.session = self
         return self
 
     def stop(self) -> Any:
-        """End the profile, write it if there is a `log_dir`, and return it. Raises: RuntimeError if it does not run."""
+        """End the profile, write it if there is a `log_dir`, and return it.
+
+        Raises: RuntimeError if this session does not record a profile.
+        """
         with _Running.lock:
             if not self.is_running:
-                raise bad("profiler.ProfileSession.stop", "this session takes no profile", fix="begin with start().",
+                raise bad("profiler.ProfileSession.stop", "this session does not run", fix="call start() first.",
                           exc=RuntimeError)
             _Running.session = None
             self._profile = self._raw.stop()
@@ -101,12 +104,12 @@ class ProfileSession:
 
     def export_profile_data(self, log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
                             create_perfetto_trace: bool = False, session_id: str | None = None) -> None:
-        """`export_profile_data` of this session."""
+        """Write the finished profile: the function `export_profile_data` for this session."""
         export_profile_data(self, log_dir, create_perfetto_link, create_perfetto_trace, session_id)
 
     @property
     def is_running(self) -> bool:
-        """Whether the profile is being taken."""
+        """Whether the profile is being recorded."""
         return _Running.session is self
 
     @property
@@ -124,7 +127,7 @@ class ProfileSession:
 
 def _refuse_link(caller: str, create_perfetto_link: bool) -> None:
     if create_perfetto_link:
-        raise bad(caller, "links to Perfetto are not made",
+        raise bad(caller, "links to Perfetto are not supported",
                   fix="open <log_dir>/plugins/profile/<time>/*.trace.json.gz at ui.perfetto.dev.", exc=ValueError)
 
 
@@ -132,8 +135,10 @@ def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, crea
                         create_perfetto_trace: bool = False, session_id: str | None = None) -> None:
     """Write a finished profile under `log_dir/plugins/profile/<time>/`.
 
-    Args: profile_data: a `ProfileSession` that was stopped, or (jaxlib 0.12) a `ProfileData`; create_perfetto_link,
-      create_perfetto_trace: as in `ProfileSession`; session_id: (jaxlib 0.12) name of the folder instead of the time.
+    Args:
+      profile_data: a `ProfileSession` that was stopped, or (jaxlib 0.12) a `ProfileData`.
+      create_perfetto_link, create_perfetto_trace: as in `ProfileSession`.
+      session_id: (jaxlib 0.12) name of the folder instead of the time.
     """
     caller = "profiler.export_profile_data"
     _refuse_link(caller, create_perfetto_link)
@@ -146,25 +151,25 @@ def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, crea
     elif isinstance(profile_data, ProfileSession) and session_id is None:
         profile_data._raw.export(profile_data._profile, os.fspath(log_dir))
     else:
-        raise bad(caller, "the installed jaxlib writes neither a ProfileData nor a folder of a given name",
+        raise bad(caller, "the installed jaxlib supports neither a ProfileData nor session_id here",
                   {"profile_data": type(profile_data).__name__, "session_id": session_id},
                   "pass the ProfileSession alone, or install jaxlib 0.12.", exc=NotImplementedError)
 
 
 def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
                 create_perfetto_trace: bool = False, profiler_options: Any = None) -> ProfileSession:
-    """Begin a profile, which `stop_trace` ends; the arguments are those of `ProfileSession`.
+    """Start a profile, which `stop_trace` ends; arguments as in `ProfileSession`.
 
-    Raises: RuntimeError if a profile is being taken already.
+    Raises: RuntimeError if a profile is already being recorded.
     """
     return ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options).start()
 
 
 def stop_trace() -> Any:
-    """End the profile, write it and return it, a `ProfileData`. Raises: RuntimeError if none is being taken."""
+    """End the profile, write it, and return a `ProfileData`. Raises: RuntimeError if no profile is being recorded."""
     session = _Running.session
     if session is None:
-        raise bad("profiler.stop_trace", "no profile is being taken", fix="begin one with start_trace(folder).",
+        raise bad("profiler.stop_trace", "no profile is being recorded", fix="start one with start_trace(folder).",
                   exc=RuntimeError)
     return session.stop()
 
@@ -172,16 +177,16 @@ def stop_trace() -> Any:
 @contextlib.contextmanager
 def trace(log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
           create_perfetto_trace: bool = False, profiler_options: Any = None) -> Iterator[ProfileSession]:
-    """A profile of the block; the arguments are those of `ProfileSession`. Wait for results inside of the block."""
+    """Profile a block; arguments as in `ProfileSession`. Wait for results inside the block."""
     with ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options) as session:
         yield session
 
 
 def start_server(port: int, requires_backend: bool = True) -> Any:
-    """A server on `port` that TensorBoard's "capture profile" asks. Raises: ValueError if one runs already."""
+    """Start a server on `port` for TensorBoard's "capture profile". Raises: ValueError if a server is running."""
     with _Running.lock:
         if _Running.server is not None:
-            raise bad("profiler.start_server", "a server runs already", fix="end it with stop_server().",
+            raise bad("profiler.start_server", "a server is already running", fix="end it with stop_server().",
                       exc=ValueError)
         if requires_backend:
             backend.devices()
@@ -190,21 +195,21 @@ def start_server(port: int, requires_backend: bool = True) -> Any:
 
 
 def stop_server() -> None:
-    """End the server. Raises: ValueError if none runs."""
+    """End the server. Raises: ValueError if no server is running."""
     with _Running.lock:
         if _Running.server is None:
-            raise bad("profiler.stop_server", "no server runs", fix="start one with start_server(port).",
+            raise bad("profiler.stop_server", "no server is running", fix="start one with start_server(port).",
                       exc=ValueError)
         _Running.server = None
 
 
 def device_memory_profile(backend: str | None = None) -> bytes:
-    """The memory that arrays and programs hold on a platform, in pprof's gzipped format."""
+    """The memory use of arrays and programs on a platform, in pprof's gzipped format."""
     return gzip.compress(xla.memory_profile(_client(backend)))
 
 
 def save_device_memory_profile(filename: os.PathLike[str] | str, backend: str | None = None) -> None:
-    """Write `device_memory_profile` to a file; `pprof --web <file>` shows it."""
+    """Write the result of `device_memory_profile` to a file; `pprof --web <file>` shows it."""
     Path(filename).write_bytes(device_memory_profile(backend))
 
 

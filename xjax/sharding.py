@@ -1,4 +1,4 @@
-"""Meshes of devices, and how an array is cut over them."""
+"""Meshes of devices, and shardings of arrays over them."""
 
 from xjax.core.public import attributes_of
 from xjax.runtime.placement.abstract_mesh import AbstractDevice, AbstractMesh

@@ -1,7 +1,7 @@
-"""Derivatives checked against differences: the public namespace `xjax.test_util`.
+"""Checks of derivatives against finite differences: the public namespace `xjax.test_util`.
 
-Each check takes one random direction, so that it costs two further calls of the function, whatever the size of its
-arguments. Tolerances are a number, or a dict from dtypes to numbers; None stands for those of `_TOLERANCES`.
+Each check uses one random direction, so it costs two further calls of the function, independent of the size of its
+arguments. Tolerances are a number, or a dict from dtypes to numbers; None: the tolerances in `_TOLERANCES`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _MODES = ("fwd", "rev")
 
 def check_grads(f: Callable, args: Sequence[Any], order: int, modes: str | Sequence[str] = _MODES, atol: Any = None,
                 rtol: Any = None, eps: float | None = None) -> None:
-    """Check the derivatives of `f` at `args` up to an order, by central differences.
+    """Check the derivatives of `f` at `args` up to `order`, by central differences.
 
     Args:
       args: tuple of trees of float or complex arrays.
-      modes: "fwd" checks `jvp`, "rev" `vjp`; of higher orders, every sequence of the two.
+      modes: "fwd" checks `jvp`, "rev" checks `vjp`; for higher orders, every sequence of the two.
       eps: the step of the differences, 1e-4 by default.
 
-    Raises: AssertionError if a derivative is not within the tolerances; its message says which.
+    Raises: AssertionError if a derivative is not within the tolerances; its message names the derivative.
 
     >>> check_grads(xjax.numpy.sin, (1.0,), order=2)
     """
@@ -72,7 +72,7 @@ def check_jvp(f: Callable, f_jvp: Callable, args: Sequence[Any], atol: Any = Non
               eps: float = _STEP, err_msg: str = "") -> None:
     """Check `f_jvp(args, tangents) -> (value, tangent)`, such as ``partial(jvp, f)``, by central differences of `f`.
 
-    Raises: AssertionError if value or tangent differ from those of `f` in dtype or by more than the tolerances.
+    Raises: AssertionError if the value or the tangent differs from that of `f` in dtype or by more than the tolerances.
 
     >>> check_jvp(xjax.numpy.sin, functools.partial(jvp, xjax.numpy.sin), (1.0,))
     """
@@ -90,8 +90,8 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Any = Non
               eps: float = _STEP, err_msg: str = "") -> None:
     """Check `f_vjp(*args) -> (value, function of a cotangent)`, such as ``partial(vjp, f)``, by differences of `f`.
 
-    The change of `f` in one direction, projected on a cotangent, is compared with the pulled back cotangent, projected
-    on the direction.
+    The change of `f` along a direction, projected onto a cotangent, is compared with the pulled-back cotangent,
+    projected onto the direction.
 
     Raises: AssertionError if the value or the projections differ by more than the tolerances.
 
@@ -107,7 +107,7 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Any = Non
 
 
 def _direction(tree: Any, seed: int = 0) -> Any:
-    """Normal numbers of the shapes and dtypes of a tree of arrays, the same at each call."""
+    """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call."""
     rng = np.random.default_rng(seed)
 
     def like(x: Any) -> Any:
@@ -123,7 +123,7 @@ def _direction(tree: Any, seed: int = 0) -> Any:
 
 
 def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> Any:
-    """The central difference of `f`; infinite values that are equal do not differ."""
+    """The central difference of `f`; 0 for infinite values that are equal."""
     def moved(step: float) -> Any:
         return f(*tree_map(lambda x, dx: x if dx.dtype == dtypes.float0 else
                            np.asarray(np.asarray(x) + step * dx, dx.dtype), args, along))
@@ -167,9 +167,9 @@ def _check_close(got: Any, expected: Any, atol: Any, rtol: Any, what: str) -> No
 def _tolerance(dtype: Any, tol: Any) -> float:
     if tol is not None and not isinstance(tol, dict):
         return tol
-    given = {np.dtype(key).name: value for key, value in (tol or {}).items()}
+    by_name = {np.dtype(key).name: value for key, value in (tol or {}).items()}
     name = np.dtype(dtype).name
-    return given.get(name, _TOLERANCES.get(name, 0.0 if not dtypes.is_inexact(dtype) else 1.0))
+    return by_name.get(name, _TOLERANCES.get(name, 0.0 if not dtypes.is_inexact(dtype) else 1.0))
 
 
 __getattr__ = attributes_of(__name__)

@@ -1,7 +1,7 @@
 """Types for annotations: `Array`, `ArrayLike`, `DTypeLike`, `Shape`, `Axis`, `PyTree`, `Params`, `PRNGKey`.
 
-`isinstance` takes `Array` and `ArrayLike` too. All of xjax, xnn and recipes use these names; `xnn.Layer` is the type of
-a layer.
+`Array` and `ArrayLike` work with `isinstance` too. All of xjax, xnn and recipes use these names; `xnn.Layer` is the
+type of a layer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SupportsDType(Protocol):
     def dtype(self) -> np.dtype: ...
 
 
-# What functions of `xjax.numpy` take as an array.
+# The values that functions of `xjax.numpy` accept as an array.
 ArrayLike: TypeAlias = Array | np.ndarray | np.generic | bool | int | float | complex
 DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
 # Sizes of axes; as an argument, a single size is a shape too.
@@ -30,7 +30,7 @@ Shape: TypeAlias = tuple[int, ...]
 ShapeLike: TypeAlias = int | Sequence[int]
 # The axes of a reduction, counted from the end if negative; None: all.
 Axis: TypeAlias = int | Sequence[int] | None
-# Containers of containers of leaves, of any depth: no type checker can say which.
+# Nested containers of leaves, of any depth: type checkers cannot express the structure.
 PyTree: TypeAlias = Any
 # The parameters of a layer or a model: a pytree of arrays.
 Params: TypeAlias = PyTree

@@ -100,7 +100,7 @@ def check_failure(how, victim, tmp_path, count=2, **env):
         assert process.status not in (0, None), process.output
         assert process.seconds < job[victim].seconds + 20, process.output
         if reason and rank != victim:
-            assert f"process {rank} of {count} ends, since process {victim} has failed" in process.output
+            assert f"process {rank} of {count} ends, because process {victim} has failed" in process.output
             assert reason in process.output
     if reason:
         assert f"process {victim} of {count} ends without waiting for the others" in job[victim].output
@@ -182,7 +182,7 @@ def test_wrong_calls(monkeypatch):
             monkeypatch.delenv(name)
     with pytest.raises(ValueError, match="(?s)cannot find each other.*fix:"):
         xjax.distributed.initialize("127.0.0.1:1")
-    with pytest.raises(ValueError, match="counts from 0"):
+    with pytest.raises(ValueError, match="must be from 0"):
         xjax.distributed.initialize("127.0.0.1:1", 2, 2)
     with pytest.raises(ValueError, match="(?s)is not host:port.*fix:"):
         xjax.distributed.initialize("127.0.0.1", 2, 1)

@@ -68,7 +68,7 @@ def test_a_newer_jaxlib_that_lacks_names(tmp_path):
         (package / name).write_text(text)
     done = imported(path=tmp_path)
     assert done.returncode == 1
-    assert "ImportError: import xjax: the installed jaxlib lacks what xjax uses of it" in done.stderr
+    assert "ImportError: import xjax: the installed jaxlib lacks a name that xjax uses" in done.stderr
     assert f"0.14.1 (tested: {REQUIREMENT})" in done.stderr
     assert f"fix: pip install '{REQUIREMENT}'" in done.stderr
 

@@ -281,7 +281,7 @@ ERRORS = {
     "bwd is no tuple": (lambda: with_rule(keep, lambda r, ct: ct)(X), TypeError, ["a tuple of 1 cotangents"]),
     "bwd has two": (lambda: with_rule(keep, lambda r, ct: (ct, ct))(X), TypeError, ["a tuple of 1", "tuple of 2"]),
     "structure": (lambda: with_rule(keep, lambda r, ct: ({"a": ct},))(X), TypeError,
-                  ["argument 0 with another structure"]),
+                  ["cotangent for argument 0"]),
     "shape": (lambda: with_rule(keep, lambda r, ct: (lax.reduce_sum(ct, (0,)),))(X), TypeError,
               ["of argument 0", "f32[], expected f32[3]"]),
     "forward mode": (lambda: xjax.jvp(make(xjax), ({"x": X, "y": X},), ({"x": X, "y": X},)), TypeError,

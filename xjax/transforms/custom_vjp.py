@@ -206,8 +206,8 @@ class _Backward:
         try:                                    # None is allowed for a whole subtree
             leaves = broadcast_prefix(ct, slot, lambda x: x is None)
         except ValueError:
-            raise bad(caller, f"the structure of the cotangent for argument {k} from the backward rule differs from that "
-                      "of the argument", given=tree_mismatch("cotangent", slot, ct),
+            raise bad(caller, f"the structure of the cotangent for argument {k} from the backward rule differs from "
+                      "that of the argument", given=tree_mismatch("cotangent", slot, ct),
                       fix="return a tree with the argument's structure; None means zero.") from None
         cts = [Zero(a) if x is None or a.dtype == dtypes.float0 else x for x, a in zip(leaves, avals, strict=True)]
         cts = [wide_cotangent(x, a) for x, a in zip(cts, avals, strict=True)]
