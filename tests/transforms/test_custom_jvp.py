@@ -311,7 +311,7 @@ ERRORS = {
     "closure in vmap": (lambda: xjax.grad(lambda y: xjax.vmap(lambda x: closing_over(y, x))(X).sum())(2.0),
                         UnexpectedTracerError, CLOSURE),
     "value of another structure": (lambda: in_jit(lambda p, t: (p[0], t[0])), TypeError,
-                                   ["the value that `<lambda>` returned", "expected a dict with keys 'a'"]),
+                                   ["the structure of the value from `<lambda>`", "expected a dict with keys 'a'"]),
     "value of another type": (lambda: in_jit(lambda p, t: ({"a": lax.reduce_sum(p[0], (0,))},
                                                            {"a": lax.reduce_sum(t[0], (0,))})), TypeError,
                               ["value['a']", "f32[], expected f32[3]"]),

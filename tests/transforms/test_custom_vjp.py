@@ -266,7 +266,7 @@ ERRORS = {
                         CLOSURE),
     "keyword-only": (keywords_only, TypeError, ["keyword-only arguments", "keywords  y"]),
     "value of another structure": (lambda: in_jit(lambda x: ((x, x), None)), TypeError,
-                                   ["the value that `<lambda>` returned", "expected a leaf, got a tuple of 2"]),
+                                   ["the structure of the value from `<lambda>`", "expected a leaf, got a tuple of 2"]),
     "value of another type": (lambda: in_jit(lambda x: (lax.reduce_sum(x, (0,)), None)), TypeError,
                               ["value", "f32[], expected f32[3]", "call it in the rule"]),
     "dtype": (lambda: with_rule(keep, lambda r, ct: (lax.convert_element_type(ct, np.float16),))(X), TypeError,

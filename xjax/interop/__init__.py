@@ -1,6 +1,6 @@
-"""Between xjax and other libraries: functions written in JAX, and arrays of JAX, torch and NumPy.
+"""Interoperation with other libraries: functions written in JAX, and arrays of JAX, torch and NumPy.
 
-The real JAX is imported only when one of these is called with something of JAX.
+The real JAX is imported only when one of these functions is called with an object of JAX.
 """
 
 from xjax.interop.arrays import from_jax_array, to_jax_array

@@ -1,4 +1,4 @@
-"""Arrays of real JAX as ours, and ours as those of JAX; `runtime.arrays.dlpack` has those of other libraries."""
+"""Conversion of arrays between the real JAX and xjax; `runtime.arrays.dlpack` converts arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from xjax.runtime.arrays.moves import to_array
 
 
 def from_jax_array(x: Any) -> Array:
-    """A concrete `jax.Array` as an xjax array of the same type, weak type included; typed random keys are keys here.
+    """A concrete `jax.Array` as an xjax array of the same type and weak type; typed random keys become typed keys.
 
-    Raises: TypeError for what JAX is tracing.
+    Raises: TypeError for a value that JAX is tracing.
     """
     jax = real_jax()
     if isinstance(x, jax.core.Tracer):
         raise bad("from_jax_array", f"the value is being traced by JAX ({x.aval.str_short()})",
-                  fix="bridge the whole function with xjax.interop.from_jax, or with to_jax for the way back.")
+                  fix="bridge the whole function with xjax.interop.from_jax.")
     weak = bool(getattr(x, "weak_type", False))
     value = host_value(x)
     return from_numpy(value, weak_type=weak) if isinstance(value, np.ndarray) else value
 
 
 def to_jax_array(x: Any) -> Any:
-    """An xjax array (or what becomes one) as a `jax.Array` on JAX's default device; random keys are keys there."""
+    """An xjax array, or a value that converts to one, as a `jax.Array` on JAX's default device; keys become keys."""
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
     jax, array = real_jax(), to_array(x)

@@ -1,9 +1,10 @@
 """`from_jax`: a function written in JAX as an xjax function.
 
-A call traces the function once for each type of its arguments (`jax.make_jaxpr` on abstract values), translates the
-program and applies it as one operation; so it is compiled as a whole, and can be differentiated, mapped and staged.
+A call traces the function once for each combination of argument types (`jax.make_jaxpr` on abstract values),
+translates the program, and applies it as one operation. So it is compiled as a whole, and can be differentiated, mapped
+and staged.
 
-Functions that make functions (optax's optimizers, schedules) work too: what is callable in a result is bridged in turn.
+Functions that return functions (optax's optimizers, schedules) work too: callables in a result are bridged as well.
 """
 
 from __future__ import annotations
@@ -33,21 +34,21 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit_primitive import jit_p
 
-# Modules that are imported for the rules they add to the translation.
+# Modules that are imported because they add rules to the translation.
 _RULES = (callbacks, custom_rules, higher_order, keys)
 
 
 def from_jax(fun: Callable) -> JaxFunction:
     """A function written in JAX, callable with xjax values.
 
-    Arrays, random keys, traced values and Python numbers in the arguments (in any pytree) are traced; strings, bools,
-    functions and everything else are static, and so is a number that the function can only use as a Python value (an
-    axis, a shape). Results are the same pytrees, of xjax arrays; a callable among them is bridged too, and may be
-    passed back. The program is traced, translated and compiled once for each combination of types and static values.
+    Arrays, random keys, traced values and Python numbers in the arguments (in any pytree) are traced. Strings, bools,
+    functions and all other values are static; so are numbers that the function can only use as Python values (an axis,
+    a shape). Results have the same pytrees, with xjax arrays; callables among them are bridged too, and may be passed
+    back. The program is traced, translated and compiled once for each combination of types and static values.
 
-    The real JAX is imported by this call's first use (about half a second), and kept on the CPU.
+    The real JAX is imported at the first call (about half a second), and kept on the CPU.
 
-    Raises (when called): NotImplementedError for a JAX operation that xjax does not have, naming it and the line.
+    Raises (when called): NotImplementedError for a JAX operation that xjax does not have, with its name and line.
 
     >>> import jax.numpy
     >>> f = xjax.interop.from_jax(lambda x: jax.numpy.sin(x) ** 2)
@@ -63,14 +64,14 @@ def from_jax(fun: Callable) -> JaxFunction:
 
 
 class JaxFunction:
-    """A bridged function, made by `from_jax`; a pytree whose leaves are the xjax arrays that it was made with.
+    """A bridged function, returned by `from_jax`; a pytree whose leaves are the xjax arrays that it was created with.
 
-    Inside JAX it is the JAX function itself.
+    When JAX code calls it, it calls the JAX function itself.
     """
 
     def __init__(self, source: _Source, arrays: Sequence[Any] = ()):
         if source.like is not None:
-            functools.update_wrapper(self, source.like)     # first: it copies attributes, those of a JaxFunction too
+            functools.update_wrapper(self, source.like)     # first: it also copies the attributes of a JaxFunction
         self._source, self._arrays = source, tuple(arrays)
 
     def __get__(self, instance: Any, owner: type) -> Callable:
@@ -95,7 +96,7 @@ class JaxFunction:
 
 
 class _Source:
-    """The JAX function behind a bridged one, `make(*arrays)`, and what was traced of it."""
+    """The JAX function of a bridged function, `make(*arrays)`, and its traced programs."""
 
     __slots__ = ("make", "name", "programs", "like")
 
@@ -106,39 +107,39 @@ class _Source:
         """The program for a call; None if its numbers must be static."""
         key = call.key()
         try:
-            found = self.programs.get(key)
+            traced = self.programs.get(key)
         except TypeError:
             raise _unhashable(self.name, call) from None
-        if found is None:
-            found = _trace_numbers(self, call) if call.numbers else _trace(self, call)
-            self.programs[key] = _NUMBERS_ARE_STATIC if found is None else found
-        return None if found is _NUMBERS_ARE_STATIC else found
+        if traced is None:
+            traced = _trace_numbers(self, call) if call.numbers else _trace(self, call)
+            self.programs[key] = _NUMBERS_ARE_STATIC if traced is None else traced
+        return None if traced is _NUMBERS_ARE_STATIC else traced
 
 
 register_pytree_node(JaxFunction, lambda f: (f._arrays, f._source), JaxFunction)
 
 _OURS = (Array, Tracer, np.ndarray, np.generic, bool, int, float, complex, str)
 _NUMBERS = (int, float, complex)
-_NUMBERS_ARE_STATIC: Any = object()     # in place of a program
+_NUMBERS_ARE_STATIC: Any = object()     # cached instead of a program
 _all_programs: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDictionary()
 
 
 def _programs_of(fun: Callable) -> Cache:
-    """What was traced is shared by all bridges of one function, and dies with it."""
+    """The cache of programs of a function, shared by all its bridges; it lives as long as the function."""
     try:
         return _all_programs.get(fun) or _all_programs.setdefault(fun, Cache())
-    except TypeError:                       # not hashable, or takes no weak references
+    except TypeError:                       # not hashable, or without weak references
         return Cache()
 
 
 class _Call:
-    """The leaves of a call's arguments, parted into arrays and static values."""
+    """The leaves of a call's arguments, split into arrays and static values."""
 
     __slots__ = ("tree", "arrays", "avals", "static", "numbers", "count")
 
     def __init__(self, leaves: Sequence[Any], tree: Any, numbers_are_arrays: bool):
         self.tree, self.count = tree, len(leaves)
-        self.numbers: list[int] = []                    # positions of Python numbers that are arrays
+        self.numbers: list[int] = []                    # positions of Python numbers that are traced as arrays
         self.arrays: list[Any] = []
         self.avals: list[ShapedArray] = []
         self.static: list[tuple[int, Any]] = []         # position among the leaves, value
@@ -155,14 +156,14 @@ class _Call:
             self.avals.append(x.aval if kind is Array else typeof(x))
 
     def key(self) -> tuple:
-        """What one program is good for. Equal numbers that differ (1, 1.0, True; 0.0, -0.0) are told apart."""
+        """The cache key of the program. It differs for numbers that compare equal (1, 1.0, True; 0.0, -0.0)."""
         static = tuple([(i, type(x), repr(x) if isinstance(x, (float, complex)) else x) for i, x in self.static])
         return self.tree, tuple(self.avals), tuple(self.numbers), static, config.trace_key()
 
     def rebuild(self, arrays: Sequence[Any]) -> tuple[tuple, tuple, dict]:
-        """(arrays bound to the function, args, kwargs) with other values in the place of the arrays."""
-        static, given = dict(self.static), iter(arrays)
-        leaves = [static[i] if i in static else next(given) for i in range(self.count)]
+        """(arrays bound to the function, args, kwargs), with `arrays` instead of the arrays of the call."""
+        static, values = dict(self.static), iter(arrays)
+        leaves = [static[i] if i in static else next(values) for i in range(self.count)]
         bound, args, kwargs = self.tree.unflatten(leaves)
         return bound, args, kwargs
 
@@ -182,12 +183,13 @@ def _unhashable(name: str, call: _Call) -> Exception:
 # -- tracing ------------------------------------------------------------------------------------------------------
 
 def _trace_numbers(source: _Source, call: _Call) -> _Traced | None:
-    """Trace with Python numbers as arguments; None if the function needs their values: it fails (an axis, a shape), or
-    makes functions, which then have the numbers in them.
+    """Trace with Python numbers as arguments; None if the function needs their values.
+
+    It needs them if the trace fails (an axis, a shape), or if it returns functions, which may contain the numbers.
     """
     try:
         traced = _trace(source, call)
-    except Exception:                       # whatever it is, the trace with static numbers will raise it again
+    except Exception:                       # the trace with static numbers raises a real error again
         return None
     return None if traced.makes_functions else traced
 
@@ -200,8 +202,8 @@ def _trace(source: _Source, call: _Call) -> _Traced:
     def run(arrays: Sequence[Any]) -> list[Any]:
         nonlocal out_tree
         bound, args, kwargs = call.rebuild(arrays)
-        found, out_tree = jax.tree_util.tree_flatten(source.make(*bound)(*args, **kwargs))
-        return found
+        results, out_tree = jax.tree_util.tree_flatten(source.make(*bound)(*args, **kwargs))
+        return results
 
     def flat(*arrays: Any) -> list[Any]:
         leaves[:] = run(arrays)
@@ -209,7 +211,7 @@ def _trace(source: _Source, call: _Call) -> _Traced:
 
     with inside_jax():
         closed = jax.make_jaxpr(flat)(*map(spec_of, call.avals))
-        # Functions are made once more, outside the trace: nothing traced may live on in them.
+        # Functions are created again outside the trace, so that they do not refer to traced values.
         constant = run(()) if any(map(_is_function, leaves)) and not call.arrays else None
     slots = [_ARRAY if _is_array(x) else _function(run, k, x, constant) if _is_function(x) else _Static(x)
              for k, x in enumerate(leaves)]
@@ -218,7 +220,7 @@ def _trace(source: _Source, call: _Call) -> _Traced:
 
 
 def _function(run: Callable, k: int, traced: Callable, constant: Sequence[Any] | None) -> _Source:
-    """The source of the k-th result; with arrays among the arguments it is made anew for those of each use."""
+    """The source of the k-th result; if there are arrays among the arguments, each use creates it from its arrays."""
     if constant is not None:
         return _Source(lambda: constant[k], function_name(traced), _programs_of(constant[k]), constant[k])
     return _Source(lambda *arrays: run(arrays)[k], function_name(traced), {})
@@ -233,7 +235,7 @@ def _is_function(x: Any) -> bool:
 
 
 class _Static:
-    """A result that is no array: itself, each time."""
+    """A result that is not an array; each call returns the same object."""
 
     __slots__ = ("value",)
 
@@ -245,7 +247,7 @@ _ARRAY = object()
 
 
 class _Traced:
-    """The program of a function for one type of arguments, and what its results are."""
+    """The program of a function for one combination of argument types, and the kinds of its results."""
 
     __slots__ = ("program", "consts", "slots", "tree", "name", "makes_functions", "_only_arrays")
 
@@ -260,8 +262,8 @@ class _Traced:
             outs = jit_p.bind(*self.consts, *arrays, name=self.name, jaxpr=self.program)
         if self._only_arrays:
             return self.tree.unflatten(outs)
-        given = iter(outs)
-        return self.tree.unflatten([self._result(slot, given, arrays) for slot in self.slots])
+        values = iter(outs)
+        return self.tree.unflatten([self._result(slot, values, arrays) for slot in self.slots])
 
     def _result(self, slot: Any, outs: Any, arrays: Sequence[Any]) -> Any:
         if slot is _ARRAY:

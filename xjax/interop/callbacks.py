@@ -1,6 +1,6 @@
-"""Functions of Python in programs of JAX: callbacks and debug printing.
+"""Python functions in programs of JAX: callbacks and debug printing.
 
-They run as callbacks of ours, and get arrays of JAX: they were written for it, and may compute with `jax.numpy`.
+They run as callbacks of xjax, but receive arrays of JAX, because they may compute with `jax.numpy`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xjax.lax.debug_callbacks import debug_callback_p, debug_print_p
 
 @dataclass(frozen=True, slots=True)
 class _HostFunction:
-    """A function of JAX's arrays, from flat arrays of ours to flat arrays of NumPy."""
+    """A function on JAX arrays, called with a flat list of xjax arrays; returns a flat list of NumPy arrays."""
 
     callback: Callable[..., Sequence[Any]]
     name: str
@@ -60,7 +60,7 @@ def _debug_callback(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _debug_print(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """The format is filled in by our function, so that arrays print as the printing options say."""
+    """Debug printing by the xjax function, so that arrays are printed according to the printing options."""
     params = dict(eqn.params)
     tree = params.pop("in_tree")
     ours = flatten(real_jax().tree_util.tree_unflatten(tree, range(tree.num_leaves)))[1]

@@ -1,4 +1,4 @@
-"""Operations of JAX that carry rules of their own: for derivatives, transposes and `vmap`."""
+"""Operations of JAX with custom rules: for derivatives, transposes and `vmap`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from xjax.transforms.linear_call import linear_call_p
 
 
 def _traced(f: Callable, specs: Sequence[Any], caller: str) -> Callable[[Sequence[Any]], list[Any]]:
-    """The program of a JAX function of flat arrays, as a function of values of ours."""
+    """The program of a JAX function of flat arrays, as a function of xjax values."""
     with inside_jax():
         program, consts = translate(real_jax().make_jaxpr(f)(*specs), caller)
     return lambda args: program(*consts, *args)
 
 
 # -- custom derivatives -------------------------------------------------------------------------------------------
-# JAX itself says what the rule does: it is asked to trace the derivative of the call, and that program is replayed.
+# JAX traces the derivative of the call, with the custom rule, and that program is replayed.
 
 def _custom_jvp(eqn: Any, args: Sequence[Any]) -> list[Any]:
     return _with_jvp(_CustomCall(eqn), args)
@@ -37,8 +37,8 @@ def _custom_jvp(eqn: Any, args: Sequence[Any]) -> list[Any]:
 def _with_jvp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         dxs = [instantiate(dx) for dx, smooth in zip(tangents, call.smooth_in, strict=True) if smooth]
-        found = call.jvp([*primals, *dxs])
-        outs, douts = found[:len(call.smooth_out)], iter(found[len(call.smooth_out):])
+        results = call.jvp([*primals, *dxs])
+        outs, douts = results[:len(call.smooth_out)], iter(results[len(call.smooth_out):])
         return outs, [next(douts) if smooth else Zero(typeof(y).tangent())
                       for y, smooth in zip(outs, call.smooth_out, strict=True)]
 
@@ -51,16 +51,17 @@ def _custom_vjp(eqn: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _with_vjp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
-    """The residuals are the arguments: the backward program runs the forward rule again, which XLA merges with the
-    first run where both are in one program.
+    """A `custom_vjp` call whose residuals are the arguments: the backward program runs the forward rule again.
+
+    XLA merges the two runs if both are in one program.
     """
     def fwd(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
         return call.value(*xs), list(xs), tree_structure(list(xs))
 
     def bwd(residual_tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         cts = [instantiate(ct) for ct, smooth in zip(cts, call.smooth_out, strict=True) if smooth]
-        found = iter(call.vjp([*residuals, *cts]))
-        return [next(found) if smooth else Zero(typeof(x).tangent())
+        in_cts = iter(call.vjp([*residuals, *cts]))
+        return [next(in_cts) if smooth else Zero(typeof(x).tangent())
                 for x, smooth in zip(residuals, call.smooth_in, strict=True)]
 
     fwd.__name__ = bwd.__name__ = call.name
@@ -68,7 +69,7 @@ def _with_vjp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
 
 
 def _class_of_rules(eqn: Any, args: Sequence[Any]) -> list[Any]:
-    """An operation that is defined by a Python class: its value is expanded by JAX, derivatives are asked for."""
+    """An operation that is defined by a Python class: JAX expands its value, and traces its derivatives."""
     program = real_jax().make_jaxpr(lambda *xs: eqn.primitive.to_lojax(*xs, **eqn.params))
     with inside_jax():
         call = _CustomCall(eqn, program(*[spec_of(aval_of(v.aval)) for v in eqn.invars]))
@@ -87,7 +88,7 @@ class _CustomCall:
 
     @functools.cached_property
     def jvp(self) -> Callable:
-        """(primals, tangents of the smooth ones) -> (values, tangents of the smooth ones), by the custom rule."""
+        """(primals, tangents of smooth primals) -> (values, tangents of smooth values), by the custom rule."""
         jax, n = real_jax(), len(self._ins)
 
         def derivative(*args: Any) -> list[Any]:
@@ -103,8 +104,8 @@ class _CustomCall:
         jax, n = real_jax(), len(self._ins)
 
         def derivative(*args: Any) -> Sequence[Any]:
-            given = iter(args[n:])
-            cts = [next(given) if smooth else np.zeros(a.shape, jax.dtypes.float0)
+            smooth_cts = iter(args[n:])
+            cts = [next(smooth_cts) if smooth else np.zeros(a.shape, jax.dtypes.float0)
                    for a, smooth in zip(self._outs, self.smooth_out, strict=True)]
             return jax.vjp(self._of_smooth(args[:n]), *_chosen(args[:n], self.smooth_in))[1](cts)
 
@@ -114,8 +115,8 @@ class _CustomCall:
     def _of_smooth(self, xs: Sequence[Any]) -> Callable:
         """The call as a JAX function of the arguments that have a derivative."""
         def call(*chosen: Any) -> list[Any]:
-            given = iter(chosen)
-            args = [next(given) if smooth else x for x, smooth in zip(xs, self.smooth_in, strict=True)]
+            smooth_xs = iter(chosen)
+            args = [next(smooth_xs) if smooth else x for x, smooth in zip(xs, self.smooth_in, strict=True)]
             return list(bind_again(self._eqn, args))
         return call
 
@@ -140,7 +141,7 @@ def _linear_call(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _custom_vmap(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """JAX is asked to trace the mapped call, and that program is replayed."""
+    """JAX traces the mapped call, and that program is replayed."""
     p, params = eqn.primitive, eqn.params
 
     def rule(size: int, batched: Sequence[bool], xs: Sequence[Any]) -> tuple[list[Any], list[bool]]:

@@ -1,6 +1,6 @@
-"""Operations of JAX that are no primitives here: calls of programs, reductions of mapped axes, and functions.
+"""Operations of JAX that are not primitives here: calls of programs, reductions over mapped axes, and functions.
 
-Control flow (`cond`, `while`, `scan`) needs no rule: its programs are parameters, translated like all others.
+Control flow (`cond`, `while`, `scan`) needs no rule: its programs are parameters, and are translated as such.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from xjax.transforms.remat import checkpoint
 
 
 def _call(*names: str) -> Callable:
-    """A call of a program, written in place; the parameter that holds it has one of these names."""
+    """The rule of a call, which inlines the program; the parameter that holds it has one of these names."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
         program = next((eqn.params[name] for name in names if name in eqn.params), None)
         if program is None:
-            raise UnknownFeature(f"it holds no program under the name {' or '.join(names)}")
+            raise UnknownFeature(f"it has no program in a parameter named {' or '.join(names)}")
         return replay(program, args)
     return rule
 
@@ -38,7 +38,7 @@ def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
 
 
 class _Policy:
-    """A policy of `jax.checkpoint`, asked about our operations: it is given JAX's operation of the same name."""
+    """A policy of `jax.checkpoint` for xjax operations: it is called with JAX's operation of the same name."""
 
     def __init__(self, eqn: Any):
         self._policy, self._primitives = eqn.params["policy"], primitives(eqn.params["jaxpr"])
@@ -47,13 +47,13 @@ class _Policy:
         saved = is_saved(self._policy(self._primitives.get(p.name, p), *avals, **params))
         if saved is None:
             raise bad("from_jax", "a policy of jax.checkpoint moves values to another memory",
-                      given={"operation": p.name}, fix="use a policy that keeps values on the device or computes them "
-                      "again.", exc=NotImplementedError)
+                      given={"operation": p.name}, fix="use a policy that keeps values on the device or recomputes "
+                      "them.", exc=NotImplementedError)
         return saved
 
 
 def _by_function(f: Callable) -> Callable:
-    """An operation that is no primitive here but a function made of several."""
+    """The rule of an operation that is a function of several primitives here."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
         params = {name: parameter(value, subprogram) for name, value in eqn.params.items() if value is not None}
         return [f(*args, **params)]
@@ -70,23 +70,23 @@ def _reshape(eqn: Any, args: Sequence[Any]) -> list[Any]:
 
 
 def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Where a value is placed is no part of a program of ours."""
+    """The arguments unchanged: placements are not part of xjax programs."""
     return args
 
 
 def _reduced(reduction: Primitive) -> Callable:
-    """A collective over mapped axes: those that `jax.vmap` mapped are positions by now, and are reduced."""
+    """The rule of a collective over axes mapped by `jax.vmap`, which are positions in the program: a reduction."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
         axes = eqn.params["axes"]
         positions = tuple(a for a in axes if isinstance(a, int))
         if len(positions) < len(axes) or eqn.params["axis_index_groups"] is not None:
-            raise UnknownFeature("its axis names are not those of a jax.vmap within the function")
+            raise UnknownFeature("its axis names do not belong to a jax.vmap inside the function")
         return [reduction.bind(x, axes=positions) for x in args]
     return rule
 
 
 def _in_total_order(compare: Callable) -> Callable:
-    """A comparison in which -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN: that of the bits as integers."""
+    """A comparison in the order -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN: it compares the bits as integers."""
     def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
         return [compare(*map(_ordered_bits, args))]
     return rule
@@ -98,7 +98,7 @@ def _ordered_bits(x: Any) -> Any:
         return x
     signed = np.dtype(f"int{8 * dtype.itemsize}")
     bits = lax.bitcast_convert_type(x, signed)
-    # Magnitudes of negative numbers grow as their bits do: all but the sign are inverted.
+    # The bits of negative numbers increase with their magnitude, so all bits but the sign are inverted.
     return lax.select(bits < 0, bits ^ signed.type(np.iinfo(signed).max), bits)
 
 

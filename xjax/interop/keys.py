@@ -1,4 +1,4 @@
-"""Random numbers of JAX programs. Its typed keys are typed keys here, and most operations on them have one name."""
+"""Random numbers in JAX programs. Typed keys are typed keys here, and most operations on them have the same name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xjax.transforms.vmap import vmap
 
 
 def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:
-    """A key for each of an array of seeds."""
+    """A key for each element of an array of seeds."""
     kind = key_type(eqn.outvars[0].aval)
     (seeds,) = args
 
@@ -40,7 +40,7 @@ def _same(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _counts(eqn: Any, args: Sequence[Any]) -> list[Any]:
-    """High and low words of the flat index of each element."""
+    """The high and low words of the flat index of each element."""
     shape = eqn.params["shape"]
     size = math.prod(shape)
     if size > 2**32:

@@ -1,7 +1,7 @@
-"""The real JAX, imported when it is first needed, and the settings under which it traces for us.
+"""The real JAX, imported when it is first needed, and its settings while it traces for xjax.
 
-Only tracing happens there: whatever runs, runs in xjax. So JAX needs no accelerator, and is kept on the CPU unless the
-user's program has started it already.
+JAX only traces; all programs run in xjax. So JAX does not need an accelerator, and is kept on the CPU unless the user's
+program has already started it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xjax.core.errors import bad
 
 @functools.cache
 def real_jax() -> ModuleType:
-    """The module `jax`, kept on the CPU while it has no backend yet.
+    """The module `jax`; it is configured to use the CPU if it has not started a backend.
 
     Raises: ImportError if it is not installed.
     """
@@ -32,27 +32,28 @@ def real_jax() -> ModuleType:
 
 
 def import_library(name: str) -> ModuleType:
-    """A library that is written in JAX (``"optax"``), imported after the real JAX has been put on the CPU.
+    """A library that is written in JAX (``"optax"``), imported after the real JAX is configured to use the CPU.
 
-    Raises: ImportError if it, or JAX, is not installed.
+    Raises: ImportError if the library or JAX is not installed.
     """
     real_jax()
     return import_or_explain(name)
 
 
 def import_or_explain(name: str) -> ModuleType:
-    """The module `name`. Raises: ImportError that says how to install it."""
+    """The module `name`. Raises: ImportError with instructions to install it."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name.partition(".")[0]:
             raise
         raise bad("xjax.interop", f"the module {name!r} is not installed",
-                  fix="install what functions written in JAX need: pip install 'xjax[nn]'.", exc=ImportError) from None
+                  fix="install the packages for functions written in JAX: pip install 'xjax[nn]'.",
+                  exc=ImportError) from None
 
 
 def _has_started() -> bool:
-    """Whether JAX has a backend. JAX has no public way to ask; without an answer it is left alone."""
+    """Whether JAX has started a backend. There is no public function for this; if unknown, JAX is not configured."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     ask = getattr(bridge, "backends_are_initialized", None)
     return True if ask is None else ask()
@@ -60,14 +61,14 @@ def _has_started() -> bool:
 
 @contextlib.contextmanager
 def same_options() -> Iterator[None]:
-    """Options that decide what JAX traces, as they are set in xjax."""
+    """Set the options of JAX that change traced programs to their values in xjax."""
     jax = real_jax()
     with jax.enable_x64(config.enable_x64), jax.threefry_partitionable(config.threefry_partitionable):
         yield
 
 
 class _World(threading.local):
-    """Whether this thread runs a function for JAX: bridged functions then are the JAX functions they stand for."""
+    """Whether this thread runs JAX code; bridged functions then call their JAX functions directly."""
 
     inside_jax = False
 
@@ -77,7 +78,7 @@ world = _World()
 
 @contextlib.contextmanager
 def inside_jax(inside: bool = True) -> Iterator[None]:
-    """Run JAX code (or, with False, xjax code that JAX calls)."""
+    """Context for JAX code (or, with False, for xjax code that JAX calls)."""
     saved, world.inside_jax = world.inside_jax, inside
     try:
         with same_options():

@@ -1,7 +1,7 @@
-"""How each version of JAX writes programs: their parts, and the names, defaults and classes of parameters.
+"""The form of programs in each version of JAX: their parts, and the names, defaults and classes of parameters.
 
-Only this file knows what differs between versions. It asks objects for what they have and never for a version number,
-so that a version which changes nothing here needs nothing here.
+All differences between versions are in this file. It tests objects for attributes and never compares version numbers,
+so a version without such changes needs no change here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from xjax.interop.real_jax import real_jax
 from xjax.lax import linalg
 from xjax.lax.linear_solve import LinearSolveTuple
 
-# Versions of JAX that the tests of this package ran with; error messages name them.
+# The versions of JAX with which this package is tested; error messages name them.
 TESTED_VERSIONS = ("0.10.2", "0.12.0.1")
 
 
 class UnknownFeature(Exception):
-    """Something in a program of JAX that has no meaning here."""
+    """A part of a JAX program that is not supported here."""
 
 
 def versions() -> str:
-    """The installed version of JAX and the tested ones, for error messages."""
+    """The installed version of JAX and the tested versions, for error messages."""
     return f"JAX {real_jax().__version__}; xjax.interop is tested with JAX {' and '.join(TESTED_VERSIONS)}"
 
 
@@ -54,12 +54,12 @@ def is_program(x: Any) -> bool:
 
 
 def is_closed(x: Any) -> bool:
-    """Whether a program carries the values of its constants; those of a plain `Jaxpr` of 0.10 are not known."""
+    """Whether a program has the values of its constants; a plain `Jaxpr` of 0.10 does not."""
     return hasattr(x, "consts")
 
 
 def parts(program: Any) -> Program:
-    """The parts of a program; one that is not closed takes its constants as first arguments."""
+    """The parts of a program; if it is not closed, its constants are its first arguments."""
     jaxpr = getattr(program, "jaxpr", program)
     name = getattr(jaxpr.debug_info, "func_name", None) or ""
     if is_closed(program):
@@ -69,31 +69,31 @@ def parts(program: Any) -> Program:
 
 def primitives(program: Any) -> dict[str, Any]:
     """The operations of a program and of the programs within it, by name."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for eqn in parts(program).eqns:
-        found[eqn.primitive.name] = eqn.primitive
+        by_name[eqn.primitive.name] = eqn.primitive
         for value in eqn.params.values():
             for x in value if isinstance(value, (tuple, list)) else (value,):
                 if is_program(x):
-                    found.update(primitives(x))
-    return found
+                    by_name.update(primitives(x))
+    return by_name
 
 
 def is_saved(verdict: Any) -> bool | None:
-    """What a policy of `jax.checkpoint` answered: whether a value is kept; None if it is to be moved elsewhere."""
+    """The answer of a policy of `jax.checkpoint`: whether a value is saved; None if it is moved to other memory."""
     answers = {"SaveableType": True, "RecomputeType": False, "Offloadable": None}
     return answers.get(type(verdict).__name__, bool(verdict))
 
 
 def bind_again(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Apply the operation of an equation, with its rules, to values of JAX."""
+    """Apply the operation of an equation, with its custom rules, to JAX values."""
     p = eqn.primitive
     bind_params = getattr(p, "get_bind_params", dict)
     return p.bind(*args, **bind_params(eqn.params))
 
 
 def has_jvp_rule(primitive: Any) -> bool:
-    """Whether an operation of 0.12 that is defined by a Python class has a rule for forward derivatives."""
+    """Whether an operation of JAX 0.12 that is defined by a Python class has a jvp rule."""
     base = type(primitive).__mro__[-2]
     return type(primitive).jvp is not base.jvp
 
@@ -104,16 +104,16 @@ _KEY_TYPES = {kind.name: kind for kind in KEY_TYPES.values()}
 
 
 def aval_of(aval: Any) -> ShapedArray:
-    """Our type of a value of JAX."""
+    """The xjax type of a JAX value."""
     if not hasattr(aval, "shape") or not hasattr(aval, "dtype"):
-        raise UnknownFeature(f"the type {aval} is not that of an array")
+        raise UnknownFeature(f"the type {aval} is not an array type")
     if is_key(aval):
         return ShapedArray(tuple(aval.shape), key_type(aval))
     return ShapedArray(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 
 def spec_of(aval: ShapedArray) -> Any:
-    """JAX's type of a value of ours, for tracing."""
+    """The JAX type of an xjax value, for tracing."""
     jax = real_jax()
     dtype = _jax_key_type(aval.dtype.kind.name) if isinstance(aval.dtype, KeyType) else aval.dtype
     return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type)
@@ -125,20 +125,20 @@ def _jax_key_type(generator: str) -> Any:
 
 
 def is_key(x: Any) -> bool:
-    """Whether an array or type of JAX is one of typed random keys."""
+    """Whether an array or type of JAX has typed random keys."""
     return not isinstance(x.dtype, np.dtype)
 
 
 def key_type(x: Any) -> KeyType:
-    """Our dtype of an array or type of typed random keys in JAX. Raises: UnknownFeature for an unknown generator."""
-    found = _KEY_TYPES.get(str(x.dtype))
-    if found is None:
+    """The xjax dtype of an array or type of typed keys in JAX. Raises: UnknownFeature for an unknown generator."""
+    kind = _KEY_TYPES.get(str(x.dtype))
+    if kind is None:
         raise UnknownFeature(f"the dtype {x.dtype} has no counterpart in xjax")
-    return found
+    return kind
 
 
 def host_value(x: Any) -> Any:
-    """A concrete array of JAX as NumPy's, one of typed random keys as ours."""
+    """A concrete JAX array as a NumPy array; an array of typed random keys as an xjax array."""
     if not is_key(x):
         return np.asarray(x)
     return random.wrap_key_data(np.asarray(real_jax().random.key_data(x)), impl=key_type(x))
@@ -146,23 +146,23 @@ def host_value(x: Any) -> Any:
 
 # -- parameters ---------------------------------------------------------------------------------------------------
 
-# Parameters that ours do not have -> the values they may have; None: any, since they choose how a value is computed and
-# not which (results here have the highest accuracy, and the order of equal elements is kept).
+# Parameters that xjax operations do not have -> the allowed values; None: any value, because the parameter selects an
+# algorithm and not the result (results here have the highest accuracy, and sorting is stable).
 _DROPPED: dict[str, tuple | None] = {
     "sharding": (None,), "out_sharding": (None,), "out_dtype": (None,), "memory_space": (None,), "accuracy": None,
     "linear": None, "_split_transpose": None, "branches_platforms": None, "is_stable": None}
 
-# Programs that are held apart from the values of their constants: operation -> (program, values).
+# Programs whose constants are in a separate parameter: operation -> (name of the program, name of the constants).
 _APART = {"reduce_window": ("jaxpr", "consts"), **dict.fromkeys(
     ("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
     ("update_jaxpr", "update_consts"))}
 
 
 def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
-    """Parameters of an equation as our operation of that name takes them.
+    """The parameters of an equation, in the form of the xjax operation of the same name.
 
-    Args: subprogram: `subprogram(program, values of its first arguments)` makes a `ClosedJaxpr` of ours.
-    Raises: UnknownFeature for a parameter, or a class of one, that xjax does not have.
+    Args: subprogram: `subprogram(program, values of its first arguments)` returns an xjax `ClosedJaxpr`.
+    Raises: UnknownFeature for a parameter, or a class of a parameter, that xjax does not have.
     """
     params = _named_parameters(eqn)
     program, values = _APART.get(eqn.primitive.name, ("", ""))
@@ -174,13 +174,13 @@ def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _named_parameters(eqn: Any) -> dict[str, Any]:
-    """Parameters under the names of our operation, in classes of JAX, without those that ours does not have."""
+    """The parameters that the xjax operation has, under its names, but with values in classes of JAX."""
     p, reader = all_primitives()[eqn.primitive.name], _READERS.get(eqn.primitive.name)
     params = dict(eqn.params) if reader is None else reader(eqn.params)
     known = parameter_names(p)
     unknown = {k: v for k, v in params.items() if k not in known and not _may_drop(k, v)}
     if unknown:
-        raise UnknownFeature("it has parameters that xjax does not know: "
+        raise UnknownFeature("it has parameters that xjax does not have: "
                              + ", ".join(f"{k}={v!r:.60}" for k, v in unknown.items()))
     return {k: v for k, v in params.items() if k in known}
 
@@ -192,7 +192,7 @@ def _may_drop(name: str, value: Any) -> bool:
 
 
 def _lengths_of_scan(params: dict[str, Any]) -> dict[str, Any]:
-    """Since 0.12 a scan tells the trees of its operands (constants, carry, rows), before that the lengths."""
+    """The parameters with the numbers of operands; in JAX 0.12 a scan has trees of (constants, carry, rows) instead."""
     if "ft_in" not in params:
         return params
     consts, carry, _ = map(len, params["ft_in"].unpack())
@@ -209,7 +209,7 @@ _READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"scan": _leng
 
 @functools.cache
 def parameter_names(p: Primitive) -> frozenset[str]:
-    """Names of the parameters of an operation of ours: those that its rules declare, and those in the table."""
+    """The names of the parameters of an xjax operation: declared by its rules, or listed in `_UNDECLARED`."""
     names = _UNDECLARED.get(p.name, "").split()
     for rule in RULES:
         function = getattr(p, rule)
@@ -221,7 +221,7 @@ def parameter_names(p: Primitive) -> frozenset[str]:
 
 _WINDOW = "window_dimensions window_strides padding base_dilation window_dilation"
 
-# Parameters that no rule of an operation declares by name, since all of them pass any on.
+# Parameters that no rule of an operation declares by name, because its rules accept any keywords.
 _UNDECLARED = {
     "name": "name", "integer_pow": "y", "round": "rounding_method", "reduce_precision": "exponent_bits mantissa_bits",
     "eigh": "lower sort_eigenvalues subset_by_index algorithm",
@@ -241,7 +241,7 @@ _CLASSES: dict[str, Any] = {kind.__name__: kind for kind in (
 
 
 def parameter(value: Any, subprogram: Callable[..., Any]) -> Any:
-    """A parameter in our classes; programs by `subprogram`."""
+    """The value of a parameter in xjax classes; `subprogram` converts programs."""
     kind = type(value)
     if kind in (tuple, list):
         return tuple([parameter(x, subprogram) for x in value])
@@ -251,11 +251,11 @@ def parameter(value: Any, subprogram: Callable[..., Any]) -> Any:
         return subprogram(value)
     if not kind.__module__.startswith(("jax.", "jaxlib.")):
         return value
-    if kind.__name__ == "Primitive":        # how a window chooses
+    if kind.__name__ == "Primitive":        # the comparison of a window operation
         return all_primitives()[value.name]
     ours = _CLASSES.get(kind.__name__)
     if ours is None:
-        raise UnknownFeature(f"a parameter is of class {kind.__module__}.{kind.__name__}, which xjax does not know")
+        raise UnknownFeature(f"a parameter has class {kind.__module__}.{kind.__name__}, which xjax does not have")
     if isinstance(value, enum.Enum) or not hasattr(ours, "_fields") and hasattr(value, "name"):
         return ours[value.name]
     fields = getattr(ours, "_fields", None) or tuple(vars(value))

@@ -1,8 +1,8 @@
-"""From JAX's programs to ours: each equation is replayed as the operation of the same name.
+"""Translation of JAX programs to xjax programs: each equation is replayed as the operation of the same name.
 
-Names and parameters of operations are JAX's (programs print alike), so nearly all of it is one rule: look up the
-primitive, read its parameters in our words (`reference`), bind it. The exceptions are in `RULES`, filled by
-`higher_order`, `callbacks` and `keys`.
+Operations have the names and parameters of JAX (printed programs are equal), so one rule covers nearly all of them:
+look up the primitive, convert its parameters (`reference`), and bind it. The exceptions are in `RULES`, filled by
+`higher_order`, `callbacks`, `custom_rules` and `keys`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from xjax.interop.real_jax import real_jax
 from xjax.interop.reference import UnknownFeature, aval_of, host_value, parts
 from xjax.ops import cumulative, prng, sort
 
-# Modules that are imported for the primitives they define.
+# Modules that are imported because they define primitives.
 _DEFINING = (cumulative, prng, sort)
 
 # rule(eqn, args) -> list of results, for primitives that are not replayed by name.
@@ -32,8 +32,9 @@ RULES: dict[str, Callable[[Any, Sequence[Any]], Sequence[Any]]] = {}
 
 
 def translate(program: Any, caller: str) -> tuple[ClosedJaxpr, list[Any]]:
-    """A program of JAX as one of ours without constants, and those constants, which are its first arguments.
+    """A JAX program as an xjax program whose first arguments are its constants.
 
+    Returns: the program, and the values of its constants.
     Raises: NotImplementedError for an operation that cannot be translated.
     """
     def run(*args: Any) -> list[Any]:
@@ -54,7 +55,7 @@ def subprogram(program: Any, consts: Sequence[Any] = ()) -> ClosedJaxpr:
 
 
 def replay(program: Any, args: Sequence[Any]) -> list[Any]:
-    """Apply the operations of a JAX program to values of ours, in the current trace."""
+    """Apply the operations of a JAX program to xjax values, in the current trace."""
     jaxpr = parts(program)
     env = {v: host_value(c) for v, c in zip(jaxpr.constvars, jaxpr.consts, strict=True)}
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -69,7 +70,7 @@ def _read(env: dict[Any, Any], atom: Any) -> Any:
 
 
 def literal(atom: Any) -> Any:
-    """The scalar written in a program: a Python number where its type is the one of a Python number."""
+    """A scalar in a program: a Python number if its type is that of a Python number."""
     value = np.asarray(atom.val, atom.aval.dtype)[()]
     aval = aval_of(atom.aval)
     if aval.weak_type and typeof(value.item()) is aval:
@@ -78,9 +79,9 @@ def literal(atom: Any) -> Any:
 
 
 def as_type(x: Any, aval: ShapedArray) -> Any:
-    """`x` with the type JAX gave it: promotion of weak types may have been decided elsewhere."""
-    found = typeof(x)
-    if found is aval or found.dtype.itemsize == 0 or aval.dtype.itemsize == 0:
+    """`x` converted to its type in JAX, which may differ in the promotion of weak types."""
+    own = typeof(x)
+    if own is aval or own.dtype.itemsize == 0 or aval.dtype.itemsize == 0:
         return x
     return lax.convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
@@ -88,9 +89,9 @@ def as_type(x: Any, aval: ShapedArray) -> Any:
 # -- one equation -------------------------------------------------------------------------------------------------
 
 def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """Results of one equation.
+    """The results of an equation.
 
-    Raises: Unsupported if it has no meaning here.
+    Raises: Unsupported if it cannot be translated.
     """
     try:
         rule = RULES.get(eqn.primitive.name)
@@ -99,12 +100,12 @@ def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
         raise Unsupported(eqn, f"the JAX operation `{eqn.primitive.name}` cannot be translated: {error}") from None
 
 
-# Operations that have the name of one of ours and cannot be replayed: they hold a mesh of JAX's devices.
+# Operations that exist here but cannot be replayed: they hold a mesh of JAX devices.
 _NOT_REPLAYED = {"shard_map"}
 
 
 def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
-    """The operation of ours that has this name."""
+    """The results of the xjax operation of the same name."""
     name = eqn.primitive.name
     p = all_primitives().get(name)
     if p is None or name in _NOT_REPLAYED:
@@ -115,7 +116,7 @@ def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 
 
 class Unsupported(Exception):
-    """An equation that cannot be replayed; `explained` makes the error that a user sees."""
+    """An equation that cannot be replayed; `explained` returns the error for the user."""
 
     def __init__(self, eqn: Any, why: str, fix: str = ""):
         super().__init__(why)

@@ -1,6 +1,6 @@
-"""Trees with nodes that only the real JAX knows: flax and chex dataclasses, and whatever else was registered there.
+"""Trees with nodes that are registered only with the real JAX: flax and chex dataclasses, and other types.
 
-Such a type is registered with xjax when the bridge first meets one of its values.
+Such a type is registered with xjax when one of its values is first passed through the bridge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAVES = (Array, Tracer, bool, int, float, complex, str, bytes, np.ndarray, np.
 
 
 def flatten_any(tree: Any) -> tuple[list[Any], Any]:
-    """(leaves, structure); nodes that only JAX knows are nodes here too."""
+    """(leaves, structure) of a tree; types that are registered only with JAX are nodes here too."""
     leaves, structure = flatten(tree)
     new = {type(x): x for x in leaves if not isinstance(x, _LEAVES) and is_jax_node(x)}
     if not new:
@@ -36,8 +36,9 @@ def is_jax_node(x: Any) -> bool:
 
 
 def adopt(kind: type) -> None:
-    """Register with xjax a type that is registered with JAX. JAX's own rule takes its values apart and rebuilds them;
-    the structure of one level is the static part.
+    """Register with xjax a type that is registered with JAX.
+
+    JAX's functions flatten and rebuild its values; the static part is the structure of one level.
     """
     if registry.is_node(kind):
         return
