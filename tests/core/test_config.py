@@ -437,10 +437,10 @@ def test_cpu_device_count(monkeypatch):
     count = module.cpu_device_count
     assert count({}) == 1
     assert count({"XLA_FLAGS": f"--a=1 {flag}=2 {flag}=4"}) == 4
-    with pytest.raises(ValueError, match="XLA_FLAGS: asks for 0"):
+    with pytest.raises(ValueError, match="XLA_FLAGS: requests 0"):
         count({"XLA_FLAGS": f"{flag}=0"})
     monkeypatch.setattr(module.Config, "num_cpu_devices", 3)      # an update is refused once a backend runs
     assert count({"XLA_FLAGS": f"{flag}=4"}) == 3
     monkeypatch.setattr(module.Config, "num_cpu_devices", 0)
-    with pytest.raises(ValueError, match="jax_num_cpu_devices: asks for 0"):
+    with pytest.raises(ValueError, match="jax_num_cpu_devices: requests 0"):
         count({})

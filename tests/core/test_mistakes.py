@@ -124,7 +124,7 @@ MISTAKES = [
     ("x * {'a': 1}", TypeError, "a dict is not an array", "xjax.tree.map"),
     ("x - {1}", TypeError, "a set is not an array", "array(sorted(y))"),
     ("x < 'a'", TypeError, "x < y: a str is not an array"),
-    ("x ** jnp.sin", TypeError, "a function is not an array", "what the function returns"),
+    ("x ** jnp.sin", TypeError, "a function is not an array", "the result of the function"),
     ("divmod(x, 'a')", TypeError, "a str is not an array"),
     ("jax.jit(lambda x: x * 'a')(x)", TypeError, "x * y: a str is not an array"),
     ("jax.grad(lambda x: (x * [1, 2, 3]).sum())(x)", TypeError, "x * y: a list is not an array"),

@@ -23,7 +23,7 @@ def test_a_profile_has_the_spans(tmp_path):
         return jnp.ones(n)
 
     with profiler.trace(tmp_path, profiler_options=options):
-        with pytest.raises(RuntimeError, match="(?s)taken already.*stop_trace"):
+        with pytest.raises(RuntimeError, match="(?s)already being recorded.*stop_trace"):
             profiler.start_trace(tmp_path)
         for step in range(2):
             with profiler.StepTraceAnnotation("train_step", step_num=step), profiler.TraceAnnotation("forward"):

@@ -42,7 +42,7 @@ def test_arguments_without_tangents_get_zeros(flags, may_have_tangents, of_a, of
 @pytest.mark.parametrize("name", ["saveable_args", "in_nzs"])
 @pytest.mark.parametrize("flags", [3, (True,), (True, True, True), ({"a": True}, True), (True, (False,))], ids=str)
 def test_flags_that_do_not_fit_the_arguments(name, flags):
-    assert_refused(lambda: vjp(**{name: flags}), ValueError, ["vjp of `f`", f"`{name}` does not fit", "pass a bool"])
+    assert_refused(lambda: vjp(**{name: flags}), ValueError, ["vjp of `f`", f"`{name}` does not match", "pass a bool"])
 
 
 def test_attributes_of_the_backward_pass():
