@@ -1,4 +1,4 @@
-"""Second names of functions: JAX gives many of them a function of their own, with its own `__name__`."""
+"""Second names of functions: as in JAX, many of them are separate functions with their own `__name__`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Lowering rules write operations in their printed form, and XLA's parser reads them. This is ten times cheaper than
 building MLIR objects, and a rule looks like the operation that it writes. The form of every operation is defined in
-StableHLO's specification. Names are unique in a whole module, because nested regions share them.
+StableHLO's specification. Names are unique in the whole module, as nested regions require.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class _Nest(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A document whose line breaks (without those of inner groups) are all used, unless it fits on the current line."""
+    """A document that fits on the current line, or uses all its line breaks (without the breaks of inner groups)."""
 
     inside: _Doc
     width: int
