@@ -148,9 +148,9 @@ def _joined(name: str) -> processes.Connection:
 
 # -- the end of the process ---------------------------------------------------------------------------------------
 
-_LOOK = 1.0                             # seconds between two checks for failures of other processes
-_GRACE = 5.0                            # seconds that a process continues after a failure of another, to save its state
-_PATIENCE = 3 * _LOOK + _GRACE          # seconds that process 0 waits for the others to leave after its failure
+_LOOK = 1.0                             # seconds between checks for failures of others
+_GRACE = 5.0                            # seconds to save state after such a failure
+_PATIENCE = 3 * _LOOK + _GRACE          # seconds that process 0 waits, after its own failure, for the others to leave
 
 _exit_status: Any = None                # the last argument of sys.exit in the main thread
 _abandoned: processes.Connection | None = None      # a connection to processes that have not left

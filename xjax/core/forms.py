@@ -54,9 +54,9 @@ FORMS: dict[str, Form] = {
         "cumulative sums of arrays with at least `elements` elements", {"elements": 1 << 14}, None,
         "CPU: a loop has a fixed cost of 10 us", "ops/cpu/cumsum.py"),
     "roots of sums of squares": Form(
-        "float32 arrays of fewer than `elements` elements: one sum in double precision; arrays of other types with so "
-        "few elements, and rows of at most `row` elements: a plain sum and a scaled one; else a plain sum, with a branch "
-        "if it is out of range",
+        "float32 arrays of fewer than `elements` elements: one sum in double precision; other arrays of this size, and "
+        "rows of at most `row` elements: a plain sum and a scaled one; else a plain sum, with a branch if it is out of "
+        "range",
         {"elements": 512, "row": 16}, None,
         "CPU, relative to the plain sum: double precision 1.0 for few elements, 1.1 to 2 for more in rows of up to 8, "
         "up to 10 in longer rows; the branch 1.0 for long rows, 2.0 if one is 0 or out of range, 1.6 to 3 for "
