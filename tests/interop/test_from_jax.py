@@ -246,7 +246,7 @@ def test_unknown_classes_of_parameters_are_named():
 
     cumsum = pytest.importorskip("jax.extend.core").Primitive("cumsum")
     cumsum.def_abstract_eval(lambda x, **params: x)
-    with pytest.raises(NotImplementedError, match="(?s)`cumsum`.*is of class jax.directions.*versions.*fix:"):
+    with pytest.raises(NotImplementedError, match="(?s)`cumsum`.*has class jax.directions.*versions.*fix:"):
         interop.from_jax(lambda x: cumsum.bind(x, axis=0, reverse=Direction()))(X)
 
 
