@@ -171,8 +171,8 @@ class ResidualTree(NamedTuple):
         return sum(x is _ARRAY for x in self.leaves)
 
     def unflatten(self, arrays: Sequence[Any]) -> Any:
-        next_array = iter(arrays)
-        return tree_unflatten(self.tree, [next(next_array) if x is _ARRAY else x for x in self.leaves])
+        remaining = iter(arrays)
+        return tree_unflatten(self.tree, [next(remaining) if x is _ARRAY else x for x in self.leaves])
 
 
 class _Backward:
