@@ -40,7 +40,7 @@ except RuntimeError as error:
 try:
     xjax.distributed.initialize(address, num_processes=2, process_id=rank)
 except RuntimeError as error:
-    assert "joined already" in str(error)
+    assert "already joined" in str(error)
 connection = processes.connection
 assert connection.barrier("a test", f"name {rank}") == {0: "name 0", 1: "name 1"}
 assert connection.barrier("a test", "again") == {0: "again", 1: "again"}
