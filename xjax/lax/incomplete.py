@@ -19,7 +19,7 @@ from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.lowering import lower_closed
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
-from xjax.lax.gamma.pairs import Pair, pair, sum_of
+from xjax.lax.double_word import Pair, pair, sum_of
 from xjax.lax.gamma.quotients import beta_term, gamma_term
 from xjax.lax.reductions import reduce_or
 from xjax.lax.while_loop import while_loop

@@ -19,18 +19,18 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.core import dtypes
+from xjax.lax.double_word import Pair, exp_of, log1p_of, log_of, product_of, sum_of
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import floats, horner, of_reals, weak_as
-from xjax.scipy.two_parts import Parts, exp_of, log1p_in_parts, log_in_parts, product, sum_of
 from xjax.transforms.custom_jvp import custom_jvp
 
 
 class _Logarithm(NamedTuple):
-    in_parts: Callable[[Any], Parts]
+    exact: Callable[[Any], Pair]
     rounded: Callable[[Any], Any]
 
 
-_LOG, _LOG1P = _Logarithm(log_in_parts, jnp.log), _Logarithm(log1p_in_parts, jnp.log1p)
+_LOG, _LOG1P = _Logarithm(log_of, jnp.log), _Logarithm(log1p_of, jnp.log1p)
 
 
 def _end(n: int) -> float:
@@ -50,21 +50,21 @@ def _terms(n: int, eps: float) -> list[float]:
     return [float(c) for c in terms[:last + 1]]
 
 
-def _power_of(log: Parts, power: Any) -> Parts:
+def _power_of(log: Pair, power: Any) -> Pair:
     """``power * log``, 0 where the power is 0."""
-    high, low = product(power, log[0])
-    rest = low + power * log[1]
+    high, low = product_of(power, log.high)
+    rest = low + power * log.low
     none = power == 0
-    return jnp.where(none, 0, high), jnp.where(none | ~jnp.isfinite(high + rest), 0, rest)
+    return Pair(jnp.where(none, 0, high), jnp.where(none | ~jnp.isfinite(high + rest), 0, rest))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
     """S(n)."""
-    log = logarithm.in_parts(x)
+    log = logarithm.exact(x)
     high, low = _power_of(log, power)
     if n:
-        high = jnp.where(log[0] == 0, 0, high)              # also beside an infinite power
+        high = jnp.where(log.high == 0, 0, high)            # also beside an infinite power
     near = jnp.abs(high) < _end(n)
     terms = _terms(n, float(np.finfo(x.dtype).eps))
     share = (n + 1) / (n + 2)
@@ -73,10 +73,10 @@ def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
     else:
         square = jnp.where(near, high, 0)                   # there the odd terms are 0
         series = horner(square * square, terms[::2])
-    grown = exp_of((jnp.where(near, share * high, high), jnp.where(near, share * low, low)))
-    inside = log[0]
+    grown = exp_of(Pair(jnp.where(near, share * high, high), jnp.where(near, share * low, low)))
+    inside = log.high
     for _ in range(n):
-        inside = inside * log[0]
+        inside = inside * log.high
     inside = inside * (grown * series)
     safe = jnp.where(near, 1, power)
     # The integral by parts: (exp(t) q(t) - q(0)) / power**(n+1).
@@ -100,10 +100,10 @@ def _scaled_power_jvp(logarithm: _Logarithm, n: int, primals: Sequence[Any], tan
 def _lower_power(logarithm: _Logarithm, m: int, x: Any, power: Any) -> Any:
     """x, or 1 + x, to the power of ``power - m``."""
     difference, lost = sum_of(power, jnp.full_like(power, -m))
-    log = logarithm.in_parts(x)
+    log = logarithm.exact(x)
     high, low = _power_of(log, difference)
-    rest = lost * log[0]
-    return exp_of((high, low + jnp.where(jnp.isfinite(rest), rest, 0)))
+    rest = lost * log.high
+    return exp_of(Pair(high, low + jnp.where(jnp.isfinite(rest), rest, 0)))
 
 
 @_lower_power.defjvp

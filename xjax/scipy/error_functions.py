@@ -20,9 +20,9 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.types import number_of, typeof
+from xjax.lax.double_word import square_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import chebyshev_series, floats, horner, of_reals, rational
-from xjax.scipy.two_parts import rounded_square, rounding_of_square
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -208,8 +208,8 @@ def _scaled_erfc_jvp(n: int, primals: Sequence[Any], tangents: Sequence[Any]) ->
 @custom_jvp
 def _twice_growth(x: Any) -> Any:
     """``2 exp(x**2)``."""
-    x = jnp.clip(x, -30.0, 30.0)
-    return 2 * jnp.exp(rounded_square(x)) * (1 + rounding_of_square(x))
+    square = square_of(jnp.clip(x, -30.0, 30.0))
+    return 2 * jnp.exp(square.high) * (1 + square.low)
 
 
 _twice_growth.defjvps(lambda dx, y, x: dx * (2 * x * y))
@@ -319,8 +319,8 @@ def _dawsn_bend(x: Any) -> Any:
                                 range(len(values) - 2, -1, -1), lax.full_like(x, values[-1]))
 
     inside = jnp.where(near, x, 0)
-    away = 0.5 * rounded_square(inside) - by_place(*(float(centre) for _, centre in _BENDS))
-    t = away + 0.5 * rounding_of_square(inside)
+    half_square = square_of(inside).times(0.5)
+    t = half_square.high - by_place(*(float(centre) for _, centre in _BENDS)) + half_square.low
     total = lax.full_like(x, 0)
     for terms in zip(*(terms[::-1] for terms in _bend_terms(x.dtype.itemsize)), strict=True):
         total = total * t + by_place(*terms)

@@ -14,7 +14,7 @@ from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.core.types import number_of, typeof
-from xjax.lax.gamma.pairs import Pair, pair, sum_of, sum_of_all, sum_of_pairs
+from xjax.lax.double_word import Pair, pair, select_pair, sum_of, sum_of_all, sum_of_pairs
 from xjax.lax.gamma.quotients import BetaFactors, beta_of_positive, gamma_from_1, gamma_quotient, raised, sine_of_turns
 from xjax.ops.checks import static_int
 from xjax.ops.special import ZETA_ONE_TERM
@@ -145,17 +145,13 @@ def _poch_of_floats(z: Any, m: Any) -> Any:
     end = sum_of(z, m)
     top, bottom = raised(end), raised(pair(z))
     swapped, mixed = z <= 0, (z <= 0) != (end.high <= 0)
-    high, low = _choose(swapped, bottom, top), _choose(swapped, top, bottom)
+    high, low = select_pair(swapped, bottom, top), select_pair(swapped, top, bottom)
     value = gamma_quotient(high, low, mixed)
     value = jnp.where(mixed & (end.high <= 0), 1 / value, value)
     above, below = _reflection(pair(z)), _reflection(end)
     value = value * jnp.where(both, _sign_of_power(m), above) / jnp.where(both, 1, below)
     value = jnp.where(both, value, jnp.where(pole, 0, jnp.where(_is_pole(end.high), np.inf, value)))
     return jnp.where((z != z) | (m != m), np.nan, jnp.where(m == 0, 1, value))
-
-
-def _choose(which: Any, x: Pair, y: Pair) -> Pair:
-    return Pair(*[jnp.where(which, a, b) for a, b in zip(x, y, strict=True)])
 
 
 def _reflection(x: Pair) -> Any:
@@ -282,8 +278,8 @@ def _beta_parts(a: Any, b: Any) -> _BetaParts:
     c = sum_of(a, b)
     only_a, not_b, every = (a <= 0) & (c.high > 0), (a <= 0) & (c.high <= 0) & (b > 0), b <= 0
     inverted = only_a | every
-    p = _choose(inverted, pair(-a), _choose(not_b, _one_less(c), pair(a)))
-    q = _choose(only_a, c, _choose(every, _one_less(pair(b)), pair(b)))
+    p = select_pair(inverted, pair(-a), select_pair(not_b, _one_less(c), pair(a)))
+    q = select_pair(only_a, c, select_pair(every, _one_less(pair(b)), pair(b)))
     sine_a, sine_b, sine_c = (sine_of_turns(x) for x in (pair(a), pair(b), c))
     ratio = jnp.where(b == lax.floor(b), _sign_of_power(b), sine_c / sine_a)
     over = -math.pi / (sine_a * a)
@@ -360,7 +356,7 @@ def _binomial_of_floats(n: Any, k: Any) -> Any:
     one = pair(lax.full_like(n, 1))
     rest = sum_of_pairs(sum_of(n, -k), one)
     huge = n + 1 == n
-    beta = beta_of_positive(rest, _choose(huge, pair(k), sum_of(k, one.high)))
+    beta = beta_of_positive(rest, select_pair(huge, pair(k), sum_of(k, one.high)))
     beta = beta._replace(factor=beta.factor * jnp.where(huge, k, n + 1))
     return jnp.where(inside, jnp.where(k == 0, 1, 1 / beta.value()), at_end)
 

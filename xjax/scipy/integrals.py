@@ -12,11 +12,11 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
+from xjax.lax.double_word import product_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import chebyshev_series, horner, of_reals, single_or_double
 from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.scipy.normal_distribution import bell, density, tail_of
-from xjax.scipy.two_parts import product
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
 
@@ -247,7 +247,7 @@ def _owen_integral(h: Any, a: Any) -> Any:
 def _owens_t(h: Any, a: Any) -> Any:
     """For a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)``, where q(x) is `ndtr` of -x."""
     h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # as good as infinite
-    steep, (above, rest) = size > 1, product(h, size)
+    steep, (above, rest) = size > 1, product_of(h, size)
     low = _owen_integral(jnp.where(steep, above, h), jnp.where(steep, 1 / jnp.where(steep, size, 1), size))
     near, far = tail_of(h), tail_of(above) - density(above) * rest
     value = jnp.where(steep, 0.5 * (near + far) - near * far - low, low)
@@ -262,7 +262,7 @@ def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 def _product_or_0(h: Any, a: Any) -> tuple[Any, Any]:
     """``h * a`` in two parts, 0 also beside an infinity, at most 40 in size."""
-    high, low = product(jnp.where(a == 0, 0, h), jnp.where(h == 0, 0, a))
+    high, low = product_of(jnp.where(a == 0, 0, h), jnp.where(h == 0, 0, a))
     return jnp.clip(high, -40, 40), low
 
 

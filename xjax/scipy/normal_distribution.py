@@ -12,12 +12,12 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
+from xjax.lax.double_word import square_of
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import chebyshev_series, horner, of_reals, rational, single_or_double
 from xjax.scipy.error_functions import decay_variable, exact_decay, scaled_erfc
-from xjax.scipy.two_parts import rounded_square, rounding_of_square
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
@@ -46,8 +46,9 @@ def tail_of(x: Any) -> Any:
 
 def bell(x: Any) -> Any:
     """``exp(-x**2 / 2)`` of numbers up to 40."""
-    found = jnp.exp(-0.5 * rounded_square(x))
-    return found - found * (0.5 * rounding_of_square(x))
+    square = square_of(x)
+    rounded = jnp.exp(-0.5 * square.high)
+    return rounded - rounded * (0.5 * square.low)
 
 
 @custom_jvp

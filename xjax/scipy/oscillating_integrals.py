@@ -16,9 +16,9 @@ import numpy as np
 import scipy
 
 import xjax.numpy as jnp
+from xjax.lax.double_word import guarded, square_of, sum_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
-from xjax.scipy.two_parts import guarded, rounded_square, rounding_of_square, sum_of
 from xjax.transforms.custom_jvp import custom_jvp
 
 # Not by `import numpy.polynomial.polynomial`: that and SciPy's `import numpy.polynomial` in another thread wait for
@@ -156,9 +156,10 @@ def _quarter_turns(x: Any) -> tuple[Any, Any]:
     m = jnp.round(x / 2)
     f = x - 2 * m
     turns = guarded(m * f)                                              # exact
-    total, lost = sum_of(turns - jnp.round(turns), 0.25 * rounded_square(f))
+    quarter_square = square_of(f).times(0.25)
+    total, lost = sum_of(turns - jnp.round(turns), quarter_square.high)
     quarters = jnp.round(4 * total)
-    angle = 2 * math.pi * ((total - 0.25 * quarters) + (lost + 0.25 * rounding_of_square(f)))
+    angle = 2 * math.pi * ((total - 0.25 * quarters) + (lost + quarter_square.low))
     sin, cos, odd = jnp.sin(angle), jnp.cos(angle), quarters - 2 * jnp.round(0.5 * quarters) != 0
     half = quarters - 4 * jnp.round(0.25 * quarters)                    # -2, -1, 0, 1 or 2
     sin, cos = jnp.where(odd, cos, sin), jnp.where(odd, sin, cos)

@@ -18,9 +18,9 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.types import typeof
+from xjax.lax.double_word import log_2
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import chebyshev_series, horner, of_reals, weak_as
-from xjax.scipy.two_parts import LOG_2, LOG_2_REST
 from xjax.transforms.custom_jvp import custom_jvp
 
 
@@ -76,8 +76,8 @@ def _quotient(p: Any, q: Any) -> _Quotient:
 def _log_ratio(p: Any, q: Any) -> Any:
     """``log(p / q)`` of positive numbers."""
     at = _quotient(p, q)
-    size = p.dtype.itemsize
-    found = at.k * LOG_2[size] + (2 * at.s * (1 + at.s * at.s * at.b) + at.k * LOG_2_REST[size])
+    high, low = log_2(p.dtype)
+    found = at.k * high + (2 * at.s * (1 + at.s * at.s * at.b) + at.k * low)
     end = jnp.where(p < np.inf, -np.inf, jnp.where(q < np.inf, np.inf, np.nan))
     return jnp.where((p < np.inf) & (q < np.inf), found, jnp.where((p == p) & (q == q), end, np.nan))
 

@@ -1,10 +1,10 @@
 """The gamma function of positive numbers, and its products and quotients, without the rounding errors of logarithms.
 
 For x >= 1, R(x) is the correction of Stirling's formula: ``gamma(x) = sqrt(2 pi) x**(x - 1/2) exp(R(x) - x)``. It is
-between 0 and 0.082, and is computed as a polynomial in 1 / x. The powers are exponentials of pairs (pairs.py), so that
-no digits are lost where large terms cancel: a quotient of powers uses the logarithm of a quotient. Numbers below 1 are
-first raised by ``gamma(x + 1) = x gamma(x)``. (Similar formulas: Temme 1994, "A set of algorithms for the incomplete
-gamma functions"; DLMF 5.11.)
+between 0 and 0.082, and is computed as a polynomial in 1 / x. The powers are exponentials of pairs
+(`lax.double_word`), so that no digits are lost where large terms cancel: a quotient of powers uses the logarithm of a
+quotient. Numbers below 1 are first raised by ``gamma(x + 1) = x gamma(x)``. (Similar formulas: Temme 1994, "A set of
+algorithms for the incomplete gamma functions"; DLMF 5.11.)
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.types import typeof
-from xjax.lax.gamma.pairs import (
+from xjax.lax.double_word import (
     Pair,
     exp_of_sum,
     log_of_quotient,
     pair,
     polynomial,
-    product,
+    product_of_pairs,
+    select_pair,
     split,
     sum_of,
     sum_of_pairs,
@@ -82,7 +83,7 @@ def _less_half(x: Pair) -> Pair:
 def gamma_from_1(x: Pair) -> Any:
     """``gamma(x)`` for x >= 1."""
     one = pair(filled_like(x.high, 1))
-    power = product(_less_half(x), log_of_quotient(x, one))
+    power = product_of_pairs(_less_half(x), log_of_quotient(x, one))
     half_log, lost = (filled_like(x.high, c) for c in _HALF_LOG_2_PI[typeof(x.high).dtype])
     rest = sum_of(stirling_rest(x.high), half_log)
     return exp_of_sum(power, _negative(x), Pair(rest.high, add(rest.low, lost)))
@@ -100,7 +101,7 @@ def sine_of_turns(x: Pair) -> Any:
 
 def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
     """``gamma(x) / gamma(y)`` for x, y >= 1, or ``gamma(x) gamma(y)``."""
-    choose = functools.partial(_choose, as_product)
+    choose = functools.partial(select_pair, as_product)
     one, difference = pair(filled_like(x.high, 1)), sum_of_pairs(x, _negative(y))
     known = choose(sum_of_pairs(x, _negative(one)), difference)
     first = log_of_quotient(x, choose(one, y), known)                       # log(x), or log(x / y)
@@ -109,7 +110,8 @@ def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
     left, right = _less_half(x), _less_half(y)
     rest, rest_y = stirling_rest(x.high), stirling_rest(y.high)
     rest = select(as_product, add(rest, rest_y), sub(rest, rest_y))
-    value = exp_of_sum(product(choose(left, right), first), product(choose(right, difference), second),
+    value = exp_of_sum(product_of_pairs(choose(left, right), first),
+                       product_of_pairs(choose(right, difference), second),
                        _negative(choose(sum_of_pairs(x, y), difference)), pair(rest))
     return select(as_product, mul(value, scalar_like(value, 2 * math.pi)), value)
 
@@ -146,16 +148,12 @@ def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
         factor = select(below, mul(factor, div(select(huge, up.high, total), x.high)), factor)
         total = select(below, add(total, one), total)
         base = log_of_quotient(part, whole, _negative(other))
-        power = product(_less_half(_choose(huge, x, up)), base)
+        power = product_of_pairs(_less_half(select_pair(huge, x, up)), base)
         vanishing = lt(other.high, mul(part.high, scalar_like(total, _eps(total) / 8)))
         limit = _negative(other.times(1 / _PART))                       # of x log(x / (x + other)), as other / x -> 0
-        powers.append(_choose(vanishing, limit, power))
+        powers.append(select_pair(vanishing, limit, power))
     rest = add(sub(add(stirling_rest(p.high), stirling_rest(q.high)), stirling_rest(total)), lost)
     return BetaFactors(factor, [*powers, pair(rest)])
-
-
-def _choose(mask: Any, x: Pair, y: Pair) -> Pair:
-    return Pair(*[select(mask, u, v) for u, v in zip(x, y, strict=True)])
 
 
 def _eps(x: Any) -> float:
@@ -169,7 +167,7 @@ def gamma_term(a: Any, x: Any, power: Pair) -> Any:
     For another `power` the result is multiplied by ``(x / c)**(power - a)``."""
     c = raised(pair(a))
     off = sum_of_pairs(pair(x), _negative(c))
-    powers = product(power, log_of_quotient(pair(x), c, off))
+    powers = product_of_pairs(power, log_of_quotient(pair(x), c, off))
     value = exp_of_sum(powers, _negative(off), pair(neg(stirling_rest(c.high))))
     return mul(value, sqrt(div(scalar_like(c.high, 0.5 / math.pi), c.high)))
 
@@ -195,7 +193,7 @@ def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
         small = lt(share.high, scalar_like(a, 1 / power_of_2))
         scale = select(small, filled_like(a, power_of_2), filled_like(a, 1))
         high, low = split(mul(share.high, scale))
-        scaled = sum_of(*product(whole, Pair(high, add(low, mul(share.low, scale)))))
+        scaled = sum_of(*product_of_pairs(whole, Pair(high, add(low, mul(share.low, scale)))))
         base = log_of_quotient(scaled, Pair(mul(part.high, scale), mul(part.low, scale)))
-        powers.append(product(sum_of(shape, filled_like(a, -less)), base))
+        powers.append(product_of_pairs(sum_of(shape, filled_like(a, -less)), base))
     return mul(mul(factor, sqrt(square)), exp_of_sum(*powers, pair(rest)))
