@@ -92,7 +92,7 @@ def test_grids_as_in_scipy_and_as_trees():
     (lambda: OURS.Grid(AXES, GRID, bounds_error=True), NotImplementedError, "fix: use fill_value"),
     (lambda: OURS.Grid(AXES, GRID[:2]), ValueError, "do not fit the values"),
     (lambda: OURS.Grid([AXES[0][::-1]], GRID), ValueError, "coordinates must increase"),
-    (lambda: OURS.Grid(AXES, GRID, fill_value=1j), ValueError, "`fill_value` is not of the kind"),
+    (lambda: OURS.Grid(AXES, GRID, fill_value=1j), ValueError, "`fill_value` cannot be converted"),
     (lambda: OURS.Grid(AXES, GRID)(POINTS[:, :1]), ValueError, "points need 2 coordinates"),
     (lambda: OURS.Grid(AXES, GRID)(POINTS, "cubic"), ValueError, "unknown method"),
     (lambda: vq(r(3, 2), r(2)), ValueError, "do not fit"),

@@ -111,8 +111,8 @@ def test_ends():
 
 
 @pytest.mark.parametrize("func, y0, t, exc, words", [
-    (lambda y, t: (y, y), 1.0, TS, TypeError, "another structure"),
-    (lambda y, t: y[:1], np.ones(2), TS, TypeError, "other shapes"),
+    (lambda y, t: (y, y), 1.0, TS, TypeError, "must return the structure"),
+    (lambda y, t: y[:1], np.ones(2), TS, TypeError, "must return the shapes"),
     (lambda y, t: y, np.arange(2), TS, TypeError, "floating-point"),
     (lambda y, t: y, 1.0, 2.0, ValueError, "array .n. of times"), (3.0, 1.0, TS, TypeError, "must be a function"),
 ])

@@ -132,17 +132,17 @@ def test_trees_and_random_rotations():
 
 
 @pytest.mark.parametrize("call, kind, text", [
-    (lambda: Rotation.from_euler("xyy", np.ones(3)), ValueError, "is no sequence of axes"),
+    (lambda: Rotation.from_euler("xyy", np.ones(3)), ValueError, "is not a sequence of axes"),
     (lambda: Rotation.from_euler("xY", np.ones(2)), ValueError, "fix: pass letters"),
     (lambda: Rotation.from_euler("xy", np.ones(3)), ValueError, "takes arrays of shape [..., 2]"),
-    (lambda: Rotation.identity().as_euler("xy"), ValueError, "three of them"),
+    (lambda: Rotation.identity().as_euler("xy"), ValueError, "exactly three"),
     (lambda: Rotation.from_quat(np.ones(3)), ValueError, "[..., 4]"),
     (lambda: Rotation.from_matrix(np.ones((3, 2))), ValueError, "[..., 3, 3]"),
     (lambda: Rotation.identity().apply(np.ones(2)), ValueError, "[..., 3]"),
     (lambda: Rotation.identity()[0], TypeError, "this is one rotation"),
     (lambda: len(Rotation.identity()), TypeError, "fix: use it as it is"),
-    (lambda: Rotation.identity(2).mean([1.0]), ValueError, "as many weights"),
-    (lambda: Slerp.init([0, 1], np.ones((2, 4))), TypeError, "is no Rotation"),
+    (lambda: Rotation.identity(2).mean([1.0]), ValueError, "one weight for each"),
+    (lambda: Slerp.init([0, 1], np.ones((2, 4))), TypeError, "must be a Rotation"),
     (lambda: Slerp.init([0], Rotation.identity()), ValueError, "two or more rotations"),
     (lambda: Slerp.init([0], Rotation.identity(2)), ValueError, "a time for each"),
     (lambda: Slerp.init([0, 1], Rotation.identity(2))(np.ones((2, 2))), ValueError, "fix: use ravel()"),

@@ -131,7 +131,7 @@ def test_dtypes_and_traced_frequencies():
 
 
 def test_warnings():
-    with pytest.warns(UserWarning, match="nperseg=256 is more than the 20 samples"):
+    with pytest.warns(UserWarning, match="nperseg=256 exceeds the 20 samples"):
         xjax.eval_shape(signal.stft, LONG)
     with pytest.warns(UserWarning, match="two-sided"):
         assert xjax.eval_shape(lambda x: signal.welch(x, nperseg=6), LONG + 1j)[0].shape == (6,)
@@ -144,7 +144,7 @@ def test_warnings():
     (lambda: signal.convolve(X[:0], Y), ValueError, "empty arrays"),
     (lambda: signal.convolve(r(3, 1), r(2, 2), "valid"), ValueError, "at least as large"),
     (lambda: signal.convolve2d(r(3), r(2)), ValueError, "takes arrays with 2 axes"),
-    (lambda: signal.convolve2d(X, Y, boundary="wrap"), NotImplementedError, "continued by zeros only"),
+    (lambda: signal.convolve2d(X, Y, boundary="wrap"), NotImplementedError, "padded with zeros only"),
     (lambda: signal.fftconvolve(X, Y, axes=1), ValueError, "not convolved must be of equal size"),
     (lambda: signal.detrend(X, type="cubic"), ValueError, "unknown type"),
     (lambda: signal.detrend(X, 0, bp=4), ValueError, "outside the axis"),
@@ -152,7 +152,7 @@ def test_warnings():
     (lambda: signal.stft(LONG, nperseg=4, noverlap=4), ValueError, "fix: choose noverlap < nperseg <= nfft"),
     (lambda: signal.stft(LONG, nperseg=4, nfft=3), ValueError, "fix: choose noverlap"),
     (lambda: signal.stft(LONG, nperseg=4, boundary="mirror"), ValueError, "unknown boundary"),
-    (lambda: signal.stft(LONG[:, :2], window=np.ones(4)), ValueError, "longer than the signal"),
+    (lambda: signal.stft(LONG[:, :2], window=np.ones(4)), ValueError, "as long as the signal"),
     (lambda: signal.stft(LONG, window=np.ones(4), nperseg=5), ValueError, "vector with 5 elements"),
     (lambda: signal.stft(LONG, nperseg=0), ValueError, "at least one sample"),
     (lambda: signal.welch(LONG, scaling="log"), ValueError, "unknown scaling"),

@@ -125,8 +125,8 @@ def test_anything_with_matmul():
 
 
 @pytest.mark.parametrize("args, options, exc, words", [
-    ((np.ones((2, 3)), B), {}, ValueError, "square"), ((3.0, B), {}, TypeError, "no linear operator"),
-    (("no", B), {}, TypeError, "no linear operator"), ((POSITIVE, B), {"M": "no"}, TypeError, "`M`"),
+    ((np.ones((2, 3)), B), {}, ValueError, "square"), ((3.0, B), {}, TypeError, "not a linear operator"),
+    (("no", B), {}, TypeError, "not a linear operator"), ((POSITIVE, B), {"M": "no"}, TypeError, "`M`"),
     ((POSITIVE, B, {"x": B}), {}, ValueError, "structure"), ((POSITIVE, B, B[:2]), {}, ValueError, "shape"),
     ((POSITIVE, np.arange(N)), {}, TypeError, "floating-point"),
     ((lambda x: x[:2], B), {}, TypeError, "other types"),

@@ -1,4 +1,4 @@
-"""What JAX keeps under `jax.experimental`: imported by name, `from xjax.experimental.jet import jet`."""
+"""The modules of `jax.experimental`, imported by name: `from xjax.experimental.jet import jet`."""
 
 from xjax.core.public import attributes_of
 from xjax.lax.callbacks import io_callback

@@ -1,7 +1,7 @@
-"""Taylor mode: all derivatives along a curve up to some order, at polynomial cost.
+"""Taylor mode: all derivatives along a curve up to a given order, at a cost that is polynomial in the order.
 
-`JetTrace` carries Taylor coefficients beside each value. An operation without a rule in `jet_rules` gets its
-coefficients from its derivative: `v' = jvp(u; u')`, evaluated in Taylor mode of one order less.
+`JetTrace` carries Taylor coefficients with each value. For an operation without a rule in `jet_rules`, the coefficients
+are computed from its derivative, `v' = jvp(u; u')`, evaluated in Taylor mode of one order less.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], 
     Args:
       fun: function of arrays, returns a tree of arrays.
       primals: one array for each argument: the value of the curve.
-      series: for each argument its derivatives along the curve, first, second, ...: arrays like the argument. The
-        number of them, the same for all arguments, is the order.
-      factorial_scaled: False: terms are Taylor coefficients, that is derivatives divided by k!, in and out.
+      series: for each argument its derivatives along the curve, first, second, ...: arrays like the argument. Their
+        number, which must be the same for all arguments, is the order.
+      factorial_scaled: False: terms, of arguments and results, are Taylor coefficients: the k-th derivative over k!.
 
     Returns: (value, terms): the value of `fun`, and the same tree with a list of terms in place of each array.
+    Raises: ValueError for primals that are not float arrays, or terms that do not fit the primals.
 
     >>> value, terms = jet(lambda x: x ** 3, (2.0,), ((1.0, 0.0, 0.0),))
     >>> [float(t) for t in terms]
@@ -58,7 +59,7 @@ def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], 
 
 
 def _check_arguments(caller: str, primals: Sequence[Any], series: Sequence[Sequence[Any]]) -> int:
-    """The order, if all arguments have the same."""
+    """The order: the common number of terms of all arguments."""
     if len(primals) != len(series):
         raise bad(caller, "primals and series must have one entry for each argument",
                   given={"primals": str(len(primals)), "series": str(len(series))},
@@ -67,35 +68,35 @@ def _check_arguments(caller: str, primals: Sequence[Any], series: Sequence[Seque
         if not is_array_like(x) or not dtypes.is_inexact(typeof(x).dtype):
             raise bad(caller, f"primal value at position {i} is not an array of floating-point numbers",
                       given={"value": f"{type(x).__name__} {x!r:.60}"},
-                      fix="pass one float array for each argument; close over what does not move.", exc=ValueError)
+                      fix="pass one float array for each argument; close over constants.", exc=ValueError)
     orders = {len(terms) for terms in series}
     if len(orders) != 1:
         raise bad(caller, "jet terms have inconsistent lengths for different arguments",
                   given={f"argument {i}": f"{len(terms)} terms" for i, terms in enumerate(series)},
-                  fix="give each argument the same number of terms; zeros where nothing moves.", exc=ValueError)
+                  fix="pass the same number of terms for each argument, zeros for a constant one.", exc=ValueError)
     return orders.pop()
 
 
 def _like(caller: str, i: int, term: Any, x: Any) -> Any:
-    """A term with the shape and dtype of its argument."""
+    """`term` with the dtype of its argument, whose shape it must have."""
     aval = typeof(x)
     if not is_array_like(term) or typeof(term).shape != aval.shape:
         raise bad(caller, f"a term of argument {i} is not an array like the argument",
                   given={"argument": aval.str_short(),
                          "term": typeof(term).str_short() if is_array_like(term) else type(term).__name__},
-                  fix="give every term the shape of its argument.", exc=ValueError)
+                  fix="pass every term with the shape of its argument.", exc=ValueError)
     return term if typeof(term).dtype == aval.dtype else convert_element_type(term, aval.dtype)
 
 
 def _term(value: Any, coefficient: Any) -> Any:
-    """A term of the result as an array of the dtype of the value."""
+    """A term of the result as an array, zeros if it is Zero."""
     return instantiate(Zero(typeof(value))) if type(coefficient) is Zero else coefficient
 
 
 # -- the interpreter ------------------------------------------------------------------------------------------------
 
 class JetTracer(Tracer):
-    """A value and its Taylor coefficients from the first on, not all of which are Zero."""
+    """A value and its Taylor coefficients of order 1 and higher, at least one of which is not Zero."""
 
     __slots__ = ("coefficients",)
 
@@ -112,7 +113,7 @@ class JetTracer(Tracer):
 
 
 class JetTrace(Trace):
-    """Carries Taylor coefficients up to `order`."""
+    """Trace whose tracers carry Taylor coefficients up to `order`."""
 
     __slots__ = ("order",)
 
@@ -129,7 +130,7 @@ class JetTrace(Trace):
         value, *others = coefficients
         if all(type(c) is Zero for c in others):
             return value
-        zero = Zero(typeof(value).tangent())            # of the shape of the value, whatever led to it
+        zero = Zero(typeof(value).tangent())            # rules may return a Zero of another shape
         return JetTracer(self.tag, [value, *(zero if type(c) is Zero else c for c in others)])
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -140,8 +141,8 @@ class JetTrace(Trace):
                 return params[p.calls.param](*args)
         us, rule = [self.split(x) for x in args], rule_of(p)
         with current_trace(self.parent):
-            found = rule(p, us, params) if rule is not None else self._by_derivative(p, us, params)
-        return [self.join(v) for v in found] if p.multiple_results else self.join(found)
+            outs = rule(p, us, params) if rule is not None else self._by_derivative(p, us, params)
+        return [self.join(v) for v in outs] if p.multiple_results else self.join(outs)
 
     def _by_derivative(self, p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
         """Coefficients of the result from those of its derivative along the curve: `v_k = (v')_(k-1) / k`."""
@@ -155,12 +156,12 @@ class JetTrace(Trace):
             outs, douts = p.jvp(primals, tangents, **params)
         if not p.multiple_results:
             outs, douts = [outs], [douts]
-        found = []
+        results = []
         for y, dy in zip(outs, douts, strict=True):
             slope = [dy] * self.order if type(dy) is Zero else lower.split(dy)
-            found.append([lower.split(y)[0], *[scaled(c, 1 / k) for k, c in enumerate(slope, start=1)]])
+            results.append([lower.split(y)[0], *[scaled(c, 1 / k) for k, c in enumerate(slope, start=1)]])
         lower.close()
-        return found if p.multiple_results else found[0]
+        return results if p.multiple_results else results[0]
 
 
 def _velocity(trace: JetTrace, u: Coefficients) -> Any:

@@ -1,8 +1,8 @@
 """Rules of Taylor mode, in one table: operation -> the Taylor coefficients of its result.
 
-A rule is `rule(p, us, params) -> coefficients`. `us` holds for each operand its coefficients `[u0, u1, ...]`, all of
-one length; those from `u1` on may be Zero, and so may those of the result. With `u(t) = sum of u_k t^k` and `v = f(u)`,
-the rules of smooth functions compare coefficients in `v' = f'(u) u'`.
+A rule is `rule(p, us, params) -> coefficients`. `us` has the coefficients `[u0, u1, ...]` of each operand, all of one
+length. Coefficients from `u1` on, also of the result, may be Zero. With `u(t) = sum of u_k t^k` and `v = f(u)`, the
+rules of smooth functions compare coefficients in `v' = f'(u) u'`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def integral(c: Sequence[Any], u: Sequence[Any], k: int) -> Any:
 # -- linear and piecewise linear operations -------------------------------------------------------------------------
 
 def constant(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
-    """The result does not change with its operands."""
+    """The result is locally constant: all its coefficients after the value are Zero."""
     outs = p.bind(*[u[0] for u in us], **params)
     order = len(us[0]) - 1
     series = [[y, *[Zero(typeof(y).tangent())] * order] for y in (outs if p.multiple_results else [outs])]
@@ -79,15 +79,15 @@ def constant(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
 
 
 def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
-    """Every coefficient goes through the derivative at the point."""
+    """Each coefficient of the result is the derivative at the value, applied to the coefficients of the operands."""
     moving = [not all(type(c) is Zero for c in u[1:]) for u in us]
     lin = linearize_flat(lambda *xs: _listed(p.bind(*xs, **params), p), [u[0] for u in us], moving, "jet")
     series = [[y] for y in lin.outs]
     for k in range(1, len(us[0])):
         terms = [instantiate(u[k]) for u, flag in zip(us, moving, strict=True) if flag]
-        found = iter(eval_jaxpr(lin.program.jaxpr, lin.program.consts, *terms))
+        results = iter(eval_jaxpr(lin.program.jaxpr, lin.program.consts, *terms))
         for coefficients, has in zip(series, lin.nonzero, strict=True):
-            coefficients.append(next(found) if has else Zero(typeof(coefficients[0]).tangent()))
+            coefficients.append(next(results) if has else Zero(typeof(coefficients[0]).tangent()))
     return series if p.multiple_results else series[0]
 
 
@@ -96,7 +96,7 @@ def _listed(out: Any, p: Primitive) -> list[Any]:
 
 
 def bilinear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:
-    """A product of two operands, of any kind."""
+    """A bilinear operation of two operands."""
     u, w = us
 
     def product(x: Any, y: Any) -> Any:
@@ -120,7 +120,7 @@ def square(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficien
 
 
 def integer_power(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:
-    """By products, so that it holds at zero too."""
+    """Powers by repeated products, which are valid at zero too."""
     (u,), n = us, params["y"]
     if n == 0:
         return constant(p, us, params)
@@ -144,7 +144,7 @@ def _product(u: Sequence[Any], w: Sequence[Any]) -> Coefficients:
 
 
 def square_root(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:
-    """From v v = u."""
+    """The coefficients of v follow from v v = u."""
     (u,) = us
     v = [p.bind(u[0], **params)]
     for k in range(1, len(u)):
@@ -153,7 +153,7 @@ def square_root(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coeff
 
 
 def inverse_square_root(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:
-    """From u v' = -1/2 u' v."""
+    """The coefficients of v follow from u v' = -1/2 u' v."""
     (u,) = us
     v = [p.bind(u[0], **params)]
     for k in range(1, len(u)):
@@ -189,7 +189,7 @@ def logarithm(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coeffic
 
 
 def _logarithm(u: Coefficients, value: Any) -> Coefficients:
-    """From u v' = u'."""
+    """The coefficients of v follow from u v' = u'."""
     v = [value]
     for k in range(1, len(u)):
         total: Any = Zero(typeof(u[0]).tangent())
@@ -200,7 +200,7 @@ def _logarithm(u: Coefficients, value: Any) -> Coefficients:
 
 
 def _pair(first: Callable, second: Callable, sign: int, index: int) -> Rule:
-    """Of two functions with first' = second and second' = sign first, the one at `index`."""
+    """The rule of one of two functions with first' = second and second' = sign first, the one with this index."""
     def rule(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:
         (u,) = us
         s, c = [first(u[0])], [second(u[0])]
@@ -235,7 +235,7 @@ def logistic(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coeffici
 
 # -- the table ------------------------------------------------------------------------------------------------------
 
-# Linear in what moves, or linear on each side of a kink. Operations that state `jvp=LINEAR` need no entry.
+# Linear in the differentiable operands, or piecewise linear. Operations with `jvp=LINEAR` need no entry.
 _PIECEWISE_LINEAR = """
 add add_any all_gather clamp complex concatenate convert_element_type cummax cummin dynamic_update_slice gather
 linear_call max min optimization_barrier pad psum reduce_max reduce_min reduce_window_max reduce_window_min rem
@@ -254,7 +254,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(p: Primitive) -> Rule | None:
-    """The rule of an operation; None if it is to be had from the operation's derivative."""
+    """The rule of an operation; None if its derivative is to be used instead."""
     by_name = RULES.get(p.name)
     if by_name is not None:
         return by_name

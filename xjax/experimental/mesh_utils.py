@@ -1,4 +1,4 @@
-"""Grids of devices for `xjax.sharding.Mesh`, where programs written before `xjax.make_mesh` look for them."""
+"""Grids of devices for `xjax.sharding.Mesh`, for programs written before `xjax.make_mesh` existed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __getattr__ = attributes_of(__name__)
 
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, *,
                        contiguous_submeshes: bool = False, allow_split_physical_axes: bool = False) -> np.ndarray:
-    """All devices (or those given) as an array of `mesh_shape`, in row-major order.
+    """`devices` (None: all devices) as an array of `mesh_shape`, in row-major order.
 
     Args:
-      contiguous_submeshes, allow_split_physical_axes: accepted as in JAX; they are of the wiring of TPUs.
+      contiguous_submeshes, allow_split_physical_axes: for TPUs; accepted, and do nothing.
 
     Raises: ValueError if the devices do not fill the shape.
 
@@ -34,7 +34,7 @@ def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None 
     if math.prod(shape) != len(chosen):
         raise bad("create_device_mesh", "the devices do not fill the shape",
                   {"mesh_shape": f"{shape}: {math.prod(shape)} devices", "devices": len(chosen)},
-                  "pass devices=xjax.devices()[:n], or use xjax.make_mesh, which takes the first ones.", exc=ValueError)
+                  "pass devices=xjax.devices()[:n], or use xjax.make_mesh, which uses the first ones.", exc=ValueError)
     grid = np.empty(len(chosen), object)
     grid[:] = chosen
     return grid.reshape(shape)

@@ -1,6 +1,6 @@
-"""Values of several processes: gathered, broadcast, compared, and put together to arrays that span the processes.
+"""Values of several processes: gathered, broadcast, compared, and joined to arrays that span the processes.
 
-All processes make the same calls in the same order; a barrier names the ones that do not.
+All processes must make the same calls in the same order; the error of a barrier names the processes that do not.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_a
 
 
 def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
-    """The values of all processes, in each of them, as NumPy arrays.
+    """The values of all processes, in each process, as NumPy arrays.
 
     Args:
-      in_tree: tree of arrays, of the same shapes in all processes; or of arrays that span the processes, which become
-        whole.
-      tiled: the values follow each other along the first axis; without it, along a new one. Numbers always take a new
-        one.
+      in_tree: tree of arrays, with the same shapes in all processes; or of arrays that span the processes, whose whole
+        values are returned.
+      tiled: True: concatenate the values along the first axis; False: stack them along a new first axis. Numbers are
+        always stacked.
 
-    Raises: ValueError if shapes differ between processes, or for an array that spans them without `tiled`.
+    Raises: ValueError if shapes differ between processes, or for an array that spans processes if `tiled` is False.
 
     >>> process_allgather(np.arange(2))
     array([[0, 1]])
@@ -53,8 +53,8 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
 def _gathered(caller: str, x: Any, tiled: bool) -> np.ndarray:
     if type(x) is Array and not x.is_fully_addressable:
         if not tiled:
-            raise bad(caller, "an array that spans the processes has no part for each of them",
-                      {"array": x.aval.str_short()}, "pass tiled=True, which gives the whole array.", exc=ValueError)
+            raise bad(caller, "an array that spans the processes cannot be stacked",
+                      {"array": x.aval.str_short()}, "pass tiled=True, which returns the whole array.", exc=ValueError)
         mesh = getattr(x.sharding, "mesh", None) or _mesh()
         return put(x, NamedSharding(mesh, PartitionSpec())).numpy()
     value = np.asarray(x)
@@ -68,13 +68,13 @@ def _gathered(caller: str, x: Any, tiled: bool) -> np.ndarray:
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
-    """The values of one process, in each of them, as NumPy arrays.
+    """The values of one process, in each process, as NumPy arrays.
 
     Args:
-      in_tree: tree of arrays, of the same shapes in all processes.
-      is_source: whether this process gives the values; by default process 0 does.
+      in_tree: tree of arrays, with the same shapes in all processes.
+      is_source: whether this process provides the values; None: process 0 does.
 
-    Raises: ValueError if shapes differ between processes, or not exactly one of them is the source.
+    Raises: ValueError if shapes differ between processes, or unless exactly one process is the source.
 
     >>> broadcast_one_to_all({"step": 3})
     {'step': array(3)}
@@ -84,10 +84,10 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
     if process_count() == 1:
         return tree_map(np.asarray, in_tree)
     source = process_index() == 0 if is_source is None else bool(is_source)
-    said = _check_alike(caller, leaves, tree, more="source" if source else "")
-    sources = [rank for rank, text in sorted(said.items()) if text == "source"]
+    texts_of = _check_alike(caller, leaves, tree, more="source" if source else "")
+    sources = [rank for rank, text in sorted(texts_of.items()) if text == "source"]
     if len(sources) != 1:
-        raise bad(caller, "not exactly one process is the source", {"sources": sources, "processes": process_count()},
+        raise bad(caller, "exactly one process must be the source", {"sources": sources, "processes": process_count()},
                   "pass is_source=True in one process and False in all others.", exc=ValueError)
     out = []
     for x in leaves:
@@ -104,67 +104,68 @@ def _row(x: Array, rank: int) -> np.ndarray:
 def sync_global_devices(name: str) -> None:
     """Wait until all processes have called this with the same name.
 
-    Raises: AssertionError if the names differ, RuntimeError naming the processes that do not come.
+    Raises: AssertionError if the names differ; RuntimeError, with their names, if some processes do not call it.
 
-    >>> sync_global_devices("the data are there")
+    >>> sync_global_devices("data loaded")
     """
     if process_count() > 1:
         _check_equal_texts("sync_global_devices", f"sync_global_devices name mismatch ({name!r})", name)
 
 
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
-    """Raise AssertionError, with `fail_message`, if a value differs between processes; NaN differs from all.
+    """Raise AssertionError, with `fail_message`, if a value differs between processes; NaN differs from every value.
 
     >>> assert_equal({"learning_rate": 0.1}, "the configs differ")
     """
     leaves, tree = flatten(in_tree)
     own = [x.addressable_data(0) if _is_copied(x) else x for x in leaves]
     everywhere = tree_leaves(process_allgather(own, tiled=True))
-    for path, x, found in zip(leaf_paths("", tree), own, everywhere, strict=True):
+    for path, x, gathered in zip(leaf_paths("", tree), own, everywhere, strict=True):
         if type(x) is Array and not x.is_fully_addressable:
-            continue                                            # one array, of which each process has other parts
-        mine = np.asarray(x).astype(found.dtype)
-        of_all = found.reshape(process_count(), *mine.shape)
+            continue                                            # one global array: each process has other parts of it
+        mine = np.asarray(x).astype(gathered.dtype)
+        of_all = gathered.reshape(process_count(), *mine.shape)
         if not (of_all == mine).all():
             raise bad("assert_equal", fail_message or "the values of the processes differ",
-                      {"where": path or "the value", "of all processes": repr(found), "of this one": repr(x)},
+                      {"where": path or "the value", "of all processes": repr(gathered), "of this one": repr(x)},
                       exc=AssertionError)
 
 
 def _is_copied(x: Any) -> bool:
-    """Whether all processes have a copy of an array that spans them."""
+    """Whether x spans the processes, and each process has a copy of it."""
     return type(x) is Array and not x.is_fully_addressable and x.is_fully_replicated
 
 
 def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """Arrays over a mesh of all processes, of which each process passes its own part.
+    """Global arrays over a mesh of all processes, from the part that each process passes.
 
     Args:
-      local_inputs: tree of arrays: what this process's devices hold, without copies. Arrays that span processes stay.
-      global_mesh: in which the devices of each process are a block.
-      pspecs: a `PartitionSpec`, or a tree of them that is a prefix of `local_inputs`. Along an axis of the mesh that a
-        spec leaves out, the processes must pass the same.
+      local_inputs: tree of arrays: the parts on the devices of this process, each shard once. Arrays that span
+        processes are returned as they are.
+      global_mesh: a mesh in which the devices of each process form a block.
+      pspecs: a `PartitionSpec`, or a tree of PartitionSpecs that is a prefix of `local_inputs`. Along a mesh axis that
+        a spec does not name, all processes must pass equal values.
 
-    Raises: ValueError if a spec is None, or a part cannot be cut evenly over this process's devices.
+    Raises: ValueError if a spec is None, or a part cannot be sharded evenly over the devices of this process.
     """
     return _converted("host_local_array_to_global_array", local_inputs, global_mesh, pspecs, from_local, local=True)
 
 
 def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
-    """The parts of this process of arrays over a mesh: the inverse of `host_local_array_to_global_array`."""
+    """The parts of global arrays in this process: the inverse of `host_local_array_to_global_array`."""
     return _converted("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, to_local, local=False)
 
 
 def _converted(caller: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, local: bool) -> Any:
-    """`convert` of the leaves that are local to this process, or of those that are not."""
+    """`inputs`, with `convert` applied to the leaves that are local to this process (`local`), or to the others."""
     leaves, tree = flatten(inputs)
     out = []
     for x, spec in zip(leaves, flatten_axes(f"{caller}: pspecs", tree, specs), strict=True):
         if not isinstance(spec, PartitionSpec):
-            raise bad(caller, f"{spec!r} is no PartitionSpec", {"mesh": repr(mesh)},
-                      "pass PartitionSpec() for what is the same in all processes.", exc=ValueError)
+            raise bad(caller, f"{spec!r} is not a PartitionSpec", {"mesh": repr(mesh)},
+                      "pass PartitionSpec() for values that are equal in all processes.", exc=ValueError)
         if isinstance(x, Tracer):
-            raise bad(caller, "values are moved between processes outside of programs",
+            raise bad(caller, "values cannot be moved between processes inside a trace",
                       {"value": typeof(x).str_short()}, "call it before or after the jitted function.", exc=TypeError)
         array = to_array(x)
         out.append(convert(caller, array, mesh, spec) if array.is_fully_addressable == local else array)
@@ -174,7 +175,7 @@ def _converted(caller: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, l
 # -- helpers ------------------------------------------------------------------------------------------------------
 
 def _mesh() -> Mesh:
-    """All devices, one row of the grid for each process."""
+    """A mesh of all devices, with one row for each process."""
     return Mesh(np.array(devices(), dtype=object).reshape(process_count(), -1), ("processes", "local_devices"))
 
 
@@ -183,7 +184,7 @@ def _by_process() -> NamedSharding:
 
 
 def _check_alike(caller: str, leaves: list[Any], tree: Any, more: str = "") -> dict[int, str]:
-    """What each process says in `more`, if the trees are of the same structure, shapes and dtypes in all of them."""
+    """The text `more` of each process, after a check that structure, shapes and dtypes of all processes are equal."""
     mine = f"{tree} {' '.join(typeof(x).strong().str_short() for x in leaves)}"
     return _check_equal_texts(caller, "the values of the processes differ in structure or type", mine, more, ValueError)
 
@@ -192,11 +193,11 @@ def _check_equal_texts(caller: str, what: str, text: str, more: str = "", exc: t
                        ) -> dict[int, str]:
     assert processes.connection is not None
     texts = processes.connection.barrier(caller, f"{text}\n{more}")
-    said = {rank: text.partition("\n") for rank, text in texts.items()}
-    if len({first for first, *_ in said.values()}) > 1:
-        raise bad(caller, what, [f"process {rank}  {first}" for rank, (first, *_) in sorted(said.items())[:4]],
+    parts = {rank: text.partition("\n") for rank, text in texts.items()}
+    if len({first for first, *_ in parts.values()}) > 1:
+        raise bad(caller, what, [f"process {rank}  {first}" for rank, (first, *_) in sorted(parts.items())[:4]],
                   "make the same call in all processes.", exc=exc)
-    return {rank: rest for rank, (*_, rest) in said.items()}
+    return {rank: rest for rank, (*_, rest) in parts.items()}
 
 
 __getattr__ = attributes_of(__name__)

@@ -1,8 +1,8 @@
-"""`odeint`: the solution of ``dy/dt = func(y, t)`` with steps of a length that the error chooses.
+"""`odeint`: the solution of ``dy/dt = func(y, t)`` with step lengths that adapt to the error.
 
 The method is that of Dormand and Prince (1980), of order 5 with an error estimate of order 4 and Shampine's continuous
 extension, as in SciPy's RK45. Reverse mode integrates the adjoint equation backwards (Pontryagin; Chen et al., 2018),
-so it stores the solution at the times asked for and nothing of the steps between them.
+so it stores the solution at the requested times only, not at the steps between them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from xjax.transforms.vmap import vmap
 
 __all__ = ["odeint"]
 
-_WHERE = "odeint"
+_CALLER = "odeint"
 
-# A step evaluates the slope at y + size * (row of _STAGES . slopes so far), at these shares of the step; the last stage
-# is the result, and the first of the next step.
+# A step evaluates the slope at y + size * (row of _STAGES . previous slopes), at these fractions of the step. The last
+# stage is the result, and its slope is the first slope of the next step.
 _TIMES = np.array([1 / 5, 3 / 10, 4 / 5, 8 / 9, 1, 1])
 _STAGES = np.array([
     [1 / 5, 0, 0, 0, 0, 0, 0],
@@ -43,7 +43,7 @@ _STAGES = np.array([
     [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656, 0, 0],
     [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84, 0]])
 _ERROR = np.array([-71 / 57600, 0, 71 / 16695, -71 / 1920, 17253 / 339200, -22 / 525, 1 / 40])
-# Inside of a step, at its share s: weights of the slopes, as polynomials in s, s^2, s^3, s^4.
+# Weights of the slopes at the fraction s of a step, as coefficients of s, s^2, s^3, s^4.
 _INSIDE = np.array([
     [1, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432],
     [0, 0, 0, 0],
@@ -60,28 +60,28 @@ def odeint(func: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, at
     """The solution of ``dy/dt = func(y, t, *args)`` with ``y(t[0]) = y0``, at the times `t`.
 
     Args:
-      func: `func(y, t, *args)` returns a tree like `y0`. Reverse-mode derivatives flow to `y0`, `t`, `args`, and to
-        what `func` closes over.
+      func: `func(y, t, *args)` returns a tree like `y0`. Reverse-mode derivatives exist with respect to `y0`, `t`,
+        `args` and the arrays that `func` closes over.
       y0: tree of float or complex arrays.
       t: real[n], increasing.
       args: trees of arrays.
-      rtol, atol: the error of a step is kept below ``atol + rtol * |y|``, on the average over y.
-      mxstep: steps between two times, at most; hmax: length of a step, at most.
-    Returns: tree like `y0` with an axis in front for the times; NaN where more steps were needed, or t decreases.
-    Raises: TypeError if `func` returns another structure or other shapes than those of y0.
+      rtol, atol: the root mean square over y of the error of a step, relative to ``atol + rtol * |y|``, is at most 1.
+      mxstep: maximum number of steps between two times; hmax: maximum length of a step.
+    Returns: tree like `y0` with a leading axis for the times; NaN where more steps were needed, or t decreases.
+    Raises: TypeError unless `func` returns the structure and shapes of y0; ValueError unless t is [n], n > 0.
 
     >>> y = odeint(lambda y, t: -y, 1.0, jnp.array([0.0, 1.0]))
     >>> round(float(y[1]), 5)
     0.36788
     """
-    check_callable(_WHERE, "func", func)
-    (t,) = promote_inexact(_WHERE, jnp.asarray(t))
+    check_callable(_CALLER, "func", func)
+    (t,) = promote_inexact(_CALLER, jnp.asarray(t))
     if t.ndim != 1 or not t.size:
-        raise bad(_WHERE, "`t` must be an array [n] of times", given={"t": typeof(t)}, exc=ValueError,
-                  fix="pass the first time and those at which you want the solution.")
-    leaves, tree, avals = flat_arrays(_WHERE, "y0", y0)
+        raise bad(_CALLER, "`t` must be an array [n] of times", given={"t": typeof(t)}, exc=ValueError,
+                  fix="pass the first time and the times of the solution.")
+    leaves, tree, avals = flat_arrays(_CALLER, "y0", y0)
     if not leaves or not all(is_inexact(a.dtype) for a in avals):
-        raise bad(_WHERE, "`y0` must be of floating-point or complex numbers",
+        raise bad(_CALLER, "`y0` must be of floating-point or complex numbers",
                   given=dict(zip(leaf_paths("y0", tree), avals, strict=True)), fix="convert it with astype(float).")
     start, unravel = ravel_pytree(y0)
 
@@ -97,13 +97,13 @@ def odeint(func: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, at
 
 def _check_slope(slope: Any, tree: Any, avals: Sequence[Any]) -> None:
     if tree_structure(slope) != tree:
-        raise bad(_WHERE, "`func` returns another structure than that of `y0`",
+        raise bad(_CALLER, "`func` must return the structure of `y0`",
                   given=tree_mismatch("result", tree, tree_structure(slope)), fix="return a tree like y0.")
-    found = [typeof(x) for x in flatten(slope)[0]]
+    results = [typeof(x) for x in flatten(slope)[0]]
     wrong = {path: f"{a.str_short()}, expected {b.str_short()}"
-             for path, a, b in zip(leaf_paths("result", tree), found, avals, strict=True) if a.shape != b.shape}
+             for path, a, b in zip(leaf_paths("result", tree), results, avals, strict=True) if a.shape != b.shape}
     if wrong:
-        raise bad(_WHERE, "`func` returns other shapes than those of `y0`", given=wrong, fix="return dy/dt, like y.")
+        raise bad(_CALLER, "`func` must return the shapes of `y0`", given=wrong, fix="return dy/dt, like y.")
 
 
 class _Options(NamedTuple):
@@ -116,16 +116,16 @@ class _Options(NamedTuple):
 # -- forward ------------------------------------------------------------------------------------------------------
 
 class _State(NamedTuple):
-    """Where the integration stands, and the step that led there, for the times inside of it."""
+    """The point that the integration has reached, and the last step, for solutions at times inside of it."""
 
     y: Any
     slope: Any
     t: Any
-    size: Any                           # of the next step
+    size: Any                           # size of the next step
     steps: Any
     y_before: Any
     t_before: Any
-    slopes: Any                         # of the step's stages, [7, n]
+    slopes: Any                         # slopes at the stages of the last step, [7, n]
 
 
 def _solve(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> Any:
@@ -133,22 +133,22 @@ def _solve(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> 
     def slope(y: Any, t: Any) -> Any:
         return func(y, t, *args)
 
-    def go_to(s: _State, target: Any) -> tuple[_State, Any]:
-        def goes_on(s: _State) -> Any:                  # the second condition ends what NaN or a pole has stopped
+    def advance(s: _State, target: Any) -> tuple[_State, Any]:
+        def cond(s: _State) -> Any:                     # the second condition ends the loop at NaN or a pole
             return (s.t < target) & (s.t + s.size > s.t) & library_rules(jnp.less)(s.steps, options.mxstep)
 
-        s = lax.while_loop(goes_on, lambda s: _step(slope, options, s), s._replace(steps=np.int32(0)))
+        s = lax.while_loop(cond, lambda s: _step(slope, options, s), s._replace(steps=np.int32(0)))
         inside = (s.t_before <= target) & (target <= s.t)
         return s, jnp.where(inside, _between(s, target), np.nan)
 
     first = slope(y0, ts[0])
     start = _State(y0, first, ts[0], _first_size(slope, options, y0, first, ts[0]), np.int32(0), y0, ts[0],
                    jnp.zeros((7, y0.size), y0.dtype))
-    return jnp.concatenate([y0[None], lax.scan(go_to, start, ts[1:])[1]])
+    return jnp.concatenate([y0[None], lax.scan(advance, start, ts[1:])[1]])
 
 
 def _step(slope: Callable, options: _Options, s: _State) -> _State:
-    """The state after one more step, or with a smaller step to try, if that one's error is too large."""
+    """The state after one more step; or, if its error is too large, the old state with a smaller step size."""
     size = jnp.minimum(s.size, options.hmax)
     h = _like(size, s.y)
     stages, times = _like(_STAGES, s.y), _TIMES.astype(s.t.dtype)
@@ -166,7 +166,7 @@ def _step(slope: Callable, options: _Options, s: _State) -> _State:
 
 
 def _between(s: _State, t: Any) -> Any:
-    """The solution at a time within the last step."""
+    """The solution at a time inside of the last step."""
     whole = s.t - s.t_before
     share = jnp.where(whole > 0, (t - s.t_before) / jnp.where(whole > 0, whole, 1), 0)
     weights = _dot(_like(_INSIDE, s.y), _like(share ** np.arange(1, 5, dtype=share.dtype), s.y))
@@ -174,20 +174,20 @@ def _between(s: _State, t: Any) -> Any:
 
 
 def _error(error: Any, y: Any, y_next: Any, options: _Options) -> Any:
-    """Size of an error relative to what is tolerated."""
+    """Root mean square of an error relative to the tolerance."""
     tolerated = options.atol + options.rtol * jnp.maximum(jnp.abs(y), jnp.abs(y_next))
     return jnp.sqrt(jnp.mean(jnp.square(jnp.abs(error) / tolerated)))
 
 
 def _growth(ratio: Any) -> Any:
-    """By how much to change the size of a step whose error was `ratio` times the tolerated one."""
+    """The factor of the step size after a step whose error was `ratio` times the tolerance."""
     best = _SAFETY * jnp.where(ratio > 0, ratio, 1) ** (-1 / _ORDER)
     factor = jnp.clip(best, jnp.where(ratio < 1, 1.0, _SHRINK), _GROW)
     return jnp.where(ratio == 0, _GROW, jnp.where(jnp.isfinite(ratio), factor, _SHRINK))
 
 
 def _first_size(slope: Callable, options: _Options, y: Any, first: Any, t: Any) -> Any:
-    """Of the first step, from how the slope changes over a very small one (Hairer, Norsett and Wanner, II.4)."""
+    """Size of the first step, from the change of the slope over a tiny step (Hairer, Norsett and Wanner, II.4)."""
     scale = options.atol + options.rtol * jnp.abs(y)
 
     def size_of(x: Any) -> Any:
@@ -204,7 +204,7 @@ def _first_size(slope: Callable, options: _Options, y: Any, first: Any, t: Any) 
 
 
 def _like(x: Any, y: Any) -> Any:
-    """Real numbers in the precision of `y`."""
+    """Real numbers x in the precision of `y`."""
     return jnp.asarray(x, y.real.dtype)
 
 
@@ -214,15 +214,15 @@ def _dot(a: Any, b: Any) -> Any:
 
 # -- backward -----------------------------------------------------------------------------------------------------
 
-def _forth(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> tuple[Any, tuple]:
+def _forward(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> tuple[Any, tuple]:
     ys = _solution(func, options, y0, ts, args)
     return ys, (options, ys, ts, args)
 
 
-def _back(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
-    """Cotangents of start, times and arguments (none of options), by the adjoint equation from time to time.
+def _backward(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
+    """Cotangents of start, times and arguments, by the adjoint equation from each time to the previous one.
 
-    Its state is (y, cotangent of y, of the time, of the arguments), in the time s = -t.
+    Its state is (y, cotangent of y, of the time, of the arguments); its time is s = -t.
     """
     options, ys, ts, args = saved
     leaves, tree = flatten(args)
@@ -230,8 +230,8 @@ def _back(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
     moving = [x for x, flag in zip(leaves, smooth, strict=True) if flag]
 
     def at(y: Any, t: Any, *values: Any) -> Any:
-        given = iter(values)
-        return func(y, t, *tree_unflatten(tree, [next(given) if f else x for x, f in zip(leaves, smooth, strict=True)]))
+        new = iter(values)
+        return func(y, t, *tree_unflatten(tree, [next(new) if f else x for x, f in zip(leaves, smooth, strict=True)]))
 
     state, unravel = ravel_pytree((ys[0], ys[0], ts[0], moving))
 
@@ -248,19 +248,19 @@ def _back(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
         y, t, t_before, ct_y, ct_before = row
         ct_t = jnp.real(_dot(at(y, t, *moving), ct_y)).astype(t.dtype)
         state = ravel_pytree((y, ct, ct_start - ct_t, ct_values))[0]
-        found = _solution(adjoint, options, state, jnp.stack([-t, -t_before]), (*moving, *captured))[1]
-        _, ct, ct_start, ct_values = unravel(found)
+        end = _solution(adjoint, options, state, jnp.stack([-t, -t_before]), (*moving, *captured))[1]
+        _, ct, ct_start, ct_values = unravel(end)
         return (ct + ct_before, ct_start, ct_values), ct_t
 
     start = (cts[-1], jnp.zeros((), ts.dtype), [jnp.zeros_like(x) for x in moving])
     (ct, ct_start, ct_values), ct_ts = lax.scan(to_previous, start, (ys[1:], ts[1:], ts[:-1], cts[1:], cts[:-1]),
                                                 reverse=True)
-    found = iter(ct_values)
-    ct_args = tree_unflatten(tree, [next(found) if flag else None for flag in smooth])
+    cotangents = iter(ct_values)
+    ct_args = tree_unflatten(tree, [next(cotangents) if flag else None for flag in smooth])
     return None, ct, jnp.concatenate([ct_start[None], ct_ts]), ct_args
 
 
 _solution = custom_vjp(_solve, nondiff_argnums=0)
-_solution.defvjp(_forth, _back)
+_solution.defvjp(_forward, _backward)
 
 __getattr__ = attributes_of(__name__)

@@ -1,4 +1,4 @@
-"""`shard_map` where programs written before `jax.shard_map` look for it, and with its arguments of then."""
+"""`shard_map` with its older arguments, for programs written before `jax.shard_map` existed."""
 
 from __future__ import annotations
 

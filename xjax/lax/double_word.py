@@ -80,7 +80,7 @@ def sum_of_pairs(x: Pair, y: Pair) -> Pair:
 
 
 def sum_of_all(*terms: Pair) -> Pair:
-    """The sum of pairs. It is the plain sum of the high parts where the corrections are nan: infinite terms."""
+    """The sum of pairs. For infinite terms, where corrections are nan, it is the plain sum of the high parts."""
     total, plain = terms[0], terms[0].high
     for term in terms[1:]:
         total, plain = sum_of_pairs(total, term), add(plain, term.high)
@@ -230,7 +230,7 @@ def log1p_of(x: Any) -> Pair:
     return Pair(rounded, select(is_finite(high), sub(low, sub(rounded, high)), zero))
 
 
-_LESS = 4               # powers of 2
+_LESS = 4               # number of powers of 2 by which x and y are scaled down
 
 
 def _clipped(k: Any, bias: np.generic) -> Any:
@@ -248,12 +248,12 @@ def log_of_quotient(x: Pair, y: Pair, difference: Pair | None = None) -> Pair:
     integers, _, (log_2_high, log_2_low), _, terms = _CONSTANTS[dtype]
     info = dtypes.finfo(dtype)
     places, bias = integers.type(info.nmant), integers.type(info.maxexp - 1)
-    # The quotient is 2**k times one between 2/3 and 3/2; the logarithm is nearly linear in the bits.
+    # The quotient is 2**k times a number between 2/3 and 3/2; k follows from the bits, which are nearly logarithms.
     bits = bitcast_convert_type(x.high, integers)
     apart = sub(bits, bitcast_convert_type(y.high, integers))
     k = shift_right_arithmetic(add(apart, integers.type(1 << (info.nmant - 1))), places)
     near = eq(k, integers.type(0))
-    # Both are made smaller, so that their sum and its inverse are normal numbers.
+    # x and y are scaled down, so that their sum and its inverse are normal numbers.
     top = bitcast_convert_type(sub(bits, shift_left(add(k, integers.type(_LESS)), places)), dtype)
     part = scalar_like(top, 2.0**-_LESS)
     top_low = mul(x.low, mul(part, bitcast_convert_type(shift_left(sub(bias, _clipped(k, bias)), places), dtype)))

@@ -1,6 +1,6 @@
 """Random numbers from explicit keys: the public namespace `xjax.random`.
 
-A key is made once from a seed, split for every use, and gives the same numbers as JAX's, bit for bit.
+A key is created once from a seed and split for every use. It gives the same numbers as in JAX, bit for bit.
 
     key = random.key(0)
     key, subkey = random.split(key)

@@ -1,7 +1,7 @@
-"""Checks that all random functions share, and `compiled`, which runs a sampler as one program.
+"""Checks of arguments for all random functions, and `compiled`, which runs a sampler as one program.
 
-A sampler is written as a function `f(*static, key, *arrays)`; the public function checks its arguments, then calls
-`compiled(f, *static)(key, *arrays)`: one launch outside jit, one call inside.
+A sampler is a function `f(*static, key, *arrays)`. The public function checks its arguments, then calls
+`compiled(f, *static)(key, *arrays)`: one launch outside of jit, one call inside.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from xjax.runtime.placement.places import ON_ONE_DEVICE
 
 _UINT32 = np.dtype(np.uint32)
 
-# Unsigned integers by their width: the dtypes that random bits come in.
+# The dtypes of random bits: unsigned integers, by their width.
 UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint64}
 
 
 @functools.lru_cache(4096)
 def compiled(f: Callable, *static: Any) -> Jitted:
-    """jit of `f` with its first arguments fixed: one object for each choice of them, nothing is traced twice."""
+    """jit of `f` with its first arguments fixed. The object is cached for these arguments, so that f is traced once."""
     return library_jit(library_rules(functools.partial(f, *static)))
 
 
 @functools.lru_cache(4096)
 def operation(f: Callable, *static: Any) -> Jitted:
-    """As `compiled`, for an `f` that is one operation on keys: traced, it is that operation instead of a call."""
+    """As `compiled`, for an `f` that is one operation on keys. In a trace it is that operation instead of a call."""
     return library_jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
 
 
 def default_kind() -> KeyKind:
-    """The generator of keys that do not name one."""
+    """The generator of keys whose generator is not given."""
     return KEY_TYPES[config.default_prng_impl].kind
 
 
 def check_key(caller: str, key: Any, *, batched: bool = False) -> Any:
-    """`key` as a typed key, or with `batched` an array of keys; words of keys, uint32[..., n], become typed.
+    """`key` as a typed key, or with `batched` as an array of keys; words of keys, uint32[..., n], become typed keys.
 
-    Raises: TypeError if it is none, ValueError for several keys where one is wanted.
+    Raises: TypeError if it is not a key, ValueError for several keys unless `batched`.
     """
     aval = getattr(key, "aval", None)
     if aval is None or not is_key(aval):
@@ -61,15 +61,15 @@ def check_key(caller: str, key: Any, *, batched: bool = False) -> Any:
         aval = key.aval
     if aval.shape and not batched:
         raise bad(f"random.{caller}", "takes one key, but got several", given={"key": aval.str_short()},
-                  fix="use vmap over the keys, or split them apart: k1, k2 = random.split(key).", exc=ValueError)
+                  fix="use vmap over the keys, or unpack them: k1, k2 = random.split(key).", exc=ValueError)
     return key
 
 
 def _wrapped(caller: str, words: Any) -> Any:
-    """The keys of words that the user passed as keys."""
+    """The keys whose words the user passed."""
     if config.legacy_prng_key != "allow":
         _report_words(caller)
-    if type(words) is Array and type(words._place) in ON_ONE_DEVICE:         # most often; it takes half the time
+    if type(words) is Array and type(words._place) in ON_ONE_DEVICE:         # the most common case, in half the time
         typed = _keys_of_words.get((words.aval, config.default_prng_impl))
         if typed is not None:
             return Array(words._buf, typed, words._place)
@@ -80,15 +80,15 @@ _keys_of_words = {(ShapedArray((t.kind.words,), np.uint32), name): ShapedArray((
 
 
 def _report_words(caller: str) -> None:
-    error = bad(f"random.{caller}", "the key is an array of words, as random.PRNGKey makes them",
-                fix="make typed keys with random.key(seed), or set jax_legacy_prng_key to 'allow'.", exc=ValueError)
+    error = bad(f"random.{caller}", "the key is an array of words, as from random.PRNGKey",
+                fix="create typed keys with random.key(seed), or set jax_legacy_prng_key to 'allow'.", exc=ValueError)
     if config.legacy_prng_key == "error":
         raise error
     warn(str(error))
 
 
 def wrap_words(caller: str, words: Any, kind: KeyKind) -> Any:
-    """Typed keys of words uint32[..., kind.words].
+    """Typed keys from words uint32[..., kind.words].
 
     Raises: TypeError for anything else.
     """
@@ -97,7 +97,7 @@ def wrap_words(caller: str, words: Any, kind: KeyKind) -> Any:
         aval = _words_type(caller, words, kind)
         words = to_array(words)
     if aval.dtype != _UINT32 or aval.shape[-1:] != (kind.words,):
-        raise bad(f"random.{caller}", "the key is no random key", given={"key": aval.str_short()}, fix=_fix_for(kind))
+        raise bad(f"random.{caller}", "this is not a random key", given={"key": aval.str_short()}, fix=_fix_for(kind))
     if type(words) is Array:
         return retyped(words, ShapedArray(aval.shape[:-1], KEY_TYPES[kind.name]))
     return random_wrap(words, kind)
@@ -112,16 +112,16 @@ def _words_type(caller: str, words: Any, kind: KeyKind) -> ShapedArray:
     try:
         return typeof(words)
     except TypeError as error:
-        raise bad(f"random.{caller}", f"the key is no array but a {type(words).__name__}",
+        raise bad(f"random.{caller}", f"the key must be an array, not a {type(words).__name__}",
                   given={"key": repr(words)[:60]}, fix=_fix_for(kind)) from error
 
 
 def _fix_for(kind: KeyKind) -> str:
-    return f"make one with random.key(seed), or with random.PRNGKey(seed), a uint32[{kind.words}] for {kind.name!r}."
+    return f"create one with random.key(seed), or with random.PRNGKey(seed), a uint32[{kind.words}] for {kind.name!r}."
 
 
 def check_shape(caller: str, shape: Any) -> tuple[int, ...]:
-    """The shape of a result as a tuple of Python ints, none negative; a size alone is that of a vector."""
+    """The shape of a result as a tuple of Python ints >= 0; an int n means (n,)."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
     if type(shape) is tuple and all([type(n) is int and n >= 0 for n in shape]):
@@ -129,15 +129,15 @@ def check_shape(caller: str, shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (Sequence, np.ndarray)) or isinstance(shape, str):
         raise bad(f"random.{caller}", "`shape` must be a sequence of integers", given={"shape": repr(shape)[:60]},
                   fix="pass a tuple of Python ints.")
-    found = tuple(static_int(n, "shape", f"random.{caller}") for n in shape)
-    if any(n < 0 for n in found):
-        raise bad(f"random.{caller}", "shapes must have sizes >= 0", given={"shape": str(found)},
+    sizes = tuple(static_int(n, "shape", f"random.{caller}") for n in shape)
+    if any(n < 0 for n in sizes):
+        raise bad(f"random.{caller}", "shapes must have sizes >= 0", given={"shape": str(sizes)},
                   fix="pass sizes >= 0.", exc=ValueError)
-    return found
+    return sizes
 
 
 def common_shape(caller: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
-    """The shape asked for (None: that of the arguments together); the arguments must broadcast to it.
+    """`shape` as a tuple (None: the common shape of the arguments), to which the arguments must broadcast.
 
     Raises: ValueError if they do not.
     """
@@ -153,7 +153,7 @@ def common_shape(caller: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
 
 
 def _fits(parameter: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether an array of one shape broadcasts to exactly the other."""
+    """Whether an array of shape `parameter` broadcasts to exactly `shape`."""
     last = shape[len(shape) - len(parameter):]
     return len(parameter) <= len(shape) and all(n in (1, m) for n, m in zip(parameter, last, strict=True))
 
@@ -162,7 +162,7 @@ def check_parameters(caller: str, dtype: np.dtype, *parameters: Any) -> None:
     """Raise TypePromotionError unless each parameter converts to `dtype` without loss by JAX's promotion."""
     for x in parameters:
         if result_type(x, dtype) != dtype:
-            raise bad(f"random.{caller}", f"a parameter is wider than the numbers drawn, {dtype.name}",
+            raise bad(f"random.{caller}", f"a parameter is wider than the dtype of the numbers, {dtype.name}",
                       given={"parameter": typeof(x).str_short()},
                       fix=f"pass dtype={typeof(x).dtype.name!r}, or convert it with x.astype({dtype.name!r}).",
                       exc=TypePromotionError)
@@ -183,15 +183,15 @@ _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "f
 
 def check_dtype(caller: str, dtype: Any, kinds: str, default: Any = float,
                 exc: type[Exception] = ValueError) -> np.dtype:
-    """The canonical dtype that the user asked for; None stands for `default`.
+    """`dtype`, or `default` if it is None, as a canonical dtype.
 
-    Raises: TypeError if it is no dtype, `exc` if it is not of the kind wanted ('f', 'fc', 'i', 'u').
+    Raises: TypeError if it is not a dtype, `exc` if it is not of one of the `kinds` ('f', 'fc', 'i', 'u').
     """
-    found = dtypes.canonicalize_dtype(default) if dtype is None else dtypes.user_dtype(dtype, f"random.{caller}")
+    canonical = dtypes.canonicalize_dtype(default) if dtype is None else dtypes.user_dtype(dtype, f"random.{caller}")
     test, name = _KINDS[kinds]
-    if not test(found):
-        raise bad(f"random.{caller}", f"`dtype` must be {name}, not {found.name}", fix=_DTYPE_FIX[kinds], exc=exc)
-    return found
+    if not test(canonical):
+        raise bad(f"random.{caller}", f"`dtype` must be {name}, not {canonical.name}", fix=_DTYPE_FIX[kinds], exc=exc)
+    return canonical
 
 
 _DTYPE_FIX = {"f": "pass a float dtype, such as 'float32'.", "fc": "pass a float or complex dtype.",
@@ -199,10 +199,10 @@ _DTYPE_FIX = {"f": "pass a float dtype, such as 'float32'.", "fc": "pass a float
 
 
 def check_method(caller: str, method: str) -> None:
-    """Refuse a sampler other than the exact one."""
+    """Raise an error for samplers other than the exact one."""
     if method == "approximate":
-        raise bad(f"random.{caller}", "the approximate sampler is not here",
-                  fix="leave `method` out: the exact one has no bias.", exc=NotImplementedError)
+        raise bad(f"random.{caller}", "the approximate sampler is not supported",
+                  fix="leave `method` out: the exact sampler has no bias.", exc=NotImplementedError)
     if method != "exact":
-        raise bad(f"random.{caller}", "there is no such method", {"method": repr(method)}, 'pass method="exact".',
+        raise bad(f"random.{caller}", "unknown method", {"method": repr(method)}, 'pass method="exact".',
                   exc=ValueError)

@@ -1,6 +1,6 @@
-"""Random floats: uniform, normal, and what follows from them by one formula.
+"""Random floats: uniform, normal, and distributions that one formula derives from uniform numbers.
 
-The operations and their order are part of the contract: they make the numbers equal to JAX's, bit for bit.
+The operations and their order must not change: they make the numbers equal to those of JAX, bit for bit.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from xjax.random.generators import random_bits, split_key
 # -- uniform ------------------------------------------------------------------------------------------------------
 
 def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = None, minval: Any = 0., maxval: Any = 1.) -> Any:
-    """Numbers spread evenly over [minval, maxval).
+    """Numbers of the uniform distribution on [minval, maxval).
 
     Args:
-      key: a random key; shape: of the result; dtype: a float one of 8 to 64 bits (default float32, with jax_enable_x64
+      key: a random key; shape: that of the result; dtype: a float of 8 to 64 bits (default float32, with jax_enable_x64
         float64).
       minval, maxval: numbers or arrays that broadcast to `shape`.
-    Raises: ValueError if they do not, or the dtype is no float.
+    Raises: ValueError if they do not broadcast, or the dtype is not a float.
     """
     key = check_key("uniform", key)
     dtype = check_dtype("uniform", dtype, "f")
@@ -45,7 +45,7 @@ def _check_width(caller: str, dtype: np.dtype) -> None:
 
 
 def unit_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
-    """Floats in [0, 1): random bits are the fraction of a number in [1, 2), from which 1 is subtracted."""
+    """Floats in [0, 1): random bits become the fraction of a number in [1, 2), from which 1 is subtracted."""
     info = dtypes.finfo(dtype)
     width, uint = info.bits, UINTS[info.bits]
     # A fraction of fewer than 8 bits needs only a byte of randomness.
@@ -61,7 +61,7 @@ def floats_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, 
     low, high = (lax.broadcast_to_rank(x, len(shape)) if typeof(x).shape else x
                  for x in (lax.convert_element_type(low, dtype), lax.convert_element_type(high, dtype)))
     scaled = lax.add(lax.mul(unit_floats(shape, dtype, key), lax.sub(high, low)), low)
-    return lax.max(low, scaled)         # rounding must not lead below
+    return lax.max(low, scaled)         # rounding must not give less than low
 
 
 def _literal_between(low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
@@ -73,8 +73,8 @@ def _literal_between(low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtyp
 def normal(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     """Numbers of the standard normal distribution.
 
-    Args: key: a random key; shape: of the result; dtype: float or complex (then with variance 1 in all, half in each
-      part); default float32, with jax_enable_x64 float64.
+    Args: key: a random key; shape: that of the result; dtype: float, or complex with variance 1/2 in each part; default
+      float32, with jax_enable_x64 float64.
     """
     key = check_key("normal", key)
     dtype = check_dtype("normal", dtype, "fc")
@@ -85,7 +85,7 @@ def normal(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
 
 
 def normal_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
-    """Normal numbers from uniform ones in (-1, 1), by the inverse of the distribution function."""
+    """Normal numbers from uniform numbers in (-1, 1), by the inverse of the distribution function."""
     lowest = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
     u = _literal_between(lowest, 1, shape, dtype, key)
     return lax.mul(np.array(np.sqrt(2), dtype)[()], lax.erf_inv(u))
@@ -98,13 +98,13 @@ def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 
 
 def two_keys(key: Any) -> tuple[Any, Any]:
-    """A key split in two."""
+    """Two keys from one."""
     keys = split_key((2,), key)
     return tuple(lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
 
 
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """Numbers of the standard normal distribution, given that they lie in the open interval (lower, upper).
+    """Numbers of the standard normal distribution, truncated to the open interval (lower, upper).
 
     Args: lower, upper: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: float.
     """
@@ -121,7 +121,7 @@ def _truncated_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, lower: 
     lower, upper = (lax.convert_element_type(x, dtype) for x in (lower, upper))
     u = floats_between(shape, dtype, key, lax.erf(lax.div(lower, root)), lax.erf(lax.div(upper, root)))
     out = lax.mul(root, lax.erf_inv(u))
-    # Rounding must not lead out of the interval.
+    # Rounding must not give numbers outside of the interval.
     first = lax.nextafter(lax.stop_gradient(lower), np.array(np.inf, dtype)[()])
     last = lax.nextafter(lax.stop_gradient(upper), np.array(-np.inf, dtype)[()])
     first, last = (lax.broadcast_to_rank(x, len(shape)) if typeof(x).shape else x for x in (first, last))
@@ -143,7 +143,7 @@ def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
 
 
 def exponential_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
-    """Exponential numbers: the logarithm of uniform ones."""
+    """Exponential numbers: minus the logarithm of uniform numbers."""
     return lax.neg(lax.log1p(lax.neg(unit_floats(shape, dtype, key))))
 
 
@@ -180,19 +180,20 @@ def _logistic(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = None, mode: str | None = None) -> Any:
     """Numbers of the standard Gumbel distribution.
 
-    Args: mode: "low" (None) draws one float for each number; "high" two, which reaches further into the tail.
+    Args: mode: "low" draws one float for each number; "high" draws two, for larger numbers in the tail; None: "low", or
+      "high" with jax_high_dynamic_range_gumbel.
     """
     return _by_formula("gumbel", gumbel_formula(mode), key, shape, dtype)
 
 
 def gumbel_formula(mode: str | None) -> Any:
-    """The sampler `f(shape, dtype, key)` for a mode; None: as the option `jax_high_dynamic_range_gumbel` says."""
+    """The sampler `f(shape, dtype, key)` for a mode; None: by the option `jax_high_dynamic_range_gumbel`."""
     if mode is None:
         mode = "high" if config.high_dynamic_range_gumbel else "low"
     formula = {"low": _gumbel, "high": _fine_gumbel}.get(mode)
     if formula is None:
-        raise bad("random.gumbel", f"there is no mode {mode!r}", given={"modes": "'low', 'high'"},
-                  fix="pass one of these.", exc=ValueError)
+        raise bad("random.gumbel", f"unknown mode {mode!r}", given={"modes": "'low', 'high'"},
+                  fix="pass one of them.", exc=ValueError)
     return formula
 
 
@@ -205,7 +206,7 @@ def _fine_gumbel(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
     info = dtypes.finfo(dtype)
     pair = unit_floats((2, *shape), dtype, key)
     high, low = (lax.squeeze(lax.slice_in_dim(pair, i, i + 1), (0,)) for i in (0, 1))
-    # Below 1/2 the leading digits of a float have room behind them, which the second number fills.
+    # Below 1/2 floats have a finer resolution than `high`; the second number fills the additional digits.
     filled = lax.add(lax.add(high, lax.mul(dtype.type(2.0 ** -info.nmant), low)), dtype.type(info.tiny))
     u = lax.select(lax.ge(high, dtype.type(0.5)), high, filled)
     return lax.neg(lax.log(lax.neg(lax.log1p(lax.neg(u)))))

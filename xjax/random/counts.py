@@ -1,4 +1,4 @@
-"""Random counts, drawn by rejection: poisson, binomial, multinomial."""
+"""Random counts: poisson, binomial, multinomial; large counts are drawn by rejection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from xjax.random.generators import split_key
 
 
 def _until(done: Callable, step: Callable, state: tuple, limit: int) -> tuple:
-    """Repeat ``state = step(*state)`` until `done(*state)`, an array, is all true, but at most `limit` times."""
-    def goes_on(carry: tuple) -> Any:
+    """Repeat ``state = step(*state)`` until `done(*state)`, an array, is true everywhere, at most `limit` times."""
+    def cond(carry: tuple) -> Any:
         return jnp.any(~done(*carry[1:])) & (carry[0] < limit)
 
-    return lax.while_loop(goes_on, lambda carry: (carry[0] + np.int32(1), *step(*carry[1:])), (np.int32(0), *state))[1:]
+    return lax.while_loop(cond, lambda carry: (carry[0] + np.int32(1), *step(*carry[1:])), (np.int32(0), *state))[1:]
 
 
 def _three_keys(key: Any) -> list[Any]:
@@ -32,7 +32,7 @@ def _three_keys(key: Any) -> list[Any]:
     return [lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in range(3)]
 
 
-_MOST = int(np.iinfo(np.int32).max)         # as many rounds as there can be: the loops end long before
+_MOST = int(np.iinfo(np.int32).max)         # the largest possible limit of rounds; the loops end long before
 
 # -- poisson ------------------------------------------------------------------------------------------------------
 
@@ -41,9 +41,8 @@ def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any =
     """Counts of the Poisson distribution with mean `lam`.
 
     Args: lam: number or array >= 0 that broadcasts to `shape` (None: its shape), used in single precision; dtype: an
-      integer one (default int32, with jax_enable_x64 int64); method: "exact" (JAX's "approximate" is not here).
-    Returns: integers, at most the largest of the dtype, which is what an infinite lam gives; -1 where lam is nan or
-      negative.
+      integer dtype (default int32, with jax_enable_x64 int64); method: "exact" (JAX's "approximate" is not supported).
+    Returns: integers; the largest of the dtype where lam is infinite; -1 where lam is nan or negative.
 
     >>> poisson(random.PRNGKey(0), 3.0, (5,)).dtype
     dtype('int32')
@@ -65,14 +64,14 @@ def _poisson(shape: tuple[int, ...], dtype: np.dtype, key: Any, lam: Any) -> Any
 
 
 def _by_waiting(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
-    """How many uniform numbers it takes until their product falls below exp(-lam) (Knuth)."""
+    """The number of uniform factors until their product falls below exp(-lam), minus 1 (Knuth)."""
     def step(count: Any, key: Any, log_product: Any) -> tuple:
         key, subkey = two_keys(key)
         count = lax.select(log_product > -lam, count + dtype.type(1), count)
         return count, key, log_product + lax.log(unit_floats(lam.shape, np.dtype(np.float32), subkey))
 
     state = (lax.full(lam.shape, 0, dtype), key, lax.full_like(lam, 0))
-    # Written so that nan is done.
+    # Negated, so that elements with nan are done.
     return _until(lambda count, key, log_product: ~(log_product > -lam), step, state, limit)[0] - dtype.type(1)
 
 
@@ -84,7 +83,7 @@ def _by_ratio(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     v_r = 0.9277 - 3.6224 / (b - 2)
 
-    def step(found: Any, accepted: Any, key: Any) -> tuple:
+    def step(counts: Any, accepted: Any, key: Any) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(lam.shape, lam.dtype, u_key) - 0.5
         v = unit_floats(lam.shape, lam.dtype, v_key)
@@ -94,18 +93,18 @@ def _by_ratio(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
         likely = s <= -lam + k * log_lam - lax.lgamma(k + 1)
         rejected = (k < 0) | ((inner < 0.013) & (v > inner))
         accept = ((inner >= 0.07) & (v <= v_r)) | (~rejected & likely)
-        return lax.select(accept, k, found), accepted | accept, key
+        return lax.select(accept, k, counts), accepted | accept, key
 
     state = (lax.full_like(lam, -1), lax.full(lam.shape, False), key)
-    return lax.convert_element_type(_until(lambda found, accepted, key: accepted, step, state, limit)[0], dtype)
+    return lax.convert_element_type(_until(lambda counts, accepted, key: accepted, step, state, limit)[0], dtype)
 
 
 # -- binomial -----------------------------------------------------------------------------------------------------
 
 def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """Counts of successes in n trials, each successful with probability p.
+    """Numbers of successes in n trials, each successful with probability p.
 
-    Args: n, p: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: a float one.
+    Args: n, p: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: a float dtype.
     Returns: whole numbers as floats; nan where n or p is negative or nan, or p > 1.
     """
     key = check_key("binomial", key)
@@ -118,9 +117,9 @@ def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: Any, n: Any, p: Any)
     n = jnp.broadcast_to(lax.convert_element_type(n, p.dtype), shape)
     p = jnp.broadcast_to(p, shape)
     rare = p < 0.5
-    q = lax.select(rare, p, 1.0 - p)        # the rarer outcome is counted
+    q = lax.select(rare, p, 1.0 - p)        # the less probable outcome is counted
     bad_n, bad_q, endless = jnp.isnan(n) | (n < 0), jnp.isnan(q) | (q < 0), jnp.isinf(n)
-    q = lax.abs(lax.select(bad_q, lax.full_like(q, 0.01), q))           # -0 would give gaps of -inf: no end
+    q = lax.abs(lax.select(bad_q, lax.full_like(q, 0.01), q))           # -0 would give gaps of -inf, an endless loop
     few = bad_n | endless | (n * q <= 10)
     n = jnp.floor(n)
     counts = lax.select(few, _by_gaps(dtype, key, lax.select(few & ~endless, n, lax.full_like(n, 0)), q),
@@ -134,7 +133,7 @@ def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: Any, n: Any, p: Any)
 
 
 def _by_gaps(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
-    """How many gaps between successes, each of the geometric distribution, fit into n trials."""
+    """The number of gaps between successes, drawn from the geometric distribution, that fit into n trials."""
     log_failure = jnp.log1p(-p)
 
     def step(count: Any, total: Any, key: Any) -> tuple:
@@ -159,7 +158,7 @@ def _by_transformed_ratio(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
     alpha = (2.83 + 5.1 / b) * deviation
     m = jnp.floor((n + 1) * p)
 
-    def step(found: Any, accepted: Any, key: Any) -> tuple:
+    def step(counts: Any, accepted: Any, key: Any) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(p.shape, p.dtype, u_key) - 0.5
         v = unit_floats(p.shape, p.dtype, v_key)
@@ -171,19 +170,19 @@ def _by_transformed_ratio(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
                  + _stirling_tail(m) + _stirling_tail(n - m) - _stirling_tail(k) - _stirling_tail(n - k))
         likely = jnp.log(v * alpha / (a / (inner * inner) + b)) <= bound
         accept = ((inner >= 0.07) & (v <= v_r)) | (~((k < 0) | (k > n)) & likely)
-        return lax.select(accept, k, found), accepted | accept, key
+        return lax.select(accept, k, counts), accepted | accept, key
 
     state = (lax.full_like(p, -1), lax.full(p.shape, False), key)
-    return lax.convert_element_type(_until(lambda found, accepted, key: accepted, step, state, _MOST)[0], dtype)
+    return lax.convert_element_type(_until(lambda counts, accepted, key: accepted, step, state, _MOST)[0], dtype)
 
 
-# log(k!) minus Stirling's formula for it, for k = 0 ... 9.
+# log(k!) minus Stirling's formula, for k = 0 ... 9.
 _TAILS = np.array([math.lgamma(k + 1) - (0.5 * math.log(2 * math.pi) + (k + 0.5) * math.log(k + 1) - (k + 1))
                    for k in range(10)])
 
 
 def _stirling_tail(k: Any) -> Any:
-    """What Stirling's formula leaves of log(k!): from the table, or by its series."""
+    """log(k!) minus Stirling's formula: from the table for k <= 9, else by its series."""
     exact = k <= 9
     k = lax.clamp(k.dtype.type(0), k, k.dtype.type(9))
     square = (k + 1) * (k + 1)
@@ -198,7 +197,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None,
     Args:
       n: number or array that broadcasts to `shape`; p: float[..., outcomes], probabilities along the last axis, whose
         other axes broadcast to `shape`.
-      shape: of the samples without the axis of outcomes (None: that of p); dtype: of the result, default float;
+      shape: that of the result without the axis of outcomes (None: from p); dtype: that of the result, default float;
       unroll: as in `scan`.
     Returns: whole numbers [*shape, outcomes], with sum n along the last axis.
     """
@@ -213,7 +212,7 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None,
 
 
 def _multinomial(shape: tuple[int, ...], dtype: np.dtype, unroll: int | bool, key: Any, n: Any, p: Any) -> Any:
-    """Outcome by outcome: each is a binomial share of the trials that are left."""
+    """Counts outcome by outcome: each is a binomial number of the remaining trials."""
     p = jnp.moveaxis(jnp.broadcast_to(p, shape), -1, 0)
     left = lax.cumsum(p, 0, reverse=True)
     ratios = p / jnp.where(left == 0, 1, left)

@@ -26,13 +26,13 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: 
 
     Args:
       p: float[...] that broadcasts to `shape` (None: the shape of p).
-      mode: "low" compares p with one float; "high" with two, for p near the float's resolution.
+      mode: "low" compares p with one random float, "high" with two, for p near the resolution of floats.
     """
     key = check_key("bernoulli", key)
     aval = typeof(p)
     if not dtypes.is_float(aval.dtype):
-        raise bad("random.bernoulli", "`p` must be a float", given={"p": aval.str_short()}, fix="write 0.5, not 1 / 2 "
-                  "of integers; convert arrays with p.astype('float32').")
+        raise bad("random.bernoulli", "`p` must be a float", given={"p": aval.str_short()}, fix="pass a float such as "
+                  "0.5; convert arrays with p.astype('float32').")
     check_choice("random.bernoulli", "mode", mode, ("low", "high"))
     sampler = _bernoulli if mode == "low" else _fine_bernoulli
     return compiled(sampler, common_shape("bernoulli", shape, p))(key, p)
@@ -62,10 +62,10 @@ def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
 
 
 def signs(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
-    """-1 or 1, as numbers of any dtype."""
+    """Random signs, -1 or 1, as numbers of any dtype."""
     coin = unit_floats(shape, dtypes.canonicalize_dtype(float), key)
     ones = lax.convert_element_type(lax.lt(coin, coin.dtype.type(0.5)), dtype)
-    if dtypes.is_bool(dtype):                   # -1 is true as well
+    if dtypes.is_bool(dtype):                   # -1 and 1 are both true
         return lax.full_like(ones, True)
     return lax.sub(lax.mul(dtype.type(2), ones), dtype.type(1))
 
@@ -73,11 +73,13 @@ def signs(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 # -- randint ------------------------------------------------------------------------------------------------------
 
 def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = None) -> Any:
-    """Integers from minval up to, and without, maxval; where maxval <= minval, minval.
+    """Integers of the uniform distribution on [minval, maxval); minval where maxval <= minval.
 
-    Args: minval, maxval: integers or arrays that broadcast to `shape` (a maxval of one above the largest number of
-      `dtype` is allowed); dtype: an integer one, default int32, with jax_enable_x64 int64.
-    Unless the range is a power of 2, small numbers are likelier by about range / 2**64 (2**128 for 64-bit dtypes).
+    Unless the range is a power of 2, small numbers are more likely, by a relative difference of about range / 2**64
+    (2**128 for 64-bit dtypes).
+
+    Args: minval, maxval: integers or arrays that broadcast to `shape`; maxval may be the largest number of `dtype` plus
+      1. dtype: an integer dtype, default int32, with jax_enable_x64 int64.
     """
     key = check_key("randint", key)
     dtype = check_dtype("randint", dtype, "i", exc=TypeError, default=int)
@@ -102,7 +104,7 @@ def _as_integer(x: Any) -> Any:
 def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
     """Integers of 32 or 64 bits in [low, high).
 
-    Twice as many random bits as the dtype has are taken modulo the range: (upper * 2**width + lower) % span, where the
+    A random number with twice the bits of the dtype is reduced modulo the range: (upper * 2**width + lower) % span. The
     power is reduced first, so that nothing overflows.
     """
     width = dtypes.itemsize_bits(dtype)
@@ -114,7 +116,7 @@ def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any
 
     span = lax.convert_element_type(lax.sub(high, low), uint)
     span = lax.select(lax.le(high, low), lax.full_like(span, 1), span)
-    # The range that ends above the largest number is one longer. If it is all there is it becomes 0, and x % 0 is x.
+    # If maxval exceeds the largest number, add 1 to the span. For the whole range of the dtype it is 0; x % 0 is x.
     longer = lax.bitwise_and(too_high, lax.gt(high, low))
     span = lax.select(longer, lax.add(span, uint.type(1)), span)
     half_power = lax.rem(uint.type(2 ** (width // 2)), span)
@@ -124,7 +126,7 @@ def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any
 
 
 def _clipped(x: Any, dtype: np.dtype) -> Any:
-    """Integers as another dtype, those that do not fit as its nearest number."""
+    """Integers converted to another dtype, after clipping to its range."""
     old, new = dtypes.iinfo(x.dtype), dtypes.iinfo(dtype)
     ends = (x.dtype.type(max(old.min, new.min)), x.dtype.type(min(old.max, new.max)))
     return lax.convert_element_type(lax.clamp(ends[0], x, ends[1]), dtype)
@@ -138,8 +140,8 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | No
 
     Args:
       logits: float[..., n, ...]: unnormalised log-probabilities, n categories along `axis`.
-      shape: of the result; it must end in (or broadcast from) the shape of logits without `axis`. None: that shape.
-      replace: False draws the samples of the leading axes of `shape` without repetition.
+      shape: that of the result; the axes of logits without `axis` (the default) must broadcast to its last axes.
+      replace: False: the samples along the leading axes of `shape` are distinct.
       mode: as in `gumbel`.
     Returns: integers of the default dtype.
     """
@@ -155,8 +157,8 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | No
         return compiled(_categorical, shape, axis, dtype, formula)(key, logits)
     samples, categories = math.prod(shape[:len(shape) - len(batch)]), aval.shape[axis]
     if samples > categories or shape[len(shape) - len(batch):] != batch:
-        raise bad("random.categorical", f"cannot draw {samples} different ones of {categories} categories",
-                  given={"logits": aval.str_short(), "shape": str(shape)}, fix="ask for fewer, or pass replace=True.",
+        raise bad("random.categorical", f"cannot draw {samples} distinct samples from {categories} categories",
+                  given={"logits": aval.str_short(), "shape": str(shape)}, fix="draw fewer, or pass replace=True.",
                   exc=ValueError)
     return compiled(_distinct_categories, shape, axis, dtype, formula)(key, logits)
 
@@ -164,7 +166,7 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | No
 def _check_batch(shape: tuple[int, ...], batch: tuple[int, ...]) -> None:
     last = shape[len(shape) - len(batch):]
     if len(shape) < len(batch) or any(n not in (1, m) for n, m in zip(batch, last, strict=True)):
-        raise bad("random.categorical", "`shape` does not end in the shape of the logits without `axis`",
+        raise bad("random.categorical", "the last axes of `shape` must be those of the logits without `axis`",
                   given={"shape": str(shape), "logits without axis": str(batch)},
                   fix=f"pass shape=(n, ...) + {batch}.", exc=ValueError)
 
@@ -179,8 +181,8 @@ def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: An
 
 def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any,
                          logits: Any) -> Any:
-    """The categories of the largest scores."""
+    """The categories with the largest scores, log-probabilities plus Gumbel noise."""
     samples = math.prod(shape[:len(shape) - logits.ndim + 1])
     scores = lax.add(logits, formula(logits.shape, dtype, key))
-    _, found = top_k(move_axis(scores, axis, logits.ndim - 1), samples)
-    return lax.reshape(move_axis(found, logits.ndim - 1, 0), shape)
+    _, indices = top_k(move_axis(scores, axis, logits.ndim - 1), samples)
+    return lax.reshape(move_axis(indices, logits.ndim - 1, 0), shape)

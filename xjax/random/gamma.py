@@ -1,8 +1,8 @@
-"""Random numbers of the gamma distribution, and of those that are made of it.
+"""Random numbers of the gamma distribution, and of distributions derived from it.
 
-Sampling is by rejection (Marsaglia and Tsang, A simple method for generating gamma variables, 2000): how much of the
-stream an element uses is known only when it is drawn, so each has a key of its own. A sample is differentiated in the
-shape parameter with its quantile held fixed (Figurnov et al., Implicit reparameterization gradients, 2018).
+Sampling is by rejection (Marsaglia and Tsang, A simple method for generating gamma variables, 2000). The number of
+draws for an element is not known in advance, so each element has its own key. A sample is differentiated in the shape
+parameter at a fixed quantile (Figurnov et al., Implicit reparameterization gradients, 2018).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from xjax.transforms.vmap import vmap
 # -- the operation ------------------------------------------------------------------------------------------------
 
 def _one_sample(key: Any, a: Any, log_space: bool) -> Any:
-    """A sample for one key and one `a`; for a < 1 that of a + 1, scaled by a power of a uniform number."""
+    """A sample for one key and one `a`; for a < 1 a sample for a + 1, times a power of a uniform number."""
     dtype = a.dtype
     zero, one, third = dtype.type(0), dtype.type(1), dtype.type(1 / 3)
     boosted = lax.ge(a, one)
@@ -79,11 +79,11 @@ def _rows(keys: Any) -> list[Any]:
 
 
 def _samples(key: Any, a: Any, *, log_space: bool) -> Any:
-    """Samples for keys[*batch] and a float[*batch, ...]: each key is split among its elements."""
+    """Samples for keys[*batch] and a float[*batch, ...]; each key is split into one for each of its elements."""
     count = math.prod(a.shape[key.ndim:])
     keys = lax.reshape(split_key((count,), lax.reshape(key, (key.size,))), (a.size,))
     sample = functools.partial(_one_sample, log_space=log_space)
-    # Only threefry draws the same for many keys together as for each by itself.
+    # Only threefry draws the same numbers under vmap as for single keys.
     together = key.dtype.kind.name == "threefry2x32"
     samples = vmap(sample) if together else lambda keys, a: lax.map(lambda pair: sample(*pair), (keys, a))
     return lax.reshape(samples(keys, lax.reshape(a, (a.size,))), a.shape)
@@ -91,7 +91,7 @@ def _samples(key: Any, a: Any, *, log_space: bool) -> Any:
 
 def _type_rule(key, a, *, log_space):
     if not is_key(key) or a.shape[:key.ndim] != key.shape:
-        raise bad("random_gamma", "the keys do not fit the parameters",
+        raise bad("random_gamma", "the shape of the parameters must start with that of the keys",
                   given={"key": key.str_short(), "a": a.str_short()}, fix="pass key[*batch] and a[*batch, ...].")
     return ShapedArray(a.shape, a.dtype)
 
@@ -117,14 +117,14 @@ def _batch(axis, args, bdims, *, log_space):
 random_gamma_p = key_operation("random_gamma", _samples, _type_rule, _batch, _jvp)
 
 
-# -- gamma and what a quotient or power makes of it ------------------------------------------------------------------
+# -- gamma, and its quotients and powers ----------------------------------------------------------------------------
 
 def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
           method: str = "exact") -> Any:
     """Numbers of the gamma distribution with scale 1; differentiable in its shape `a`.
 
     Args: a: number or array > 0 that broadcasts to `shape` (None: its shape); dtype: float, default float32, with
-      jax_enable_x64 float64; method: "exact" (JAX's "approximate" sampler is not here).
+      jax_enable_x64 float64; method: "exact" (JAX's "approximate" sampler is not supported).
 
     >>> gamma(random.PRNGKey(0), 2.0, (3,)).shape
     (3,)
@@ -135,7 +135,7 @@ def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = Non
 
 def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
              method: str = "exact") -> Any:
-    """Logarithms of numbers of the gamma distribution: finite for small `a` too, where the numbers themselves are 0."""
+    """Logarithms of numbers of the gamma distribution; finite also for small `a`, where the numbers underflow to 0."""
     check_method("loggamma", method)
     return _draw_gamma("loggamma", True, key, a, shape, dtype)
 
@@ -165,7 +165,7 @@ def _chisquare(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> An
 
 
 def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """Numbers of Fisher's F distribution: a quotient of chi-squared ones, each divided by its degrees of freedom."""
+    """Numbers of Fisher's F distribution: quotients of chi-squared numbers, each divided by its degrees of freedom."""
     return draw("f", _f, key, shape, dtype, dfnum, dfden)
 
 
@@ -199,16 +199,16 @@ def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: An
 
 def _beta(shape: tuple[int, ...], dtype: np.dtype, key: Any, a: Any, b: Any) -> Any:
     x, y = (gamma_floats(shape, dtype, True, k, v) for k, v in zip(two_keys(key), (a, b), strict=True))
-    top = lax.max(x, y)                     # the larger one becomes 1: both may be too small to be told from 0
+    top = lax.max(x, y)                     # the larger number becomes 1, since both might underflow to 0
     x, y = lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top))
     return lax.div(x, lax.add(x, y))
 
 
 def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """Points of the simplex, by the Dirichlet distribution.
+    """Points of the simplex with the Dirichlet distribution.
 
-    Args: alpha: float[..., n] > 0, whose leading axes broadcast to `shape` (None: they are the shape).
-    Returns: float[*shape, n], each row with sum 1.
+    Args: alpha: float[..., n] > 0, whose leading axes broadcast to `shape` (None: the shape of these axes).
+    Returns: float[*shape, n]; each row sums to 1.
     Raises: ValueError if alpha is a scalar.
     """
     key = check_key("dirichlet", key)
@@ -242,7 +242,7 @@ def _generalized_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: An
 
 
 def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = None) -> Any:
-    """Points spread evenly over the ball of radius 1 in the p-norm.
+    """Points of the uniform distribution on the ball of radius 1 in the p-norm.
 
     Args: d: static int, the dimension; p: a number > 0.
     Returns: float[*shape, d].

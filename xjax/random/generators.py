@@ -1,10 +1,10 @@
-"""What the generators do with a key: random bits, new keys, a key from a key and a number.
+"""The operations of the generators on keys: random bits, new keys, a key from a key and a number.
 
-Each is a row of functions on the words of one key; the operations on arrays of typed keys look up the row.
+A generator is a set of functions of the words of one key. The operations on arrays of typed keys look them up.
 
-  threefry2x32  counters encrypted with the key: the same numbers on every device, any part by itself
-  rbg           bits by XLA's generator of the device, fast; new keys by threefry
-  unsafe_rbg    as rbg, and new keys by that generator too: they may depend on each other
+  threefry2x32  counters encrypted with the key: the same numbers on every device; any part can be computed separately
+  rbg           bits from XLA's generator of the device, which is fast; new keys by threefry
+  unsafe_rbg    as rbg, but new keys are from XLA's generator too, and may depend on each other
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from xjax.transforms.vmap import vmap
 
 
 class _Generator(NamedTuple):
-    """Functions of the words of one key."""
+    """The functions of one generator, of the words of one key."""
 
     bits: Callable[[int, tuple[int, ...], Any], Any]        # (width, shape, words) -> uint[*shape]
     split: Callable[[tuple[int, ...], Any], Any]            # (shape, words) -> uint32[*shape, n]
@@ -39,25 +39,25 @@ class _Generator(NamedTuple):
 def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     """Uniform random bits.
 
-    Args: key: a random key; shape: of the result; dtype: an unsigned one of 8, 16, 32 or 64 bits (default uint32, with
+    Args: key: a random key; shape: that of the result; dtype: unsigned, of 8, 16, 32 or 64 bits (default uint32, with
       jax_enable_x64 uint64).
     """
     key = check_key("bits", key)
     dtype = check_dtype("bits", dtype, "u", np.uint64)
     if dtype not in UINTS.values():
-        raise bad("random.bits", f"cannot fill {dtype.name}", fix="draw uint8 and convert.", exc=ValueError)
+        raise bad("random.bits", f"cannot draw {dtype.name}", fix="draw uint8 and convert it.", exc=ValueError)
     return operation(random_bits, dtypes.itemsize_bits(dtype), check_shape("bits", shape))(key)
 
 
 def seed_words(high: Any, low: Any, count: int) -> Any:
-    """The words of the key of a seed, which is given in two words 0-d."""
+    """The words of the key of a seed, from its two words, uint32[] each."""
     return lax.concatenate([lax.broadcast_in_dim(w, (1,), ()) for w in (high, low)] * (count // 2), 0)
 
 
-# -- operations on arrays of keys, as JAX has them ----------------------------------------------------------------
+# -- operations on arrays of keys, with the names of JAX ----------------------------------------------------------
 
 def key_operation(name: str, f: Callable, type_rule: Callable, batch: Callable, jvp: Any = ZERO) -> Primitive:
-    """An operation on keys that is computed by the program of `f(*args, **params)`."""
+    """An operation on keys that is lowered to the program of `f(*args, **params)`."""
     def evaluate(*args: Any, **params: Any) -> Any:
         return compiled(_with_params, f, tuple(params.items()))(*args)
 
@@ -70,12 +70,12 @@ def _with_params(f: Callable, params: tuple, *args: Any) -> Any:
 
 
 def _elementwise(p: Callable[[], Primitive]) -> Callable:
-    """Batch rule of an operation on each key by itself."""
+    """Batch rule of an operation that works on each key separately."""
     return lambda axis, args, bdims, **params: (p().bind(*args, **params), bdims[0])
 
 
 def _for_each(f: Callable, ndim: int) -> Callable:
-    """`f` of one key's words mapped over all axes of an array of keys."""
+    """`f`, a function of the words of one key, mapped over all axes of an array of keys."""
     for _ in range(ndim):
         f = vmap(f)
     return f
@@ -86,7 +86,7 @@ def _of(keys: Any) -> _Generator:
 
 
 def random_bits(width: int, shape: tuple[int, ...], keys: Any) -> Any:
-    """Bits of each key as unsigned integers of 8, 16, 32 or 64 bits, uint[*keys.shape, *shape]."""
+    """Random bits from each key, as unsigned integers of 8, 16, 32 or 64 bits, uint[*keys.shape, *shape]."""
     return random_bits_p.bind(keys, bit_width=width, shape=shape)
 
 
@@ -103,7 +103,7 @@ random_bits_p = key_operation("random_bits", _bits, _bits_type, _elementwise(lam
 
 
 def split_key(shape: tuple[int, ...], keys: Any) -> Any:
-    """An array of keys from each key, key[*keys.shape, *shape]."""
+    """New keys from each key, key[*keys.shape, *shape]."""
     return random_split_p.bind(keys, shape=shape)
 
 
@@ -127,7 +127,7 @@ def fold_in_key(key: Any, data: Any) -> Any:
 def _fold_in(keys, data):
     f = _of(keys).fold_in
     shapes = [(1,) * (max(keys.ndim, data.ndim) - x.ndim) + x.shape for x in (keys, data)]
-    for n, m in reversed(list(zip(*shapes, strict=True))):      # an axis that only one of them has is not mapped over
+    for n, m in reversed(list(zip(*shapes, strict=True))):      # an array is not mapped over an axis of broadcasting
         f = vmap(f, (None if n == 1 < m else 0, None if m == 1 < n else 0))
     words = random_unwrap(keys)
     args = [lax.reshape(words, (*_own_sizes(*shapes), words.shape[-1])), lax.reshape(data, _own_sizes(*shapes[::-1]))]
@@ -135,7 +135,7 @@ def _fold_in(keys, data):
 
 
 def _own_sizes(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of an array without the axes that only the other one has."""
+    """The sizes of an array without the axes along which it is broadcast."""
     return tuple(n for n, m in zip(shape, other, strict=True) if not n == 1 < m)
 
 
@@ -147,7 +147,7 @@ random_fold_in_p = key_operation("random_fold_in", _fold_in, _fold_in_type,
                                  elementwise_batch(lambda: random_fold_in_p))
 
 
-# -- rbg: keys of four words, two keys of threefry ----------------------------------------------------------------
+# -- rbg: keys of four words, which are two keys of threefry ------------------------------------------------------
 
 def _rbg_bits(width: int, shape: tuple[int, ...], words: Any) -> Any:
     return lax.rng_bit_generator(words, shape, UINTS[width])[1]
@@ -163,13 +163,13 @@ def _rbg_fold_in(words: Any, data: Any) -> Any:
 
 
 def _unsafe_split(shape: tuple[int, ...], words: Any) -> Any:
-    """Every tenth of the generator's numbers."""
+    """New keys: every tenth of the numbers of the generator."""
     drawn = _rbg_bits(32, (10 * math.prod(shape), 4), words)
     return lax.reshape(lax.slice_in_dim(drawn, 0, None, 10), (*shape, 4))
 
 
 def _unsafe_fold_in(words: Any, data: Any) -> Any:
-    """The tenth number that the generator gives for the key of `data`, mixed in."""
+    """The key combined, by exclusive or, with the tenth number of the generator for the key of `data`."""
     drawn = _rbg_bits(32, (10, 4), seed_words(np.uint32(0), data, 4))
     return lax.bitwise_xor(words, lax.index_in_dim(drawn, 9, keepdims=False))
 

@@ -1,8 +1,8 @@
-"""Random keys: making, splitting and deriving them.
+"""Random keys: creating, splitting and deriving them.
 
-A key is passed explicitly to whatever draws numbers; the same key gives the same numbers under every transform. Use a
-key once, then split it. There are typed keys, whose dtype names their generator (`key`), and their bare words, arrays
-uint32[..., n] that count as keys of the default generator (`PRNGKey`).
+Every function that draws numbers takes a key; the same key gives the same numbers under every transform. Use a key
+once, and split it before further uses. There are typed keys, whose dtype names their generator (`key`), and words of
+keys, arrays uint32[..., n] that are used as keys of the default generator (`PRNGKey`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,11 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     """A typed key from an integer.
 
     Args:
-      seed: an integer; it takes the width of an integer array, so that without jax_enable_x64 only its lower 32 bits
-        count.
+      seed: an integer, converted to the default integer dtype: without jax_enable_x64 only its lower 32 bits are used.
       impl: the generator: "threefry2x32", "rbg", "unsafe_rbg" or a dtype of keys; None: jax_default_prng_impl.
-      dtype: the dtype of the key, such as that of another key, in place of `impl`.
+      dtype: the dtype of the key, instead of `impl`.
     Returns: key[], an array whose dtype is `key_dtype(impl)`.
-    Raises: TypeError if the seed is no integer or not a scalar; OverflowError beyond 64 bits; ValueError if both `impl`
+    Raises: TypeError unless the seed is a scalar integer; OverflowError beyond 64 bits; ValueError if both `impl`
       and `dtype` are given.
 
     >>> key(7)
@@ -52,7 +51,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
-    """The words of `key(seed, impl=impl)`; with jax_enable_custom_prng the typed key.
+    """The words of `key(seed, impl=impl)`, or with jax_enable_custom_prng the typed key.
 
     Returns: uint32[2] for "threefry2x32", uint32[4] for the others.
 
@@ -65,7 +64,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
 
 def key_dtype(impl_spec: Any = None) -> KeyType:
-    """The dtype of a generator's keys.
+    """The dtype of the keys of a generator.
 
     >>> key_dtype("rbg")
     key<rbg>
@@ -74,7 +73,7 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
 
 
 def _chosen(caller: str, impl: Any, dtype: Any) -> KeyKind:
-    """The generator that one of the two names."""
+    """The generator named by `impl` or by `dtype`."""
     if impl is not None and dtype is not None:
         raise bad(f"random.{caller}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
                   fix="leave `impl` out.", exc=ValueError)
@@ -89,7 +88,7 @@ def _kind(caller: str, impl: Any) -> KeyKind:
     if isinstance(impl, str) and impl in KEY_TYPES:
         return KEY_TYPES[impl].kind
     hint = did_you_mean(impl, list(KEY_TYPES)) if isinstance(impl, str) else None
-    raise bad(f"random.{caller}", f"there is no generator {impl!r}", given={"generators": ", ".join(KEY_TYPES)},
+    raise bad(f"random.{caller}", f"unknown generator {impl!r}", given={"generators": ", ".join(KEY_TYPES)},
               fix=hint or "use 'threefry2x32', the default.", exc=ValueError if isinstance(impl, str) else TypeError)
 
 
@@ -116,7 +115,7 @@ def _seeded(caller: str, seed: Any, kind: KeyKind) -> Any:
 
 def _canonical_width(caller: str, seed: int) -> int:
     if not -2**63 <= seed < 2**63:
-        raise bad(caller, f"the seed {seed} does not fit 64 bits", fix="take it modulo 2**63.", exc=OverflowError)
+        raise bad(caller, f"the seed {seed} does not fit 64 bits", fix="pass seed % 2**63.", exc=OverflowError)
     return dtypes.itemsize_bits(dtypes.canonicalize_dtype(int))
 
 
@@ -136,9 +135,9 @@ def _from_array(count: int, seed: Any) -> Any:
 # -- keys from keys -----------------------------------------------------------------------------------------------
 
 def split(key: Any, num: int | Sequence[int] = 2) -> Any:
-    """New, independent keys from one key, which is not to be used again.
+    """New, independent keys from one key, which should not be used again.
 
-    Args: key: a random key; num: how many, or the shape of the array of keys.
+    Args: key: a random key; num: the number of keys, or the shape of the array of keys.
     Returns: key[num] or key[*num]; for words uint32[n] the words uint32[num, n] or uint32[*num, n].
 
     >>> k1, k2 = split(random.key(0))
@@ -152,7 +151,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
 
 
 def _as_given(key: Any, keys: Any) -> Any:
-    """Keys in the form in which the user passed a key: typed, or their words."""
+    """`keys` in the form of `key`, which the user passed: typed keys or words."""
     return keys if _is_typed(key) else unwrap_keys(keys)
 
 
@@ -171,19 +170,19 @@ def fold_in(key: Any, data: Any) -> Any:
     Returns: a key. Equal arguments give equal keys, others give independent ones.
     """
     typed, data = check_key("fold_in", key), converted(data)
-    aval = type_of_numbers(int) if type(data) is int else typeof(data)      # it may need all 32 bits of a uint32
+    aval = type_of_numbers(int) if type(data) is int else typeof(data)      # an int may need all 32 bits of a uint32
     if aval.shape:
         raise bad("random.fold_in", "`data` must be a scalar", given={"data": aval.str_short()},
                   fix="use vmap(random.fold_in, in_axes=(None, 0))(key, data).")
     if type(data) is int:
         dtypes.check_int_range(data, dtypes.uint32, "random.fold_in")
     if not hasattr(data, "aval") and dtypes.is_int(aval.dtype):
-        data = np.asarray(data).astype(np.uint32)           # on the host: beyond 31 bits there is no int32
+        data = np.asarray(data).astype(np.uint32)           # on the host, since numbers from 2**31 on exceed int32
     return _as_given(key, operation(fold_in_key)(typed, data))
 
 
 def clone(key: Any) -> Any:
-    """The same key, to be used again on purpose."""
+    """The same key, for intended reuse."""
     check_key("clone", key, batched=True)
     return key
 
@@ -200,10 +199,10 @@ def key_data(keys: Any) -> Any:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
-    """Typed keys from their words, uint32[..., n]: the inverse of `key_data`. `impl`, `dtype`: as for `key`."""
+    """Typed keys from their words, uint32[..., n]: the inverse of `key_data`. `impl` and `dtype` are those of `key`."""
     return wrap_words("wrap_key_data", key_bits_array, _chosen("wrap_key_data", impl, dtype))
 
 
 def key_impl(keys: Any) -> str:
-    """Name of the generator that keys belong to."""
+    """The name of the generator of keys."""
     return check_key("key_impl", keys, batched=True).dtype.kind.name

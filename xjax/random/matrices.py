@@ -26,10 +26,10 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Sequence[int] | No
 
     Args:
       mean: float[..., n]; cov: float[..., n, n], positive definite (semidefinite suffices for "svd" and "eigh").
-      shape: of the batch; the leading axes of mean and cov broadcast to it (None: their common shape).
-      method: "cholesky", "svd" or "eigh", the decomposition whose factor normal numbers are multiplied by.
+      shape: that of the batch, to which the leading axes of mean and cov broadcast (None: their common shape).
+      method: "cholesky", "svd" or "eigh": the decomposition of cov that gives the factor of standard normal vectors.
     Returns: float[*shape, n].
-    Raises: ValueError for shapes that do not fit, a dtype that is no float, or another method.
+    Raises: ValueError for shapes that do not fit, a dtype that is not a float, or another method.
 
     >>> multivariate_normal(random.PRNGKey(0), np.zeros(2), np.eye(2), (3,)).shape
     (3, 2)
@@ -64,10 +64,10 @@ def _multivariate_normal(shape: tuple[int, ...], dtype: np.dtype, method: str, k
 
 
 def orthogonal(key: Any, n: int, shape: Sequence[int] = (), dtype: Any = None, m: int | None = None) -> Any:
-    """Matrices with orthonormal rows or columns, evenly distributed (Haar measure).
+    """Matrices with orthonormal rows or columns, uniformly distributed (Haar measure).
 
     Args: n, m: static ints, rows and columns (None: n); dtype: float or complex.
-    Returns: [*shape, n, m]; of rows and columns, the fewer are orthonormal.
+    Returns: [*shape, n, m]; the rows are orthonormal if n <= m, the columns if n >= m.
     """
     key = check_key("orthogonal", key)
     dtype = check_dtype("orthogonal", dtype, "fc")
@@ -78,6 +78,6 @@ def orthogonal(key: Any, n: int, shape: Sequence[int] = (), dtype: Any = None, m
 
 def _orthogonal(shape: tuple[int, ...], dtype: np.dtype, n: int, m: int, key: Any) -> Any:
     q, r = linalg.qr(normal(key, (*shape, max(n, m), min(n, m)), dtype))
-    # The decomposition is unique, and the distribution even, only if the diagonal of R is positive.
+    # The decomposition is unique, and the distribution uniform, only if the diagonal of R is positive.
     x = q * jnp.sign(jnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
     return jnp.swapaxes(x, -1, -2) if n < m else x

@@ -1,4 +1,4 @@
-"""Random order and random picks: permutation, choice."""
+"""Random permutations and samples of arrays: permutation, choice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
 
     Args:
       x: an array, or an integer.
-      independent: give each row along `axis` an order of its own, instead of one order for all.
+      independent: permute each vector along `axis` independently, instead of all in one order.
     """
     key = check_key("permutation", key)
     x = array_like("random.permutation", x)
@@ -35,9 +35,9 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     if not aval.shape:
         if not dtypes.is_int(aval.dtype):
             raise bad("random.permutation", "`x` is neither an array with axes nor an integer", given={"x": aval},
-                      fix="pass an array, or how many integers to permute.")
+                      fix="pass an array, or the number of integers to permute.")
         return compiled(_shuffled_range, max(static_int(x, "x", "random.permutation"), 0))(key)
-    if independent or aval.ndim == 1 and not is_key(aval):         # keys are not sorted, but indexed
+    if independent or aval.ndim == 1 and not is_key(aval):         # keys cannot be sorted, so they are indexed
         return compiled(_shuffled, axis)(key, x)
     return compiled(_rows_shuffled, axis)(key, x)
 
@@ -51,7 +51,7 @@ def _rows_shuffled(axis: int, key: Any, x: Any) -> Any:
 
 
 def _shuffled(axis: int, key: Any, x: Any) -> Any:
-    """Sort by random 32-bit numbers, as often as it takes until equal ones hardly matter."""
+    """Sort by random 32-bit numbers, repeatedly, until the bias from equal numbers is negligible."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         keys = split_key((2,), key)
@@ -62,15 +62,14 @@ def _shuffled(axis: int, key: Any, x: Any) -> Any:
 
 def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p: Any = None, axis: int = 0,
            mode: str | None = None) -> Any:
-    """Random picks from an array, or from the integers 0 ... a - 1.
+    """Random elements of an array, or of the integers 0 ... a - 1.
 
     Args:
-      a: an array, or an integer; shape: how many to pick. replace: whether one can be picked twice.
-      p: float[n], the probability of each of the n things along `axis`; None: all the same.
-      mode: as in `gumbel`, which picks by p without replacement.
-    Returns: the picks, with `shape` in place of the axis.
-    Raises: ValueError if there is nothing to pick from, too few things for picks without replacement, or p has another
-      shape.
+      a: an array, or an integer; shape: that of the samples. replace: whether an element can be drawn several times.
+      p: float[n], the probability of each of the n elements along `axis`; None: all equal.
+      mode: as in `gumbel`, which is used for draws by p without replacement.
+    Returns: the samples, with `shape` in place of the axis.
+    Raises: ValueError if there are no elements, too few elements for draws without replacement, or p has another shape.
     """
     caller = "random.choice"
     key = check_key("choice", key)
@@ -84,9 +83,9 @@ def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p:
     if not picks:
         return jnp.zeros(shape, aval.dtype)
     if n <= 0 or not replace and picks > n:
-        raise bad(caller, f"cannot pick {picks} of {n}" + ("" if replace else " without replacement"),
+        raise bad(caller, f"cannot draw {picks} of {n} elements" + ("" if replace else " without replacement"),
                   given={"a": aval, "shape": str(shape)},
-                  fix="pass something to pick from." if n <= 0 else "ask for fewer, or pass replace=True.",
+                  fix="pass an array with elements." if n <= 0 else "draw fewer, or pass replace=True.",
                   exc=ValueError)
     if p is None and not replace:
         order = permutation(key, a if aval.shape else n, axis if aval.shape else 0)
@@ -97,7 +96,7 @@ def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p:
 
 
 def _in_shape(picked: Any, shape: tuple[int, ...], axis: int, ndim: int) -> Any:
-    """The picks, along one axis, laid out in `shape`."""
+    """The samples, which are along one axis, reshaped to `shape`."""
     if not ndim:
         return jnp.reshape(picked, shape)
     return jnp.reshape(picked, picked.shape[:axis] + shape + picked.shape[axis + 1:])
@@ -106,8 +105,8 @@ def _in_shape(picked: Any, shape: tuple[int, ...], axis: int, ndim: int) -> Any:
 def _by_probability(key: Any, p: Any, n: int, shape: tuple[int, ...], replace: bool, mode: str | None) -> Any:
     p, = promote_inexact("random.choice", array_like("random.choice", p))
     if typeof(p).shape != (n,):
-        raise bad("random.choice", "`p` must give one probability for each thing to pick",
-                  given={"p": typeof(p), "things": str(n)}, fix="pass p of shape (n,).", exc=ValueError)
+        raise bad("random.choice", "`p` must have one probability for each element",
+                  given={"p": typeof(p), "elements": str(n)}, fix="pass p of shape (n,).", exc=ValueError)
     if replace:
         return compiled(_by_distribution, shape)(key, p)
     return compiled(_by_scores, shape, gumbel_formula(mode))(key, p)
@@ -120,6 +119,6 @@ def _by_distribution(shape: tuple[int, ...], key: Any, p: Any) -> Any:
 
 
 def _by_scores(shape: tuple[int, ...], formula: Any, key: Any, p: Any) -> Any:
-    """Without replacement: the largest log-probabilities after Gumbel noise has been added."""
+    """Draws without replacement: the largest log-probabilities after adding Gumbel noise."""
     scores = formula(p.shape, p.dtype, key) + jnp.log(p)
     return jnp.reshape(top_k(scores, math.prod(shape))[1], shape).astype(int)

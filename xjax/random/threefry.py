@@ -1,7 +1,7 @@
-"""Threefry on words: random bits and new keys from a key, in the two ways in which JAX numbers its counters.
+"""Threefry on words: random bits and new keys from a key, with the two numberings of counters that JAX has.
 
-With `threefry_partitionable` (the default) element i of the result comes from encrypting the 64-bit number i alone, so
-any part of the result can be computed by itself. The older way encrypts the numbers 0 ... n - 1 in pairs (i, i + n/2).
+With `threefry_partitionable` (the default) element i of the result is the encrypted 64-bit number i, so that any part
+of the result can be computed separately. The older numbering encrypts the numbers 0 ... n - 1 in pairs (i, i + n/2).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xjax.ops.prng import threefry2x32
 from xjax.random.arguments import UINTS, compiled
 
 _WORDS = 2**32
-_BLOCK = _WORDS - 1                 # how many words JAX's older stream draws before it takes a fresh key
+_BLOCK = _WORDS - 1                 # words that the older numbering draws with one key
 
 
 def threefry_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
@@ -27,14 +27,15 @@ def threefry_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
 
 
 def key_words(key: Any) -> tuple[Any, Any]:
-    """The two words of a key, 0-d."""
+    """The two words of a key, uint32[] each."""
     return tuple(lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
 
 
 def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
-    """Keys uint32[*shape, 2] from one.
+    """Keys uint32[*shape, 2] from one key.
 
-    A call, as is `threefry_fold_in`: XLA computes keys once, not again in each loop that draws with them.
+    In a trace this and `threefry_fold_in` are calls, so that XLA computes keys once, not again in each loop that uses
+    them.
     """
     return compiled(_split, shape)(key)
 
@@ -48,7 +49,7 @@ def _split(shape: tuple[int, ...], key: Any) -> Any:
 
 
 def threefry_fold_in(key: Any, data: Any) -> Any:
-    """A key from a key and a number uint32."""
+    """A key from a key and a number, uint32[]."""
     return compiled(_fold_in)(key, data)
 
 
@@ -81,19 +82,19 @@ def _positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _wide_positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
-    with enable_x64():              # 64-bit integers are needed here, whatever the user's dtypes are
+    with enable_x64():              # 64-bit integers are needed here, even if the user's dtypes have 32 bits
         index = _linear_index(shape, np.dtype(np.uint64))
         high = lax.shift_right_logical(index, np.uint64(32))
         return lax.convert_element_type(high, np.uint32), lax.convert_element_type(index, np.uint32)
 
 
 def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
-    """Position of each element in row-major order, as a sum over the axes: XLA can cut it along any of them."""
+    """Position of each element in row-major order, as a sum over the axes, which XLA can shard along any of them."""
     if not shape:
         return dtype.type(0)
     index, stride = lax.broadcasted_iota(dtype, shape, len(shape) - 1), 1
     for axis in range(len(shape) - 2, -1, -1):
-        stride *= max(shape[axis + 1], 1)       # of an empty array nothing is computed
+        stride *= max(shape[axis + 1], 1)       # the stride must not be 0 for an empty array
         scale = dtype.type(stride % 2 ** (8 * dtype.itemsize))
         index = lax.add(lax.mul(lax.broadcasted_iota(dtype, shape, axis), scale), index)
     return index
@@ -102,7 +103,7 @@ def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
 # -- in pairs -----------------------------------------------------------------------------------------------------
 
 def encrypt_in_pairs(key: tuple[Any, Any], counters: Any) -> Any:
-    """Encrypt the numbers along the last axis: its first half are the high words of the blocks, its second the low."""
+    """Encrypt the numbers along the last axis: the first half has the high words of the blocks, the second the low."""
     count = counters.shape[-1]
     half = (count + 1) // 2
     if count % 2:
@@ -118,12 +119,12 @@ def _bits_in_pairs(width: int, shape: tuple[int, ...], key: Any) -> Any:
     if width == 64:
         words = _join(lax.slice(words, (0,), (size,)), lax.slice(words, (size,), (2 * size,)))
     elif width < 32:
-        words = lax.slice(_cut_words(words, width), (0,), (size,))
+        words = lax.slice(_narrow_words(words, width), (0,), (size,))
     return lax.reshape(words, shape)
 
 
 def _words_in_pairs(count: int, key: Any) -> Any:
-    """`count` random words. More than a block's number of them are drawn from several keys."""
+    """`count` random words; more than _BLOCK are drawn with several keys."""
     blocks, rest = divmod(count, _BLOCK)
     if not blocks:
         return encrypt_in_pairs(key_words(key), lax.iota(np.uint32, rest))
@@ -136,8 +137,8 @@ def _row(keys: Any, i: int) -> Any:
     return lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))
 
 
-def _cut_words(words: Any, width: int) -> Any:
-    """Each 32-bit word as 32 / width narrow numbers, low bits first."""
+def _narrow_words(words: Any, width: int) -> Any:
+    """Each 32-bit word as 32 / width narrower numbers, low bits first."""
     count, parts = words.shape[0], 32 // width
     distances = np.arange(parts, dtype=np.uint32) * np.uint32(width)
     shifted = lax.shift_right_logical(lax.broadcast_in_dim(words, (count, parts), (0,)),

@@ -1,4 +1,4 @@
-"""Random numbers that follow from uniform, normal or exponential ones by a formula with parameters."""
+"""Random numbers computed from uniform, normal or exponential numbers by a formula with parameters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _pareto(shape: tuple[int, ...], dtype: np.dtype, key: Any, b: Any) -> Any:
 
 
 def rayleigh(key: Any, scale: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """Numbers of the Rayleigh distribution: the length of a normal vector of the plane, times `scale`."""
+    """Numbers of the Rayleigh distribution: the length of a normal vector in the plane, times `scale`."""
     return draw("rayleigh", _rayleigh, key, shape, dtype, scale)
 
 
@@ -55,7 +55,7 @@ def wald(key: Any, mean: Any, shape: Sequence[int] | None = None, dtype: Any = N
 
 
 def _wald(shape: tuple[int, ...], dtype: np.dtype, key: Any, mean: Any) -> Any:
-    """The smaller root of a quadratic equation, or the larger one (Michael, Schucany and Haas, 1976)."""
+    """The smaller or the larger root of a quadratic equation, chosen at random (Michael, Schucany and Haas, 1976)."""
     normal_key, uniform_key = two_keys(key)
     mean = jnp.broadcast_to(lax.convert_element_type(mean, dtype), shape)
     y = lax.integer_pow(normal_floats(shape, dtype, normal_key), 2)
@@ -68,7 +68,7 @@ def _wald(shape: tuple[int, ...], dtype: np.dtype, key: Any, mean: Any) -> Any:
 
 def triangular(key: Any, left: Any, mode: Any, right: Any, shape: Sequence[int] | None = None,
                dtype: Any = None) -> Any:
-    """Numbers in [left, right] whose density rises evenly up to `mode` and falls evenly from there."""
+    """Numbers in [left, right] whose density rises linearly up to `mode` and falls linearly from there."""
     return draw("triangular", _triangular, key, shape, dtype, left, mode, right)
 
 
@@ -81,7 +81,7 @@ def _triangular(shape: tuple[int, ...], dtype: np.dtype, key: Any, left: Any, mo
 
 
 def weibull_min(key: Any, scale: Any, concentration: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
-    """Numbers of the Weibull distribution: ``scale * e ** (1 / concentration)`` of exponential numbers e."""
+    """Numbers of the Weibull distribution: ``scale * e ** (1 / concentration)`` for exponential numbers e."""
     key = check_key("weibull_min", key)
     dtype = check_dtype("weibull_min", dtype, "f")
     check_ranks("random.weibull_min", [typeof(scale).shape, typeof(concentration).shape])
@@ -93,7 +93,7 @@ def _weibull(shape: tuple[int, ...], dtype: np.dtype, key: Any, scale: Any, conc
 
 
 def maxwell(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
-    """Numbers of the Maxwell distribution: lengths of normal vectors of three dimensions."""
+    """Numbers of the Maxwell distribution: lengths of normal vectors in three dimensions."""
     return draw("maxwell", _maxwell, key, check_shape("maxwell", shape), dtype)
 
 
@@ -103,10 +103,10 @@ def _maxwell(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 
 
 def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
-    """Numbers ``loc + scale * s * m`` of random signs s and numbers m of the Maxwell distribution.
+    """Numbers ``loc + scale * s * m`` with random signs s and numbers m of the Maxwell distribution.
 
-    Returns: float[*shape, *parameters], where `parameters` is the common shape of loc and scale, and the default of
-      `shape` too.
+    Returns: float[*shape, *parameters], where `parameters` is the common shape of loc and scale. An empty `shape` is
+      replaced by `parameters`.
     """
     key = check_key("double_sided_maxwell", key)
     dtype = check_dtype("double_sided_maxwell", dtype, "f")
@@ -122,7 +122,7 @@ def _double_sided_maxwell(shape: tuple[int, ...], dtype: np.dtype, key: Any, loc
 
 
 def geometric(key: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
-    """How many trials, each successful with probability `p`, it takes until the first success: integers >= 1."""
+    """The number, from 1, of the first successful trial, each successful with probability `p`: integers >= 1."""
     key = check_key("geometric", key)
     dtype = check_dtype("geometric", dtype, "i", default=int)
     return compiled(_geometric, common_shape("geometric", shape, p), dtype)(key, p)

@@ -1,4 +1,4 @@
-"""Functions named as in SciPy: the public namespace `xjax.scipy`. Submodules are imported when they are asked for."""
+"""Functions named as in SciPy: the public namespace `xjax.scipy`. Submodules are imported at their first use."""
 
 from xjax.core.public import attributes_of
 

@@ -1,4 +1,4 @@
-"""What the special functions share: checks of their arguments, polynomials, their quotients and coefficients."""
+"""Helpers of the special functions: checks of arguments, polynomials and their quotients, Chebyshev coefficients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def floats(name: str, *xs: Any) -> list[Any]:
 
 
 def reals(name: str, *xs: Any) -> list[Any]:
-    """Such arguments that are real. Raises: ValueError for complex numbers."""
+    """The arguments as by `floats`, but real. Raises: ValueError for complex numbers."""
     xs = floats(name, *xs)
     if dtypes.is_complex(xs[0].dtype):
         raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": xs[0].dtype.name},
@@ -34,7 +34,7 @@ def reals(name: str, *xs: Any) -> list[Any]:
 
 
 def single_or_double(name: str, x: Any) -> list[Any]:
-    """One argument that becomes a float of 32 or 64 bits. Raises: TypeError for all else."""
+    """The argument as an array of floats of 32 or 64 bits. Raises: TypeError if it has another dtype."""
     x, = floats(name, x)
     if not dtypes.is_float(x.dtype) or x.dtype.itemsize < 4:
         raise bad(f"scipy.special.{name}", "takes single and double precision only", given={"x": typeof(x)},
@@ -43,7 +43,7 @@ def single_or_double(name: str, x: Any) -> list[Any]:
 
 
 def of_reals(name: str, function: Callable[..., Any], *xs: Any) -> Any:
-    """``function(*xs)`` of real floats of one shape, one or several results; of halves in single precision."""
+    """``function(*xs)``, one or several arrays, for real floats of one shape; 16-bit floats are computed in 32 bits."""
     xs = jnp.broadcast_arrays(*reals(name, *xs))
     dtype = xs[0].dtype
     if dtype.itemsize >= 4:
@@ -60,7 +60,7 @@ def weak_as(y: Any, *xs: Any) -> Any:
 
 
 def horner(x: Any, coefficients: Sequence[float]) -> Any:
-    """The polynomial with these coefficients, that of the lowest power first, element-wise."""
+    """The value of a polynomial by Horner's scheme, element-wise; the coefficient of the lowest power comes first."""
     total = lax.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = total * x + float(c)
@@ -68,17 +68,17 @@ def horner(x: Any, coefficients: Sequence[float]) -> Any:
 
 
 def rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
-    """The quotient of two such polynomials."""
+    """The quotient of two polynomials, as by `horner`."""
     return horner(x, numerator) / horner(x, denominator)
 
 
 def chebyshev_series(f: Callable[[np.ndarray], np.ndarray], count: int) -> np.ndarray:
-    """The first Chebyshev coefficients of a function on [-1, 1], from its values at so many points.
+    """The first `count` Chebyshev coefficients of a function on [-1, 1], from its values at `count` points.
 
-    In extended precision, where there is one; so is what `f` is called with.
+    Points, values and results are in extended precision if the platform has it.
     """
     pi, odd = np.arccos(np.longdouble(-1)), 2 * np.arange(count) + 1
-    turns = np.outer(np.arange(count), odd) % (4 * count)                   # reduced while they are whole numbers
+    turns = np.outer(np.arange(count), odd) % (4 * count)                   # reduced exactly, as integers
     values = f(np.cos(odd * (pi / (2 * count))))
     coefficients = np.cos(turns * (pi / (2 * count))) @ values * 2 / count
     coefficients[0] /= 2

@@ -1,10 +1,10 @@
 """The transformation of Box and Cox, its slopes and higher derivatives.
 
-With L, the logarithm of x (or of 1 + x), and ``t = power * L`` the n-th derivative by the power is
+Let L be the logarithm of x (or of 1 + x), and ``t = power * L``. The n-th derivative with respect to the power is
 
     S(n) = L**(n+1) G(n, t),   G(n, t) = the integral of s**n exp(s t) over 0 <= s <= 1,
 
-of which S(0) is the function itself. By x the derivative of S(n) is ``L**n x**(power-1)``.
+and S(0) is the function itself. The derivative of S(n) with respect to x is ``L**n x**(power-1)``.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ _LOG, _LOG1P = _Logarithm(log_of, jnp.log), _Logarithm(log1p_of, jnp.log1p)
 
 
 def _end(n: int) -> float:
-    """Of abs(t): up to here G is a series, beyond it is a formula whose terms no longer cancel."""
+    """The abs(t) up to which G is computed by a series; beyond it the terms of a formula do not cancel."""
     return 1.0 + n
 
 
 @functools.cache
 def _terms(n: int, eps: float) -> list[float]:
-    """The series of ``exp(-c t) G(n, t)``, in exact arithmetic. Since c is the mean of s, where s is likely by s**n,
-    the series hardly cancels; that of G does below 0."""
+    """The series of ``exp(-c t) G(n, t)`` in t, from exact arithmetic.
+
+    c is the mean of s under the density proportional to s**n, so that the terms of the series hardly cancel. Those of
+    the series of G cancel for t < 0.
+    """
     count, mean = 40 + 4 * n, Fraction(n + 1, n + 2)
     grown = [Fraction(1, math.factorial(k) * (k + n + 1)) for k in range(count)]
     decay = [(-mean) ** k / math.factorial(k) for k in range(count)]
@@ -64,14 +67,14 @@ def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
     log = logarithm.exact(x)
     high, low = _power_of(log, power)
     if n:
-        high = jnp.where(log.high == 0, 0, high)            # also beside an infinite power
+        high = jnp.where(log.high == 0, 0, high)            # also where the power is infinite
     near = jnp.abs(high) < _end(n)
     terms = _terms(n, float(np.finfo(x.dtype).eps))
     share = (n + 1) / (n + 2)
     if n:
         series = horner(jnp.where(near, high, 0), terms)
     else:
-        square = jnp.where(near, high, 0)                   # there the odd terms are 0
+        square = jnp.where(near, high, 0)                   # for n = 0 the odd terms are 0
         series = horner(square * square, terms[::2])
     grown = exp_of(Pair(jnp.where(near, share * high, high), jnp.where(near, share * low, low)))
     inside = log.high
@@ -79,7 +82,7 @@ def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
         inside = inside * log.high
     inside = inside * (grown * series)
     safe = jnp.where(near, 1, power)
-    # The integral by parts: (exp(t) q(t) - q(0)) / power**(n+1).
+    # Integrated by parts: (exp(t) q(t) - q(0)) / power**(n+1).
     q = [(-1) ** (n - k) * math.factorial(n) / math.factorial(k) for k in range(n + 1)]
     beyond = jnp.where(grown == 0, 0, grown * horner(high, q)) - q[0]
     for _ in range(n + 1):
@@ -114,7 +117,7 @@ def _lower_power_jvp(logarithm: _Logarithm, m: int, primals: Sequence[Any], tang
 
 
 def _of_complex(log: Any, power: Any) -> Any:
-    """S(0) of complex numbers, in rounded numbers: analytic, so that its derivatives follow."""
+    """S(0) of complex numbers, without pairs; it is analytic, and is differentiated as it is."""
     t = jnp.where(power == 0, 0, power * log)
     near = jnp.abs(t) < _end(0)
     inside = jnp.where(near, t, 0)

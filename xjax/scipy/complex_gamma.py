@@ -1,7 +1,7 @@
 """The gamma function of complex numbers and its logarithm.
 
-From Stirling's series in the right half-plane, after ten steps of ``gamma(z + 1) = z gamma(z)`` where it is small, and
-by reflection in the left one.
+In the right half-plane they are computed by Stirling's series, for small z after ten steps of
+``gamma(z + 1) = z gamma(z)``; in the left half-plane by reflection.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from xjax import lax
 from xjax.scipy.arguments import horner
 
 _STEPS = 10
-# of powers 1, 3, 5 ... of 1 / z in Stirling's series
+# Coefficients of the powers 1, 3, 5 ... of 1 / z in Stirling's series.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_LARGE = 20.0                           # where Stirling's series needs no steps, even close to the imaginary axis
+_LARGE = 20.0                           # for larger abs(z) the series needs no steps, even near the imaginary axis
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -28,7 +28,7 @@ def _stirling_tail(z: Any) -> Any:
 
 
 def _right(z: Any) -> Any:
-    """The logarithm for real parts >= 1/2; two arguments below a right angle add up to no full turn."""
+    """The logarithm for real parts >= 1/2. One logarithm serves two factors: their angles add up to less than pi."""
     near = jnp.abs(z) < _LARGE
     small = jnp.where(near, z, 1)
     factors = lax.full_like(z, 0)
@@ -40,16 +40,18 @@ def _right(z: Any) -> Any:
 
 
 def _log_sine(z: Any) -> Any:
-    """``log(sin(pi z))`` for imaginary parts >= 0, continuous there: from ``sin(pi z) = (i / 2) exp(-i pi z) (1 - q)``
-    with ``q = exp(2 i pi z)``, ``abs(q) <= 1``; real on (0, 1)."""
-    y = jnp.minimum(jnp.imag(z), 7)     # q is below rounding above
+    """``log(sin(pi z))`` for imaginary parts >= 0, where it is continuous; it is real on (0, 1).
+
+    It uses ``sin(pi z) = (i / 2) exp(-i pi z) (1 - q)`` with ``q = exp(2 i pi z)`` and ``abs(q) <= 1``.
+    """
+    y = jnp.minimum(jnp.imag(z), 7)     # for larger y, q is below rounding
     off = lax.complex(jnp.real(z) - jnp.round(jnp.real(z)), y)
     rest = jnp.log(-2j * jnp.exp(1j * math.pi * off) * jnp.sin(math.pi * off))
     return rest - math.log(2) + 1j * math.pi * (0.5 - z)
 
 
 def loggamma_of_complex(z: Any) -> Any:
-    """The logarithm of the gamma function, cut along the negative real axis only; nan at 0, -1, -2 ..."""
+    """The logarithm of the gamma function, continuous except across the negative real axis; nan at 0, -1, -2 ..."""
     x, y = jnp.real(z), jnp.imag(z)
     pole = (y == 0) & (x <= 0) & (x == jnp.floor(x)) | jnp.isnan(z)
     safe = jnp.where(pole, 1, z)

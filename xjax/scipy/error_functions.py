@@ -1,9 +1,9 @@
-"""The error function of complex numbers and what follows from it: wofz, erfcx, dawsn.
+"""The error function of complex numbers, and functions derived from it: wofz, erfcx, dawsn.
 
-All rest on ``w(z) = exp(-z**2) erfc(-i z) = (i / pi) * integral of exp(-t**2) / (z - t) over the real line``, which the
-trapezoidal rule gives to rounding with a dozen nodes on each side once the residue at the pole t = z is put back
-(Al Azah and Chandler-Wilde 2021). Of two sets of nodes, the multiples of the step and those in the middle between
-them, each element takes the one that stays away from its z.
+All use ``w(z) = exp(-z**2) erfc(-i z) = (i / pi) * integral of exp(-t**2) / (z - t) over the real line``. The
+trapezoidal rule with a dozen nodes on each side gives it to rounding if the residue at the pole t = z is added (Al Azah
+and Chandler-Wilde 2021). There are two sets of nodes, the multiples of the step and the middles between them. For each
+element the set with the greater distance from its z is used.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from xjax.transforms.custom_jvp import custom_jvp
 
 
 class _Rule(NamedTuple):
-    """A trapezoidal rule: its step, (square of the node, weight) of the nodes t >= 0 of both sets, and from where on
-    the first term of the asymptotic series is all."""
+    """A trapezoidal rule: its step, (square of the node, weight) for the nodes t >= 0 of both sets, and the size of z
+    from which the first term of the asymptotic series suffices."""
 
     step: float
     multiples: list[tuple[float, float]]
@@ -38,12 +38,12 @@ class _Rule(NamedTuple):
 
 
 def _rule(dtype: np.dtype, more: int = 0) -> _Rule:
-    """As exact as real or complex numbers of this type: 12 nodes are for double precision, 6 for single.
+    """The rule that is as exact as numbers of this dtype, real or complex: 12 nodes for double precision, 6 for single.
 
-    Args: more: further nodes, for a derivative, which grows faster near a node.
+    Args: more: number of additional nodes, for a derivative, which increases faster near a node.
     """
     count, far = (6, 1e4) if dtype in (np.float32, np.complex64) else (12, 1e8)
-    step = math.sqrt(math.pi / count)   # the two errors, of the step and of the end of the sum, are then equal
+    step = math.sqrt(math.pi / count)   # the errors of the step and of the truncated sum are then equal
 
     def nodes(first: float) -> list[tuple[float, float]]:
         squares = [((first + k) * step) ** 2 for k in range(count + more)]
@@ -52,7 +52,7 @@ def _rule(dtype: np.dtype, more: int = 0) -> _Rule:
 
 
 def _is_between(x: Any, step: float) -> Any:
-    """Whether the nodes between the multiples of the step are farther from x than these."""
+    """Whether the nodes between the multiples of the step are farther from x than the multiples."""
     phase = x / step - jnp.floor(x / step)
     return jnp.abs(phase - 0.5) > 0.25
 
@@ -64,30 +64,30 @@ def _trapezoid(re: Any, im: Any, is_between: Any, rule: _Rule) -> tuple[Any, Any
     for (square, weight), (square_between, weight_between) in zip(rule.multiples, rule.between, strict=True):
         gap = re - jnp.where(is_between, number(square_between), number(square))
         weight, size = jnp.where(is_between, number(c * weight_between), number(c * weight)), gap * gap + im * im
-        # One quotient times gap and im would be used twice, and so be kept in memory by XLA; these are not.
+        # A common quotient weight / size would be used twice, and XLA would store it in memory.
         real, imaginary = real + weight * gap / size, imaginary - weight * im / size
     return real, imaginary
 
 
 def _tangent(x: Any) -> Any:
-    """The tangent up to pi / 4, by Lambert's continued fraction ``x / (1 - x**2 / (3 - x**2 / (5 - ...)))``."""
+    """The tangent of x up to pi / 4, by Lambert's continued fraction ``x / (1 - x**2 / (3 - x**2 / (5 - ...)))``."""
     square = x * x
     return x * rational(square, (34459425.0, -4729725.0, 135135.0, -990.0, 1.0),
                         (34459425.0, -16216200.0, 945945.0, -13860.0, 45.0))
 
 
 def _tangent_of_phase(x: Any, is_between: Any, step: float) -> Any:
-    """The tangent of pi times the distance, in steps, of x from the middle between two nodes: of pi / 4 at most."""
+    """The tangent of pi times the distance, in steps, of x from the middle between two nodes: angles up to pi / 4."""
     turns = x / step - jnp.where(is_between, number_of(x.dtype, 0), number_of(x.dtype, 0.5))
     return _tangent(math.pi * (turns - jnp.round(turns)))
 
 
 @custom_jvp
 def _wofz(z: Any) -> Any:
-    """From the first quadrant: ``w(-conj(z)) = conj(w(z))`` and ``w(-z) = 2 exp(-z**2) - w(z)``.
+    """w(z) from its values in the first quadrant: ``w(-conj(z)) = conj(w(z))``, ``w(-z) = 2 exp(-z**2) - w(z)``.
 
-    In real numbers, of which complex ones would take several times as many operations. There are no derivatives to
-    pass through it, so what a choice leaves out may be infinite.
+    It is computed in real numbers, since complex ones would take several times as many operations. Derivatives do not
+    pass through it, so the unused branch of a `where` may be infinite.
     """
     x, y = jnp.abs(jnp.real(z)), jnp.abs(jnp.imag(z))
     rule = _rule(z.dtype)
@@ -101,7 +101,7 @@ def _wofz(z: Any) -> Any:
     up, down = 1 + t * t, 1 - t * t
     across, along = q * up + down, 2 * t
     share = q / (up * (1 + q * q) + 2 * q * down)
-    has_pole = y < math.pi / rule.step                                              # above, it is below rounding
+    has_pole = y < math.pi / rule.step                                              # else the residue is below rounding
     re = re + jnp.where(has_pole, share * (bell_re * across - bell_im * along), 0)
     im = im + jnp.where(has_pole, share * (bell_re * along + bell_im * across), 0)
     longer = jnp.maximum(x, y)
@@ -135,11 +135,11 @@ _DECAY_SCALE, _DECAY_NODES = 3.75, 40
 
 
 def exact_decay(n: int, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points x >= 0, ``u = (x - 3.75) / (x + 3.75)``, and the n-th derivative of erfcx there times
-    ``(1 + 2 x) (1 + x)**n``; in extended precision, where there is one.
+    """Points x >= 0 with ``u = (x - 3.75) / (x + 3.75)``, and the n-th derivative of erfcx at x times
+    ``(1 + 2 x) (1 + x)**n``, in extended precision if the platform has it.
 
-    The derivative is ``2 / sqrt(pi)`` times the integral of ``(-2 t)**n exp(-t**2 - 2 x t)`` over t > 0, which the
-    trapezoidal rule gives after ``t = exp(s - exp(-s)) / (1 + x)``.
+    The derivative is ``2 / sqrt(pi)`` times the integral of ``(-2 t)**n exp(-t**2 - 2 x t)`` over t > 0, by the
+    trapezoidal rule in s after the substitution ``t = exp(s - exp(-s)) / (1 + x)``.
     """
     s, step = np.arange(-80, 90) * np.longdouble(0.06), np.longdouble(0.06)
     x = (_DECAY_SCALE * (1 + u) / (1 - u))[:, None]
@@ -150,7 +150,7 @@ def exact_decay(n: int, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decay_variable(x: Any) -> Any:
-    near = jnp.minimum(x, 1e30)                             # beyond, it is 1
+    near = jnp.minimum(x, 1e30)                             # beyond it the result is 1
     return (near - _DECAY_SCALE) / (near + _DECAY_SCALE)
 
 
@@ -162,9 +162,9 @@ def _decay_series(n: int) -> np.ndarray:
 
 @functools.cache
 def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
-    """The coefficients of the powers of u; those that do not count in this type are left out.
+    """The coefficients of `exact_decay` in powers of u, up to the last one that matters in this dtype.
 
-    Of n = 0, where the polynomial is 1 at u = -1, they are those of its difference from 1 over ``1 + u``.
+    For n = 0 the polynomial is 1 at u = -1; the coefficients are those of (polynomial - 1) / (1 + u).
     """
     series = _decay_series(n)
     count = np.flatnonzero(np.abs(series) > float(dtypes.finfo(dtype).eps) / 8)[-1] + 1
@@ -174,7 +174,7 @@ def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
     return terms.tolist()
 
 
-# The value in single precision: fitted to a relative error of 2**-29 up to 1e4, with positive terms only.
+# erfcx in single precision, a quotient fitted to a relative error of 2**-29 up to 1e4, with positive terms only.
 _IN_SINGLE = ((0.9999999989453389, 1.5527948701761725, 1.1562832687083393, 0.49894920273324794, 0.12492784926648792,
                0.01504752365011581),
               (1.0, 2.681173913611712, 3.18166636625742, 2.160137304224879, 0.8977011292846218, 0.22142883295392762,
@@ -189,7 +189,7 @@ def _scaled_erfc_in_single(x: Any) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def scaled_erfc(x: Any, n: int) -> Any:
-    """The n-th derivative of ``exp(x**2) erfc(x)`` at x >= 0. Its terms by a recurrence in n would cancel."""
+    """The n-th derivative of ``exp(x**2) erfc(x)`` at x >= 0. The terms of a recurrence in n would cancel."""
     if n == 0 and x.dtype == np.float32:
         return _scaled_erfc_in_single(x)
     u, growth = decay_variable(x), 1 + 2 * x
@@ -216,14 +216,14 @@ _twice_growth.defjvps(lambda dx, y, x: dx * (2 * x * y))
 
 
 def _erfcx(x: Any) -> Any:
-    """Below 0 it is ``2 exp(x**2) - erfcx(-x)``."""
+    """erfcx of real numbers; for x < 0 it is ``2 exp(x**2) - erfcx(-x)``."""
     below, decay = x < 0, scaled_erfc(jnp.abs(x), 0)
     return jnp.where(below, _twice_growth(jnp.where(below, x, 0)) - decay, decay)
 
 
 @library_jit
 def erfcx(x: Any) -> Any:
-    """``exp(x**2) * erfc(x)`` of real or complex numbers, element-wise, also where that is 0 times infinity."""
+    """``exp(x**2) * erfc(x)`` of real or complex numbers, element-wise, also where this product is 0 times infinity."""
     x, = floats("erfcx", x)
     if dtypes.is_complex(x.dtype):
         return _wofz(lax.complex(-jnp.imag(x), jnp.real(x)))
@@ -237,13 +237,13 @@ _DAWSON_TERMS = 1 / np.cumprod(np.arange(1.0, 30, 2))           # 1 / (1 * 3 * 5
 
 @custom_jvp
 def _dawsn(x: Any) -> Any:
-    """Half of ``sqrt(pi)`` times the imaginary part of w on the real line, where the residue is a tangent."""
+    """``sqrt(pi) / 2`` times the imaginary part of w(x). For real x the residue is ``exp(-x**2)`` times a tangent."""
     size, rule = jnp.abs(x), _rule(x.dtype)
     near = jnp.minimum(size, rule.far)
     is_between, square = _is_between(near, rule.step), near * near
     total, _ = _trapezoid(square, lax.full_like(square, 0), is_between, rule)
     value = near * total + jnp.exp(-square) * _tangent_of_phase(near, is_between, rule.step)
-    # Below, the two would cancel in part; the power series does not.
+    # For small x the two terms would cancel in part; those of the power series do not.
     small = jnp.minimum(size, 0.5)
     series = small * horner(-2 * small * small, _DAWSON_TERMS)
     value = jnp.where(size < 0.5, series, 0.5 * math.sqrt(math.pi) * value)
@@ -254,10 +254,10 @@ _DAWSON_SPLIT = 2.0
 
 
 def _slope_terms(centre: Fraction, count: int) -> list[float]:
-    """Of the slope, in powers of ``x**2 / 2 - centre``: from the series in x**2, in exact arithmetic."""
+    """Coefficients of the slope in powers of ``x**2 / 2 - centre``, from the series in x**2, in exact arithmetic."""
     terms, term, number = [], Fraction(1), 50 + int(5 * centre)
     for k in range(number):
-        terms.append(term * (2 * k + 1) * 2**k)             # of (x**2 / 2)**k
+        terms.append(term * (2 * k + 1) * 2**k)             # coefficient of (x**2 / 2)**k
         term *= Fraction(-2, 2 * k + 3)
     powers = [centre**k for k in range(number)]
     return [float(sum(terms[j] * math.comb(j, k) * powers[j - k] for j in range(k, number))) for k in range(count)]
@@ -269,15 +269,15 @@ _DAWSON_SLOPE_IN_SINGLE = _DAWSON_SLOPE[:17]
 
 @custom_jvp
 def _dawsn_slope(x: Any) -> Any:
-    """``1 - 2 x dawsn(x)``, whose terms cancel, without them."""
+    """The slope of dawsn, ``1 - 2 x dawsn(x)``, by formulas whose terms do not cancel."""
     near = jnp.clip(x, -_DAWSON_SPLIT, _DAWSON_SPLIT)
     inside = horner(0.5 * near * near - 1, _DAWSON_SLOPE if x.dtype == np.float64 else _DAWSON_SLOPE_IN_SINGLE)
     return jnp.where(jnp.abs(x) < _DAWSON_SPLIT, inside, _dawsn_slope_beyond(x))
 
 
 def _dawsn_slope_beyond(x: Any) -> Any:
-    """For abs(x) >= 2: the derivative of the rule of `_dawsn`, in which the terms have one sign; far out the asymptotic
-    series ``-r (1 + 3 r + 3 5 r**2 ...)`` in ``r = 1 / (2 x**2)``."""
+    """The slope of dawsn for abs(x) >= 2: the derivative of the rule in `_dawsn`, whose terms have one sign. For large
+    x it is the asymptotic series ``-r (1 + 3 r + 3 5 r**2 ...)`` in ``r = 1 / (2 x**2)``."""
     end = 8.0 if x.dtype == np.float64 else 6.0
     size, rule = jnp.abs(x), _rule(x.dtype, more=2)
     near, far = jnp.where(size < end, size, _DAWSON_SPLIT), jnp.where(size < end, end, size)
@@ -297,14 +297,14 @@ def _dawsn_slope_beyond(x: Any) -> Any:
     return jnp.where(size < end, middle, -ratio * series)
 
 
-# The second derivative is x times that of the slope by ``x**2 / 2``: up to each of these by a series at a centre.
+# (end, centre): the second derivative is x times a series in ``x**2 / 2 - centre``, for abs(x) up to each end.
 _BENDS = ((1.15, Fraction(3, 8)), (2.0, Fraction(5, 4)), (2.8, Fraction(3)), (3.6, Fraction(21, 4)),
           (4.6, Fraction(17, 2)), (5.1, Fraction(12)))
 
 
 @functools.cache
 def _bend_terms(size: int) -> list[list[float]]:
-    """The terms of the series, by bytes of the dtype."""
+    """Coefficients of each series of `_BENDS`; size: bytes of the dtype."""
     slopes = [_slope_terms(centre, 31 if size == 8 else 19) for _, centre in _BENDS]
     return [[k * c for k, c in enumerate(terms)][1:] for terms in slopes]
 

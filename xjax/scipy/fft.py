@@ -1,7 +1,8 @@
 """Cosine transforms, under SciPy's names: the public namespace `xjax.scipy.fft`.
 
-A cosine transform of n numbers is a Fourier transform of the same numbers in another order (Makhoul 1980): first those
-at even places, then those at odd places backwards. They are real, so half of the spectrum holds the whole.
+A cosine transform of n numbers is computed by a Fourier transform of the same numbers in another order (Makhoul 1980):
+first the elements with even indices, then those with odd indices in reverse. They are real, so half of the spectrum
+determines the whole.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from xjax.runtime.one_launch import one_launch
 
 @library_rules
 def _forward(x: Any, norm: str | None) -> Any:
-    """``2 sum(x[j] cos(pi k (2 j + 1) / (2 n)))``, [..., n]."""
+    """The transform ``2 sum(x[j] cos(pi k (2 j + 1) / (2 n)))`` of x[..., n]."""
     n = x.shape[-1]
     spectrum = jnp.fft.rfft(jnp.concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)) * _turns(n, -1, x.dtype)
     low, high = 2 * spectrum.real, -2 * spectrum.imag
@@ -47,12 +48,12 @@ def _backward(x: Any, norm: str | None) -> Any:
 
 
 def _turns(n: int, sign: int, dtype: Any) -> np.ndarray:
-    """Half a sample further back in time, or forth."""
+    """Factors of the spectrum that shift the signal by half a sample, in the direction of `sign`."""
     return np.exp(sign * 0.5j * np.pi * np.arange(n // 2 + 1) / n).astype(dtypes.to_complex_dtype(dtype))
 
 
 def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
-    """What makes the transform orthogonal, or 1."""
+    """Factors that make the transform orthogonal; 1 unless `norm` is "ortho"."""
     factors = np.ones(n)
     if norm == "ortho":
         factors[:] = np.sqrt(0.5 / n)
@@ -64,14 +65,14 @@ def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
 
 def _transformed(caller: str, of_last: Callable, x: Any, type: int, sizes: dict[int, int | None],
                  norm: str | None) -> Any:
-    """The transform of some axes; `sizes`: of each of them, what to cut or pad it to, or None."""
+    """The transform along the axes in `sizes`, each truncated or padded to its size, unless that is None."""
     if type != 2:
-        raise bad(caller, f"type {type!r} is not among the transforms", fix="pass type=2.", exc=NotImplementedError)
+        raise bad(caller, f"type {type!r} is not supported", fix="pass type=2.", exc=NotImplementedError)
     if norm not in (None, "backward", "ortho"):
         raise bad(caller, f"unknown norm {norm!r}", fix="pass 'backward' or 'ortho'.", exc=ValueError)
     if dtypes.is_complex(x.dtype):
         return lax.complex(*[_transformed(caller, of_last, part, type, sizes, norm) for part in (x.real, x.imag)])
-    if x.dtype.itemsize < 4:                                    # half precision has no complex numbers
+    if x.dtype.itemsize < 4:                                    # there are no complex numbers in half precision
         x = x.astype(np.float32)
     for axis, n in sizes.items():
         n = x.shape[axis] if n is None else static_int(n, "n", caller)
@@ -95,8 +96,8 @@ def _one_axis(name: str, of_last: Callable, doc: str) -> Callable:
 
     Args:
       x: number[..., n, ...]; integers become floats. type: only 2.
-      n: elements to cut or pad to (default: all). axis: the axis to transform.
-      norm: "backward" (the default): the inverse has all the factors; "ortho": both are orthogonal.
+      n: number of elements to truncate or pad to (default: all). axis: the axis to transform.
+      norm: "backward" (the default): only the inverse is scaled; "ortho": both transforms are orthogonal.
     Raises: NotImplementedError for another type; ValueError for an unknown norm, or n < 1.
     """)
 
@@ -121,8 +122,8 @@ def _several_axes(name: str, of_last: Callable, doc: str) -> Callable:
     return _described(transform, name, f"""{doc}
 
     Args:
-      s: sizes to cut or pad the axes to. axes: the axes to transform (default: all, or the last ones if `s` is given).
-      The others: as for `dct`.
+      s: sizes to truncate or pad the axes to. axes: the axes to transform (default: all; with `s`, the last ones).
+      The other arguments are those of `dct`.
     """)
 
 

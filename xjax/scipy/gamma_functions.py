@@ -1,4 +1,4 @@
-"""The gamma function and its family: beta, binomial coefficients, incomplete integrals, polygamma and zeta."""
+"""The gamma function and related functions: beta, binomial coefficients, incomplete integrals, polygamma, zeta."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from xjax.transforms.rule_functions import SymbolicZero
 
 @one_launch
 def gammasgn(x: Any) -> Any:
-    """Sign of the gamma function, element-wise: 1 or -1; nan at -1, -2 ...; that of x at 0 and -0."""
+    """Sign of the gamma function, element-wise: 1 or -1; nan at -1, -2 ...; the sign of x at 0 and -0."""
     x, = reals("gammasgn", x)
     below = lax.floor(x)
     odd = (x < 0) & (jnp.remainder(below, 2) != 0) | (x == 0) & jnp.signbit(x)
@@ -52,7 +52,7 @@ def gamma(x: Any) -> Any:
 
 @custom_jvp
 def _gamma(x: Any) -> Any:
-    """By reflection below 0: ``gamma(x) gamma(1 - x) = pi / sin(pi x)``."""
+    """gamma(x) of real numbers; for x < 0 by reflection: ``gamma(x) gamma(1 - x) = pi / sin(pi x)``."""
     above = gamma_from_1(raised(pair(x)))
     below_1 = jnp.where(x < 0, math.pi / (sine_of_turns(pair(x)) * above), above / x)
     return jnp.where((x < 0) & (x == lax.floor(x)), np.nan, jnp.where(x < 1, below_1, jnp.where(x < np.inf, above, x)))
@@ -63,8 +63,11 @@ _gamma.defjvps(lambda dx, y, x: dx * (y * lax.digamma(x)))
 
 @one_launch
 def loggamma(x: Any) -> Any:
-    """Logarithm of the gamma function, element-wise: of real numbers inf at 0 and nan below, unlike `gammaln`; of
-    complex ones continuous except across the negative real axis."""
+    """Logarithm of the gamma function, element-wise.
+
+    For real numbers it is inf at 0 and nan for x < 0, unlike `gammaln`. For complex numbers it is continuous except
+    across the negative real axis.
+    """
     x, = floats("loggamma", x)
     if dtypes.is_complex(x.dtype):
         return loggamma_of_complex(x)
@@ -72,9 +75,9 @@ def loggamma(x: Any) -> Any:
 
 
 def factorial(n: Any, exact: bool = False) -> Any:
-    """``n!`` as floats, element-wise, for fractions by the gamma function; 0 for n < 0.
+    """``n!`` as floats, element-wise; for fractions the gamma function of n + 1; 0 for n < 0.
 
-    Raises: NotImplementedError with `exact`, which would need integers without bound.
+    Raises: NotImplementedError if `exact`, which would need integers of unlimited size.
     """
     if exact:
         raise bad("scipy.special.factorial", "exact factorials do not fit the integers of arrays",
@@ -97,7 +100,7 @@ _factorial_of_reals.defjvps(lambda dn, y, n: dn * (y * lax.digamma(jnp.where(n <
 
 
 def multigammaln(a: Any, d: int) -> Any:
-    """Logarithm of the gamma function of dimension d, element-wise in a > (d - 1) / 2. Args: d: static int."""
+    """Logarithm of the multivariate gamma function of dimension d, element-wise, for a > (d - 1) / 2. d: static int."""
     return _multigammaln(a, static_int(d, "d", "scipy.special.multigammaln"))
 
 
@@ -111,7 +114,7 @@ def _multigammaln(a: Any, d: int) -> Any:
 def poch(z: Any, m: Any) -> Any:
     """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0.
 
-    Where z is 0, -1 ... it is the limit from there: the product ``z (z + 1) ... (z + m - 1)`` for whole m, else 0.
+    Where z is 0, -1 ... it is the limit: the product ``z (z + 1) ... (z + m - 1)`` for whole m, else 0.
     """
     return _poch(*jnp.broadcast_arrays(*reals("poch", z, m)))
 
@@ -139,8 +142,8 @@ def _poch(z: Any, m: Any) -> Any:
 
 
 def _poch_of_floats(z: Any, m: Any) -> Any:
-    """Below 0 by ``gamma(x) = pi / (sin(pi x) gamma(1 - x))``: of both arguments it leaves a quotient, of one of them
-    a product."""
+    """The Pochhammer symbol, below 0 by ``gamma(x) = pi / (sin(pi x) gamma(1 - x))``. For both arguments this leaves
+    a quotient of gamma functions, for one of them a product."""
     pole, both = _poch_cases(z, m)
     end = sum_of(z, m)
     top, bottom = raised(end), raised(pair(z))
@@ -155,13 +158,13 @@ def _poch_of_floats(z: Any, m: Any) -> Any:
 
 
 def _reflection(x: Pair) -> Any:
-    """What ``1 / gamma(x)`` is apart from the gamma function of the number `raised` makes of x, or its inverse."""
+    """The factor of ``1 / gamma(x)`` next to the gamma function of ``raised(x)``, or next to its inverse."""
     return jnp.where(x.high <= 0, sine_of_turns(x) / math.pi, jnp.where(x.high < 1, x.high, 1))
 
 
 @_poch.defjvp
 def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """Where gamma(z) alone has a pole, the slope in z is that of ``1 / gamma(z)``, (-z)! with a sign."""
+    """Where only gamma(z) has a pole, the slope in z is that of ``1 / gamma(z)``, which is (-z)! or its negative."""
     (z, m), (dz, dm) = primals, tangents
     out, top = _poch(z, m), lax.digamma(z + m)
     pole, both = _poch_cases(z, m)
@@ -176,10 +179,10 @@ def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 # -- beta ---------------------------------------------------------------------------------------------------------
 
 def _beta_ends(a: Any, b: Any) -> tuple[Any, Any, Any]:
-    """The arguments in order, and where one is a pole of gamma and their sum is none.
+    """The arguments as a <= b, and whether the beta function has a pole there.
 
-    For whole b above 0, and a + b up to 0, the poles of ``gamma(a) gamma(b) / gamma(a + b)`` leave a limit, which is
-    ``(-1)**b beta(1 - a - b, b)``.
+    For whole a <= 0, whole b > 0 and a + b <= 0 the poles of ``gamma(a) gamma(b) / gamma(a + b)`` cancel, and the limit
+    is ``(-1)**b beta(1 - a - b, b)``.
     """
     a, b = lax.min(a, b), lax.max(a, b)
     pole = _is_pole(a) & (a > -np.inf)
@@ -188,7 +191,7 @@ def _beta_ends(a: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 def _digamma_rise(a: Any, b: Any) -> Any:
-    """``digamma(a + b) - digamma(a)``, also where b is far below a."""
+    """``digamma(a + b) - digamma(a)``, exact also where b is much smaller than a."""
     a, b = jnp.broadcast_arrays(a, b)
     regular = (a > 0) & (b > 0) & (a < np.inf) & (b < np.inf)
     rise = _positive_rise(jnp.where(regular, a, 1), jnp.where(regular, b, 1))
@@ -201,20 +204,20 @@ _DIGAMMA_TAIL = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 /
 
 
 def _rise_terms(a: Any, b: Any) -> Any:
-    """The sum of ``1 / (a + k) - 1 / (a + b + k)``, by its first terms and Stirling's formula for the others.
+    """The sum of ``1 / (a + k) - 1 / (a + b + k)`` over k >= 0: the first terms, and the others by Stirling's formula.
 
-    Each difference is written as b times a positive quotient.
+    Each difference is written as b times a positive quotient, so that nothing cancels.
     """
     low, high = a + _RISE_STEPS, a + b + _RISE_STEPS
     u, v = 1 / low, 1 / high
     s, t = u * u, v * v
-    # Of the tail as a polynomial P: P(t), and (P(s) - P(t)) / (s - t).
+    # With the tail as a polynomial P, `power` is P(t) and `quotient` is (P(s) - P(t)) / (s - t).
     power, quotient = lax.full_like(a, 0), lax.full_like(a, 0)
     for c in (*_DIGAMMA_TAIL[::-1], 0.0):
         quotient, power = quotient * s + power, power * t + c
     drop = b * u * v                                                    # u - v
     total = jnp.log1p(b * u) + drop * (0.5 + (u + v) * quotient)
-    for k in range(_RISE_STEPS - 1, -1, -1):                            # the largest last, for fewer rounding errors
+    for k in range(_RISE_STEPS - 1, -1, -1):                            # largest term last, for fewer rounding errors
         total = total + b / ((a + k) * (a + b + k))
     return total
 
@@ -236,7 +239,7 @@ _positive_rise.defjvps(lambda da, y, a, b: da * _positive_rise_slope(a, b),
 def betaln(a: Any, b: Any) -> Any:
     """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits.
 
-    At negative integers inf, or the limit from there if `beta` has one.
+    At integers <= 0 it is inf, or the logarithm of the limit if `beta` has one.
     """
     return weak_as(_log_beta(*jnp.broadcast_arrays(*reals("betaln", a, b))), a, b)
 
@@ -259,7 +262,7 @@ def _log_beta_of_floats(a: Any, b: Any) -> Any:
 
 
 class _BetaParts(NamedTuple):
-    """A beta function as ``factor beta``, or ``factor / beta`` where it is `inverted`."""
+    """A beta function as ``factor * beta``, or ``factor / beta`` where `inverted` is true."""
 
     beta: BetaFactors
     factor: Any
@@ -267,12 +270,15 @@ class _BetaParts(NamedTuple):
 
 
 def _beta_parts(a: Any, b: Any) -> _BetaParts:
-    """By reflection of each negative one of a, b and c = a + b, in which p, q > 0 take their place.
+    """beta(a, b) by a beta function of p, q > 0: negative numbers among a, b and c = a + b are reflected.
 
-    For a <= b:  beta(a, b) = pi / (sin(pi a) (-a) beta(-a, c))  where only a is,
-    beta(b, 1 - c) sin(pi c) / sin(pi a)  where a and c are,
-    and  pi sin(pi c) / (sin(pi a) sin(pi b) (-a) beta(-a, 1 - b))  where all are.
-    The quotient of sines is the limit ``(-1)**b`` for whole b > 0.
+    For a <= b, beta(a, b) is
+
+    - ``pi / (sin(pi a) (-a) beta(-a, c))`` where only a is negative,
+    - ``beta(b, 1 - c) sin(pi c) / sin(pi a)`` where a and c are negative,
+    - ``pi sin(pi c) / (sin(pi a) sin(pi b) (-a) beta(-a, 1 - b))`` where all are negative.
+
+    For whole b > 0 the quotient of sines is replaced by its limit ``(-1)**b``.
     """
     a, b = lax.min(a, b), lax.max(a, b)
     c = sum_of(a, b)
@@ -296,7 +302,7 @@ def _one_less(x: Pair) -> Pair:
 def beta(a: Any, b: Any) -> Any:
     """Beta function ``gamma(a) gamma(b) / gamma(a + b)`` of real numbers, element-wise.
 
-    At negative integers inf, or the limit from there if there is one, as in SciPy.
+    At integers <= 0 it is inf, or the limit if there is one, as in SciPy.
     """
     return _beta(*jnp.broadcast_arrays(*reals("beta", a, b)))
 
@@ -318,7 +324,7 @@ def _beta_of_floats(a: Any, b: Any) -> Any:
 
 @functools.partial(_beta.defjvp, symbolic_zeros=True)
 def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The value apart: fused with the slopes, it takes XLA on CPUs twice the time."""
+    """A barrier separates the value: fused with the slopes, its program takes twice the time on CPUs."""
     (a, b), (da, db) = primals, tangents
     y = lax.optimization_barrier(_beta(a, b))
     change = lax.full_like(y, 0)
@@ -330,7 +336,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
-    """Ways to choose k of N things, as floats, element-wise; 0 where there are none.
+    """Number of ways to choose k of N things, as floats, element-wise; 0 unless 0 <= k <= N.
 
     Args: repetition: whether a thing can be chosen several times.
     """
@@ -348,8 +354,8 @@ def _binomial(n: Any, k: Any) -> Any:
 
 
 def _binomial_of_floats(n: Any, k: Any) -> Any:
-    """``1 / ((n + 1) beta(n - k + 1, k + 1))``, or ``1 / (k beta(n - k + 1, k))`` beside an n that 1 is lost in, where
-    the first beta function may be out of the range of the dtype."""
+    """``1 / ((n + 1) beta(n - k + 1, k + 1))``. Where n + 1 rounds to n it is ``1 / (k beta(n - k + 1, k))``, since the
+    first beta function may be outside of the range of the dtype."""
     inside = _has_choices(n, k) & (n < np.inf)
     at_end = jnp.where(_has_choices(n, k), jnp.where(k > 0, np.inf, 1), 0)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
@@ -366,7 +372,7 @@ def _has_choices(n: Any, k: Any) -> Any:
 
 
 def _binomial_slope(log_slope: Callable, y: Any, n: Any, k: Any) -> Any:
-    """0 where the value is a constant."""
+    """The slope, from that of the logarithm; 0 where the value is constant."""
     inside = _has_choices(n, k) & (n < np.inf)
     return y * jnp.where(inside, log_slope(jnp.where(inside, n, 0), jnp.where(inside, k, 0)), 0)
 
@@ -383,7 +389,7 @@ def _choices_again(n: Any, k: Any) -> Any:
 
 
 def betainc(a: Any, b: Any, x: Any) -> Any:
-    """Regularised incomplete beta function of real numbers, element-wise; its derivative exists in x only."""
+    """Regularised incomplete beta function of real numbers, element-wise. Only the derivative in x is available."""
     return lax.betainc(*reals("betainc", a, b, x))
 
 
@@ -411,7 +417,7 @@ def polygamma(n: Any, x: Any) -> Any:
 
 
 def _zeta_sum(x: Any, q: Any) -> Any:
-    """The first terms of the zeta function, and the others by Euler and Maclaurin (Johansson 2015, eq. 5)."""
+    """The zeta function: its first terms, and the others by Euler-Maclaurin summation (Johansson 2015, eq. 5)."""
     count = 12
     total = sum((q + k) ** -x for k in range(count))
     end = q + count
@@ -442,17 +448,17 @@ def _zeta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 
 def _rise_times_zeta(x: Any, q: Any) -> Any:
-    """``x zeta(x + 1, q)``; what the sum x + 1 loses counts log(q) times, as in the power ``q**-x``."""
+    """``x zeta(x + 1, q)``. The rounding error of x + 1 is corrected: as in ``q**-x``, it has the factor log(q)."""
     order = x + 1
     above = _zeta(order, q)
-    lost = x - (jnp.maximum(order, 1) - 1)                  # without the bound, the compiler makes x - x of it
+    lost = x - (jnp.maximum(order, 1) - 1)                  # without the maximum, XLA would simplify this to 0
     finite = (q > 0) & (q < np.inf) & (x < np.inf)
     above = above * (1 - jnp.where(finite, lost * jnp.log(jnp.where(finite, q, 1)), 0))
     return jnp.where(above == 0, 0, x * above)
 
 
 def zeta(x: Any, q: Any = None) -> Any:
-    """Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; None: Riemann's, which has q = 1."""
+    """Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; q None: 1, Riemann's function."""
     return _zeta(*jnp.broadcast_arrays(*reals("zeta", x, 1 if q is None else q)))
 
 
@@ -471,12 +477,12 @@ def bernoulli(n: int) -> Any:
 
 @functools.lru_cache(64)
 def bernoulli_numbers(n: int) -> np.ndarray:
-    """By Euler's formula ``2 m! zeta(m) / (2 pi)**m`` for even m, with alternating signs."""
+    """B(0) ... B(n), by Euler's formula ``2 m! zeta(m) / (2 pi)**m`` for even m, with alternating signs."""
     numbers = np.zeros(max(n, 1) + 1)
     numbers[:2] = 1, -0.5
     m = np.arange(2, n + 1, 2, dtype=float)
     if m.size:
-        # What follows the first terms is an integral, corrected at its end; for m = 2 and 4 too little.
+        # zeta(m): the first terms, an integral, and corrections at its end. For m = 2 and 4 they do not suffice.
         sums = 1 + np.sum(np.arange(2.0, 60)[:, None] ** -m, 0) + 60 ** -m * (60 / (m - 1) + 1 / 2 + m / 720)
         sums[:2] = (math.pi**2 / 6, math.pi**4 / 90)[:m.size]
         with np.errstate(over="ignore"):

@@ -1,6 +1,6 @@
 """The hypergeometric functions 1F1 and 2F1 of real numbers.
 
-Every series is summed by `_series`; an element that has converged keeps its value while others go on.
+Every series is summed by `_series`. An element that has converged keeps its value while others are still summed.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
 
-_LIMIT = 10_000                         # terms; where they do not suffice the last sum is the best there is
+_LIMIT = 10_000                         # maximum number of terms; the sum up to there is returned
 
 
 def _series(x: Any, ups: Sequence[Any], downs: Sequence[Any]) -> Any:
     """The sum of ``prod((u)_k) / prod((d)_k) * x**k / k!`` over k = 0, 1 ..., ``(u)_k = u (u + 1) ... (u + k - 1)``.
 
-    It goes on until a bound of the terms no longer counts: the bound has 1 for factors that are less, so that it also
-    holds for the derivatives of the terms, which do not end where the series does.
+    It ends when a bound of the terms is below rounding. In the bound, factors less than 1 are replaced by 1, so that it
+    also holds for the derivatives of the terms, which may continue after a finite series has ended.
     """
     eps = float(np.finfo(x.dtype).eps)
 
-    def goes_on(state: tuple) -> Any:
+    def cond(state: tuple) -> Any:
         k, active, *_ = state
         return (k < _LIMIT) & jnp.any(active)
 
@@ -45,17 +45,17 @@ def _series(x: Any, ups: Sequence[Any], downs: Sequence[Any]) -> Any:
             factor, size = factor / (d + k), size / jnp.abs(d + k)
         new, new_bound = term * factor, bound * size
         total = jnp.where(active, total + new, total)
-        # While factors are large, a small term says nothing of those to come.
+        # While factors are large, later terms may be larger than a small term.
         active = active & ((new_bound > 0.1 * eps * jnp.maximum(jnp.abs(total), 1e-30)) | (size > 0.9))
         return k + 1, active, jnp.where(active, new, 0), jnp.where(active, new_bound, 0), total
 
     one = lax.full_like(x, 1)
     start = (number_of(x.dtype, 0), lax.full_like(x, True, dtype=bool), one, one, one)
-    return lax.while_loop(goes_on, step, start)[-1]
+    return lax.while_loop(cond, step, start)[-1]
 
 
 def _is_end(x: Any) -> Any:
-    """Whether x is 0, -1, -2 ..., where ``(x)_k`` becomes 0."""
+    """Whether x is 0, -1, -2 ..., for which ``(x)_k`` becomes 0."""
     return (x <= 0) & (x == jnp.floor(x))
 
 
@@ -66,9 +66,9 @@ def _over_gamma(x: Any) -> Any:
 
 
 def _rule(function: custom_jvp, value: Callable, slope: Callable) -> None:
-    """Define the derivative: in the last argument by a formula, in the others through the series.
+    """Define the derivative: in the last argument by a formula, in the others by differentiating the series.
 
-    The derivative in the others is not a series that reverse mode could go through a second time.
+    The derivative in the others has no second derivative in reverse mode.
     """
     @functools.partial(function.defjvp, symbolic_zeros=True)
     def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -88,7 +88,7 @@ def _rule(function: custom_jvp, value: Callable, slope: Callable) -> None:
 
 # -- 1F1 ----------------------------------------------------------------------------------------------------------
 
-_FAR = {4: 50.0, 8: 100.0}              # by bytes of the dtype, before exp(-x) overflows
+_FAR = {4: 50.0, 8: 100.0}              # by bytes of the dtype; exp(x) does not overflow up to there
 
 
 def _far_below(a: Any, b: Any, x: Any) -> Any:
@@ -104,7 +104,7 @@ def _far_below(a: Any, b: Any, x: Any) -> Any:
 
 
 def _value_1f1(a: Any, b: Any, x: Any) -> Any:
-    """Below 0 by Kummer's ``exp(x) 1F1(b - a, b, -x)``, whose terms do not cancel."""
+    """1F1(a, b, x); for x < 0 by Kummer's ``exp(x) 1F1(b - a, b, -x)``, whose terms do not cancel."""
     end = _FAR[x.dtype.itemsize]
     below, far = x < 0, x < -end
     single = _is_end(b)
@@ -123,9 +123,9 @@ _rule(_hyp1f1, _value_1f1, lambda a, b, x: jnp.where(a == 0, 0, a / b * _hyp1f1(
 
 @library_jit
 def hyp1f1(a: Any, b: Any, x: Any) -> Any:
-    """Kummer's function 1F1, element-wise: the sum of ``(a)_k / (b)_k * x**k / k!``, (a)_k = `poch` of a and k.
+    """Kummer's function 1F1, element-wise: the sum of ``(a)_k / (b)_k * x**k / k!``, where (a)_k is ``poch(a, k)``.
 
-    Args: a, b, x: real numbers; below x = -50 a and b must be small against x.
+    Args: a, b, x: real numbers; for x < -50, a and b must be small compared with x.
     Returns: floats; inf where b is 0, -1 ..., but 1 where a is 0.
 
     >>> round(float(hyp1f1(1.0, 2.0, 1.0)), 4)
@@ -136,18 +136,18 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
 
 # -- 2F1 ----------------------------------------------------------------------------------------------------------
 
-_TERMS = 80                             # of a Taylor series at half its radius
+_TERMS = 80                             # number of terms of a Taylor series at half its radius of convergence
 
 
 def _taylor(a: Any, b: Any, c: Any, rest: Any, step: Any, f: Any, slope: Any) -> tuple[Any, Any]:
-    """2F1 and its slope at ``1 - rest + step`` from those at ``x = 1 - rest``, by the hypergeometric equation
+    """2F1 and its slope at ``x + step`` from value f and slope at ``x = 1 - rest``, by the hypergeometric equation
 
         x (1 - x) f'' + (c - (a + b + 1) x) f' - a b f = 0.
     """
     x = 1 - rest
 
     def add_term(n: Any, state: tuple) -> tuple:
-        low, high, total, weighted = state                      # terms n and n + 1, both with their power of `step`
+        low, high, total, weighted = state                      # terms n and n + 1, including powers of `step`
         n = n.astype(x.dtype)
         new = (n + a) * (n + b) * step * low - (n + 1) * ((1 - 2 * x) * n + c - (a + b + 1) * x) * high
         new = new * step / (x * rest * (n + 2) * (n + 1))
@@ -159,25 +159,25 @@ def _taylor(a: Any, b: Any, c: Any, rest: Any, step: Any, f: Any, slope: Any) ->
 
 
 def _towards_one(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """2F1 at 1/2 <= x < 1: from 1/2 on in steps that halve the distance to the singularity."""
+    """2F1 at 1/2 <= x < 1, by Taylor series from 1/2 on, each of which halves the distance to the singularity at 1."""
     half, end = lax.full_like(x, 0.5), 1 - x
 
-    def goes_on(state: tuple) -> Any:
+    def cond(state: tuple) -> Any:
         return jnp.any(state[0] > end)
 
     def move(state: tuple) -> tuple:
-        rest, *found = state
+        rest, *at_rest = state
         active = rest > end
         new = jnp.maximum(0.5 * rest, end)
-        moved = _taylor(a, b, c, rest, rest - new, *found)
-        return jnp.where(active, new, rest), *[jnp.where(active, y, old) for y, old in zip(moved, found, strict=True)]
+        moved = _taylor(a, b, c, rest, rest - new, *at_rest)
+        return jnp.where(active, new, rest), *[jnp.where(active, y, old) for y, old in zip(moved, at_rest, strict=True)]
 
     start = half, _series(half, [a, b], [c]), a * b / c * _series(half, [a + 1, b + 1], [c + 1])
-    return lax.while_loop(goes_on, move, start)[1]
+    return lax.while_loop(cond, move, start)[1]
 
 
 def _at_one(a: Any, b: Any, c: Any) -> Any:
-    """Gauss's value, infinite unless c > a + b."""
+    """2F1 at x = 1, by Gauss's formula; infinite unless c > a + b."""
     gap = c - a - b
     fine = gap > 0
     value = gamma(c) * gamma(jnp.where(fine, gap, 1)) * _over_gamma(c - a) * _over_gamma(c - b)
@@ -185,7 +185,7 @@ def _at_one(a: Any, b: Any, c: Any) -> Any:
 
 
 def _value_2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """Below 0 by Pfaff's ``(1 - x)**-a 2F1(a, c - b, c, x / (x - 1))``; a polynomial where a or b is 0, -1 ..."""
+    """2F1; for x < 0 by Pfaff's ``(1 - x)**-a 2F1(a, c - b, c, x / (x - 1))``; a polynomial if a or b is 0, -1 ..."""
     constant, single = (x == 0) | ((a == 0) | (b == 0)) & (c != 0), _is_end(c)
     polynomial = _is_end(a) | _is_end(b)
     below, whole = x < 0, (x >= 1) & polynomial
@@ -210,10 +210,10 @@ _rule(_hyp2f1, _value_2f1, lambda a, b, c, x: jnp.where(
 
 @library_jit
 def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
-    """Gauss's function 2F1, element-wise: the sum of ``(a)_k (b)_k / (c)_k * x**k / k!``, continued to all x < 1.
+    """Gauss's function 2F1, element-wise: the sum of ``(a)_k (b)_k / (c)_k * x**k / k!``, continued to x < -1.
 
     Args: a, b, c, x: real numbers.
-    Returns: floats; inf where c is 0, -1 ..., and from x = 1 on where the series diverges.
+    Returns: floats; inf where c is 0, -1 ..., and for x >= 1 where the series diverges.
 
     >>> round(float(hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
     1.3863

@@ -22,13 +22,13 @@ from xjax.transforms.rule_functions import SymbolicZero
 
 # -- exponential integrals ------------------------------------------------------------------------------------------
 
-_SERIES_END = 40.0                      # where the smallest term of the asymptotic series of `expi` is below rounding
-_UNIT = 32.0                            # of x in series with large coefficients, a power of 2: division by it is exact
+_SERIES_END = 40.0                      # above it the asymptotic series of `expi` reaches terms below rounding
+_UNIT = 32.0                            # unit of x in series with large coefficients, a power of 2 for exact division
 _FACTORIALS = np.cumprod(np.concatenate([[1.0], np.arange(1.0, 41) / _UNIT]))
 
 
 def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
-    """``exp(x) E_n(x)`` as ``1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...)))``, from the inside.
+    """``exp(x) E_n(x)`` as ``1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...)))``, innermost term first.
 
     The error is about ``exp(-4 sqrt(depth abs(x)) cos(arg(x) / 2))``.  n: real; x: real or complex.
     """
@@ -38,25 +38,25 @@ def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
     return 1 / (x + n.astype(x.dtype) - lax.fori_loop(0, depth, step, lax.full_like(x, 0)))
 
 
-_RECURRENCE_END = 20                    # of the order; above, the fraction converges at every x
+_RECURRENCE_END = 20                    # for higher orders the fraction converges at every x
 
 
 def _near(n: Any, x: Any) -> Any:
-    """E_n(x) for whole n from 1 to 20 and 0 < x <= 1: from E_1 on by ``n E_(n+1)(x) = exp(-x) - x E_n(x)``.
+    """E_n(x) for whole n from 1 to 20 and 0 < x <= 1, from E_1 by ``n E_(n+1)(x) = exp(-x) - x E_n(x)``.
 
-    Where the difference is not much less than its terms, all are without the factor ``exp(-x)``, which is rounded.
+    For x >= 0.35 all terms are divided by ``exp(-x)``, which avoids its rounding error in the differences.
     """
     small, middle = jnp.minimum(x, _MIDDLE_START), jnp.maximum(x, _MIDDLE_START)
     is_small = x < _MIDDLE_START
     decay, shrink = jnp.exp(-small), jnp.exp(-middle)
-    found, one = jnp.where(is_small, _exp1_near_0(small), _exp1_middle(middle)), jnp.where(is_small, decay, 1)
+    value, one = jnp.where(is_small, _exp1_near_0(small), _exp1_middle(middle)), jnp.where(is_small, decay, 1)
     for k in range(1, _RECURRENCE_END):
-        found = jnp.where(n > k, (one - x * found) / k, found)
-    return jnp.where(is_small, found, shrink * found)
+        value = jnp.where(n > k, (one - x * value) / k, value)
+    return jnp.where(is_small, value, shrink * value)
 
 
 def _depth(x: Any) -> int:
-    """Of the fraction for x >= 1 to be exact."""
+    """The depth at which the fraction is exact for x >= 1."""
     return 90 if x.dtype == np.float64 else 30
 
 
@@ -84,9 +84,9 @@ def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 @library_jit
 def expn(n: Any, x: Any) -> Any:
-    """The exponential integral ``x**(n-1)`` times that of ``exp(-t) / t**n`` from x on, element-wise.
+    """The exponential integral: ``x**(n-1)`` times the integral of ``exp(-t) / t**n`` from x to infinity, element-wise.
 
-    Args: n: whole numbers >= 0; x: real numbers >= 0. Else the result is nan.
+    Args: n: whole numbers >= 0 (for x > 1 also fractions); x: real numbers >= 0. The result is nan for others.
 
     >>> round(float(expn(2, 1.0)), 4)
     0.1485
@@ -134,7 +134,7 @@ _exp1.defjvps(lambda dx, y, x: dx * -(jnp.exp(-x) / x))
 
 @library_jit
 def exp1(x: Any) -> Any:
-    """The exponential integral of ``exp(-t) / t`` from x on, element-wise; nan for x < 0: `expn` of order 1."""
+    """Exponential integral of ``exp(-t) / t`` from x to infinity, element-wise: `expn` of order 1; nan for x < 0."""
     return of_reals("exp1", _exp1, x)
 
 
@@ -143,7 +143,7 @@ _EULER_SERIES = [_UNIT ** k / (k * float(math.factorial(k))) for k in range(1, 1
 
 @custom_jvp
 def _expi(x: Any) -> Any:
-    """Above 0 ``euler + log(x) +`` the sum of ``x**k / (k k!)``, of which all terms are positive; then asymptotic."""
+    """For x > 0 ``euler + log(x)`` plus the sum of ``x**k / (k k!)``, with positive terms; for x > 40 asymptotic."""
     near = jnp.clip(x, 0, _SERIES_END) / _UNIT
     series = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + near * horner(near, _EULER_SERIES)
     large = jnp.clip(x, _SERIES_END, 1e4)
@@ -159,7 +159,7 @@ _expi.defjvps(lambda dx, y, x: dx * jnp.exp(x) / x)
 
 @library_jit
 def expi(x: Any) -> Any:
-    """The exponential integral of ``exp(t) / t`` up to x, its principal value, element-wise; -inf at 0.
+    """The exponential integral of ``exp(t) / t`` from -infinity to x, its principal value, element-wise; -inf at 0.
 
     >>> round(float(expi(1.0)), 4)
     1.8951
@@ -177,13 +177,13 @@ def _spence_terms() -> np.ndarray:
 @custom_jvp
 def _spence(x: Any) -> Any:
     inside = jnp.where((x > 0) & jnp.isfinite(x), x, 1)
-    # To [1/2, 2], where u = -log(x) has the series u - u**2 / 4 + the sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
+    # x is reduced to [1/2, 2]. With u = -log(x) the value is u - u**2 / 4 + sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
     large = inside > 2
     reduced = jnp.where(large, 1 / inside, inside)
     tiny = reduced < 0.5
     u = -jnp.where(tiny, jnp.log1p(-jnp.where(tiny, reduced, 0)), jnp.log(jnp.where(tiny, 1, reduced)))
     series = u - u * u / 4 + u ** 3 * horner(u * u, _spence_terms())
-    # Of numbers above 2 the logarithm of the reciprocal, which may be below the normal numbers, is the negative one.
+    # For x > 2 the logarithm of 1 / x is that of x, negated, since 1 / x may be subnormal.
     log_reduced = jnp.where(large, -1, 1) * jnp.log(jnp.where(tiny, inside, 1))
     reflected = math.pi ** 2 / 6 + log_reduced * u - series
     series = jnp.where(tiny, reflected, series)
@@ -193,7 +193,7 @@ def _spence(x: Any) -> Any:
 
 @custom_jvp
 def _spence_slope(x: Any) -> Any:
-    """``log(x) / (1 - x)``; near 1 by log1p, 0 at infinity."""
+    """``log(x) / (1 - x)``, near x = 1 by log1p; 0 at infinity."""
     off = jnp.where(jnp.isinf(x), 1, x - 1)
     log_x = jnp.where(jnp.abs(off) < 0.5, jnp.log1p(off), jnp.log(x))
     slope = jnp.where(off == 0, -1, -log_x / jnp.where(off == 0, 1, off))
@@ -228,12 +228,12 @@ def spence(x: Any) -> Any:
 # -- Owen's function ------------------------------------------------------------------------------------------------
 
 _OWEN_NODES = 32
-_OWEN_END = 9.5                         # in units of 1 / h, where exp(-(h t)**2 / 2) is below rounding
+_OWEN_END = 9.5                         # the h t at which exp(-(h t)**2 / 2) is below rounding
 
 
 def _owen_integral(h: Any, a: Any) -> Any:
     """``exp(-h**2 / 2) / (2 pi)`` times the integral of ``exp(-(h t)**2 / 2) / (1 + t**2)`` over 0 <= t <= a <= 1, by
-    the rule of Gauss and Legendre up to where the rest no longer counts."""
+    Gauss-Legendre quadrature up to the t from which the integrand is below rounding."""
     nodes, weights = np.polynomial.legendre.leggauss(_OWEN_NODES)
     end = jnp.where(h * a > _OWEN_END, _OWEN_END / jnp.where(h * a > _OWEN_END, h, 1), a)
     total = lax.full_like(h, 0)
@@ -245,8 +245,8 @@ def _owen_integral(h: Any, a: Any) -> Any:
 
 @custom_jvp
 def _owens_t(h: Any, a: Any) -> Any:
-    """For a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)``, where q(x) is `ndtr` of -x."""
-    h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # as good as infinite
+    """T(h, a); for a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)`` with q(x) = ndtr(-x)."""
+    h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # equivalent to infinity
     steep, (above, rest) = size > 1, product_of(h, size)
     low = _owen_integral(jnp.where(steep, above, h), jnp.where(steep, 1 / jnp.where(steep, size, 1), size))
     near, far = tail_of(h), tail_of(above) - density(above) * rest
@@ -261,17 +261,17 @@ def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 def _product_or_0(h: Any, a: Any) -> tuple[Any, Any]:
-    """``h * a`` in two parts, 0 also beside an infinity, at most 40 in size."""
+    """``h * a`` in two parts, of size at most 40; 0 also if one factor is 0 and the other infinite."""
     high, low = product_of(jnp.where(a == 0, 0, h), jnp.where(h == 0, 0, a))
     return jnp.clip(high, -40, 40), low
 
 
 @custom_jvp
 def _joint_density(h: Any, a: Any) -> Any:
-    """Of two independent normal variables at h and a h: beyond 40 it is 0."""
+    """The density of two independent normal variables at (h, a h); it is 0 beyond 40."""
     high, low = _product_or_0(h, a)
-    found = bell(jnp.minimum(jnp.abs(h), 40.0)) * bell(high) / (2 * math.pi)
-    return found - found * jnp.where(found == 0, 0, high * low)
+    rounded = bell(jnp.minimum(jnp.abs(h), 40.0)) * bell(high) / (2 * math.pi)
+    return rounded - rounded * jnp.where(rounded == 0, 0, high * low)
 
 
 _joint_density.defjvps(lambda dh, y, h, a: dh * -(h * y * (1 + a * a)), lambda da, y, h, a: da * -(h * h * a * y))
@@ -287,8 +287,10 @@ _MORE_THAN_1 = (1 / np.cumprod(np.arange(3.0, 35, 2))).tolist()
 
 
 def _bend_in_h(y: Any, h: Any, a: Any) -> Any:
-    """``-h y - a j``, y the slope and j the joint density. Where a h is small y is ``-a h j m``, with an m near 1, and
-    the terms cancel near h = 1 unless 1 is taken off m and h."""
+    """``-h y - a j``, where y is the slope and j the joint density.
+
+    For small a h, y is ``-a h j m`` with m near 1, and the terms would cancel near h = 1; so m - 1 and h - 1 are used.
+    """
     r, joint = _product_or_0(h, a)[0], a * _joint_density(h, a)
     near = jnp.abs(r) < 1
     square = jnp.where(near, r * r, 0)
@@ -302,8 +304,10 @@ _slope_in_h.defjvps(lambda dh, y, h, a: dh * _bend_in_h(y, h, a), lambda da, y, 
 
 @library_jit
 def owens_t(h: Any, a: Any) -> Any:
-    """Owen's function of real numbers, element-wise: the probability that X > h and 0 < Y < a X, for h > 0, of two
-    independent normal variables, which is ``exp(-h**2 (1 + t**2) / 2) / (1 + t**2) / (2 pi)`` from t = 0 to a.
+    """Owen's function of real numbers, element-wise.
+
+    It is the integral of ``exp(-h**2 (1 + t**2) / 2) / (1 + t**2) / (2 pi)`` from t = 0 to a. For h > 0 this is the
+    probability that X > h and 0 < Y < a X, where X and Y are independent standard normal variables.
 
     >>> round(float(owens_t(0.5, 1.0)), 4)
     0.1067

@@ -23,12 +23,12 @@ _NAME = "scipy.interpolate.RegularGridInterpolator"
 
 @register_pytree_node_class
 class RegularGridInterpolator:
-    """A function given by its values on a rectangular grid: a tree whose leaves are the grid, the values, and the fill.
+    """A function interpolated from values on a rectangular grid; a pytree of the grid, the values and the fill value.
 
     Args:
-      points: for each axis of the grid its coordinates, real[n], n > 1, which increase.
+      points: for each axis of the grid its increasing coordinates, real[n], n > 1.
       values: number[n0, n1, ..., *channels]; integers become floats.
-      method: "linear" or "nearest". bounds_error: only False. fill_value: outside the grid; None: extrapolate.
+      method: "linear" or "nearest". bounds_error: only False. fill_value: result outside the grid; None: extrapolate.
     Raises: ValueError for shapes that do not fit, coordinates that do not increase (unless traced), unknown methods.
 
     >>> f = RegularGridInterpolator([np.array([0.0, 1.0]), np.array([0.0, 2.0])], np.array([[0.0, 1.0], [2.0, 3.0]]))
@@ -40,7 +40,7 @@ class RegularGridInterpolator:
                  fill_value: Any = np.nan) -> None:
         if bounds_error:
             raise bad(_NAME, "a compiled function cannot raise an error for points outside",
-                      fix="use fill_value, and look for it in the result.", exc=NotImplementedError)
+                      fix="use fill_value, and test the result for it.", exc=NotImplementedError)
         self.method, self.bounds_error = _known(method), False
         self.values = jnp.asarray(promote_inexact(_NAME, array_like(_NAME, values))[0])
         self.grid = tuple(jnp.asarray(array_like(_NAME, p)) for p in points)
@@ -60,7 +60,7 @@ class RegularGridInterpolator:
     def __call__(self, xi: Any, method: str | None = None) -> Any:
         """Values at points.
 
-        Args: xi: real[..., number of axes], or a tuple of an array for each axis; method: if not that of the function.
+        Args: xi: real[..., number of axes], or a tuple of an array for each axis; method: None for that of the object.
         Returns: number[..., *channels].
         """
         method = self.method if method is None else _known(method)
@@ -78,19 +78,19 @@ def _check(grid: tuple[Any, ...], values: Any, fill: Any) -> None:
     if len(grid) > values.ndim or any(g.shape != (n,) or n < 2 for g, n in zip(grid, values.shape, strict=False)):
         raise bad(_NAME, "the coordinates do not fit the values",
                   given={"points": ", ".join(str(g.shape) for g in grid), "values": typeof(values)},
-                  fix="pass as many coordinates, two or more, for each axis of the grid as there are values.",
+                  fix="pass one coordinate for each value along each axis of the grid, two or more.",
                   exc=ValueError)
     if any(not isinstance(g, Tracer) and not (np.diff(np.asarray(g)) > 0).all() for g in grid):
         raise bad(_NAME, "coordinates must increase", fix="sort them, and the values along their axis; or flip both.",
                   exc=ValueError)
     if fill is not None and not np.can_cast(fill.dtype, values.dtype, "same_kind"):
-        raise bad(_NAME, "`fill_value` is not of the kind of the values",
+        raise bad(_NAME, "`fill_value` cannot be converted to the dtype of the values",
                   given={"fill_value": typeof(fill), "values": typeof(values)}, fix="pass a number of their dtype.",
                   exc=ValueError)
 
 
 def _points(xi: Any, axes: int) -> Any:
-    """Points [..., axes] from any of the forms that are accepted."""
+    """Points [..., axes] from an array or a tuple of arrays."""
     if isinstance(xi, tuple):
         xi = jnp.stack(jnp.broadcast_arrays(*xi), -1) if len(xi) > 1 else xi[0]
     x, = promote_inexact(_NAME, jnp.asarray(array_like(_NAME, xi)))
@@ -103,7 +103,7 @@ def _points(xi: Any, axes: int) -> Any:
 
 
 def _located(f: RegularGridInterpolator, points: Any) -> tuple[list[Any], list[Any], Any]:
-    """For each axis the cell's lower index and the place within the cell, from 0 to 1; whether a point is outside."""
+    """For each axis the lower index of the cell and the position in it, from 0 to 1; whether a point is outside."""
     indices, places, outside = [], [], False
     for d, g in enumerate(f.grid):
         x = points[..., d]
@@ -118,24 +118,24 @@ def _located(f: RegularGridInterpolator, points: Any) -> tuple[list[Any], list[A
 def _interpolated(f: RegularGridInterpolator, points: Any) -> Any:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))
-    found = 0
+    values = 0
     for corner in itertools.product((0, 1), repeat=len(indices)):
         value = f.values[tuple(i + up for i, up in zip(indices, corner, strict=True))]
         weight = math.prod(y if up else 1 - y for y, up in zip(places, corner, strict=True))
-        found = found + value * jnp.expand_dims(weight, channels)
-    return _filled(f, found, outside, channels)
+        values = values + value * jnp.expand_dims(weight, channels)
+    return _filled(f, values, outside, channels)
 
 
 @library_jit
 def _nearest(f: RegularGridInterpolator, points: Any) -> Any:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))
-    found = f.values[tuple(jnp.where(y <= 0.5, i, i + 1) for i, y in zip(indices, places, strict=True))]
-    return _filled(f, found, outside, channels)
+    values = f.values[tuple(jnp.where(y <= 0.5, i, i + 1) for i, y in zip(indices, places, strict=True))]
+    return _filled(f, values, outside, channels)
 
 
-def _filled(f: RegularGridInterpolator, found: Any, outside: Any, channels: tuple[int, ...]) -> Any:
-    return found if f.fill_value is None else jnp.where(jnp.expand_dims(outside, channels), f.fill_value, found)
+def _filled(f: RegularGridInterpolator, values: Any, outside: Any, channels: tuple[int, ...]) -> Any:
+    return values if f.fill_value is None else jnp.where(jnp.expand_dims(outside, channels), f.fill_value, values)
 
 
 __all__ = ["RegularGridInterpolator"]

@@ -1,4 +1,4 @@
-"""Images of any rank, under SciPy's names: the public namespace `xjax.scipy.ndimage`."""
+"""Operations on images of any rank, under SciPy's names: the public namespace `xjax.scipy.ndimage`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from xjax.runtime.jit import library_jit
 
 
 def _folded(index: Any, period: int, last: int) -> Any:
-    """Position in an image that is followed by its mirror image, and so on: of j and ``last - j``, the smaller."""
+    """Index into an axis that is continued by its mirror image, periodically: the smaller of j and ``last - j``."""
     index = index % period if period else jnp.zeros_like(index)
     return jnp.minimum(index, last - index)
 
 
-# What stands at index i outside an axis with n elements: the element at which index.
+# For each mode, the index of the element whose value is used at index i of an axis with n elements.
 _MODES: dict[str, Callable[[Any, int], Any]] = {
-    "constant": lambda i, n: i,                                         # none: `cval`
+    "constant": lambda i, n: i,                                         # `cval` is used outside
     "nearest": lambda i, n: jnp.clip(i, 0, n - 1),
     "wrap": lambda i, n: i % n,
     "mirror": lambda i, n: _folded(i, 2 * (n - 1), 2 * (n - 1)),
@@ -34,10 +34,10 @@ _MODES: dict[str, Callable[[Any, int], Any]] = {
 
 
 class _Node(NamedTuple):
-    """One of the grid's positions along an axis that a point takes its value from."""
+    """A position of the grid along one axis from which a point is interpolated."""
 
     index: Any
-    inside: Any                     # bool, or None where every index is
+    inside: Any                     # bool, or None if every index is inside
     weight: Any
 
 
@@ -61,12 +61,12 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
     """Values of an array between its elements.
 
     Args:
-      input: number[n0, n1, ...]. coordinates: for each of its axes real[...]; they broadcast together.
+      input: number[n0, n1, ...]. coordinates: for each of its axes real[...]; they broadcast.
       order: 0: the nearest element; 1: linear interpolation along each axis.
-      mode: how values outside the array are defined: "constant": `cval`, next to which it is interpolated too (SciPy's
-        "grid-constant"); "nearest": the element at the edge; "mirror": it is reflected at the middle of that element,
-        "reflect": at its outer edge; "wrap": it repeats (SciPy's "grid-wrap").
-    Returns: of input's dtype; integers are rounded.
+      mode: how values outside the array are defined: "constant": `cval`, with interpolation between it and the edge
+        (SciPy's "grid-constant"); "nearest": the element at the edge; "mirror": the array is reflected about the middle
+        of that element; "reflect": about its outer edge; "wrap": the array repeats (SciPy's "grid-wrap").
+    Returns: an array of the dtype of input; for integers, values are rounded.
     Raises: ValueError for another number of coordinates; NotImplementedError for other orders and modes.
 
     >>> map_coordinates(np.float32([0, 10, 20]), [np.float32([0.5, 1.25])], order=1)
@@ -88,15 +88,15 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
 @functools.partial(library_jit, static_argnums=(3, 4))
 def _mapped(x: Any, coordinates: list[Any], cval: Any, order: int, mode: str) -> Any:
     axes = [_nodes(c, n, order, mode) for c, n in zip(coordinates, x.shape, strict=True)]
-    found = None
+    total = None
     for corner in itertools.product(*axes):
         value = x[tuple(node.index for node in corner)]
         if mode == "constant":
             value = jnp.where(functools.reduce(jnp.logical_and, [node.inside for node in corner]), value, cval)
         if order:
             value = math.prod(node.weight for node in corner) * value
-        found = value if found is None else found + value
-    return (_rounded(found) if dtypes.is_int(x.dtype) else found).astype(x.dtype)
+        total = value if total is None else total + value
+    return (_rounded(total) if dtypes.is_int(x.dtype) else total).astype(x.dtype)
 
 
 __all__ = ["map_coordinates"]

@@ -24,7 +24,7 @@ from xjax.transforms.custom_jvp import custom_jvp
 
 @library_jit
 def ndtr(x: Any) -> Any:
-    """Distribution function of the standard normal distribution, element-wise, exact where it is small.
+    """Distribution function of the standard normal distribution, element-wise, exact where the result is small.
 
     Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
     """
@@ -39,8 +39,8 @@ def _ndtr(x: Any) -> Any:
 
 
 def tail_of(x: Any) -> Any:
-    """`ndtr` of -abs(x): of ``erfc(abs(x) / sqrt(2))`` with the rounded quotient, x**2 units would be wrong."""
-    size = jnp.minimum(jnp.abs(x), 40.0)                    # beyond, it is 0
+    """``ndtr(-abs(x))``. Computed as ``erfc(abs(x) / sqrt(2)) / 2``, rounding the quotient costs about x**2 ulp."""
+    size = jnp.minimum(jnp.abs(x), 40.0)                    # the result is 0 beyond 40
     return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
@@ -63,9 +63,9 @@ _ndtr.defjvps(lambda dx, y, x: dx * density(x))
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def log_ndtr(x: Any, series_order: int = 3) -> Any:
-    """Logarithm of `ndtr`, element-wise, also where that is 0 or 1.
+    """Logarithm of `ndtr`, element-wise, exact also where `ndtr` rounds to 0 or 1.
 
-    Args: series_order: from 0 to 30, as in JAX; the result is exact for each, as no such series is taken.
+    Args: series_order: from 0 to 30, as in JAX. It has no effect, since no series is used.
     Raises: TypeError or ValueError for another series_order; TypeError unless x is a float of 32 or 64 bits.
     """
     order = static_int(series_order, "series_order", "scipy.special.log_ndtr")
@@ -77,7 +77,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 @library_jit
 def _log_ndtr(x: Any) -> Any:
-    """Above 0 of ``1 - tail``, rounded, and then what this loses; one logarithm is taken for both sides."""
+    """For x > 0 ``log(1 - tail)``, corrected for the rounding error of 1 - tail. Both signs share one logarithm."""
     x, = single_or_double("log_ndtr", x)
     above, tail, decay = x > 0, tail_of(x), scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)
     rest = 1 - tail
@@ -93,7 +93,7 @@ def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[
 
 @custom_jvp
 def _hazard(x: Any) -> Any:
-    """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``: below 0, where both vanish, the exponential cancels."""
+    """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``. For x <= 0 the exponential, which may underflow, is cancelled."""
     above, size = x > 0, jnp.abs(x)
     decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(jnp.minimum(size, 40.0))
     return (jnp.where(above, math.sqrt(0.5 / math.pi) * shrink, math.sqrt(2 / math.pi))
@@ -102,7 +102,7 @@ def _hazard(x: Any) -> Any:
 
 @functools.cache
 def _hazard_terms(dtype: np.dtype) -> list[float]:
-    """Below 0 the slope of the hazard, from -2 / pi at 0 to -1, as a polynomial in the variable of `exact_decay`."""
+    """The slope of the hazard for x <= 0, from -2 / pi at 0 to -1, as a polynomial in the variable of `exact_decay`."""
     def slope(u: np.ndarray) -> np.ndarray:
         (x, decay), (_, fall) = exact_decay(0, u), exact_decay(1, u)
         return fall / (decay * decay) * (1 + 2 * x) / (1 + x) / np.sqrt(np.arccos(np.longdouble(-1)))
@@ -114,7 +114,7 @@ def _hazard_terms(dtype: np.dtype) -> list[float]:
 
 @custom_jvp
 def _hazard_slope(x: Any) -> Any:
-    """``-h (x + h)``, h the hazard. Below 0, where x and h cancel, a polynomial."""
+    """``-h (x + h)``, where h is the hazard; for x <= 0, where x and h cancel, a polynomial."""
     hazard, above = _hazard(x), x > 0
     below = horner(decay_variable(jnp.where(above, 0, -x) * math.sqrt(0.5)), _hazard_terms(x.dtype))
     return jnp.where(above, -hazard * (x + hazard), below)
@@ -122,7 +122,7 @@ def _hazard_slope(x: Any) -> Any:
 
 @_hazard_slope.defjvp
 def _hazard_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """Below 0 by the derivatives of ``erfcx'(z) / (sqrt(pi) erfcx(z)**2)``, which that slope is at z = -x / sqrt(2)."""
+    """For x <= 0 the slope is ``erfcx'(z) / (sqrt(pi) erfcx(z)**2)`` at z = -x / sqrt(2), which is differentiated."""
     (x,), (dx,) = primals, tangents
     y, hazard, above = _hazard_slope(x), _hazard(x), x > 0
 
@@ -137,7 +137,7 @@ def _hazard_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
 _hazard.defjvps(lambda dx, y, x: dx * _hazard_slope(x))
 
 
-# The coefficients of low powers first: of p - 1/2 up to 0.425, of r = sqrt(-log(tail)) up to 5, and beyond.
+# Coefficients, low powers first, for abs(p - 1/2) up to 0.425, for r = sqrt(-log(tail)) up to 5, and beyond.
 _MIDDLE = ((3.3871328727963666080, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
             4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3),
            (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4,
@@ -176,7 +176,7 @@ def _quantile(q: Any, log_of_tail: Any) -> Any:
 
 @custom_jvp
 def _ndtri_slope(p: Any) -> Any:
-    """``1 / density(x)`` at x = ndtri(p), by the tail: exp(x**2 / 2) would have the error of x about x**2 times."""
+    """``1 / density(x)`` at x = ndtri(p), by the tail: exp(x**2 / 2) would multiply the relative error of x by x**2."""
     x, tail = ndtri(p), lax.min(p, 1 - p)
     inside = tail > 0
     slope = math.sqrt(math.pi / 2) * scaled_erfc(jnp.where(inside, lax.abs(x), 0) * math.sqrt(0.5), 0)
@@ -191,7 +191,7 @@ ndtri.defjvps(lambda dp, x, p: dp * _ndtri_slope(p))
 def erfcinv(y: Any) -> Any:
     """Inverse of the complementary error function, element-wise: inf at 0, -inf at 2, nan outside of [0, 2].
 
-    Exact for small y too, where ``erfinv(1 - y)`` is not. Raises: ValueError for complex numbers.
+    It is exact also for small y, where ``erfinv(1 - y)`` is not. Raises: ValueError for complex numbers.
 
     >>> float(erfcinv(1.0))
     0.0
@@ -201,11 +201,11 @@ def erfcinv(y: Any) -> Any:
 
 @custom_jvp
 def _erfcinv(y: Any) -> Any:
-    """-ndtri(y / 2) / sqrt(2), where y / 2 may be less than the least normal number."""
+    """``-ndtri(y / 2) / sqrt(2)``, also where y / 2 is subnormal."""
     tail = lax.min(y, 2 - y)
-    found = _quantile(0.5 * (1 - y), math.log(2) - lax.log(jnp.where(tail > 0, tail, 1.0))) * math.sqrt(0.5)
+    inside = _quantile(0.5 * (1 - y), math.log(2) - lax.log(jnp.where(tail > 0, tail, 1.0))) * math.sqrt(0.5)
     end = jnp.where(y == 0, np.inf, jnp.where(y == 2, -np.inf, np.nan))
-    return jnp.where(tail > 0, found, end)
+    return jnp.where(tail > 0, inside, end)
 
 
 @custom_jvp

@@ -1,8 +1,8 @@
 """Integrals of oscillating functions: of sin(t) / t and cos(t) / t, and Fresnel's, of sin and cos of a square.
 
-Near 0 they are power series. Further out each is its limit less a sine and a cosine times two auxiliary functions that
-do not oscillate (DLMF 6.2.17 and 7.2.10): integrals of ``exp(-t) / (t**2 + z**2)`` with a power of t, which the rule of
-Gauss and Laguerre gives as sums of positive terms.
+Near 0 they are computed by power series. Farther out each is its limit minus a sine and a cosine times two auxiliary
+functions that do not oscillate (DLMF 6.2.17 and 7.2.10). These are integrals of ``exp(-t) / (t**2 + z**2)`` with a
+power of t, which Gauss-Laguerre quadrature gives as sums of positive terms.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
 
-# Not by `import numpy.polynomial.polynomial`: that and SciPy's `import numpy.polynomial` in another thread wait for
-# each other, and Python then gives one of them a module that is not complete.
+# Not `import numpy.polynomial.polynomial`: if another thread imports `numpy.polynomial` through SciPy, the two imports
+# can deadlock, and Python then gives one of them an incomplete module.
 polyadd, polymul = np.polynomial.polynomial.polyadd, np.polynomial.polynomial.polymul
 
-_START = 4.0                # of z: up to here the power series lose no more than two bits to cancellation
+_START = 4.0                # for z up to this the power series lose at most two bits to cancellation
 
 
 @functools.lru_cache
 def _auxiliary_terms(count: int, power: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients of two numerators and their denominator, of `count` nodes t with weights w: the sums of
-    ``w / (1 + t**2 y)`` and of ``w t / (1 + t**2 y)`` as quotients of polynomials in y, all of whose terms are > 0."""
+    """Coefficients of two numerators and their common denominator, polynomials in y with positive coefficients.
+
+    The quotients are the sums of ``w / (1 + t**2 y)`` and of ``w t / (1 + t**2 y)`` over `count` nodes t, weights w.
+    """
     nodes, weights = scipy.special.roots_genlaguerre(count, power)
     keep = weights > 1e-19
     across, along, below = np.zeros(1), np.zeros(1), np.ones(1)
@@ -44,9 +46,9 @@ def _auxiliary_terms(count: int, power: float) -> tuple[np.ndarray, np.ndarray, 
 
 
 def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
-    """Integrals of ``t**power exp(-t) / (t**2 + z**2)`` times z and times t, inverse = 1 / z <= 1 / 4, 0 included.
+    """Integrals of ``t**power exp(-t) / (t**2 + z**2)`` times z and times t, for inverse = 1 / z from 0 to 1 / 4.
 
-    The error of n nodes is about ``exp(-sqrt(8 n z))``.
+    The error with n nodes is about ``exp(-sqrt(8 n z))``.
     """
     across, along, below = _auxiliary_terms(45 if inverse.dtype == np.float64 else 11, power)
     square = inverse * inverse
@@ -54,14 +56,14 @@ def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
 
 
 def _waves(inverse: Any, power: float, sin: Any, cos: Any) -> tuple[Any, Any]:
-    """What a sine integral lacks of its limit, and what a cosine integral exceeds its limit by."""
+    """The limit of a sine integral minus its value, and the value of a cosine integral minus its limit."""
     across, along = _auxiliary(inverse, power)
     return across * cos + along * sin, across * sin - along * cos
 
 
 # -- sine and cosine integrals --------------------------------------------------------------------------------------
 
-_CI_START, _CI_CENTRE = 2.0, 3.0        # up to the first the power series of the cosine integral is taken
+_CI_START, _CI_CENTRE = 2.0, 3.0        # from _CI_START on, the cosine integral is its Taylor series at _CI_CENTRE
 
 
 @functools.cache
@@ -75,8 +77,8 @@ def _ci_terms() -> list[float]:
 
 
 def _sici_series(x: Any) -> tuple[Any, Any]:
-    """Sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for the cosine; 0 <= x <= 4. From 2 on
-    the terms of the cosine cancel in part."""
+    """Both integrals for 0 <= x <= 4, by sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for
+    the cosine. From x = 2 on the terms of the cosine would cancel in part; there its Taylor series is used."""
     terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
     square, low = x * x, jnp.minimum(x, _CI_START)
     low_square = low * low
@@ -101,8 +103,8 @@ def _sici(x: Any) -> tuple[Any, Any]:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _sinc(x: Any, n: int) -> Any:
-    """The n-th derivative of ``sin(x) / x``. Near 0 by its series, in which the terms hardly cancel; further out from
-    that of order n - 1 and the derivative of the sine."""
+    """The n-th derivative of ``sin(x) / x``. Near 0 it is a series whose terms hardly cancel. Farther out it is
+    computed from the derivative of order n - 1 and the n-th derivative of the sine."""
     near = jnp.abs(x) < n + 1
     inside, beyond = jnp.where(near, x, 0), jnp.where(near | jnp.isinf(x), 1, x)
     first = n % 2                                                   # the lowest power
@@ -149,8 +151,8 @@ _FRESNEL_START = 1.6        # where z, which is pi x**2 / 2, is 4.02
 def _quarter_turns(x: Any) -> tuple[Any, Any]:
     """``sin(pi x**2 / 2)`` and ``cos(pi x**2 / 2)``, exact for large x and near the roots.
 
-    With x = 2 m + f, of which m is whole, ``x**2 / 4`` is a whole number, ``m f`` and ``f**2 / 4``; the square has two
-    parts. Of the sum, in turns, the quarters are taken off before it becomes an angle.
+    With x = 2 m + f and a whole m, the angle in turns is ``x**2 / 4 = m**2 + m f + f**2 / 4``, of which m**2 is whole
+    and ``f**2 / 4`` is a pair of floats. Quarters of a turn are subtracted before the turns become radians.
     """
     x = jnp.where(jnp.isfinite(x), x, 0)
     m = jnp.round(x / 2)

@@ -1,4 +1,4 @@
-"""Functions by recurrence in their order: Bessel functions of whole order, spherical harmonics."""
+"""Functions computed by recurrence in their order: Bessel functions of whole order, spherical harmonics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     Args:
       z: real numbers.
       v: static int >= 0, the highest order.
-      n_iter: static int, the order from which the recurrence goes down: well above v and abs(z).
+      n_iter: static int, the order at which the downward recurrence starts; it must be well above v and abs(z).
     Returns: float[v + 1, ...z.shape].
     Raises: TypeError unless v and n_iter are integers, ValueError for complex z.
 
@@ -50,21 +50,21 @@ def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def _bessel_orders(z: Any, v: int, n_iter: int) -> Any:
-    """Miller's recurrence for ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do not overflow; then
-    ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
+    """J(0) ... J(v) by Miller's recurrence for the ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do
+    not overflow. J(0) follows from ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
     def ratio(above: Any, k: Any) -> tuple[Any, Any]:
-        found = z / (2 * k - z * above)
-        return found, found
+        quotient = z / (2 * k - z * above)
+        return quotient, quotient
 
     orders = np.arange(1, n_iter + 2, dtype=z.dtype)
     ratios = lax.scan(ratio, lax.full_like(z, 0), orders, reverse=True)[1]
-    relative = jnp.concatenate([lax.full_like(z, 1)[None], jnp.cumprod(ratios, 0)])         # to J(0)
+    relative = jnp.concatenate([lax.full_like(z, 1)[None], jnp.cumprod(ratios, 0)])         # J(k) / J(0)
     return relative[:v + 1] / (1 + 2 * jnp.sum(relative[2::2], 0, keepdims=True))
 
 
 @_bessel_orders.defjvp
 def _bessel_orders_jvp(v: int, n_iter: int, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """``J(k)' = (J(k-1) - J(k+1)) / 2``, of which J(-1) is -J(1): the slope of the recurrence would lose digits."""
+    """``J(k)' = (J(k-1) - J(k+1)) / 2`` with J(-1) = -J(1). The derivative of the recurrence would lose digits."""
     (z,), (dz,) = primals, tangents
     orders = _bessel_orders(z, v + 1, max(n_iter, v + 1))
     below = jnp.concatenate([-orders[1:2], orders[:v]])
@@ -74,11 +74,11 @@ def _bessel_orders_jvp(v: int, n_iter: int, primals: Sequence[Any], tangents: Se
 # -- spherical harmonics --------------------------------------------------------------------------------------------
 
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max: int | None = None) -> Any:
-    """Spherical harmonics of degree n and order m, element-wise; with the phase of Condon and Shortley, orthonormal.
+    """Spherical harmonics of degree n and order m, element-wise; orthonormal, with the Condon-Shortley phase.
 
     Args:
-      n: integers >= 0; m: integers from -n to n (others give 0); theta: angle from the pole; phi: around it.
-      diff_n: not supported. n_max: static int, the largest n, at which higher ones are cut; None: take it from n.
+      n: integers >= 0; m: integers from -n to n (others give 0); theta: angle from the pole; phi: angle around it.
+      diff_n: not supported. n_max: static int, the largest degree, which replaces larger n; None: the maximum of n.
     Returns: complex, of the broadcast shape.
     Raises: NotImplementedError for diff_n, TypeError if n is traced and n_max is not given.
 
@@ -87,7 +87,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max:
     """
     caller = "scipy.special.sph_harm_y"
     if diff_n is not None:
-        raise bad(caller, "`diff_n` is not supported", fix="leave it out, and differentiate with jax.jvp.",
+        raise bad(caller, "`diff_n` is not supported", fix="leave it out, and differentiate with xjax.jvp.",
                   exc=NotImplementedError)
     if n_max is None:
         if isinstance(n, Tracer):
@@ -105,13 +105,13 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
     n, order, negative, theta, phi = jnp.broadcast_arrays(n, order, m < 0, theta, phi)
     values = _legendre(n, order, theta, n_max)
     angle = order.astype(phi.dtype) * phi
-    found = lax.complex(values * jnp.cos(angle), values * jnp.sin(angle))
-    mirrored = (1 - 2 * (order % 2)).astype(found.dtype) * jnp.conj(found)
-    return jnp.where(negative, mirrored, found)
+    harmonic = lax.complex(values * jnp.cos(angle), values * jnp.sin(angle))
+    mirrored = (1 - 2 * (order % 2)).astype(harmonic.dtype) * jnp.conj(harmonic)
+    return jnp.where(negative, mirrored, harmonic)
 
 
 def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
-    """Associated Legendre functions of ``cos(theta)``, normalised on the sphere: from degree m up to n.
+    """Associated Legendre functions of ``cos(theta)``, normalised on the sphere, by recurrence from degree m to n.
 
     ``P(m, m) = -sqrt(1 + 1 / (2 m)) sin(theta) P(m - 1, m - 1)`` and, with a(l) = sqrt((4 l**2 - 1) / (l**2 - m**2)),
     ``P(l, m) = a(l) (cos(theta) P(l - 1, m) - P(l - 2, m) / a(l - 1))``.
@@ -121,7 +121,7 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     square = jnp.square(m.astype(dtype))
 
     def inverse_growth(degree: Any) -> Any:
-        """1 / a; 0 at degree m, which is where the recurrence starts."""
+        """``1 / a(degree)``; 0 at degree m, where the recurrence starts."""
         return jnp.sqrt(jnp.maximum(degree * degree - square, 0) / (4 * degree * degree - 1))
 
     def step(i: Any, state: tuple) -> tuple:

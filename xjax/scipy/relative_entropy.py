@@ -1,10 +1,10 @@
-"""Relative entropies: `rel_entr` and `kl_div`, by one logarithm of the quotient of two positive numbers.
+"""Relative entropies: `rel_entr` and `kl_div`, by the logarithm of the quotient of two positive numbers.
 
 With ``s = (p - q) / (p + q)`` the logarithm of ``p / q`` is ``2 atanh(s)``, and
 
     p log(p / q) - p + q = (p - q) s (1 + s (1 + s) B(s**2)),   B(s**2) = (atanh(s) - s) / s**3,
 
-where nothing cancels. That is for quotients from about 1/3 to 3; further out p is first divided by a power of 2.
+in which nothing cancels. This holds for quotients from about 1/3 to 3; otherwise p is first divided by a power of 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xjax.transforms.custom_jvp import custom_jvp
 
 @functools.cache
 def _atanh_terms(size: int) -> list[float]:
-    """B as a polynomial in ``t = 8 s**2 - 1``, for s**2 up to 1/4, by bytes of the dtype."""
+    """B as a polynomial in ``t = 8 s**2 - 1``, for s**2 up to 1/4. size: bytes of the dtype."""
     power_series = 1 / (2 * np.arange(40) + np.longdouble(3))
     series = chebyshev_series(lambda t: np.polynomial.polynomial.polyval((1 + t) / 8, power_series),
                               7 if size == 4 else 15)
@@ -34,17 +34,17 @@ def _atanh_terms(size: int) -> list[float]:
 
 
 class _Quotient(NamedTuple):
-    """Of p and q: ``p / q = 2**k (1 + s) / (1 - s)``, where k is 0 for quotients around 1."""
+    """The quotient ``p / q = 2**k (1 + s) / (1 - s)``; k is 0 for quotients near 1."""
 
     k: Any
     s: Any
     b: Any                      # B(s**2)
-    difference: Any             # p - q where k is 0, divided by
-    scale: Any                  # this power of 2
+    difference: Any             # where k is 0: (p - q) / scale
+    scale: Any                  # a power of 2
 
 
 def _bits(x: Any) -> tuple[Any, Any]:
-    """The digits of x as integers, after a multiplication of numbers below the normal ones; and that factor."""
+    """(The bits of ``factor * x`` as integers, factor); the factor makes subnormal numbers normal, else it is 1."""
     factor = jnp.where(x < float(dtypes.finfo(x.dtype).smallest_normal), 2.0 ** (_digits(x) + 1), 1)
     return lax.bitcast_convert_type(x * factor, np.int64 if x.dtype == np.float64 else np.int32), factor
 
@@ -54,7 +54,7 @@ def _digits(x: Any) -> int:
 
 
 def _quotient(p: Any, q: Any) -> _Quotient:
-    """By the digits of p and q, which are positive and finite; of other numbers it has no meaning."""
+    """The quotient, from the bits of p and q. It is only valid for positive finite numbers."""
     digits = _digits(p)
     (bits_p, grown_p), (bits_q, grown_q) = _bits(p), _bits(q)
     number = bits_p.dtype.type
@@ -77,13 +77,13 @@ def _log_ratio(p: Any, q: Any) -> Any:
     """``log(p / q)`` of positive numbers."""
     at = _quotient(p, q)
     high, low = log_2(p.dtype)
-    found = at.k * high + (2 * at.s * (1 + at.s * at.s * at.b) + at.k * low)
+    log_ratio = at.k * high + (2 * at.s * (1 + at.s * at.s * at.b) + at.k * low)
     end = jnp.where(p < np.inf, -np.inf, jnp.where(q < np.inf, np.inf, np.nan))
-    return jnp.where((p < np.inf) & (q < np.inf), found, jnp.where((p == p) & (q == q), end, np.nan))
+    return jnp.where((p < np.inf) & (q < np.inf), log_ratio, jnp.where((p == p) & (q == q), end, np.nan))
 
 
 def _inverse(x: Any) -> Any:
-    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)              # elsewhere the logarithm is not used
+    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)              # the logarithm is only used for x > 0
 
 
 _log_ratio.defjvps(lambda dp, y, p, q: dp * _inverse(p), lambda dq, y, p, q: -dq * _inverse(q))
@@ -110,7 +110,7 @@ def _at_edges(p: Any, q: Any, inside: Any, at_zero: Any) -> Any:
 
 def _where_both_positive(slope: Any, p: Any, q: Any, at_zero: float) -> Any:
     """`slope` for p, q > 0, `at_zero` where p is 0 and q >= 0, 0 elsewhere."""
-    smallest = float(dtypes.finfo(typeof(p).dtype).smallest_normal)         # the quotient of smaller numbers is 0 / 0
+    smallest = float(dtypes.finfo(typeof(p).dtype).smallest_normal)         # the quotient of subnormal numbers is 0 / 0
     return jnp.where((p >= smallest) & (q >= smallest), slope, jnp.where((p == 0) & (q >= 0), at_zero, 0))
 
 
@@ -123,14 +123,14 @@ def _ratio(p: Any, q: Any) -> Any:
 def _share_off(p: Any, q: Any) -> Any:
     """``1 - p / q`` of positive numbers."""
     info = dtypes.finfo(typeof(q).dtype)
-    small = q < float(info.smallest_normal) / float(info.eps)             # a difference may not be a normal number
+    small = q < float(info.smallest_normal) / float(info.eps)             # the difference may be subnormal
     scale = jnp.where(small, 1 / float(info.eps), 1)
     return jnp.where(q < np.inf, (q * scale - p * scale) / (q * scale), jnp.where(p < np.inf, 1, np.nan))
 
 
 _ratio.defjvps(lambda dp, y, p, q: dp * _inverse(q), lambda dq, y, p, q: dq * -(p * _inverse(q) * _inverse(q)))
 _share_off.defjvps(lambda dp, y, p, q: dp * -_inverse(q), lambda dq, y, p, q: dq * (p * _inverse(q) * _inverse(q)))
-# Values and slopes have the same parts in common, without a choice before them: a compiler then computes these once.
+# Values and slopes contain the same terms, outside of any `where`, so that XLA computes them once.
 _rel_entr.defjvps(
     lambda dp, y, p, q: dp * _where_both_positive(_log_ratio(p, q) + 1, p, q, 0),
     lambda dq, y, p, q: dq * _where_both_positive(-_ratio(p, q), p, q, 0))
@@ -141,7 +141,7 @@ _kl_div.defjvps(
 
 @one_launch(arrays=2)
 def rel_entr(p: Any, q: Any) -> Any:
-    """``p * log(p / q)``, element-wise: 0 where p is 0 and q >= 0, inf where one is negative or only q is 0.
+    """``p * log(p / q)``, element-wise: 0 where p is 0 and q >= 0; inf where p or q is negative, or only q is 0.
 
     Raises: ValueError for complex numbers.
     """
@@ -150,5 +150,5 @@ def rel_entr(p: Any, q: Any) -> Any:
 
 @one_launch(arrays=2)
 def kl_div(p: Any, q: Any) -> Any:
-    """``p * log(p / q) - p + q``, element-wise; the edges are those of `rel_entr`."""
+    """``p * log(p / q) - p + q``, element-wise: q where p is 0 and q >= 0; inf where `rel_entr` is."""
     return weak_as(of_reals("kl_div", _kl_div, p, q), p, q)

@@ -1,6 +1,6 @@
 """Special functions: the public namespace `xjax.scipy.special`.
 
-All take integers as well, which become floats.
+All functions accept integers too and convert them to floats.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
     "rel_entr", "sici", "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta"]
 
 
-# -- one operation ------------------------------------------------------------------------------------------------
+# -- functions that are one operation -----------------------------------------------------------------------------
 
 def _function(name: str, operation: Callable, doc: str) -> Callable:
     def special(x: Any) -> Any:
@@ -91,7 +91,7 @@ def i1(x: Any) -> Any:
     return bessel_i(x, 1)
 
 
-# -- with a derivative of their own ---------------------------------------------------------------------------------
+# -- functions with derivative rules --------------------------------------------------------------------------------
 
 @custom_jvp
 @library_jit
@@ -145,7 +145,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 def _share(x: Any, y: Any) -> Any:
-    """``x / y``; 0 where x is 0 or both are below the normal numbers: XLA on CPUs divides 0 by 0 there."""
+    """``x / y``; 0 where x is 0, or both are subnormal, which XLA on CPUs replaces by 0."""
     smallest = float(dtypes.finfo(typeof(x).dtype).smallest_normal)
     vanishes = (x == 0) & (y == y) | (jnp.abs(x) < smallest) & (jnp.abs(y) < smallest)
     return jnp.where(vanishes, 0, jnp.divide(x, y))
@@ -156,13 +156,13 @@ def _xlogx(x: Any) -> Any:
     return xlogy(x, x)
 
 
-# As a function of one argument its derivative needs no 0 / 0.
+# The derivative as a function of one argument avoids 0 / 0.
 _xlogx.defjvps(lambda dx, y, x: dx * (jnp.log(x) + 1))
 
 
 @library_jit
 def entr(x: Any) -> Any:
-    """``-x * log(x)``, element-wise: 0 at 0, -inf below.
+    """``-x * log(x)``, element-wise: 0 at 0, -inf for x < 0.
 
     Raises: ValueError for complex numbers.
     """
@@ -176,7 +176,7 @@ def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def log_softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
-    """Logarithm of `softmax`, exact where that is 0."""
+    """Logarithm of `softmax`, exact also where `softmax` underflows to 0."""
     return normalize.log_softmax(x, axis)
 
 

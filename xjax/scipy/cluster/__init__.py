@@ -1,4 +1,4 @@
-"""Clusters, under SciPy's names: the public namespace `xjax.scipy.cluster`."""
+"""Clustering under SciPy's names: the public namespace `xjax.scipy.cluster`."""
 
 from xjax.core.public import attributes_of
 from xjax.scipy.cluster import vq

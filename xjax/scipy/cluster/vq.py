@@ -14,11 +14,11 @@ from xjax.runtime.one_launch import one_launch
 
 @one_launch(arrays=2)
 def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The nearest entry of a code book to each observation, in Euclidean distance.
+    """The entry of a code book with the least Euclidean distance to each observation.
 
     Args:
       obs: number[m, n], or [m] for n = 1. code_book: number[k, n], or [k]. check_finite: accepted; nothing is checked.
-    Returns: (int[m]: rows of the code book; float[m]: distances).
+    Returns: (int[m]: indices of rows of the code book; float[m]: distances).
     Raises: ValueError for shapes that do not fit.
 
     >>> vq(np.array([[1.0, 1.0], [4.0, 5.0]]), np.array([[0.0, 0.0], [1.0, 2.0], [4.0, 4.0]]))

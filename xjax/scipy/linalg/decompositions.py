@@ -18,29 +18,29 @@ from xjax.numpy.linalg.arguments import inexact, matrices, system
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
 
-# SciPy's arguments that say what memory may be overwritten, what to check, and which routine of LAPACK to call, are
-# accepted and do nothing: arrays never change, and values are not known while tracing.
+# SciPy's arguments for overwritten memory, for checks of values and for the choice of a LAPACK routine are accepted and
+# do nothing: arrays never change, and values are unknown in a trace.
 
 
 # -- cholesky -------------------------------------------------------------------------------------------------------
 
 @one_launch
 def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The upper triangular U with ``U^H @ U = a``, or with `lower` the L with ``L @ L^H = a``.
+    """The upper triangular U with ``U^H @ U = a``, or with `lower` the lower triangular L with ``L @ L^H = a``.
 
-    Args: a: [..., n, n], Hermitian and positive definite; only that triangle is read.
+    Args: a: [..., n, n], Hermitian and positive definite; only its upper, or with `lower` its lower, triangle is read.
     Returns: array like `a`; NaN where a matrix is not positive definite.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
     [[2.0, 1.0], [0.0, 2.0]]
     """
     a = matrices("scipy.linalg.cholesky", a, square=True)
-    found = lax_linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
-    return found if lower else adjoint(found)
+    factor = lax_linalg.cholesky(a if lower else adjoint(a), symmetrize_input=False)
+    return factor if lower else adjoint(factor)
 
 
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
-    """What `cho_solve` needs: the factor that `cholesky` gives, and `lower`."""
+    """The arguments of `cho_solve`: the factor returned by `cholesky`, and `lower`."""
     return cholesky(a, lower), lower
 
 
@@ -71,7 +71,7 @@ def _solve_by_cholesky(c: Any, b: Any, lower: bool) -> Any:
 
 @one_launch
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
-    """What `lu_solve` needs: the packed factors, and the rows exchanged, int32[..., n]."""
+    """The arguments of `lu_solve`: the packed factors, and the row exchanges, int32[..., min(m, n)]."""
     factors, pivots, _ = lax_linalg.lu(matrices("scipy.linalg.lu_factor", a))
     return factors, pivots
 
@@ -129,14 +129,14 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
     caller = "scipy.linalg.qr"
     if mode not in ("full", "r", "economic"):
         raise bad(caller, f"unknown mode {mode!r}", fix="use 'full', 'economic' or 'r'.", exc=ValueError)
-    found = lax_linalg.qr(matrices(caller, a), pivoting=pivoting, full_matrices=mode != "economic")
-    return found[1:] if mode == "r" else found
+    factors = lax_linalg.qr(matrices(caller, a), pivoting=pivoting, full_matrices=mode != "economic")
+    return factors[1:] if mode == "r" else factors
 
 
 @one_launch(arrays=2)
 def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
                 overwrite_a: bool = False, overwrite_c: bool = False) -> tuple[Any, ...]:
-    """``c @ Q`` and R, for the Q of ``a = Q @ R`` with orthonormal columns.
+    """``c @ Q`` and R, where ``a = Q @ R`` and Q has orthonormal columns.
 
     Args:
       a: [..., m, n], k = min(m, n). c: [..., p, m] or [m]; for mode "left" [..., k, p] or [k].
@@ -152,18 +152,18 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
     c = expand_dims(c, (int(mode == "left"),)) if vector else c
     size, axis = (min(a.shape[-2:]), -2) if mode == "left" else (a.shape[-2], -1)
     if c.shape[axis] != size:
-        raise bad(caller, f"`c` does not fit Q on the {mode}", given={"a": a.aval, "c": c.aval},
+        raise bad(caller, f"`c` does not fit Q in mode '{mode}'", given={"a": a.aval, "c": c.aval},
                   fix=f"axis {axis} of c must have {size} elements.", exc=ValueError)
     q, r, *order = lax_linalg.qr(a, pivoting=pivoting, full_matrices=False)
     q = q.conj() if conjugate else q
-    found = matmul(q, c, precision=Precision.HIGHEST) if mode == "left" else matmul(c, q, precision=Precision.HIGHEST)
-    return (found.ravel() if vector else found), r, *order
+    out = matmul(q, c, precision=Precision.HIGHEST) if mode == "left" else matmul(c, q, precision=Precision.HIGHEST)
+    return (out.ravel() if vector else out), r, *order
 
 
 @one_launch
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
         check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:
-    """Decompose ``a = U @ diag(s) @ Vh``: (U, s, Vh), or s without `compute_uv`; see `numpy.linalg.svd`."""
+    """Decompose ``a = U @ diag(s) @ Vh``. Returns: (U, s, Vh), or s if not `compute_uv`; see `numpy.linalg.svd`."""
     a = matrices("scipy.linalg.svd", a)
     return lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
 
@@ -183,8 +183,10 @@ def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False,
          check_finite: bool = True) -> Any:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
 
-    Args: b, eigvals, type: of generalised problems, which are not supported. eigvals_only: without vectors.
+    Args: b, eigvals, type: for generalised problems and parts of the spectrum, which are not supported. eigvals_only:
+      return w only.
     Returns: (w, v), or w.
+    Raises: NotImplementedError for other values of b, eigvals or type.
     """
     caller = "scipy.linalg.eigh"
     if b is not None or eigvals is not None or type != 1:
@@ -200,9 +202,9 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
     """Eigenvalues, ascending, and eigenvectors of the Hermitian matrix with diagonal `d` and `e` above it: by `eigh`.
 
     Args:
-      d: [n], of which the real part is read; e: [n - 1]. eigvals_only: without vectors.
-      select: "a": all; "i": those with the numbers select_range[0] ... select_range[1].
-      tol, key: of iterative methods; accepted, and do nothing.
+      d: [n], whose real part is read; e: [n - 1]. eigvals_only: return w only.
+      select: "a": all; "i": the eigenvalues with the indices select_range[0] ... select_range[1], both included.
+      tol, key: for iterative methods; accepted, and do nothing.
     Returns: (w [k], v [n, k]), or w.
     Raises: ValueError for another selection, or if the shapes do not fit; NotImplementedError for select "v".
 
@@ -211,10 +213,10 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
     """
     caller = "scipy.linalg.eigh_tridiagonal"
     if select == "v":
-        raise bad(caller, "how many eigenvalues a range holds is not known while tracing",
-                  fix="compute all, and choose from them.", exc=NotImplementedError)
+        raise bad(caller, "the number of eigenvalues in an interval is unknown in a trace",
+                  fix="compute all, and select from them.", exc=NotImplementedError)
     if select not in ("a", "i") or (select == "i" and (select_range is None or select_range[0] > select_range[1])):
-        raise bad(caller, "the selection has no meaning", given={"select": select, "select_range": select_range},
+        raise bad(caller, "invalid selection of eigenvalues", given={"select": select, "select_range": select_range},
                   fix="pass select='a', or select='i' with select_range=(first, last).", exc=ValueError)
     d, e = inexact(caller, d, e)
     if d.ndim != 1 or e.shape != (d.shape[0] - 1,):
@@ -228,9 +230,9 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
 
 @one_launch
 def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
-    """Decompose square matrices as ``a = Z @ T @ Z^H``: (T, Z), T upper triangular.
+    """Decompose square matrices as ``a = Z @ T @ Z^H`` with an upper triangular T. Returns: (T, Z).
 
-    Args: output: "real": T of a real matrix is real, with blocks of 2 on its diagonal; "complex": triangular.
+    Args: output: "real": T of a real matrix is real, with 2 x 2 blocks on its diagonal; "complex": T is triangular.
     """
     caller = "scipy.linalg.schur"
     if output not in ("real", "complex"):
@@ -241,7 +243,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
 @one_launch
 def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """The Hessenberg form H of square matrices, zero below the first subdiagonal: ``a = Q @ H @ Q^H``.
+    """The Hessenberg form H of square matrices, which is zero below the first subdiagonal: ``a = Q @ H @ Q^H``.
 
     Returns: H [..., n, n], or (H, Q) with `calc_q`.
     """
@@ -268,8 +270,8 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
 
     Args:
       a: [..., n, n]; b: [n] or [..., n, k].
-      assume_a: "pos": `a` is positive definite, and the triangle that `lower` names is read, which is faster; "gen",
-        "sym", "her": solve by LU.
+      assume_a: "pos": `a` is positive definite; only the lower (with `lower`) or upper triangle is factored, which is
+        faster; "gen", "sym", "her": solve by LU.
     """
     caller = "scipy.linalg.solve"
     if assume_a not in ("gen", "sym", "her", "pos"):
@@ -278,7 +280,7 @@ def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwr
         return numpy_linalg.solve(a, b)
     a, b, vector = system(caller, a, b)
     factor = cholesky(stop_gradient(a), lower)
-    transposed = factor.conj()                          # of a^T, which is the conjugate of a
+    transposed = factor.conj()                          # the factor of a^T, which is the conjugate of a
     x = custom_linear_solve(lambda x: product(a, x), b, solve=lambda _, y: _solve_by_cholesky(factor, y, lower),
                             transpose_solve=lambda _, y: _solve_by_cholesky(transposed, y, lower))
     return x[..., 0] if vector else x
@@ -294,8 +296,8 @@ def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, 
     """The x with ``a @ x = b`` for triangular `a`.
 
     Args:
-      a: [..., n, n], of which one triangle is read; b: [n] or [..., n, k].
-      trans: 0 or "N", 1 or "T": a^T, 2 or "C": a^H. unit_diagonal: take the diagonal as ones.
+      a: [..., n, n], one triangle of which is read; b: [n] or [..., n, k].
+      trans: 0 or "N": a; 1 or "T": a^T; 2 or "C": a^H. unit_diagonal: use ones as the diagonal.
 
     >>> solve_triangular(np.array([[1.0, 2.0], [0.0, 4.0]]), np.array([4.0, 4.0])).tolist()
     [2.0, 1.0]

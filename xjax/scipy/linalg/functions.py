@@ -20,8 +20,8 @@ from xjax.scipy.linalg.schur_forms import solve_sylvester
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 
-# Coefficients of the diagonal Pade approximants of exp, and the norm up to which they are exact to rounding
-# (Higham 2005, table 2.3): of degree 7 for single precision, 13 for double.
+# Coefficients of the diagonal Pade approximants of exp, and the norm up to which their error is below rounding
+# (Higham 2005, table 2.3), by bytes of the dtype: of degree 7 for single precision, 13 for double.
 _PADE = {
     4: ((17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0), 3.925724783138660),
     8: ((64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
@@ -35,8 +35,8 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     """The exponential of square matrices, by scaling, a Pade approximant, and squaring.
 
     Args:
-      A: [..., n, n]. upper_triangular: the matrices are so, which is faster.
-      max_squarings: a matrix so large that it needs more gives NaN.
+      A: [..., n, n]. upper_triangular: whether the matrices are upper triangular, which is faster.
+      max_squarings: the result is NaN for a matrix so large that it needs more squarings.
 
     >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist()
     [[1.0, 1.0], [0.0, 1.0]]
@@ -49,15 +49,15 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     squarings = ceil(scale)
     odd, even = _pade(A / expand_dims(2 ** squarings, (-2, -1)).astype(A.dtype), coefficients)
     if upper_triangular:
-        found = lax.linalg.triangular_solve(even - odd, even + odd, left_side=True)
+        result = lax.linalg.triangular_solve(even - odd, even + odd, left_side=True)
     else:
-        found = solve(even - odd, even + odd)
-    found = _squared(found, squarings, max_squarings + 1)
-    return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), number_of(A.dtype, np.nan), found)
+        result = solve(even - odd, even + odd)
+    result = _squared(result, squarings, max_squarings + 1)
+    return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), number_of(A.dtype, np.nan), result)
 
 
 def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
-    """Odd and even part of the numerator: polynomials in x^2."""
+    """Odd and even part of the numerator, each by a polynomial in x^2."""
     squared, one = product(x, x), identity_like(x)
     odd, even = coefficients[-1] * one, coefficients[-2] * one
     for k in range(len(coefficients) - 3, 0, -2):       # Horner
@@ -67,16 +67,16 @@ def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
 
 
 def _squared(x: Any, times: Any, limit: int) -> Any:
-    """Each matrix squared as often as its own number says."""
+    """Matrices [..., n, n], each squared as many times as its element of times[...]."""
     def step(x: Any, i: Any) -> tuple[Any, None]:
         more = expand_dims(i < times, (-2, -1))
-        kept = where(more, x, number_of(x.dtype, 0))          # others might overflow, and inf * 0 spoil the gradient
+        kept = where(more, x, number_of(x.dtype, 0))          # others might overflow, and inf * 0 is a NaN gradient
         return lax.cond(any(more), lambda: where(more, product(kept, kept), x), lambda: x), None
     return lax.scan(step, x, np.arange(limit, dtype=times.dtype))[0]
 
 
 def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
-    """The exponential of A and its derivative in the direction E, both [..., n, n], or the derivative alone.
+    """The exponential of A and its derivative in the direction E, both [..., n, n]; one result if not `compute_expm`.
 
     Raises: ValueError if the shapes differ.
     """
@@ -84,15 +84,15 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
     if A.shape != E.shape:
         raise bad("scipy.linalg.expm_frechet", "`A` and `E` differ in shape", given={"A": A.aval, "E": E.aval},
                   fix="make them equal.", exc=ValueError)
-    found = jvp(expm, (A,), (E,))
-    return found if compute_expm else found[1]
+    result = jvp(expm, (A,), (E,))
+    return result if compute_expm else result[1]
 
 
 @one_launch
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
     """The principal square root of a matrix [n, n], complex.
 
-    Its derivative solves a Sylvester equation, so it needs no distinct eigenvalues; it is NaN at a singular matrix.
+    Its derivative solves a Sylvester equation, so eigenvalues may be equal; it is NaN at a singular matrix.
 
     >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real.tolist()
     [[2.0, 0.0], [0.0, 3.0]]
@@ -121,13 +121,13 @@ def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, An
 
 
 def _root_of_triangle(t: Any) -> Any:
-    """U with U @ U = t, column by column, each from the diagonal up (Bjorck and Hammarling 1983)."""
+    """U with U @ U = t, column by column, each upward from the diagonal (Bjorck and Hammarling 1983)."""
     on_diagonal = sqrt(diagonal(t))
 
     def column(j: Any, u: Any) -> Any:
         def element(k: Any, u: Any) -> Any:
             i = j - 1 - k
-            rest = t[i, j] - sum(u[i] * u[:, j])        # what is not known yet is 0
+            rest = t[i, j] - sum(u[i] * u[:, j])        # elements that are not computed yet are 0
             return u.at[i, j].set(where(rest == 0, rest, rest / (on_diagonal[i] + on_diagonal[j])))
         return lax.fori_loop(0, j, element, u)
     return lax.fori_loop(0, t.shape[0], column, diag(on_diagonal))
@@ -136,20 +136,20 @@ def _root_of_triangle(t: Any) -> Any:
 @one_launch
 def polar(a: Any, side: str = "right", *, method: str = "svd", eps: float | None = None,
           max_iterations: int | None = None) -> tuple[Any, Any]:
-    """Decompose ``a = u @ p`` (or ``p @ u``) with orthonormal columns or rows in u and a positive semidefinite p.
+    """Decompose ``a = u @ p`` or ``a = p @ u``, where u has orthonormal columns or rows and p is positive semidefinite.
 
     Args:
-      a: [..., m, n]. side: "right": p is [..., n, n]; "left": ``a = p @ u``, p is [..., m, m].
-      method, eps, max_iterations: accepted; the decomposition is computed by `svd`.
+      a: [..., m, n]. side: "right": ``a = u @ p``, p is [..., n, n]; "left": ``a = p @ u``, p is [..., m, m].
+      method, eps, max_iterations: accepted, and do nothing: the decomposition is computed by `svd`.
     Returns: (u [..., m, n], p).
     """
     name = "scipy.linalg.polar"
     if side not in ("right", "left"):
         raise bad(name, f"`side` is {side!r}", fix="pass 'right' or 'left'.", exc=ValueError)
     if method not in ("qdwh", "svd"):
-        raise bad(name, f"unknown method {method!r}", fix="pass 'svd', or nothing.", exc=ValueError)
+        raise bad(name, f"unknown method {method!r}", fix="pass 'svd', or leave it out.", exc=ValueError)
     a = matrices(name, a)
     left, _, right = lax.linalg.svd(a, full_matrices=False)
     u = product(left, right)
-    # From u and a, p has its derivative at equal singular values too; that of the other vectors is not defined there.
+    # Computed from u and a, p has a derivative at equal singular values too, where that of a vector is undefined.
     return u, symmetrized(product(adjoint(u), a) if side == "right" else product(a, adjoint(u)))

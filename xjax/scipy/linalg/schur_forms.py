@@ -1,4 +1,4 @@
-"""What follows from the Schur form: its complex kind, functions of matrices, Sylvester's equation."""
+"""Applications of the Schur form: its complex variant, functions of matrices, Sylvester's equation."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from xjax.transforms.linear_transpose import linear_transpose
 
 
 def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
-    """The complex Schur form from the real one: ``Z @ T @ Z^H`` stays what it is, T becomes triangular.
+    """The complex Schur form from the real one: T becomes triangular, ``Z @ T @ Z^H`` does not change.
 
-    Args: T, Z: [..., n, n], as `schur` gives them.
+    Args: T, Z: [..., n, n], the results of `schur`.
     Returns: (T, Z), complex.
     Raises: ValueError if the shapes do not fit.
     """
@@ -43,8 +43,8 @@ def _to_complex(t: Any, z: Any) -> tuple[Any, Any]:
 
 
 def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
-    """Each block of 2 on the diagonal, from the last, is rotated to have one of its eigenvalues first (Golub and
-    Van Loan 2013, section 7.6.4)."""
+    """Make t triangular: each 2 x 2 block on the diagonal, from the last one, is rotated so that its first element is
+    one of its eigenvalues (Golub and Van Loan 2013, section 7.6.4)."""
     n, dtype = t.shape[0], dtypes.to_complex_dtype(t.dtype)
     eps = float(np.finfo(dtype).eps)
 
@@ -55,16 +55,16 @@ def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
         (a, b), (c, d) = lax.dynamic_slice(t, (k, k), (2, 2))
         half = (a - d) / 2
         root = jnp.sqrt(half * half + b * c)
-        vector = jnp.stack([half + jnp.where(half.real < 0, -root, root), c])      # of that eigenvalue
+        vector = jnp.stack([half + jnp.where(half.real < 0, -root, root), c])      # eigenvector of the block
         block = jnp.abs(c) > eps * (jnp.abs(a) + jnp.abs(d))
         x, y = jnp.where(block, vector / jnp.linalg.norm(jnp.where(block, vector, 1)), jnp.array([1, 0], dtype))
-        turn = jnp.array([[x.conj(), y.conj()], [-y, x]])
+        rotation = jnp.array([[x.conj(), y.conj()], [-y, x]])
 
         def on_columns(matrix: Any) -> Any:
-            pair = product(lax.dynamic_slice_in_dim(matrix, k, 2, 1), adjoint(turn))
+            pair = product(lax.dynamic_slice_in_dim(matrix, k, 2, 1), adjoint(rotation))
             return lax.dynamic_update_slice_in_dim(matrix, pair, k, 1)
 
-        rows = product(turn, lax.dynamic_slice_in_dim(t, k, 2, 0))
+        rows = product(rotation, lax.dynamic_slice_in_dim(t, k, 2, 0))
         t = on_columns(lax.dynamic_update_slice_in_dim(t, rows, k, 0))
         return t.at[k + 1, k].set(0), on_columns(z)
 
@@ -74,12 +74,12 @@ def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
 # -- functions of matrices --------------------------------------------------------------------------------------------
 
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
-    """A function of a matrix, by Parlett's recurrence on its Schur form; on the CPU, without derivative.
+    """A function of a matrix, by Parlett's recurrence on its Schur form. It runs on the CPU only and has no derivative.
 
     Args:
-      A: [n, n], with distinct eigenvalues. func: maps an array of eigenvalues, complex[n], to as many values.
+      A: [n, n], with distinct eigenvalues. func: maps the eigenvalues, complex[n], to their n values.
       disp: False: return an estimate of the relative error as well.
-    Returns: complex[n, n], or (that, float[]).
+    Returns: f = complex[n, n], or (f, float[]).
     Raises: ValueError unless `A` is one square matrix.
 
     >>> funm(np.array([[4.0, 0.0], [0.0, 9.0]]), jnp.sqrt).real.tolist()
@@ -92,25 +92,25 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     t, z = schur(A, "complex")
     values = func(jnp.diagonal(t))
     f, smallest = _parlett(t, jnp.diag(values).astype(t.dtype))
-    found = product(product(z, f), adjoint(z))
+    result = product(product(z, f), adjoint(z))
     if disp:
-        return found
+        return result
     eps = float(np.finfo(t.dtype).eps)
     spread = jnp.max(jnp.sum(jnp.abs(jnp.triu(t, 1)), 0), initial=0)
     error = jnp.clip(eps / jnp.where(smallest == 0, eps, smallest) * spread, eps, 1)
-    return found, jnp.where(jnp.any(jnp.isinf(found)), np.inf, error)
+    return result, jnp.where(jnp.any(jnp.isinf(result)), np.inf, error)
 
 
 @library_jit
 def _parlett(t: Any, f: Any) -> tuple[Any, Any]:
-    """The whole of f(t) from its diagonal: ``t f = f t``, one diagonal after the other; the smallest divisor."""
+    """f(t) from its diagonal, one diagonal after the other, by ``t f = f t``; and the smallest divisor."""
     n = t.shape[0]
     above = jnp.arange(n)[None, :] - jnp.arange(n)[:, None]
     gaps = jnp.diagonal(t)[None, :] - jnp.diagonal(t)[:, None]
     safe = jnp.where(gaps == 0, 1, gaps)
 
     def fill(k: Any, f: Any) -> Any:
-        return jnp.where(above == k, (product(t, f) - product(f, t)) / safe, f)      # what is not known yet is 0
+        return jnp.where(above == k, (product(t, f) - product(f, t)) / safe, f)      # elements not computed yet are 0
 
     divisors = jnp.where(above > 0, jnp.abs(gaps), np.inf)
     return lax.fori_loop(1, n, fill, f), jnp.min(divisors, initial=jnp.abs(t[0, 0]))
@@ -123,8 +123,8 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
 
     Args:
       A: [..., m, m]; B: [..., n, n]; C: [..., m, n].
-      method: "schur" (Bartels and Stewart), or "eigen": faster, and worse where eigenvectors are nearly dependent.
-      tol: where an eigenvalue of A and one of B add up to less, the result is NaN.
+      method: "schur" (Bartels and Stewart), or "eigen": faster, less exact if eigenvectors are nearly dependent.
+      tol: the result is NaN if the sum of an eigenvalue of A and one of B is less than this in absolute value.
     Returns: [..., m, n].
     Raises: ValueError for another method, or if the shapes do not fit.
 
@@ -138,7 +138,7 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     m, n = C.shape[-2:]
     if A.shape[-2:] != (m, m) or B.shape[-2:] != (n, n):
         raise bad(caller, "the shapes do not fit", given={"A": A.aval, "B": B.aval, "C": C.aval},
-                  fix="C has as many rows as A, and as many columns as B.", exc=ValueError)
+                  fix="pass a C with as many rows as A, and as many columns as B.", exc=ValueError)
     return _sylvester(A, B, C, method, tol)
 
 
@@ -157,13 +157,13 @@ _FACTORS = {"schur": _schur_factors, "eigen": _eigen_factors}
 
 
 def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
-    """``R Y + Y S = U^-1 C V``, column after column: each is a triangular system."""
+    """X from the solution Y of ``R Y + Y S = U^-1 C V``, in which each column is a triangular system."""
     r, u, u_inverse, s, v, v_inverse = factors
     right = product(product(u_inverse, c.astype(r.dtype)), v)
     eye = jnp.eye(r.shape[0], dtype=r.dtype)
 
     def column(j: Any, y: Any) -> Any:
-        known = right[:, j] - product(y, s[:, j][:, None])[:, 0]             # of y, what is not known yet is 0
+        known = right[:, j] - product(y, s[:, j][:, None])[:, 0]             # columns of y not computed yet are 0
         return y.at[:, j].set(lax.linalg.triangular_solve(r + s[j, j] * eye, known, left_side=True))
 
     y = lax.fori_loop(0, s.shape[0], column, jnp.zeros_like(right))
@@ -184,7 +184,7 @@ def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
         def solve_transposed(_: Any, ct: Any) -> Any:
             return linear_transpose(lambda c: solve(None, c), c)(ct)[0]
 
-        # Derivatives of any order solve the same equation: they are those of the left side.
+        # Derivatives of any order solve the same equation, whose left side is linear in x.
         return lax.custom_linear_solve(lambda x: product(a, x) + product(x, b), c, solve, solve_transposed)
 
     return jnp.vectorize(one, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)

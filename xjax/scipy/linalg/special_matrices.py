@@ -1,4 +1,4 @@
-"""Matrices of a known form: made of blocks, of shifted rows, and of formulas."""
+"""Matrices of special forms: of blocks, of shifted rows, and by formulas."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Any]:
-    """Arguments of one dtype and common batch axes, [..., n] each."""
+    """Arguments as arrays [..., n] of one dtype, with common batch axes."""
     xs = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
     batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
     if xs[0].shape[-1] < least:
@@ -45,7 +45,7 @@ def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Any]:
 
 
 def block_diag(*arrs: Any) -> Any:
-    """The matrix with the given ones along its diagonal, and zeros elsewhere; vectors count as rows.
+    """The block-diagonal matrix with `arrs` along its diagonal; vectors are used as rows.
 
     Raises: ValueError for arrays with more than two axes.
 
@@ -68,7 +68,7 @@ def block_diag(*arrs: Any) -> Any:
 def toeplitz(c: Any, r: Any = None) -> Any:
     """The matrix with constant diagonals: first column `c` and first row `r` (None: the conjugate of `c`).
 
-    Args: c: [..., n]; r: [..., m], of which the first element is not read.
+    Args: c: [..., n]; r: [..., m], whose first element is not read.
 
     >>> toeplitz(np.array([1, 2]), np.array([1, 5, 6])).tolist()
     [[1, 5, 6], [2, 1, 5]]
@@ -86,7 +86,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 def hankel(c: Any, r: Any = None) -> Any:
     """The matrix with constant anti-diagonals: first column `c` and last row `r` (None: zeros).
 
-    Args: c: [..., n]; r: [..., m], of which the first element is not read.
+    Args: c: [..., n]; r: [..., m], whose first element is not read.
 
     >>> hankel(np.array([1, 2, 3])).tolist()
     [[1, 2, 3], [2, 3, 0], [3, 0, 0]]
@@ -103,7 +103,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 @one_launch
 def circulant(c: Any) -> Any:
-    """The matrix whose columns are `c`, [..., n], shifted cyclically.
+    """The matrix whose columns are the cyclic shifts of `c`, [..., n].
 
     >>> circulant(np.array([1, 2, 3])).tolist()
     [[1, 3, 2], [2, 1, 3], [3, 2, 1]]
@@ -137,7 +137,7 @@ def fiedler_companion(a: Any) -> Any:
     n = a.shape[-1] - 1
     roots = -a[..., 1:] / a[..., :1]
     values = concatenate([roots, zeros((*a.shape[:-1], 2), a.dtype).at[..., 1].set(1)], -1)
-    # Even rows i have coefficients i + 1 (before the diagonal) and i + 2 (after it), and a 1 behind; odd ones only a 1.
+    # `index` into `values`, where n is a 0 and n + 1 a 1. Even rows i have coefficients i + 1 and i + 2, odd rows a 1.
     index = np.full((n + 2, n + 2), n)
     even, odd = np.arange(0, n, 2), np.arange(1, n, 2)
     index[even, even + 1] = even + 1
@@ -148,25 +148,25 @@ def fiedler_companion(a: Any) -> Any:
 
 
 def _with_first_row(row: Any, below: Any) -> Any:
-    """`row` [..., n] on top of the other rows of `below`, which are the same for all."""
+    """`row` [..., n] above all rows of `below` but the first; `below` is the same for all matrices."""
     rest = broadcast_to(asarray(below[1:], dtype=row.dtype), (*row.shape[:-1], row.shape[-1] - 1, row.shape[-1]))
     return concatenate([expand_dims(row, (-2,)), rest], -2)
 
 
 @one_launch(arrays=2)
 def leslie(f: Any, s: Any) -> Any:
-    """The Leslie matrix of fecundities `f` [n], its first row, and survival rates `s` [n - 1], below the diagonal."""
+    """The Leslie matrix: fecundities `f` [n] in the first row, survival rates `s` [n - 1] below the diagonal."""
     caller = "scipy.linalg.leslie"
     f, s = _vectors(caller, f, s, least=2)
     if s.shape[-1] != f.shape[-1] - 1 or f.ndim > 1:
-        raise bad(caller, "takes vectors, `s` one shorter than `f`", given={"f": f.aval, "s": s.aval},
+        raise bad(caller, "takes vectors `f` [n] and `s` [n - 1]", given={"f": f.aval, "s": s.aval},
                   fix="use vmap for batches.", exc=ValueError)
     return concatenate([f[None, :], diag(s, -1)[1:]], 0)
 
 
 @one_launch
 def fiedler(a: Any) -> Any:
-    """``abs(a[i] - a[j])``: [..., n] -> [..., n, n]."""
+    """The matrix ``abs(a[i] - a[j])``, [..., n, n], of a[..., n]."""
     a, = _vectors("scipy.linalg.fiedler", a)
     return abs(expand_dims(a, (-1,)) - expand_dims(a, (-2,)))
 
@@ -175,7 +175,7 @@ def fiedler(a: Any) -> Any:
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     """The matrix that convolves a vector of n elements with `a` [..., m].
 
-    Args: mode: which rows: "full": all n + m - 1; "same": max(n, m) in the middle; "valid": where both overlap.
+    Args: mode: the rows: "full": all n + m - 1; "same": the middle max(n, m); "valid": rows with complete overlap.
 
     >>> convolution_matrix(np.array([1, 2]), 2).tolist()
     [[1, 0], [2, 1], [0, 2]]
@@ -184,14 +184,14 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     n = static_int(n, "n", caller)
     a, = _vectors(caller, a, least=1)
     if n <= 0 or mode not in ("full", "same", "valid"):
-        raise bad(caller, "`n` must be positive, and `mode` a known one", given={"n": n, "mode": mode},
+        raise bad(caller, "`n` must be positive, and `mode` one of the three modes", given={"n": n, "mode": mode},
                   fix="use mode 'full', 'same' or 'valid'.", exc=ValueError)
     m = a.shape[-1]
     padding = [(0, 0)] * (a.ndim - 1) + [(0, n - 1)]
     column, row = pad(a, padding), pad(a[..., :1], padding)
     whole = toeplitz(column, row)
-    cut = {"full": 0, "same": min(n, m) - 1, "valid": 2 * (min(n, m) - 1)}[mode]
-    return whole[..., cut // 2:n + m - 1 - (cut - cut // 2), :]
+    less = {"full": 0, "same": min(n, m) - 1, "valid": 2 * (min(n, m) - 1)}[mode]
+    return whole[..., less // 2:n + m - 1 - (less - less // 2), :]
 
 
 # -- by formulas ----------------------------------------------------------------------------------------------------
@@ -203,14 +203,14 @@ def hilbert(n: int) -> Any:
 
 
 def _floats(entries: Any) -> Any:
-    """A square matrix of Python integers of any size; infinite where they exceed a float."""
+    """A square matrix from Python integers of any size; infinite where they exceed the range of floats."""
     rounded = [[float(x) if x.bit_length() < 1024 else math.inf if x > 0 else -math.inf for x in row]
                for row in entries]
     return asarray(np.array(rounded).reshape(len(entries), len(entries)), dtype=default_float())
 
 
 def invhilbert(n: int) -> Any:
-    """The inverse of the Hilbert matrix, [n, n]: whole numbers, rounded to floats.
+    """The inverse of the Hilbert matrix, [n, n]: its integers, rounded to floats.
 
     >>> invhilbert(2).tolist()
     [[4.0, -6.0], [-6.0, 12.0]]
@@ -220,7 +220,7 @@ def invhilbert(n: int) -> Any:
 
 
 def _pascal(caller: str, n: int, kind: str | None, inverse: bool) -> Any:
-    """Binomial coefficients L, of alternating signs if `inverse`; L, its transpose, or their product."""
+    """L, its transpose, or their product; L has the binomial coefficients, with alternating signs if `inverse`."""
     if kind not in (None, "symmetric", "lower", "upper"):
         raise bad(caller, f"`kind` is {kind!r}", fix="pass 'symmetric', 'lower' or 'upper'.", exc=ValueError)
     sign = -1 if inverse else 1
@@ -242,7 +242,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
 
 
 def invpascal(n: int, kind: str | None = None) -> Any:
-    """The inverse of `pascal`, whole numbers as well.
+    """The inverse of `pascal`, which has integer elements too.
 
     >>> invpascal(2).tolist()
     [[2.0, -1.0], [-1.0, 1.0]]
@@ -251,7 +251,7 @@ def invpascal(n: int, kind: str | None = None) -> Any:
 
 
 def helmert(n: int, full: bool = False) -> Any:
-    """The Helmert matrix [n - 1, n], with orthonormal rows that sum to 0; `full` puts the constant row on top."""
+    """The Helmert matrix [n - 1, n] with orthonormal rows that sum to 0; with `full` [n, n], its first row constant."""
     if n < 1:
         raise bad("scipy.linalg.helmert", f"`n` is {n}", fix="pass a positive integer.", exc=ValueError)
     i, j = _offsets(n - 1, n)
@@ -272,11 +272,11 @@ def hadamard(n: int, dtype: Any = int) -> Any:
 
 
 def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
-    """The matrix of the discrete Fourier transform, complex[n, n].  scale: None, "sqrtn" or "n", its divisor."""
+    """The matrix of the discrete Fourier transform, complex[n, n], divided by `scale`: None (1), "sqrtn" or "n"."""
     caller = "scipy.linalg.dft"
     if scale not in (None, "sqrtn", "n"):
         raise bad(caller, f"`scale` is {scale!r}", fix="pass None, 'sqrtn' or 'n'.", exc=ValueError)
     dtype = as_dtype(complex if dtype is None else dtype, caller)
     i, j = _offsets(n, n)
-    found = np.exp(-2j * np.pi * ((i.astype(np.int64) * j) % max(n, 1)) / max(n, 1))
-    return asarray(found / {None: 1.0, "sqrtn": math.sqrt(n), "n": n}[scale], dtype=dtype)
+    matrix = np.exp(-2j * np.pi * ((i.astype(np.int64) * j) % max(n, 1)) / max(n, 1))
+    return asarray(matrix / {None: 1.0, "sqrtn": math.sqrt(n), "n": n}[scale], dtype=dtype)

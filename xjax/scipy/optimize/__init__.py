@@ -1,4 +1,4 @@
-"""Minima of functions: the public namespace `xjax.scipy.optimize`."""
+"""Minimization of functions: the public namespace `xjax.scipy.optimize`."""
 
 from xjax.core.public import attributes_of
 from xjax.scipy.optimize.minimize import OptimizeResults, minimize

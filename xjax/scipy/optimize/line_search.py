@@ -1,8 +1,8 @@
 """A step length that satisfies the strong Wolfe conditions (Nocedal and Wright, 2006, algorithms 3.5 and 3.6).
 
-Both of their phases are one loop, which evaluates the function once per turn: while no minimum is bracketed, `low` is
-the last step tried and the next one is twice as long; then the minimum lies between `low`, the best step so far, and
-`high`, and the next step is where a polynomial through what is known has its minimum.
+Both of their phases are one loop, which evaluates the function once per iteration. While no minimum is bracketed, `low`
+is the last step tried and the next one is twice as long. Then the minimum is between `low`, the best step so far, and
+`high`, and the next step is the minimum of a polynomial through the known values and slopes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from xjax.numpy import abs, dot, finfo, maximum, minimum, sqrt, where
 from xjax.ops.dot import Precision
 
 _INT, _BOOL = np.int32, np.bool_
-_DECREASE, _CURVATURE = 1e-4, 0.9       # c1 and c2 of the Wolfe conditions, as is usual for quasi-Newton directions
+_DECREASE, _CURVATURE = 1e-4, 0.9       # c1 and c2 of the Wolfe conditions, usual for quasi-Newton directions
 _ZOOMS = 30
-OK, ZOOM_FAILED, TOO_LONG = 0, 1, 3     # as SciPy and JAX count
+OK, ZOOM_FAILED, TOO_LONG = 0, 1, 3     # the numbers of SciPy and JAX
 
 
 class Point(NamedTuple):
-    """A step along the direction, with the function's value, slope along the direction, and gradient there."""
+    """A step along the direction, and the function's value, slope along the direction, and gradient at this step."""
 
     step: Any
     value: Any
@@ -36,9 +36,9 @@ class Point(NamedTuple):
 class _State(NamedTuple):
     low: Point
     high: Point
-    third: Point                        # one more point, for the cubic; meant from the second zoom on
-    zooms: Any                          # turns since the minimum was bracketed; -1 before
-    turns: Any
+    third: Point                        # one more point, for the cubic; valid from the second zoom on
+    zooms: Any                          # iterations since the minimum was bracketed; -1 before
+    trials: Any
     done: Any
     failed: Any
 
@@ -48,9 +48,9 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
     """Find a step from `x` along `direction`, which must descend.
 
     Args:
-      value, gradient: at x. first: the step to try first. maxiter: of trials before a minimum is bracketed.
-    Returns: (the point found, number of evaluations, status). If there is none that satisfies the conditions, the
-      point is the best that the search has met, at worst x itself.
+      value, gradient: those at x. first: the first step. maxiter: maximum number of steps until a minimum is bracketed.
+    Returns: (point, number of evaluations, status). If no point satisfies the conditions, it is the best point that was
+      evaluated, at worst x itself.
     """
     start = Point(number_of(x.dtype, 0), value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
     too_small = 1e-5 if finfo(x.dtype).bits < 64 else 1e-10
@@ -59,29 +59,29 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
         value, gradient = value_and_grad(x + step * direction)
         return Point(step, value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
 
-    def turn(s: _State) -> _State:
+    def body(s: _State) -> _State:
         zooming = s.zooms >= 0
-        longer = where(s.turns == 0, first, 2 * s.low.step).astype(x.dtype)
+        longer = where(s.trials == 0, first, 2 * s.low.step).astype(x.dtype)
         trial = at(where(zooming, _between(s), longer))
-        # Negated, so that NaN, where the function is not defined, counts as too high.
+        # Negated, so that NaN, the value where the function is undefined, is too high.
         limit = start.value + _DECREASE * trial.step * start.slope
-        too_high = ~(trial.value <= limit) | ((trial.value >= s.low.value) & (zooming | (s.turns > 0)))
+        too_high = ~(trial.value <= limit) | ((trial.value >= s.low.value) & (zooming | (s.trials > 0)))
         good = ~too_high & (abs(trial.slope) <= -_CURVATURE * start.slope)
-        turned = ~too_high & (trial.slope * where(zooming, s.high.step - s.low.step, 1) >= 0)
+        rising = ~too_high & (trial.slope * where(zooming, s.high.step - s.low.step, 1) >= 0)
         low = _either(too_high, s.low, trial)
-        high = _either(too_high, trial, _either(turned, s.low, s.high))
-        zooms = where(zooming | too_high | turned, s.zooms + 1, -1)
-        # Relative, since steps are as small as 1 / |gradient|.
+        high = _either(too_high, trial, _either(rising, s.low, s.high))
+        zooms = where(zooming | too_high | rising, s.zooms + 1, -1)
+        # Relative, since steps may be as small as 1 / |gradient|.
         narrow = (zooms >= 0) & (abs(high.step - low.step) <= too_small * maximum(abs(high.step), abs(low.step)))
-        return _State(low, high, _either(too_high | turned, s.high, s.low), zooms, s.turns + 1, good,
+        return _State(low, high, _either(too_high | rising, s.high, s.low), zooms, s.trials + 1, good,
                       ~good & (narrow | (zooms >= _ZOOMS)))
 
-    def goes_on(s: _State) -> Any:
-        return ~s.done & ~s.failed & ((s.zooms >= 0) | (s.turns < maxiter))
+    def cond(s: _State) -> Any:
+        return ~s.done & ~s.failed & ((s.zooms >= 0) | (s.trials < maxiter))
 
-    end = lax.while_loop(goes_on, turn, _State(start, start, start, _INT(-1), _INT(0), _BOOL(False), _BOOL(False)))
+    end = lax.while_loop(cond, body, _State(start, start, start, _INT(-1), _INT(0), _BOOL(False), _BOOL(False)))
     status = where(end.done, _INT(OK), where(end.failed, _INT(ZOOM_FAILED), _INT(TOO_LONG)))
-    return end.low, end.turns, status
+    return end.low, end.trials, status
 
 
 def _either(which: Any, a: Point, b: Point) -> Point:
@@ -89,7 +89,7 @@ def _either(which: Any, a: Point, b: Point) -> Point:
 
 
 def _between(s: _State) -> Any:
-    """The next step: minimum of a cubic, or of a parabola, if that is well inside the interval, else the middle."""
+    """The next step: the minimum of a cubic or of a parabola if it is well inside the interval, else the middle."""
     low, high, third = s.low, s.high, s.third
     width = high.step - low.step
     rise = high.value - low.value - low.slope * width
@@ -102,8 +102,8 @@ def _between(s: _State) -> Any:
     parabola = low.step - low.slope * width ** 2 / (2 * rise)
     left, right = minimum(low.step, high.step), maximum(low.step, high.step)
 
-    def inside(step: Any, margin: float) -> Any:        # false for NaN, which a division by zero may have made
+    def inside(step: Any, margin: float) -> Any:        # false for NaN, the result of a division by zero
         return (step > left + margin * (right - left)) & (step < right - margin * (right - left))
 
-    found = where(inside(parabola, 0.1), parabola, (low.step + high.step) / 2)
-    return where((s.zooms > 0) & inside(cubic, 0.2), cubic, found).astype(low.step.dtype)
+    fallback = where(inside(parabola, 0.1), parabola, (low.step + high.step) / 2)
+    return where((s.zooms > 0) & inside(cubic, 0.2), cubic, fallback).astype(low.step.dtype)

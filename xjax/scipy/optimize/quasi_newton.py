@@ -1,4 +1,4 @@
-"""Descent along directions that a model of the curvature gives: BFGS, and L-BFGS, which remembers less of it.
+"""Descent along directions from a model of the curvature: BFGS, and L-BFGS, which stores less.
 
 Nocedal and Wright, "Numerical Optimization" (2006), algorithms 6.1, 7.4 and 7.5.
 """
@@ -22,18 +22,18 @@ _INT, _BOOL = np.int32, np.bool_
 
 
 class Model(NamedTuple):
-    """What a method knows of the curvature, and how it uses and updates it."""
+    """The initial memory of a method, which describes the curvature, and the functions that use and update it."""
 
     start: Any                          # memory, a tree
-    direction: Callable[[Any, Any], Any]            # (memory, gradient) -> where to go
+    direction: Callable[[Any, Any], Any]            # (memory, gradient) -> direction of the next step
     update: Callable[[Any, Any, Any], Any]          # (memory, step, change of the gradient) -> memory
 
 
 class Limits(NamedTuple):
-    """When a descent ends; None: no limit."""
+    """Limits at which a descent ends; None: no limit."""
 
     gtol: float = 1e-5                  # norm of the gradient
-    norm: Any = np.inf                  # which norm, as in `numpy.linalg.norm`
+    norm: Any = np.inf                  # the order of this norm, as in `numpy.linalg.norm`
     ftol: float | None = None           # decrease of the value in a step
     maxiter: int | None = None
     maxfun: int | None = None           # evaluations of the value, or of the gradient
@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
 
 class Descent(NamedTuple):
-    """State of a descent, and its end."""
+    """State of a descent, also its result."""
 
     x: Any
     value: Any
@@ -52,15 +52,15 @@ class Descent(NamedTuple):
     evaluations: Any
     steps: Any
     converged: Any
-    stopped: Any                        # number of the limit that ended it, 0 if none did
-    line_search: Any                    # its status
+    stopped: Any                        # number of the limit that ended the descent, 0 for none
+    line_search: Any                    # status of the last line search
 
 
 TOO_MANY_STEPS, TOO_MANY_VALUES, TOO_MANY_GRADIENTS, NO_PROGRESS, NO_STEP = range(1, 6)
 
 
 def descend(fun: Callable, x0: Any, model: Model, limits: Limits) -> Descent:
-    """Follow the model's directions from `x0`, with a step length by line search, until a limit is met."""
+    """Follow the model's directions from `x0`, with step lengths by line search, until convergence or a limit."""
     both = value_and_grad(fun)
 
     def step(s: Descent) -> Descent:
@@ -84,7 +84,7 @@ def descend(fun: Callable, x0: Any, model: Model, limits: Limits) -> Descent:
 
 
 def _stopped(limits: Limits, decrease: Any, evaluations: Any, steps: Any, status: Any) -> Any:
-    """The first limit that is exceeded, as a number; 0 if none is."""
+    """The number of the first limit that is exceeded, 0 for none."""
     reasons = [(NO_STEP, status != OK)]
     for reason, count, limit in ((TOO_MANY_STEPS, steps, limits.maxiter), (TOO_MANY_VALUES, evaluations, limits.maxfun),
                                  (TOO_MANY_GRADIENTS, evaluations, limits.maxgrad)):
@@ -92,10 +92,10 @@ def _stopped(limits: Limits, decrease: Any, evaluations: Any, steps: Any, status
             reasons.append((reason, count >= limit))
     if limits.ftol is not None:
         reasons.append((NO_PROGRESS, decrease < limits.ftol))
-    found = _INT(0)
+    number = _INT(0)
     for reason, holds in reversed(reasons):
-        found = where(holds, _INT(reason), found)
-    return found
+        number = where(holds, _INT(reason), number)
+    return number
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -103,28 +103,28 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def bfgs(x0: Any) -> Model:
-    """Memory: the estimated inverse of the Hessian, a matrix [n, n]."""
+    """The BFGS method. Its memory is the estimated inverse of the Hessian, [n, n]."""
     def update(inverse: Any, step: Any, change: Any) -> Any:
         rho = 1 / _dot(step, change)
         image = _dot(inverse, change)
         mixed = outer(step, image)
         better = inverse - rho * (mixed + mixed.T) + rho * (1 + rho * _dot(change, image)) * outer(step, step)
-        return where(isfinite(better).all(), better, inverse)        # not so if step . change is 0
+        return where(isfinite(better).all(), better, inverse)        # it is not finite if step . change is 0
 
     return Model(eye(x0.size, dtype=x0.dtype), lambda inverse, gradient: -_dot(inverse, gradient), update)
 
 
 class _History(NamedTuple):
-    """The last steps with the changes of the gradient, newest last; rho: 1 / (step . change), 0 where there is none."""
+    """The last steps and the changes of the gradient, newest last; rho: 1 / (step . change), or 0 for no step."""
 
     steps: Any
     changes: Any
     rho: Any
-    scale: Any                          # of the inverse Hessian that the history corrects
+    scale: Any                          # scale of the identity, the inverse Hessian before the corrections
 
 
 def lbfgs(x0: Any, length: int) -> Model:
-    """Memory: the last `length` steps; see `_History`."""
+    """The L-BFGS method. Its memory is the last `length` steps; see `_History`."""
     def direction(memory: _History, gradient: Any) -> Any:
         def back(q: Any, pair: tuple) -> tuple[Any, Any]:
             step, change, rho = pair

@@ -1,7 +1,7 @@
 """Convolution and correlation of arrays of one rank, directly or by Fourier transforms.
 
-All are the full convolution, or a part of it: `_part` says which. The correlation with y is the convolution with y
-conjugated and reversed.
+Each function returns the full convolution or a part of it, chosen by `_part`. The correlation with y is the convolution
+with y conjugated and reversed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xjax.runtime.one_launch import one_launch
 # -- arguments ------------------------------------------------------------------------------------------------------
 
 def _pair(caller: str, in1: Any, in2: Any, ndim: int | None = None) -> tuple[Any, Any]:
-    """Both as arrays of one float or complex dtype and of one rank, `ndim` if that is given."""
+    """Both arguments as arrays of one float or complex dtype and of one rank (`ndim`, unless that is None)."""
     x, y = inexact(caller, in1, in2)
     if x.ndim != y.ndim or (ndim is not None and x.ndim != ndim):
         raise bad(caller, f"takes arrays with {ndim} axes" if ndim else "takes two arrays of the same number of axes",
@@ -33,9 +33,10 @@ Part = list[tuple[int, int]]            # start and size in the full convolution
 
 
 def _part(caller: str, mode: str, x: Sequence[int], y: Sequence[int]) -> Part:
-    """What `mode` keeps of the full convolution of arrays of shapes x and y, which has x + y - 1 elements.
+    """The part of the full convolution that `mode` returns, for arrays of shapes x and y.
 
-    "same": the middle, of the shape of x. "valid": where the smaller array lies wholly within the larger one.
+    The full convolution has the shape x + y - 1. "same": its middle, of shape x. "valid": the positions at which the
+    smaller array is entirely inside the larger one.
     """
     pairs = list(zip(x, y, strict=True))
     match mode:
@@ -54,9 +55,9 @@ def _part(caller: str, mode: str, x: Sequence[int], y: Sequence[int]) -> Part:
 
 def _only_zeros_around(caller: str, boundary: str, fillvalue: Any) -> None:
     if boundary != "fill" or fillvalue != 0:
-        raise bad(caller, "arrays can be continued by zeros only",
+        raise bad(caller, "arrays can be padded with zeros only",
                   given={"boundary": repr(boundary), "fillvalue": repr(fillvalue)},
-                  fix="continue them with numpy.pad first, and pass mode='valid'.", exc=NotImplementedError)
+                  fix="pad them with numpy.pad first, and pass mode='valid'.", exc=NotImplementedError)
 
 
 # -- the two methods --------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ def _direct(caller: str, x: Any, y: Any, part: Part, precision: Any) -> Any:
                   fix="pass arrays with elements.", exc=ValueError)
     if x.size < y.size:
         x, y = y, x
-    # Output i meets the elements i + start - (m - 1) to i + start of x.
+    # Output i depends on the elements i + start - (m - 1) to i + start of x.
     before = [m - 1 - start for m, (start, _) in zip(y.shape, part, strict=True)]
     after = [size - n - low + m - 1 for n, m, low, (_, size) in zip(x.shape, y.shape, before, part, strict=True)]
     out = lax.conv_general_dilated(x[None, None], jnp.flip(y)[None, None], (1,) * x.ndim,
@@ -114,13 +115,13 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 @one_launch(arrays=2)
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
-    """Convolution ``out[k] = sum(in1[l] * in2[k - l])`` of arrays of any, equal, rank.
+    """Convolution ``out[k] = sum(in1[l] * in2[k - l])`` of two arrays of the same rank.
 
     Args:
       in1, in2: number[...]; integers become floats.
-      mode: "full": all k; "same": the middle of it, of the shape of `in1`; "valid": only where the arrays overlap
-        wholly.
-      method: "direct" (also "auto"), or "fft": see `fftconvolve`. precision: of the products, see `lax.Precision`.
+      mode: "full": all k; "same": the middle of the full result, with the shape of `in1`; "valid": only k at which the
+        smaller array is entirely inside the larger one.
+      method: "direct" (also "auto"), or "fft": see `fftconvolve`. precision: that of the products, a `lax.Precision`.
     Raises: ValueError for other modes and methods, ranks that differ, and empty arrays.
 
     >>> convolve(np.arange(3.0), np.ones(2))
@@ -142,7 +143,7 @@ def _convolved(caller: str, in1: Any, in2: Any, mode: str, method: str, precisio
 
 @one_launch(arrays=2)
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
-    """Correlation ``out[k] = sum(in1[l + k] * conj(in2[l]))`` of arrays of any, equal, rank.
+    """Correlation ``out[k] = sum(in1[l + k] * conj(in2[l]))`` of two arrays of the same rank.
 
     Args: as for `convolve`; in mode "full" the first k is ``1 - in2.size``.
 
@@ -157,9 +158,9 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", prec
 @one_launch(arrays=2)
 def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
                precision: Any = None) -> Any:
-    """`convolve` of two matrices.
+    """`convolve` for two matrices.
 
-    Args: boundary, fillvalue: the matrices are continued by zeros: other values raise NotImplementedError.
+    Args: boundary, fillvalue: only "fill" and 0, padding with zeros; other values raise NotImplementedError.
     """
     caller = "scipy.signal.convolve2d"
     _only_zeros_around(caller, boundary, fillvalue)
@@ -170,11 +171,12 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
 @one_launch(arrays=2)
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
                 precision: Any = None) -> Any:
-    """`correlate` of two matrices; it differs in what the middle of an even number is, in mode "same".
+    """`correlate` for two matrices, with two differences.
 
-    In mode "valid" the result for an `in1` smaller than `in2` is the conjugate of that of `correlate`, as in SciPy.
+    In mode "same" the result starts one element later along axes on which `in2` has an even size. In mode "valid", for
+    an `in1` smaller than `in2`, the result is the conjugate of that of `correlate`, as in SciPy.
 
-    Args: boundary, fillvalue: the matrices are continued by zeros: other values raise NotImplementedError.
+    Args: boundary, fillvalue: only "fill" and 0, padding with zeros; other values raise NotImplementedError.
     """
     caller = "scipy.signal.correlate2d"
     _only_zeros_around(caller, boundary, fillvalue)

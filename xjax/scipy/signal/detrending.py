@@ -1,4 +1,4 @@
-"""`detrend`: data less their mean, or less straight lines fitted to pieces of them."""
+"""`detrend`: subtracts from data their mean, or straight lines fitted to pieces of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from xjax.ops.checks import canonical_axis
 
 
 def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None) -> Any:
-    """Data without their trend along an axis.
+    """Data with their trend along an axis subtracted.
 
     Args:
       data: number[...]; integers become floats.
       type: "linear": the straight line that fits best in least squares is subtracted; "constant": the mean.
-      bp: breakpoints, int or ints: each piece between two of them gets a line of its own.
+      bp: breakpoints, int or ints: a separate line is fitted between each two neighbouring breakpoints.
       overwrite_data: not supported: arrays never change.
     Raises: ValueError for another type, or breakpoints outside the axis.
 
@@ -38,18 +38,18 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     if type != "linear":
         raise bad(caller, f"unknown type {type!r}", fix="pass 'linear' or 'constant'.", exc=ValueError)
     size = x.shape[axis]
-    cuts = np.unique(np.concatenate([[0], np.ravel(bp), [size]])).astype(int)
-    if cuts[0] < 0 or cuts[-1] > size:
-        raise bad(caller, "a breakpoint lies outside the axis", given={"data": typeof(x), "bp": str(bp)},
+    breaks = np.unique(np.concatenate([[0], np.ravel(bp), [size]])).astype(int)
+    if breaks[0] < 0 or breaks[-1] > size:
+        raise bad(caller, "a breakpoint is outside the axis", given={"data": typeof(x), "bp": str(bp)},
                   fix=f"pass values from 0 to {size}.", exc=ValueError)
     if not size:
         return x
-    pieces = jnp.split(jnp.moveaxis(x, axis, -1), cuts[1:-1], axis=-1)
+    pieces = jnp.split(jnp.moveaxis(x, axis, -1), breaks[1:-1], axis=-1)
     return jnp.moveaxis(jnp.concatenate([_without_line(piece) for piece in pieces], -1), -1, axis)
 
 
 def _without_line(x: Any) -> Any:
-    """`x` [..., n] less its projection on constants and straight lines, of which the basis is orthonormal."""
+    """`x` [..., n] minus its projection on straight lines, by an orthonormal basis of a constant and a line."""
     n = x.shape[-1]
     line = np.arange(n) - (n - 1) / 2
     basis = np.stack([np.ones(n), line][:min(n, 2)])

@@ -1,4 +1,4 @@
-"""Spectra of overlapping segments of signals: `stft` and back, `csd` and `welch`."""
+"""Spectra of overlapping segments of signals: `stft` and its inverse `istft`, `csd` and `welch`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xjax.scipy.signal.detrending import detrend as without_trend
 
 Detrend = bool | str | Callable[[Any], Any]
 
-# How a signal goes on beyond its ends: arguments of `numpy.pad`.
+# Values of a signal beyond its ends, as arguments of `numpy.pad`.
 _BOUNDARIES: dict[str | None, dict] = {
     "even": {"mode": "reflect"}, "odd": {"mode": "reflect", "reflect_type": "odd"}, "constant": {"mode": "edge"},
     "zeros": {"mode": "constant"}, None: {},
@@ -30,7 +30,7 @@ _BOUNDARIES: dict[str | None, dict] = {
 # -- segments -------------------------------------------------------------------------------------------------------
 
 class _Segments(NamedTuple):
-    """Segments of a signal, weighted by a window; the transform of each has `points` elements."""
+    """Division of a signal into segments weighted by a window; the transform of each segment has `points` elements."""
 
     window: Any
     overlap: int
@@ -49,14 +49,14 @@ def _segments(caller: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, 
     overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", caller)
     points = nperseg if nfft is None else static_int(nfft, "nfft", caller)
     if points < nperseg or not 0 <= overlap < nperseg:
-        raise bad(caller, "segments overlap by less than their size, and are no longer than the transform",
+        raise bad(caller, "segments must overlap by less than their size, and fit into the transform",
                   given={"nperseg": nperseg, "noverlap": overlap, "nfft": points},
                   fix="choose noverlap < nperseg <= nfft.", exc=ValueError)
     return _Segments(_window(caller, window, nperseg, dtype), overlap, points)
 
 
 def _window(caller: str, window: Any, size: int, dtype: Any) -> Any:
-    """Weights [size]: those given, or those of a name that `scipy.signal.get_window` knows."""
+    """Weights [size]: `window` itself, or the result of `scipy.signal.get_window` for a name or tuple."""
     if isinstance(window, (str, tuple)):
         return jnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
     window = jnp.asarray(window)
@@ -67,10 +67,10 @@ def _window(caller: str, window: Any, size: int, dtype: Any) -> Any:
 
 
 def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
-    """Samples of a segment: `nperseg`, else the size of the window, else all samples there are."""
+    """Samples of a segment: `nperseg`, else the size of the window, else the length of the signal."""
     named = isinstance(window, (str, tuple))
     if not named and (np.ndim(window) != 1 or np.shape(window)[0] > length):
-        raise bad(caller, "the window is no vector, or longer than the signal",
+        raise bad(caller, "the window must be a vector, at most as long as the signal",
                   given={"window": str(np.shape(window)), "samples": length},
                   fix="pass a vector of weights for the samples of a segment.", exc=ValueError)
     default = length if named else np.shape(window)[0]
@@ -79,7 +79,7 @@ def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
         raise bad(caller, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
                   exc=ValueError)
     if named and size > length:
-        warn(f"{caller}: nperseg={size} is more than the {length} samples there are, which become one segment.")
+        warn(f"{caller}: nperseg={size} exceeds the {length} samples of the signal, which become one segment.")
         return length
     return size
 
@@ -98,7 +98,7 @@ def _times(x: Any, window: Any) -> Any:
 
 
 def _detrender(caller: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]:
-    """A function of segments [..., sample]; one of the user finds the samples at `axis`."""
+    """A function of segments [..., sample]. A user's function gets them with the samples at `axis`."""
     if isinstance(detrend, str):
         return lambda x: without_trend(x, type=detrend)
     if callable(detrend):
@@ -110,11 +110,11 @@ def _detrender(caller: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]
 
 
 def _extended(caller: str, x: Any, segments: _Segments, boundary: str | None, padded: bool) -> Any:
-    """Signals continued by half a segment at both ends, and by zeros until segments cover all samples."""
+    """Signals extended by half a segment at both ends, then by zeros until segments cover all samples."""
     if boundary is not None:
         n = segments.size // 2
         if boundary == "odd" and n >= x.shape[-1]:
-            raise bad(caller, f"{x.shape[-1]} samples are too few to be continued by {n}", given={"x": typeof(x)},
+            raise bad(caller, f"{x.shape[-1]} samples are too few to be extended by {n}", given={"x": typeof(x)},
                       fix="pass shorter segments, or boundary='zeros'.", exc=ValueError)
         x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(n, n)], **_BOUNDARIES[boundary])
     if padded:
@@ -142,9 +142,10 @@ class _Options(NamedTuple):
 
 
 def _spectra(caller: str, signals: list[Any], o: _Options, power: bool) -> tuple[Any, Any, Any]:
-    """Frequencies, times and spectra of one signal, or (`power`) the product of those of one or two, one conjugated.
+    """Frequencies, times and spectra of one signal. With `power`: the conjugate spectrum of the first signal times the
+    spectrum of the last.
 
-    Returns: f float[k], t float[n], complex[..., n]: the samples' axis has become that of the frequencies.
+    Returns: f float[k], t float[n], complex[..., n], with frequencies on the axis that had the samples.
     """
     signals = inexact(caller, *signals)
     x, axis = signals[0], canonical_axis(o.axis, signals[0].ndim, caller)
@@ -155,7 +156,7 @@ def _spectra(caller: str, signals: list[Any], o: _Options, power: bool) -> tuple
         shape = list(np.broadcast_shapes(*[_without(s.shape, axis) for s in signals]))
         shape.insert(axis, min(s.shape[axis] for s in signals))
         return jnp.zeros(shape, real), jnp.zeros(shape, real), jnp.zeros(shape, dtype)
-    # SciPy takes the size of the first signal as the limit, and continues the shorter one by zeros.
+    # As in SciPy, the length of the first signal limits the segment, and the shorter signal is padded with zeros.
     size = _size(caller, o.window, o.nperseg, x.shape[axis])
     segments = _segments(caller, o.window, size, o.noverlap, o.nfft, x.dtype)
     signals = [jnp.moveaxis(s, axis, -1) for s in signals]
@@ -164,19 +165,19 @@ def _spectra(caller: str, signals: list[Any], o: _Options, power: bool) -> tuple
 
     onesided = o.onesided
     if onesided and dtypes.is_complex(x.dtype):
-        warn(f"{caller}: a complex signal has a two-sided spectrum: return_onesided is ignored.")
+        warn(f"{caller}: a complex signal has a two-sided spectrum, so that return_onesided is ignored.")
         onesided = False
     detrend = _detrender(caller, o.detrend, o.axis)
-    found = [_transform(s, segments, detrend, onesided) for s in signals]
+    spectra = [_transform(s, segments, detrend, onesided) for s in signals]
     scale = _scale(segments.window, o)
     if power:
-        out = _times(jnp.conj(found[0]) * found[-1], scale)
+        out = _times(jnp.conj(spectra[0]) * spectra[-1], scale)
         out = _times(out, _sides(segments.points)) if onesided else out
     else:
-        out = _times(found[0], jnp.sqrt(scale))
+        out = _times(spectra[0], jnp.sqrt(scale))
     frequencies = (jnp.fft.rfftfreq if onesided else jnp.fft.fftfreq)(segments.points, 1 / o.fs, dtype=real)
     middle = 0 if o.boundary is not None else segments.size / 2
-    times = (jnp.arange(found[0].shape[-2], dtype=real) * segments.step + middle) / o.fs
+    times = (jnp.arange(spectra[0].shape[-2], dtype=real) * segments.step + middle) / o.fs
     return frequencies, times, jnp.moveaxis(out.astype(dtype), -1, axis)
 
 
@@ -191,8 +192,8 @@ def _check(caller: str, signals: list[Any], axis: int, o: _Options) -> None:
     except ValueError:
         fits = False
     if fits is False:
-        raise bad(caller, "the signals do not fit", given={"x": typeof(signals[0]), "y": typeof(signals[-1])},
-                  fix="pass arrays of one rank whose axes, but for that of the samples, broadcast.", exc=ValueError)
+        raise bad(caller, "the signals' shapes do not fit", given={"x": typeof(signals[0]), "y": typeof(signals[-1])},
+                  fix="pass arrays of one rank whose axes, except that of the samples, broadcast.", exc=ValueError)
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -206,7 +207,7 @@ def _scale(window: Any, o: _Options) -> Any:
 
 
 def _sides(points: int) -> np.ndarray:
-    """How often the frequencies of a one-sided spectrum occur in the two-sided one."""
+    """How often each frequency of a one-sided spectrum occurs in the two-sided spectrum: once or twice."""
     times = np.full(points // 2 + 1, 2, np.int32)
     times[0] = 1
     if points % 2 == 0:
@@ -223,12 +224,14 @@ def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256, noverl
 
     Args:
       x: number[..., sample, ...]. fs: samples per unit of time.
-      window: a name or tuple that `scipy.signal.get_window` knows, or weights [nperseg].
-      nperseg: samples of a segment. noverlap: those it shares with the next (None: half of them).
-      nfft: samples to lengthen segments to, by zeros. detrend: False, "constant", "linear" or a function of segments.
-      return_onesided: of a real signal, only frequencies >= 0.
-      boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd", "constant", or None.
-      padded: zeros at the end, so that segments cover all samples. axis: that of the samples.
+      window: a name or tuple that `scipy.signal.get_window` accepts, or weights [nperseg].
+      nperseg: samples of a segment. noverlap: samples shared with the next segment (None: half of a segment).
+      nfft: length to which segments are padded with zeros. detrend: False, "constant", "linear" or a function of
+        segments.
+      return_onesided: for a real signal, return only frequencies >= 0.
+      boundary: how the signal is extended by half a segment at both ends: "zeros", "even", "odd", "constant", or None
+        for not at all.
+      padded: append zeros, so that segments cover all samples. axis: that of the samples.
     Returns: (frequencies float[k], times float[n], complex[..., k, ..., n]).
     Raises: ValueError for options that do not fit. A warning if there are fewer than nperseg samples.
 
@@ -247,9 +250,9 @@ def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None
     """Cross spectral density of two signals by Welch's method: the average over overlapping segments.
 
     Args:
-      x, y: number[..., sample, ...], of one rank; y None: that of x with itself, real.
-      nperseg: samples of a segment (None: those of the window, or of x).
-      scaling: "density", or "spectrum": powers, without division by frequency. average: "mean" or "median".
+      x, y: number[..., sample, ...], of one rank; y None: the density of x with itself, which is real.
+      nperseg: samples of a segment (None: the size of the window if it is an array, else the length of x).
+      scaling: "density": power per unit of frequency; "spectrum": power. average: "mean" or "median".
       For the others see `stft`.
     Returns: (frequencies float[k], complex[..., k, ...]).
     Raises: ValueError for options or shapes that do not fit.
@@ -282,7 +285,7 @@ def _averaged(caller: str, signals: list[Any], average: str, options: _Options) 
         return frequencies, jnp.mean(out, -1)
     if len(signals) == 1:
         return frequencies, jnp.median(out, -1) / _median_bias(out.shape[-1])
-    # The median of complex numbers is that of their parts.
+    # The median of complex numbers is taken of real and imaginary parts separately.
     median = lax.complex(jnp.median(out.real, -1), jnp.median(out.imag, -1))
     return frequencies, median / _median_bias(out.shape[-1])
 
@@ -293,7 +296,7 @@ def _median_bias(n: int) -> float:
     return 1 + float(np.sum(1 / (even + 1) - 1 / even))
 
 
-# -- and back ---------------------------------------------------------------------------------------------------------
+# -- inverse ----------------------------------------------------------------------------------------------------------
 
 def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
           nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
@@ -301,10 +304,11 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
     """Signals from their short-time Fourier transforms: the inverse of `stft` with the same options.
 
     Args:
-      Zxx: complex[..., frequency, time]. nperseg, nfft: None: as many as there are frequencies for.
-      input_onesided: there are only frequencies >= 0: the signals are real. boundary: `stft` had one.
-      time_axis, freq_axis: where the axes are. For the others see `stft`.
-    Returns: (float[x.shape[0]]: the times of a single signal, as in SciPy; x: number[..., sample]).
+      Zxx: complex[..., frequency, time]. nperseg, nfft: None: computed from the number of frequencies.
+      input_onesided: Zxx has only frequencies >= 0, so that the signals are real. boundary: whether `stft` extended
+        the signals.
+      time_axis, freq_axis: positions of these axes. The other arguments are those of `stft`.
+    Returns: (times, x): float[x.shape[0]], the times of a single signal, as in SciPy; and number[..., sample].
     Raises: ValueError for options that do not fit.
 
     >>> x = np.float32([1, 2, 3, 2, 1, 0, 1, 2])
@@ -326,7 +330,7 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
     if size < 1:
         raise bad(caller, "a segment has at least one sample", given={"nperseg": size}, fix="pass nperseg >= 1.",
                   exc=ValueError)
-    if nfft is None:                                # an odd number of samples has as many frequencies as one less
+    if nfft is None:                                # 2 n and 2 n + 1 samples have the same number of frequencies
         nfft = whole + (input_onesided and size == whole + 1)
     z = jnp.moveaxis(z, (freq_axis, time_axis), (-2, -1)).astype(dtypes.to_complex_dtype(z.dtype))
     segments = _segments(caller, window, size, noverlap, nfft, dtypes.finfo(z.dtype).dtype)
@@ -343,16 +347,16 @@ def _signal(x: Any, segments: _Segments, boundary: bool) -> Any:
     window = segments.window
     weights = jnp.broadcast_to(window * window, x.shape[-2:])
     total, norm = (_overlapped(y, segments.step) for y in (x * window * jnp.sum(window), weights))
-    found = total / jnp.where(norm > 1e-10, norm, 1)
-    cut = segments.size // 2 if boundary else 0
-    return found[..., cut:found.shape[-1] - cut]
+    signal = total / jnp.where(norm > 1e-10, norm, 1)
+    dropped = segments.size // 2 if boundary else 0
+    return signal[..., dropped:signal.shape[-1] - dropped]
 
 
 def _overlapped(x: Any, step: int) -> Any:
-    """Sum of segments [..., n, size], each `step` samples after the one before it.
+    """Sum of segments [..., n, size], each of which starts `step` samples after the previous one.
 
-    A segment is cut into blocks of `step`: the first ones of all segments make one row, the second ones the next. Rows
-    that are one block too long, read as rows of the right length, are shifted by one block against each other.
+    Each segment is split into blocks of `step` samples. Row i has the i-th blocks of all segments. Rows padded to one
+    block too many, reshaped to rows of the right length, are each shifted by one block relative to the previous row.
     """
     *batch, n, size = x.shape
     blocks = -(-size // step)

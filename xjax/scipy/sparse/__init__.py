@@ -1,4 +1,4 @@
-"""Solvers for systems given as functions: the public namespace `xjax.scipy.sparse`."""
+"""Solvers for linear systems whose matrix is a function: the public namespace `xjax.scipy.sparse`."""
 
 from xjax.core.public import attributes_of
 from xjax.scipy.sparse import linalg

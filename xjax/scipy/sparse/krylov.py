@@ -1,7 +1,7 @@
-"""GMRES: the x with the smallest residual in the Krylov space of A, restarted at each step.
+"""Restarted GMRES: each step builds a new Krylov space and finds the x in it with the smallest residual.
 
-The basis V of the space is a matrix with a vector in each row, and A (behind the preconditioner M) is there a small
-matrix H: ``M A V[k] = H[0, k] V[0] + ... + H[k + 1, k] V[k + 1]`` (Saad and Schultz, 1986).
+The rows of V are the basis vectors of the space. In this basis ``M A``, with the preconditioner M, is a small matrix H:
+``M A V[k] = H[0, k] V[0] + ... + H[k + 1, k] V[k + 1]`` (Saad and Schultz, 1986).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xjax.ops.dot import Precision
 
 Vector = Any
 Operator = Callable[[Vector], Vector]
-# (x, residual, its norm, norm that ends the search, right-hand side) -> x
+# (x, residual, its norm, norm at which the step may end) -> x
 Step = Callable[[Vector, Vector, Any, Any], Vector]
 
 _INT, _FALSE = np.int32, np.bool_(False)
@@ -43,22 +43,22 @@ _INT, _FALSE = np.int32, np.bool_(False)
 def repeat(step: Step, A: Operator, M: Operator, b: Vector, x0: Vector, enough: Any, maxiter: int) -> Vector:
     """Take steps until the norm of ``M (b - A x)`` is at most `enough`."""
     size = _norm(b)
-    # In a step the measure is the preconditioned residual, whose scale is that of M b.
+    # A step measures the preconditioned residual, whose scale is that of M b.
     inside = _norm(M(b)) * minimum(1, enough / where(size > 0, size, 1))
 
-    def turn(carry: tuple) -> tuple:
+    def body(carry: tuple) -> tuple:
         x, residual, norm, k = carry
         x = step(x, residual, norm, inside)
         residual = M(b - A(x))
         return x, residual, _norm(residual), k + 1
 
     residual = M(b - A(x0))
-    return lax.while_loop(lambda carry: goes_on(carry[2], enough, carry[3], maxiter), turn,
+    return lax.while_loop(lambda carry: must_continue(carry[2], enough, carry[3], maxiter), body,
                           (x0, residual, _norm(residual), _INT(0)))[0]
 
 
-def goes_on(left: Any, enough: Any, steps: Any, maxiter: Any) -> Any:
-    """Whether what is left of the residual asks for one more step; NaN gets one, so that it shows in x."""
+def must_continue(left: Any, enough: Any, steps: Any, maxiter: Any) -> Any:
+    """Whether the residual is large enough for another step. NaN gets one step, so that x becomes NaN."""
     return ((left > enough) | (isnan(left) & (steps == 0))) & (steps < maxiter)
 
 
@@ -71,16 +71,16 @@ def _dot(a: Any, b: Any) -> Any:
 
 
 def _basis(residual: Vector, norm: Any, size: int) -> Any:
-    """The first vector of a basis of size + 1, and zeros."""
+    """A basis [size + 1, n] whose first vector is set and whose other vectors are zeros."""
     return zeros((size + 1, residual.size), residual.dtype).at[0].set(residual / where(norm > 0, norm, 1))
 
 
 def _arnoldi(A: Operator, M: Operator, V: Any, k: Any) -> tuple[Any, Any, Any]:
-    """(V with one more vector, column k of H, whether the new vector is in the space already)."""
+    """(V with one more vector, column k of H, whether the new vector was already in the space)."""
     w = M(A(V[k]))
     size = _norm(w)
     column = zeros(V.shape[0], V.dtype)
-    for _ in range(2):                  # once more, for what rounding left: then V is orthogonal to working precision
+    for _ in range(2):                  # the second pass makes V orthogonal to working precision
         h = _dot(conj(V), w)
         w, column = w - _dot(h, V), column + h
     norm = _norm(w)
@@ -91,7 +91,7 @@ def _arnoldi(A: Operator, M: Operator, V: Any, k: Any) -> tuple[Any, Any, Any]:
 
 
 def batched(A: Operator, M: Operator, size: int) -> Step:
-    """A step that spans the whole space, then solves the least-squares problem in it."""
+    """A step that builds the whole space, then solves the least-squares problem in it."""
     def step(x: Vector, residual: Vector, norm: Any, inside: Any) -> Vector:
         def extend(carry: tuple) -> tuple:
             V, H, _, k = carry
@@ -102,13 +102,13 @@ def batched(A: Operator, M: Operator, size: int) -> Step:
         V, H, _, _ = lax.while_loop(lambda carry: ~carry[2] & (carry[3] < size), extend, (V, H, _FALSE, _INT(0)))
         q, r = qr(H)
         y = lax.linalg.triangular_solve(r, conj(q[0, :, None]) * norm, left_side=True)[:, 0]
-        return x + _dot(y, V[:-1])      # rows of zeros for what was not spanned
+        return x + _dot(y, V[:-1])      # vectors that were not computed are zeros
 
     return step
 
 
 def incremental(A: Operator, M: Operator, size: int) -> Step:
-    """A step that triangulates H column by column, by rotations that also tell the residual so far."""
+    """A step that makes H triangular column by column, by rotations that also give the norm of the residual."""
     def step(x: Vector, residual: Vector, norm: Any, inside: Any) -> Vector:
         dtype = residual.dtype
 
@@ -131,7 +131,7 @@ def incremental(A: Operator, M: Operator, size: int) -> Step:
 
 
 def _rotation(a: Any, b: Any) -> Any:
-    """(c, s) of the rotation that takes (a, b), b real, to (r, 0)."""
+    """(c, s) of the rotation that maps (a, b), with b real, to (r, 0)."""
     size = abs(a)
     r = sqrt(size ** 2 + abs(b) ** 2)
     phase = where(size > 0, a / where(size > 0, size, 1), 1)

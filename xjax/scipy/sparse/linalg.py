@@ -1,7 +1,7 @@
 """Iterative solvers for ``A x = b``, where A is a function of vectors: the public namespace `xjax.scipy.sparse.linalg`.
 
-A vector may be any tree of arrays; the solvers see it as one array. Derivatives are those of the solution, by another
-solve (`lax.custom_linear_solve`), so they are as exact as the solves are, in any order.
+A vector may be any tree of arrays, which the solvers flatten to one array. Derivatives of any order are computed by
+further solves (`lax.custom_linear_solve`), so they are as exact as the solves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xjax.core.types import number_of, typeof
 from xjax.numpy import asarray, dot, isnan, maximum, real, sqrt, square, vdot, where, zeros_like
 from xjax.numpy.ravel_pytree import ravel_pytree
 from xjax.ops.dot import Precision
-from xjax.scipy.sparse.krylov import batched, goes_on, incremental, repeat
+from xjax.scipy.sparse.krylov import batched, incremental, must_continue, repeat
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -35,11 +35,11 @@ def cg(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 
 
     Args:
       A: function of trees like `b`, or an array [n, n], or anything else with `@`.
-      b: tree of float or complex arrays. x0: where to start; None: zeros.
+      b: tree of float or complex arrays. x0: initial x; None: zeros.
       tol, atol: the solver ends when ``|A x - b| <= max(tol * |b|, atol)``, or after `maxiter` steps (None: 10 n).
       M: approximation of the inverse of A, in any of the forms of A.
-    Returns: (x, None); SciPy has the number of steps in place of the None.
-    Raises: TypeError, ValueError if A is no operator, or x0 or the result of A differs from b in structure or shape.
+    Returns: (x, None); SciPy returns the number of steps in place of None.
+    Raises: TypeError, ValueError unless A is an operator, and x0 and A(x0) have the structure and shapes of b.
 
     >>> x, _ = cg(lambda x: {"a": 2.0 * x["a"], "b": 4.0 * x["b"]}, {"a": jnp.ones(2), "b": 2.0})
     >>> x["a"].tolist(), float(x["b"])
@@ -51,17 +51,17 @@ def cg(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 
 
 def bicgstab(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
              maxiter: int | None = None, M: Operator = None) -> tuple[Any, None]:
-    """Solve ``A x = b`` by stabilized biconjugate gradients, for any square A; arguments and result as of `cg`."""
+    """Solve ``A x = b`` by stabilized biconjugate gradients, for any square A; see `cg` for arguments and result."""
     return _solve("scipy.sparse.linalg.bicgstab", _stabilized_gradients, A, b, x0, (tol, atol), maxiter, M), None
 
 
 def gmres(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20,
           maxiter: int | None = None, M: Operator = None, solve_method: str = "batched") -> tuple[Any, Any]:
-    """Solve ``A x = b`` by generalized minimal residuals, for any square A; arguments as of `cg`, and
+    """Solve ``A x = b`` by generalized minimal residuals, for any square A.
 
-    Args:
-      restart: size of the subspace in which a step finds its best x.
-      maxiter: how many such steps at most (None: 10 n).
+    Args: those of `cg`, and
+      restart: dimension of the Krylov space that a step searches for the best x.
+      maxiter: maximum number of these steps (None: 10 n).
       solve_method: "batched" builds the whole subspace before it solves for x; "incremental" updates a QR
         decomposition with each vector, and ends as soon as the residual is small enough.
     Returns: (x, info), where info is 0, or -1 if x is NaN.
@@ -82,10 +82,10 @@ def gmres(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float
     return x, where(failed, -1, 0)
 
 
-# -- the problem as one of vectors --------------------------------------------------------------------------------
+# -- the problem in vectors ---------------------------------------------------------------------------------------
 
 class _Problem(NamedTuple):
-    """``A x = b`` for one array each; M approximates the inverse of A."""
+    """``A x = b`` where x and b are one array each; M approximates the inverse of A."""
 
     A: Callable[[Vector], Vector]
     M: Callable[[Vector], Vector]
@@ -125,7 +125,7 @@ def _as_function(name: str, which: str, A: Operator) -> Callable:
         return A
     shape = np.shape(A)
     if not hasattr(A, "__matmul__"):
-        raise bad(name, f"`{which}` is no linear operator", given={which: type(A).__name__},
+        raise bad(name, f"`{which}` is not a linear operator", given={which: type(A).__name__},
                   fix="pass a function of x, a square matrix, or an object that has A @ x.")
     if len(shape) != 2 or shape[0] != shape[1]:
         raise bad(name, f"`{which}` must be a square matrix", given={which: f"shape {shape}"},
@@ -150,7 +150,7 @@ def _check_like(name: str, b: Any, x0: Any) -> None:
 
 
 def _inner(x: Vector, y: Vector) -> Any:
-    """Real part of the inner product: the product itself where it is a square of a norm."""
+    """Real part of the inner product; for x = y it is the whole product."""
     return real(vdot(x, y, precision=Precision.HIGHEST))
 
 
@@ -182,7 +182,7 @@ def _conjugate_gradients(problem: _Problem) -> Vector:
         return _Descent(s.x + alpha * s.direction, residual, z + gamma / s.gamma * s.direction, gamma,
                         _inner(residual, residual), s.steps + 1)
 
-    return lax.while_loop(lambda s: goes_on(s.left, problem.enough, s.steps, problem.maxiter), step, begin()).x
+    return lax.while_loop(lambda s: must_continue(s.left, problem.enough, s.steps, problem.maxiter), step, begin()).x
 
 
 class _Stabilized(NamedTuple):
@@ -200,7 +200,7 @@ class _Stabilized(NamedTuple):
 
 def _stabilized_gradients(problem: _Problem) -> Vector:
     A, M, b = problem.A, problem.M, problem.b
-    start = b - A(problem.x0)           # the shadow residual stays the first one
+    start = b - A(problem.x0)           # also the shadow residual, which is constant
 
     def step(s: _Stabilized) -> _Stabilized:
         rho = _product(start, s.residual)
@@ -220,7 +220,7 @@ def _stabilized_gradients(problem: _Problem) -> Vector:
 
     one = number_of(b.dtype, 1)
     return lax.while_loop(
-        lambda s: goes_on(s.left, problem.enough, s.steps, problem.maxiter) & ~s.broken, step,
+        lambda s: must_continue(s.left, problem.enough, s.steps, problem.maxiter) & ~s.broken, step,
         _Stabilized(problem.x0, start, start, start, one, one, one, _inner(start, start), _INT(0), np.bool_(False))).x
 
 

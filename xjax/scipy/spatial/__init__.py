@@ -1,4 +1,4 @@
-"""Space, under SciPy's names: the public namespace `xjax.scipy.spatial`."""
+"""Geometry under SciPy's names: the public namespace `xjax.scipy.spatial`."""
 
 from xjax.core.public import attributes_of
 from xjax.scipy.spatial import transform

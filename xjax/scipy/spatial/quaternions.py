@@ -1,6 +1,6 @@
-"""Quaternions (x, y, z, w) of rotations, and their other forms: functions of arrays [..., 4], all of them pure.
+"""Quaternions (x, y, z, w) of rotations, and conversions to other forms: pure functions of arrays [..., 4].
 
-Where a formula divides by an angle, small angles take its series, also for the derivative.
+Where a formula divides by an angle, its series is used for small angles, so that derivatives are finite.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def normalized(q: Any) -> Any:
 
 @library_rules
 def product(p: Any, q: Any) -> Any:
-    """First the rotation q, then p."""
+    """The rotation q followed by the rotation p."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     return jnp.concatenate([a * v + b * u + jnp.cross(u, v), a * b - _dot(u, v)[..., None]], -1)
 
@@ -53,7 +53,7 @@ def conjugate(q: Any) -> Any:
 
 
 def canonical(q: Any) -> Any:
-    """Of q and -q, which are one rotation, the one whose first component of (w, x, y, z) that is not 0 is positive."""
+    """q or -q, which are the same rotation: the sign for which the first nonzero component of (w, x, y, z) is > 0."""
     leading = q[..., 2]
     for k in (1, 0, 3):
         leading = jnp.where(q[..., k] == 0, leading, q[..., k])
@@ -66,7 +66,7 @@ def magnitude(q: Any) -> Any:
 
 @library_rules
 def rotated(q: Any, v: Any, inverse: Any) -> Any:
-    """Vectors rotated by q, or, where `inverse` holds, rotated back."""
+    """Vectors rotated by q, or by its inverse where `inverse` is true."""
     matrix = to_matrix(jnp.where(inverse[..., None], conjugate(q), q))
     return jnp.sum(matrix * v[..., None, :], -1)
 
@@ -84,7 +84,7 @@ def from_rotvec(v: Any) -> Any:
 def to_rotvec(q: Any) -> Any:
     q = jnp.where(q[..., 3:] < 0, -q, q)                        # angles up to pi
     v = q[..., :3]
-    square = _dot(v, v)                                         # of the sine of half the angle
+    square = _dot(v, v)                                         # square of the sine of half the angle
     small = square <= _SMALL / 4
     half = jnp.arctan2(jnp.sqrt(jnp.where(small, 1, square)), q[..., 3])
     return jnp.where(small, 2 + square / 3 + 3 * square ** 2 / 20, 2 * half / jnp.sin(half))[..., None] * v
@@ -101,7 +101,7 @@ def to_mrp(q: Any) -> Any:
 
 
 def from_matrix(m: Any) -> Any:
-    """By the row of ``4 q q^T`` with the largest diagonal element: it is q times a number that is not small."""
+    """From the row of ``4 q q^T`` with the largest diagonal element, which is q times a number that is not small."""
     a, b, c = (m[..., i, i] for i in range(3))
     x, y, z = (m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1])
     xy, xz, yz = (m[..., 1, 0] + m[..., 0, 1], m[..., 2, 0] + m[..., 0, 2], m[..., 2, 1] + m[..., 1, 2])
@@ -123,45 +123,45 @@ def to_matrix(q: Any) -> Any:
 # -- Euler angles -----------------------------------------------------------------------------------------------------
 
 def axes_of(caller: str, seq: str, counts: range) -> tuple[list[int], bool]:
-    """Axes of a sequence of elementary rotations, and whether they turn with the body ("XYZ") or are fixed ("xyz")."""
+    """Axes of a sequence of elementary rotations, and whether they move with the body ("XYZ") or are fixed ("xyz")."""
     fixed, body = set(seq) <= set("xyz"), set(seq) <= set("XYZ")
     if len(seq) not in counts or not (fixed or body) or any(a == b for a, b in zip(seq, seq[1:], strict=False)):
-        raise bad(caller, f"{seq!r} is no sequence of axes", fix="pass letters of 'xyz' (fixed axes) or 'XYZ' (axes of "
-                  "the body), neighbours different; three of them for as_euler.", exc=ValueError)
+        raise bad(caller, f"{seq!r} is not a sequence of axes", fix="pass letters of 'xyz' (fixed axes) or 'XYZ' (axes "
+                  "of the body) with different neighbours, and exactly three for as_euler.", exc=ValueError)
     return ["xyz".index(letter) for letter in seq.lower()], body
 
 
 def from_euler(axes: list[int], body: bool, angles: Any) -> Any:
-    """The product of rotations by angles [..., len(axes)]."""
-    found = None
+    """The product of rotations about `axes` by angles [..., len(axes)]."""
+    total = None
     for d, axis in enumerate(axes):
         half = angles[..., d] / 2
-        turn = [jnp.zeros_like(half)] * 3 + [jnp.cos(half)]
-        turn[axis] = jnp.sin(half)
-        turn = jnp.stack(turn, -1)
-        found = turn if found is None else product(found, turn) if body else product(turn, found)
-    return found
+        factor = [jnp.zeros_like(half)] * 3 + [jnp.cos(half)]
+        factor[axis] = jnp.sin(half)
+        factor = jnp.stack(factor, -1)
+        total = factor if total is None else product(total, factor) if body else product(factor, total)
+    return total
 
 
 def to_euler(axes: list[int], body: bool, q: Any) -> Any:
-    """Angles [..., 3] in [-pi, pi); where only the sum or difference of two is decided, the third one is 0.
+    """Angles [..., 3] in [-pi, pi). Where only the sum or difference of two angles is determined, one of them is 0.
 
     By the formulas of Bernardes and Viollet (2022), which hold for rotations about fixed axes.
     """
     i, j, k = axes[::-1] if body else axes
-    proper = i == k                                             # else i, j, k differ
+    proper = i == k                                             # else the three axes differ
     k = 3 - i - j if proper else k
-    sign = (i - j) * (j - k) * (k - i) // 2                     # of the permutation
+    sign = (i - j) * (j - k) * (k - i) // 2                     # sign of the permutation
     x, y, z, w = q[..., i], q[..., j], q[..., k] * sign, q[..., 3]
     a, b, c, d = (w, x, y, z) if proper else (w - y, x + z, y + w, z - x)
     middle = 2 * jnp.arctan2(jnp.hypot(c, d), jnp.hypot(a, b))
     half_sum, half_difference = jnp.arctan2(b, a), jnp.arctan2(d, c)
     start, end = half_sum - half_difference, half_sum + half_difference
-    undone, turned = jnp.abs(middle) <= 1e-7, jnp.abs(middle - math.pi) <= 1e-7
-    alone = jnp.where(undone, 2 * half_sum, 2 * half_difference * (1 if body else -1))
-    locked, zero = undone | turned, jnp.zeros_like(middle)
-    first = jnp.where(locked, zero if body else alone, start)
-    last = jnp.where(locked, alone if body else zero, end)
+    near_0, near_pi = jnp.abs(middle) <= 1e-7, jnp.abs(middle - math.pi) <= 1e-7
+    combined = jnp.where(near_0, 2 * half_sum, 2 * half_difference * (1 if body else -1))
+    locked, zero = near_0 | near_pi, jnp.zeros_like(middle)
+    first = jnp.where(locked, zero if body else combined, start)
+    last = jnp.where(locked, combined if body else zero, end)
     if not proper:
         middle, last = middle - math.pi / 2, last * sign
     angles = jnp.stack([last, middle, first] if body else [first, middle, last], -1)

@@ -19,9 +19,9 @@ _NAME = "scipy.spatial.transform"
 
 
 class Rotation(NamedTuple):
-    """One rotation, or an array of them: a tree whose leaf is its quaternions (x, y, z, w), float[..., 4].
+    """One rotation, or an array of rotations: a pytree with one leaf, the quaternions (x, y, z, w), float[..., 4].
 
-    All functions may be compiled, mapped and differentiated; those with vectors as input also at the rotation by 0.
+    All functions may be compiled, mapped and differentiated; functions of vectors also at the rotation by 0.
 
     >>> r = Rotation.from_euler("z", 90, degrees=True)
     >>> r.apply(np.array([1.0, 0.0, 0.0])).round(3) + 0
@@ -34,17 +34,17 @@ class Rotation(NamedTuple):
 
     @classmethod
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
-        """Several rotations, or arrays of them, in one array."""
+        """One array of rotations from several rotations or arrays of rotations."""
         return cls(jnp.concatenate([jnp.atleast_2d(r.quat) for r in rotations]))
 
     @classmethod
     def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
-        """Rotations about up to three axes, one after the other.
+        """Successive rotations about up to three axes.
 
         Args:
-          seq: "zyx", the axes, which are fixed, or "ZYX", those of the body, which turn with it.
+          seq: names of the axes: "zyx" (lower case) for fixed axes, "ZYX" for axes that move with the body.
           angles: real[..., len(seq)], or a number for one axis.
-        Raises: ValueError for other sequences, and neighbours that are equal.
+        Raises: ValueError for other sequences, or if two neighbouring axes are equal.
         """
         caller = f"{_NAME}.Rotation.from_euler"
         axes, body = quaternions.axes_of(caller, seq, range(1, 4))
@@ -53,22 +53,22 @@ class Rotation(NamedTuple):
 
     @classmethod
     def from_matrix(cls, matrix: Any) -> Rotation:
-        """Rotations of orthogonal matrices [..., 3, 3]."""
+        """Rotations from orthogonal matrices [..., 3, 3]."""
         return cls(quaternions.from_matrix(quaternions.vectors(f"{_NAME}.Rotation.from_matrix", matrix, 3, 3)))
 
     @classmethod
     def from_mrp(cls, mrp: Any) -> Rotation:
-        """Rotations of modified Rodrigues parameters [..., 3]: the axis times the tangent of a quarter of the angle."""
+        """Rotations from modified Rodrigues parameters [..., 3]: the axis times the tangent of an angle's quarter."""
         return cls(quaternions.from_mrp(quaternions.vectors(f"{_NAME}.Rotation.from_mrp", mrp, 3)))
 
     @classmethod
     def from_quat(cls, quat: Any) -> Rotation:
-        """Rotations of quaternions (x, y, z, w) [..., 4], which are normalised."""
+        """Rotations from quaternions (x, y, z, w) [..., 4], which are normalised."""
         return cls(quaternions.normalized(quaternions.vectors(f"{_NAME}.Rotation.from_quat", quat, 4)))
 
     @classmethod
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
-        """Rotations of vectors [..., 3] along the axis, as long as the angle."""
+        """Rotations from vectors [..., 3] along the axis, with the angle as length."""
         rotvec = quaternions.vectors(f"{_NAME}.Rotation.from_rotvec", rotvec, 3)
         return cls(quaternions.from_rotvec(jnp.deg2rad(rotvec) if degrees else rotvec))
 
@@ -93,15 +93,15 @@ class Rotation(NamedTuple):
 
     def _several(self, name: str) -> None:
         if self.single:
-            raise bad(f"{_NAME}.Rotation.{name}", "this is one rotation, not an array of them",
+            raise bad(f"{_NAME}.Rotation.{name}", "this is one rotation, not an array of rotations",
                       given={"quat": typeof(self.quat)}, fix="use it as it is, or Rotation.concatenate([r]).")
 
     def __mul__(self, other: Rotation) -> Rotation:
-        """First the rotation `other`, then this one; they broadcast."""
+        """The rotation `other` followed by this one; arrays of rotations broadcast."""
         return Rotation.from_quat(quaternions.product(*promote(f"{_NAME}.Rotation.__mul__", self.quat, other.quat)))
 
     def apply(self, vectors: Any, inverse: Any = False) -> Any:
-        """Vectors [..., 3] rotated, or, where `inverse` (which may be traced) holds, rotated back; all broadcast."""
+        """Vectors [..., 3] rotated, or rotated back where `inverse` is true, which may be traced; all broadcast."""
         caller = f"{_NAME}.Rotation.apply"
         vectors = quaternions.vectors(caller, vectors, 3)
         return quaternions.rotated(*promote(caller, self.quat, vectors), jnp.asarray(inverse))
@@ -120,21 +120,21 @@ class Rotation(NamedTuple):
         return quaternions.to_matrix(self.quat)
 
     def as_mrp(self) -> Any:
-        """Modified Rodrigues parameters [..., 3], no longer than 1."""
+        """Modified Rodrigues parameters [..., 3], vectors of length at most 1."""
         return quaternions.to_mrp(self.quat)
 
     def as_rotvec(self, degrees: bool = False) -> Any:
-        """Vectors [..., 3] along the axis, as long as the angle, which is at most pi."""
+        """Vectors [..., 3] along the axis, with the angle, at most pi, as length."""
         rotvec = quaternions.to_rotvec(self.quat)
         return jnp.rad2deg(rotvec) if degrees else rotvec
 
     def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Any:
-        """Quaternions (x, y, z, w) [..., 4]; `canonical`: w positive, or, where it is 0, the next that is not."""
+        """Quaternions (x, y, z, w) [..., 4]; `canonical`: the first nonzero component of (w, x, y, z) is positive."""
         quat = quaternions.canonical(self.quat) if canonical else self.quat
         return jnp.roll(quat, 1, -1) if scalar_first else quat
 
     def inv(self) -> Rotation:
-        """The rotation back."""
+        """The inverse rotation."""
         return Rotation(quaternions.conjugate(self.quat))
 
     def magnitude(self) -> Any:
@@ -142,26 +142,26 @@ class Rotation(NamedTuple):
         return quaternions.magnitude(self.quat)
 
     def mean(self, weights: Any = None) -> Rotation:
-        """The rotation that is nearest to all, in the mean square of the matrices' distance.
+        """The rotation whose matrix has the smallest mean square distance from the matrices of these rotations.
 
         Args: weights: real[n], for each rotation.
         """
-        where, count = f"{_NAME}.Rotation.mean", len(self)
+        caller, count = f"{_NAME}.Rotation.mean", len(self)
         weights = jnp.ones(count, self.quat.dtype) if weights is None else jnp.asarray(weights, self.quat.dtype)
         if weights.shape != (count,):
-            raise bad(where, f"{count} rotations need as many weights", given={"weights": typeof(weights)},
-                      fix="pass a vector with one for each.", exc=ValueError)
+            raise bad(caller, f"there must be one weight for each of the {count} rotations",
+                      given={"weights": typeof(weights)}, fix="pass a vector of weights, one for each.", exc=ValueError)
         moments = jnp.sum((weights[:, None] * self.quat)[:, :, None] * self.quat[:, None, :], 0)
         return Rotation(jnp.linalg.eigh(moments)[1][:, -1])
 
     @property
     def single(self) -> bool:
-        """Whether this is one rotation, not an array of them."""
+        """Whether this is one rotation, not an array of rotations."""
         return np.ndim(self.quat) == 1
 
 
 class Slerp(NamedTuple):
-    """Rotations between given ones, at constant speed from one to the next; made by `Slerp.init`.
+    """Interpolation between rotations, at constant speed from one to the next; created by `Slerp.init`.
 
     >>> turn = Slerp.init([0, 2], Rotation.from_euler("z", [[0], [90]], degrees=True))
     >>> [round(x) for x in turn(1.0).as_euler("xyz", degrees=True).tolist()]
@@ -175,14 +175,14 @@ class Slerp(NamedTuple):
 
     @classmethod
     def init(cls, times: Any, rotations: Rotation) -> Slerp:
-        """The motion through `rotations` at the times real[n], n > 1, which increase.
+        """The motion through `rotations` at the increasing times real[n], n > 1.
 
-        Raises: TypeError if they are no `Rotation`; ValueError for fewer than two, or another number of times.
+        Raises: TypeError unless they are a `Rotation`; ValueError for fewer than two, or another number of times.
         """
         caller = f"{_NAME}.Slerp.init"
         if not isinstance(rotations, Rotation):
-            raise bad(caller, "`rotations` is no Rotation", given={"rotations": type(rotations).__name__},
-                      fix="pass Rotation.from_quat(...), or another one.")
+            raise bad(caller, "`rotations` must be a Rotation", given={"rotations": type(rotations).__name__},
+                      fix="pass Rotation.from_quat(...), or the result of another constructor.")
         times = jnp.asarray(times, dtype=rotations.quat.dtype)
         if rotations.single or len(rotations) < 2 or times.shape != (len(rotations),):
             raise bad(caller, "needs two or more rotations, and a time for each",
@@ -192,14 +192,14 @@ class Slerp(NamedTuple):
         return cls(times, jnp.diff(times), start, (start.inv() * rotations[1:]).as_rotvec())
 
     def __call__(self, times: Any) -> Rotation:
-        """The rotations at `times`, real[] or real[m]; before the first and after the last one the motion goes on."""
+        """The rotations at `times`, real[] or real[m]; the motion continues before the first and after the last."""
         times = jnp.asarray(times, dtype=self.times.dtype)
         if times.ndim > 1:
             raise bad(f"{_NAME}.Slerp", "`times` must be a number or a vector", given={"times": typeof(times)},
                       fix="use ravel().", exc=ValueError)
         i = jnp.clip(jnp.searchsorted(self.times, times) - 1, 0, self.timedelta.shape[0] - 1)
-        done = (times - self.times[i]) / self.timedelta[i]
-        return self.rotations[i] * Rotation.from_rotvec(self.rotvecs[i] * done[..., None])
+        fraction = (times - self.times[i]) / self.timedelta[i]
+        return self.rotations[i] * Rotation.from_rotvec(self.rotvecs[i] * fraction[..., None])
 
 
 __all__ = ["Rotation", "Slerp"]

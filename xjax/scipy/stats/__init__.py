@@ -1,13 +1,14 @@
 """Distributions and statistics: the public namespace `xjax.scipy.stats`.
 
-Each distribution is a module with functions of arrays, element by element but for the last three: `norm.logpdf(x, loc,
-scale)`. Arguments are promoted to floats of one dtype, and broadcast. The values are those of JAX, with these rules:
+Each distribution is a module of functions, such as `norm.logpdf(x, loc, scale)`. They are element-wise, except those of
+dirichlet, multinomial and multivariate_normal. Arguments are promoted to floats of one dtype, and broadcast. The values
+are those of JAX, with these rules:
 
-- A probability or density of a distribution that does not exist, because of a parameter outside of its domain, is nan,
-  as in SciPy. So is a quantile of a probability outside of [0, 1].
-- Far tails keep their digits as far as floats reach; where a logarithm is asked for, farther, but for those of the
-  incomplete integrals: gamma, chi2 and beta.
-- Outside of the support densities are 0, their logarithms -inf, and derivatives 0.
+- If a parameter is outside of its domain, the result is nan, as in SciPy. So is a quantile of a probability outside of
+  [0, 1].
+- Probabilities of far tails keep their digits over the whole range of floats. Their logarithms keep them beyond that
+  range too, except for gamma, chi2 and beta, which use incomplete integrals.
+- Outside of the support densities are 0, their logarithms -inf, and their derivatives 0.
 """
 
 from xjax.core.public import attributes_of

@@ -21,14 +21,14 @@ _bernoulli = Distribution("bernoulli", p=FRACTION, q=FRACTION)
 
 @_bernoulli
 def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """Logarithm of the probability of k; linear between 0 and 1, as in JAX; -inf outside."""
+    """Logarithm of the probability of k; linear between loc and loc + 1, as in JAX; -inf outside."""
     x = k - loc
     return jnp.where((x < 0) | (x > 1), -np.inf, xlogy(x, p) + xlog1py(1 - x, -p))
 
 
 @_bernoulli
 def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """Probability of k; between 0 and 1 that of `logpmf`; 0 outside."""
+    """Probability of k: ``exp(logpmf(k, p, loc))``; 0 outside of [loc, loc + 1]."""
     x = k - loc
     outside = (x < 0) | (x > 1)
     x = jnp.where(outside, 0, x)
@@ -43,5 +43,5 @@ def cdf(k: Any, p: Any) -> Any:
 
 @_bernoulli
 def ppf(q: Any, p: Any) -> Any:
-    """The least k with ``cdf(k) >= q``, 0 or 1; nan unless 0 <= q <= 1."""
+    """The least k, 0 or 1, with ``cdf(k) >= q``; nan unless 0 <= q <= 1."""
     return jnp.where((q <= 1 - p) & ((q < 1) | (p <= 0)), jnp.zeros_like(q), 1)         # 1 - p may round to 1

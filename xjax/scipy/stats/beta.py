@@ -1,6 +1,6 @@
 """The beta distribution: density ``z**(a - 1) (1 - z)**(b - 1) / (beta(a, b) scale)`` for z in [0, 1].
 
-Here ``z = (x - loc) / scale``. As `scipy.special.betainc`, the probabilities have no derivative in a and b.
+Here ``z = (x - loc) / scale``. Like `scipy.special.betainc`, the probabilities have no derivative in a and b.
 
 >>> round(float(pdf(0.5, 2.0, 3.0)), 4), round(float(cdf(0.5, 2.0, 3.0)), 4)
 (1.5, 0.6875)
@@ -41,13 +41,13 @@ def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Probability of values > x."""
     z, below, above = _inside(x, loc, scale)
-    low = z < a / (a + b)                           # the mean: below it 1 - cdf is exact, above it 1 - z is
-    found = betainc(jnp.where(low, a, b), jnp.where(low, b, a), jnp.where(low, z, 1 - z))
-    return jnp.where(below, 1, jnp.where(above, 0, jnp.where(low, 1 - found, found)))
+    low = z < a / (a + b)                   # compared with the mean: below it 1 - cdf is exact, above it 1 - z is
+    mass = betainc(jnp.where(low, a, b), jnp.where(low, b, a), jnp.where(low, z, 1 - z))
+    return jnp.where(below, 1, jnp.where(above, 0, jnp.where(low, 1 - mass, mass)))
 
 
 def _inside(x: Any, loc: Any, scale: Any) -> tuple[Any, Any, Any]:
-    """z, a number inside of [0, 1] where it is outside; whether it is below, and above."""
+    """z, replaced by 0.5 where it is outside of [0, 1]; whether it is below; whether it is above."""
     z = standard(x, loc, scale)
     below, above = z < 0, z > 1
     return jnp.where(below | above, 0.5, z), below, above

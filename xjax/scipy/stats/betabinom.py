@@ -1,4 +1,4 @@
-"""The beta-binomial distribution: a binomial one of n trials whose probability is drawn from ``beta(a, b)``.
+"""The beta-binomial distribution: a binomial distribution of n trials whose probability is drawn from ``beta(a, b)``.
 
 >>> round(float(pmf(1, 2, 1.0, 1.0)), 4)
 0.3333
@@ -23,12 +23,12 @@ _betabinom = Distribution("betabinom", n=NONNEGATIVE, a=POSITIVE, b=POSITIVE)
 
 @_betabinom
 def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:
-    """Logarithm of the probability of the integer below k, as in JAX; -inf outside of [loc, loc + n]."""
+    """Logarithm of the probability of ``floor(k)``, as in JAX; -inf outside of [loc, loc + n]."""
     x = lax.floor(k) - loc
     outside = (x < 0) | (x > n)
     x = jnp.where(outside, 0, x)
-    found = log_choices(n, x) + betaln(x + a, n - x + b) - betaln(a, b)
-    return jnp.where(outside, -np.inf, jnp.where((n == 0) & (x == 0), 0, found))
+    log_mass = log_choices(n, x) + betaln(x + a, n - x + b) - betaln(a, b)
+    return jnp.where(outside, -np.inf, jnp.where((n == 0) & (x == 0), 0, log_mass))
 
 
 pmf = _betabinom.exp("pmf", logpmf)

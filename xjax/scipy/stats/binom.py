@@ -1,4 +1,4 @@
-"""The binomial distribution: how often n trials of probability p succeed.
+"""The binomial distribution: the number of successes in n trials of probability p.
 
 >>> round(float(pmf(2, 4, 0.5)), 4)
 0.375
@@ -29,14 +29,17 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
 
 @_binom
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
-    """Probability of k; interpolated between integers as its logarithm; 0 outside of [loc, loc + n]."""
+    """Probability of k: ``exp(logpmf(k, n, p, loc))``; 0 outside of [loc, loc + n]."""
     x, outside, _, log_rest = _parts(k, n, p, loc)
     return jnp.where(outside, 0, of_powers(log_rest, p, x, n - x))
 
 
 def _parts(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
-    """x, 0 where it is outside of the support; whether it is; the logarithms of ``p**x (1 - p)**(n - x)``, and of the
-    choices: 0 where the outcome is certain, that no rounding is left."""
+    """(x, outside, log_powers, log_choices): x is 0 where it is outside of the support.
+
+    log_powers is the logarithm of ``p**x (1 - p)**(n - x)``. Where it is 0 the outcome is certain, and log_choices is
+    set to 0 without rounding errors.
+    """
     x = k - loc
     outside = (x < 0) | (x > n)
     x = jnp.where(outside, 0, x)

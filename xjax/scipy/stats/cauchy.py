@@ -44,7 +44,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 def _below(z: Any) -> Any:
-    """``1 / 2 + atan(z) / pi``, exact where it is small, by ``atan(z) + atan(1 / z) = pi / 2`` with the sign of z."""
+    """``1 / 2 + atan(z) / pi``, exact where it is small, by ``atan(z) + atan(1 / z) = sign(z) pi / 2``."""
     near = lax.abs(z) < 1
     angle = lax.atan(jnp.where(near, z, -1 / jnp.where(near, 1, z)))
     return jnp.where(near, 0.5, jnp.where(z < 0, 0, 1)) + angle / math.pi
@@ -70,7 +70,7 @@ def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
 def _cotangent(q: Any) -> Any:
     """``cot(pi q)``, exact near 0, 1/2 and 1: +inf at 0, -inf at 1."""
     side = jnp.where(q < 0.5, 1, -1)
-    tail = jnp.where(q < 0.5, q, 1 - q)                             # without an error by Sterbenz' lemma
+    tail = jnp.where(q < 0.5, q, 1 - q)                             # exact, by Sterbenz' lemma
     steep, end = tail < 0.25, tail == 0
     tangent = lax.tan(math.pi * jnp.where(steep, tail, 0.5 - tail))
     inverse = jnp.where(end, np.inf, 1 / jnp.where(steep & ~end, tangent, 1))

@@ -1,4 +1,4 @@
-"""The chi-squared distribution with df degrees of freedom: the gamma distribution with ``a = df / 2``, scale doubled.
+"""The chi-squared distribution with df degrees of freedom: the gamma distribution with a = df / 2 and twice the scale.
 
 >>> round(float(pdf(2.0, 2.0)), 4), round(float(cdf(3.84, 1.0)), 2)
 (0.1839, 0.95)

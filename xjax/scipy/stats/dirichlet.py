@@ -1,4 +1,4 @@
-"""The Dirichlet distribution of shares: density proportional to the product of ``x[i]**(alpha[i] - 1)``.
+"""The Dirichlet distribution of shares of a whole: density proportional to the product of ``x[i]**(alpha[i] - 1)``.
 
 >>> round(float(pdf(np.array([0.2, 0.3, 0.5]), np.array([1.0, 1.0, 1.0]))), 4)
 2.0
@@ -26,9 +26,10 @@ __all__ = ["logpdf", "pdf"]
 def logpdf(x: Any, alpha: Any) -> Any:
     """Logarithm of the density at x; -inf unless no share is negative and their sum is 1, to 1e-6.
 
-    Where a share is 0 it is the limit from inside: finite if its alpha is 1, inf below. nan unless all alpha are > 0.
+    Where a share is 0 the result is the limit from inside: finite if its alpha is 1, inf if alpha < 1. It is nan unless
+    all alpha are > 0.
 
-    Args: x: [n, ...] or [n - 1, ...], without the last share; alpha: [n].
+    Args: x: [n, ...], or [n - 1, ...] without the last share; alpha: [n].
     Raises: ValueError for other shapes.
     """
     caller = "scipy.stats.dirichlet.logpdf"
@@ -42,7 +43,7 @@ def logpdf(x: Any, alpha: Any) -> Any:
                   f"pass x of shape [{n}, ...] or [{n - 1}, ...].", exc=ValueError)
     if x.shape[0] == n - 1:
         x = jnp.concatenate([x, 1 - jnp.sum(x, 0, keepdims=True)])
-    tolerance = max(1e-6, 4 * float(dtypes.finfo(x.dtype).eps))     # floats of 16 bits cannot be closer
+    tolerance = max(1e-6, 4 * float(dtypes.finfo(x.dtype).eps))     # floats of 16 bits have rounding errors above 1e-6
     inside = jnp.all(x >= 0, 0) & (jnp.abs(jnp.sum(x, 0) - 1) < tolerance)
     exponents = jnp.reshape(alpha - 1, (n,) + (1,) * (x.ndim - 1))
     powers = jnp.sum(xlogy(exponents, jnp.where(inside, x, 1)), 0)

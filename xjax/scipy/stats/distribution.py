@@ -1,4 +1,4 @@
-"""What the functions of all distributions share: arguments of one float dtype, domains of parameters, one launch."""
+"""`Distribution`, the decorator of all functions of `xjax.scipy.stats`, and formulas that several of them use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from xjax.transforms.rule_functions import SymbolicZero
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
-# -- domains of parameters: what a Python number answers with a bool, an array with an array of them ----------------
+# -- domains of parameters: a bool for a Python number, an array of bools for an array ------------------------------
 
 def POSITIVE(x: Any) -> Any:
     return x > 0
@@ -46,10 +46,10 @@ def INNER_FRACTION(x: Any) -> Any:
 class Distribution:
     """Decorator for the functions of one distribution.
 
-    They get their arguments as real floats of one dtype, and of one rank or rank 0. The result is nan where a
-    parameter is outside of its domain, or nan itself. On arrays at the root a call is one launch.
+    A decorated function gets its arguments as real floats of one dtype, each of the common rank or of rank 0. The
+    result is nan where a parameter is nan or outside of its domain. Outside of transforms a call is one launch.
 
-    Args: name: of the module, for errors; domains: one for each parameter that has one.
+    Args: name: that of the module, for errors; domains: for each parameter with a domain, the test for it.
     """
 
     def __init__(self, name: str, **domains: Callable[[Any], Any]) -> None:
@@ -65,7 +65,7 @@ class Distribution:
         def on_floats(*args: Any) -> Any:
             args = floats(caller, *args, *defaults[len(args):])
             inside = [belongs(args[i]) for i, belongs in domains]
-            inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # of literals: known now
+            inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # True: no check to compile
             out = fun(*args)
             return jnp.where(functools.reduce(lambda x, y: x & y, inside), out, np.nan) if inside else out
 
@@ -83,7 +83,7 @@ class Distribution:
         return function
 
     def exp(self, name: str, logarithm: Callable) -> Callable:
-        """The function of which one of this distribution is the logarithm. Its slopes at infinite x are 0."""
+        """The exponential of `logarithm`, a function of this distribution. Its slopes at infinite x are 0."""
         def at_finite(x: Any, *args: Any) -> Any:
             return logarithm(_without_slope_at_infinity(x), *args)
 
@@ -109,7 +109,7 @@ _MEANING = {"pdf": "Density at x", "pmf": "Probability of k", "cdf": "Probabilit
 
 
 def _bound(caller: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
-    """All arguments by position, with the defaults of those that are not given."""
+    """All arguments by position, including default values."""
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -119,16 +119,16 @@ def _bound(caller: str, signature: inspect.Signature, args: Any, kwargs: Any) ->
 
 
 def _operand(caller: str, x: Any) -> Any:
-    """`x` as an operand of one launch: host arrays are put on the device, and numbers that select a program."""
+    """`x` as an operand of one launch. Host arrays, and numbers that would each select a program, become arrays."""
     if hasattr(x, "aval") or (type(x) in _NUMBERS and not (type(x) is int and not 0 <= x < 128)):
         return x
     return jnp.asarray(array_like(caller, x))
 
 
 def floats(caller: str, *xs: Any) -> Any:
-    """The arguments as real floats of one dtype, and of one rank or rank 0.
+    """The arguments as real floats of one dtype, each of the common rank or of rank 0.
 
-    Raises: TypeError for what is no array or number; ValueError for complex numbers.
+    Raises: TypeError unless all are arrays or numbers; ValueError for complex numbers.
     """
     xs = promote_shapes(caller, *promote_inexact(caller, *xs))
     if dtypes.is_complex(typeof(xs[0]).dtype):
@@ -138,7 +138,7 @@ def floats(caller: str, *xs: Any) -> Any:
 
 
 def _without_slope_at_infinity(x: Any) -> Any:
-    """`x`, but constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
+    """`x`, constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
     if isinstance(x, (bool, int, float)):
         return x
     return jnp.where(lax.abs(x) == np.inf, lax.stop_gradient(x), x)
@@ -147,14 +147,14 @@ def _without_slope_at_infinity(x: Any) -> Any:
 # -- formulas of several distributions -----------------------------------------------------------------------------
 
 def standard(x: Any, loc: Any, scale: Any) -> Any:
-    """``(x - loc) / scale``; also of Python numbers, where the scale may be 0."""
+    """``(x - loc) / scale``; the arguments may be Python numbers, and the scale 0."""
     return lax.div(lax.sub(x, loc), scale)
 
 
 def log1p_square(z: Any) -> Any:
     """``log(1 + z**2)``, also where the square would overflow."""
     size = lax.abs(z)
-    far = size > 0.5 * math.sqrt(float(dtypes.finfo(size.dtype).max))               # there 1 is below rounding
+    far = size > 0.5 * math.sqrt(float(dtypes.finfo(size.dtype).max))               # 1 is lost to rounding there
     return jnp.where(far, 2, 1) * lax.log1p(jnp.where(far, size - 1, lax.square(jnp.where(far, 0, z))))
 
 
@@ -164,9 +164,9 @@ _INNER_LOGS = (lambda p: lax.log(jnp.where(p > 0, p, 1)), lambda p: lax.log1p(-j
 
 @custom_jvp
 def of_powers(log_rest: Any, p: Any, *exponents: Any) -> Any:
-    """``exp(log_rest) p**a``, or ``exp(log_rest) p**a (1 - p)**b`` of two exponents; 0**0 is 1.
+    """``exp(log_rest) p**a``, or with two exponents ``exp(log_rest) p**a (1 - p)**b``; 0**0 is 1.
 
-    Its slopes in p are right where p is 0 or 1 too: there those of the logarithm are infinite, and 0 times them nan.
+    Its slopes in p are right also at p = 0 and 1, where the slope of the logarithm is infinite and 0 times it is nan.
     """
     return lax.exp(sum((log(a, p) for log, a in zip(_LOG_POWERS[:len(exponents)], exponents, strict=True)), log_rest))
 
@@ -177,7 +177,7 @@ def _of_powers_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
     value = of_powers(*primals)
 
     def lowered(i: int) -> Any:
-        """The power's exponent times the value with the exponent less by one."""
+        """The exponent of factor i, times the value with this exponent reduced by 1."""
         a = exponents[i]
         rest = [jnp.where(a == 0, 0, a - 1) if k == i else b for k, b in enumerate(exponents)]
         return jnp.where(a == 0, 0, a * of_powers(log_rest, p, *rest))
@@ -189,7 +189,7 @@ def _of_powers_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
 
 
 def mirrored(distribution: Distribution, name: str, fun: Callable, doc: str) -> Callable:
-    """A function of `distribution` that is another function, `fun(x, loc, scale)`, of -x and -loc."""
+    """The function ``fun(-x, -loc, scale)`` of `distribution`, under the name `name`."""
     def reflected(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
         return fun(-x, -loc, scale)
 

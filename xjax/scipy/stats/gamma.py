@@ -25,12 +25,12 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x; -inf below loc."""
     outside = x < loc
     z = jnp.where(outside, 1, standard(x, loc, scale))
-    found = xlogy(a - 1, z) - z - gammaln(a) - lax.log(scale)
-    return jnp.where(outside | (z == np.inf), -np.inf, found)
+    log_density = xlogy(a - 1, z) - z - gammaln(a) - lax.log(scale)
+    return jnp.where(outside | (z == np.inf), -np.inf, log_density)
 
 
 def _inside(z: Any) -> Any:
-    """`z`, but where it is <= 0 a number for which the incomplete function takes few terms."""
+    """`z`, replaced where it is <= 0 by 0.5, for which the incomplete function needs few terms."""
     return jnp.where(z <= 0, 0.5, z)
 
 

@@ -26,7 +26,7 @@ def logpdf(x: Any, beta: Any) -> Any:
 
 
 def _power(x: Any, beta: Any) -> Any:
-    """``abs(x)**beta``, but constant where it overflows, so that what vanishes there has the slope 0."""
+    """``abs(x)**beta``, constant where it overflows, so that the functions that vanish there have the slope 0."""
     size = lax.abs(x)
     end = lax.pow(lax.full_like(beta, float(dtypes.finfo(size.dtype).max)), lax.div(1.0, beta))
     return lax.pow(jnp.where(size < end, size, lax.stop_gradient(size)), beta)

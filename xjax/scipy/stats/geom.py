@@ -1,4 +1,4 @@
-"""The geometric distribution: at which trial of probability p the first success is, from 1.
+"""The geometric distribution: the number, from 1, of the first successful trial, each of probability p.
 
 >>> round(float(pmf(2, 0.25)), 4)
 0.1875
@@ -29,12 +29,12 @@ def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
 
 @_geom
 def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
-    """Probability of k; interpolated between integers as its logarithm; 0 for k < loc + 1."""
+    """Probability of k: ``exp(logpmf(k, p, loc))``; 0 for k < loc + 1."""
     fails, outside = _fails(k - loc)
     return jnp.where(outside, 0, of_powers(0.0, p, 1.0, fails))
 
 
 def _fails(x: Any) -> tuple[Any, Any]:
-    """How many trials fail, 0 where x is outside of the support; whether it is."""
+    """The number of failures, 0 where x is outside of the support; whether x is outside."""
     outside = (x < 1) | (x == np.inf)
     return jnp.where(outside, 0, x - 1), outside

@@ -18,9 +18,9 @@ from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, stan
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
 _gumbel_r = Distribution("gumbel_r", scale=POSITIVE, p=FRACTION)
-# From here on ``log(1 - exp(-exp(-z)))`` is its series in exp(-z), to the square; exp(-z) may underflow.
+# For larger z, ``log(1 - exp(-exp(-z)))`` is its series ``-z - exp(-z) / 2``, in which exp(-z) may underflow.
 _FAR = 15
-_BEYOND = 1000                          # there ``exp(-z)`` has left the range of floats
+_BEYOND = 1000                          # below -_BEYOND ``exp(-z)`` overflows
 _FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 with all its derivatives
 
 
@@ -28,7 +28,7 @@ _FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 wi
 def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Logarithm of the density at x."""
     z = standard(x, loc, scale)
-    # Far below 0 the exponential overflows, and z counts no more; XLA may add z before it rounds the exponential.
+    # z is bounded below: where the exponential overflows, XLA might otherwise add z before rounding it to infinity.
     return -(jnp.maximum(z, -_BEYOND) + lax.exp(-z)) - lax.log(scale)
 
 
@@ -39,7 +39,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 def _growth(z: Any) -> Any:
-    """``exp(-z)``, but constant where it may overflow, so that what vanishes there has the slope 0."""
+    """``exp(-z)``, constant where it may overflow, so that the functions that vanish there have the slope 0."""
     return lax.exp(-jnp.maximum(z, -_FLAT))
 
 
@@ -47,7 +47,7 @@ def _growth(z: Any) -> Any:
 def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     """Density at x."""
     z = standard(x, loc, scale)
-    z = jnp.where(z == np.inf, np.inf, z)                   # without a slope there
+    z = jnp.where(z == np.inf, np.inf, z)                   # slope 0 at infinity
     return lax.exp(-(jnp.maximum(z, -_FLAT) + _growth(z))) / scale
 
 

@@ -17,21 +17,21 @@ from xjax.runtime.one_launch import one_launch
 from xjax.scipy.normal_distribution import ndtr
 from xjax.scipy.stats.multivariate_normal import log_peak, whitened
 
-_WHERE = "scipy.stats.gaussian_kde"
+_CALLER = "scipy.stats.gaussian_kde"
 
 
 @register_pytree_node_class
 class gaussian_kde:
-    """A density estimated from points: the mean of normal distributions around each, as wide as the data tell.
+    """A density estimated from points: the mean of normal densities around each point.
 
-    The estimate is immutable, and a pytree of its attributes: dataset[d, n], weights[n], neff (the effective number
-    of points), covariance[d, d] of each kernel, and its inverse, inv_cov.
+    The estimate is immutable, and a pytree of these attributes: dataset[d, n], weights[n], neff (the effective number
+    of points), covariance[d, d] (that of each kernel, proportional to that of the data), and its inverse, inv_cov.
 
     Args:
       dataset: [d, n] or [n], real; more than one element.
-      bw_method: the factor by which kernels are narrower than the data: a number, a function of the estimate, or
+      bw_method: the ratio of the width of kernels to that of the data: a number, a function of the estimate, or
         'scott' (the default): ``neff**(-1 / (d + 4))``; 'silverman': ``(neff (d + 2) / 4)**(-1 / (d + 4))``.
-      weights: [n], of any sum; None: all equal.
+      weights: [n], with any sum; None: all equal.
     Raises: ValueError for an empty dataset, weights of another shape or an unknown method; NotImplementedError for
       complex numbers.
 
@@ -57,9 +57,9 @@ class gaussian_kde:
             share = {"scott": 1, "silverman": (self.d + 2) / 4}.get(bw_method)
             if share is not None:
                 return jnp.power(share * self.neff, -1 / (self.d + 4))
-        elif not shape_of(array_like(_WHERE, bw_method)):
+        elif not shape_of(array_like(_CALLER, bw_method)):
             return bw_method
-        raise bad(_WHERE, "the bandwidth is none of the known ones", given={"bw_method": bw_method},
+        raise bad(_CALLER, "unknown bandwidth method", given={"bw_method": bw_method},
                   fix="pass 'scott', 'silverman', a number or a function of the estimate.", exc=ValueError)
 
     def _set(self, **attributes: Any) -> None:
@@ -67,7 +67,7 @@ class gaussian_kde:
             object.__setattr__(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise bad(_WHERE, f"an estimate is immutable; `{name}` cannot be set", fix="make another estimate.",
+        raise bad(_CALLER, f"an estimate is immutable; `{name}` cannot be set", fix="create another estimate.",
                   exc=AttributeError)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
@@ -76,7 +76,7 @@ class gaussian_kde:
 
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: Sequence[Any]) -> gaussian_kde:
-        """The estimate of these arrays, unchecked."""
+        """The estimate with these arrays, which are not checked."""
         kde = cls.__new__(cls)
         kde._set(**dict(zip(cls._CHILDREN, children, strict=True)))
         return kde
@@ -92,7 +92,7 @@ class gaussian_kde:
         return self.dataset.shape[1]
 
     def evaluate(self, points: Any) -> Any:
-        """Density at points[d, m], also [m] if d is 1, or [d] for one point: float[m].
+        """Density at points: float[m] for points[d, m], also [m] if d is 1, or [d] for one point.
 
         Raises: ValueError for points of another dimension; NotImplementedError for complex ones.
         """
@@ -105,7 +105,7 @@ class gaussian_kde:
         return self.evaluate(x)
 
     def logpdf(self, x: Any) -> Any:
-        """Logarithm of the density at x, which is as in `evaluate`; also where the density is too small for a float."""
+        """Logarithm of the density at x, in the forms of `evaluate`; finite where the density underflows."""
         return _log_density(self._points("logpdf", x), self.dataset, self.weights, self.covariance)
 
     def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
@@ -115,17 +115,17 @@ class gaussian_kde:
         """
         mean, cov = jnp.atleast_1d(jnp.squeeze(jnp.asarray(mean))), jnp.atleast_2d(cov)
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
-            raise bad(f"{_WHERE}.integrate_gaussian", f"the estimate has dimension {self.d}, the arguments have not",
+            raise bad(f"{_CALLER}.integrate_gaussian", f"the arguments must have dimension {self.d}",
                       given={"mean": typeof(mean), "cov": typeof(cov)}, exc=ValueError,
                       fix=f"pass a mean of shape [{self.d}] and a cov of shape [{self.d}, {self.d}].")
         return _density(mean[:, None], self.dataset, self.weights, self.covariance + cov)[0]
 
     def integrate_box_1d(self, low: Any, high: Any) -> Any:
-        """Integral of an estimate of dimension 1 from `low` to `high`, numbers.
+        """Integral of an estimate of dimension 1 between two numbers, `low` and `high`.
 
-        Raises: ValueError for another dimension, or if the limits are no numbers.
+        Raises: ValueError for another dimension, or unless the limits are numbers.
         """
-        caller = f"{_WHERE}.integrate_box_1d"
+        caller = f"{_CALLER}.integrate_box_1d"
         if self.d != 1:
             raise bad(caller, f"the estimate has dimension {self.d}, not 1", exc=ValueError,
                       fix="sum the estimate over a grid of points.")
@@ -140,7 +140,7 @@ class gaussian_kde:
         Raises: ValueError if their dimensions differ.
         """
         if other.d != self.d:
-            raise bad(f"{_WHERE}.integrate_kde", "the estimates differ in dimension", exc=ValueError,
+            raise bad(f"{_CALLER}.integrate_kde", "the estimates differ in dimension", exc=ValueError,
                       given={"first": f"dimension {self.d}", "second": f"dimension {other.d}"},
                       fix="estimate both from points of the same dimension.")
         at_points = _density(other.dataset, self.dataset, self.weights, self.covariance + other.covariance)
@@ -157,48 +157,48 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Not supported: raises NotImplementedError."""
-        raise bad(f"{_WHERE}.integrate_box", "integrals over boxes are supported for dimension 1 only",
+        raise bad(f"{_CALLER}.integrate_box", "integrals over boxes are supported for dimension 1 only",
                   fix="use integrate_box_1d.", exc=NotImplementedError)
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Not supported: raises NotImplementedError."""
-        raise bad(f"{_WHERE}.set_bandwidth", "an estimate is immutable", exc=NotImplementedError,
-                  fix="make another one: gaussian_kde(kde.dataset, bw_method, kde.weights).")
+        raise bad(f"{_CALLER}.set_bandwidth", "an estimate is immutable", exc=NotImplementedError,
+                  fix="create another one: gaussian_kde(kde.dataset, bw_method, kde.weights).")
 
     def _points(self, name: str, points: Any) -> Any:
-        points = _real(f"{_WHERE}.{name}", points)
+        points = _real(f"{_CALLER}.{name}", points)
         if points.shape[0] == self.d:
             return points
         if points.shape == (1, self.d):
             return points.T
-        raise bad(f"{_WHERE}.{name}", "the points have another dimension than the estimate", exc=ValueError,
+        raise bad(f"{_CALLER}.{name}", "the points must have the dimension of the estimate", exc=ValueError,
                   given={"points": typeof(points), "dataset": typeof(self.dataset)},
                   fix=f"pass points of shape [{self.d}, m].")
 
 
 def _real(caller: str, x: Any) -> Any:
-    """`x` with two axes; complex numbers are refused."""
+    """`x` with two axes. Raises: NotImplementedError for complex numbers."""
     x = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
     if dtypes.is_complex(x.dtype):
         raise bad(caller, "complex numbers are not supported", given={"argument": typeof(x)},
-                  fix="give real and imaginary parts as two dimensions.", exc=NotImplementedError)
+                  fix="pass real and imaginary parts as two dimensions.", exc=NotImplementedError)
     return x
 
 
 def _checked_sample(dataset: Any, weights: Any) -> tuple[Any, Any]:
-    """The dataset with two axes, and weights of sum 1, in one float dtype."""
-    dataset = _real(_WHERE, dataset)
+    """The dataset with two axes, and weights that sum to 1, in one float dtype."""
+    dataset = _real(_CALLER, dataset)
     if dataset.size < 2:
-        raise bad(_WHERE, "the dataset must have several elements", given={"dataset": typeof(dataset)},
+        raise bad(_CALLER, "the dataset must have several elements", given={"dataset": typeof(dataset)},
                   fix="pass an array of shape [d, n] or [n].", exc=ValueError)
     n = dataset.shape[1]
     if weights is None:
-        dataset, = promote_inexact(_WHERE, dataset)
+        dataset, = promote_inexact(_CALLER, dataset)
         return dataset, jnp.full(n, 1 / n, dataset.dtype)
-    dataset, weights = promote_inexact(_WHERE, dataset, weights)
+    dataset, weights = promote_inexact(_CALLER, dataset, weights)
     weights = jnp.atleast_1d(weights)
     if weights.shape != (n,):
-        raise bad(_WHERE, "there must be one weight for each point",
+        raise bad(_CALLER, "there must be one weight for each point",
                   given={"dataset": typeof(dataset), "weights": typeof(weights)},
                   fix=f"pass weights of shape [{n}].", exc=ValueError)
     return dataset, weights / jnp.sum(weights)
@@ -206,7 +206,7 @@ def _checked_sample(dataset: Any, weights: Any) -> tuple[Any, Any]:
 
 def _log_kernels(points: Any, dataset: Any, covariance: Any) -> Any:
     """Logarithms of the normal densities at points[d, m] around those of dataset[d, n]: float[m, n]."""
-    points, dataset, covariance = promote_inexact(_WHERE, points, dataset, covariance)
+    points, dataset, covariance = promote_inexact(_CALLER, points, dataset, covariance)
     factor = lax.linalg.cholesky(covariance)
     at, around = whitened(factor, points.T), whitened(factor, dataset.T)
     return log_peak(factor) - 0.5 * jnp.sum(jnp.square(at[:, None] - around[None]), -1)

@@ -1,4 +1,4 @@
-"""The multinomial distribution: how often each of several outcomes comes in n trials.
+"""The multinomial distribution: how often each of several outcomes occurs in n trials.
 
 >>> round(float(pmf(np.array([1, 2, 1]), 4, np.array([0.25, 0.5, 0.25]))), 4)
 0.1875
@@ -27,7 +27,7 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
     """Logarithm of the probability of the counts x; -inf where they do not add up to n.
 
     Args: x: int[..., k]; n: int[...]; p: float[..., k], the probability of each outcome.
-    Raises: ValueError unless x is of integers.
+    Raises: ValueError unless the dtypes of x and n are integers.
     """
     caller = "scipy.stats.multinomial.logpmf"
     p, = promote_inexact(caller, p)
@@ -37,9 +37,9 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
                   fix="convert them with x.astype('int32').", exc=ValueError)
     dtype = typeof(p).dtype
     counts, trials = jnp.asarray(x, dtype), jnp.asarray(n, dtype)
-    found = gammaln(trials + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), -1)
+    log_mass = gammaln(trials + 1) + jnp.sum(xlogy(counts, p) - gammaln(counts + 1), -1)
     drawn = jnp.sum(x, -1)
-    return jnp.where(jnp.equal(drawn, jnp.asarray(n, drawn.dtype)), found, -np.inf)
+    return jnp.where(jnp.equal(drawn, jnp.asarray(n, drawn.dtype)), log_mass, -np.inf)
 
 
 @one_launch(arrays=3)

@@ -1,6 +1,6 @@
 """The normal distribution of vectors: density ``exp(-|z|**2 / 2) / sqrt((2 pi)**n det(cov))``.
 
-Here z solves ``L z = x - mean`` with L the Cholesky factor of cov.
+Here z is the solution of ``L z = x - mean``, where L is the Cholesky factor of cov.
 
 >>> round(float(pdf(np.zeros(2), np.zeros(2), np.eye(2))), 4)
 0.1592
@@ -27,9 +27,9 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
     """Logarithm of the density at x; nan if `cov` is not positive definite.
 
     Args:
-      x: [..., n]; mean: [..., n] or a number; cov: [..., n, n], or a number: that times the identity. All float[...].
-      allow_singular: None only.
-    Raises: ValueError if `cov` is of another shape; NotImplementedError for another allow_singular.
+      x: [..., n]; mean: [..., n] or a number; cov: [..., n, n], or a number times the identity. All are floats.
+      allow_singular: must be None.
+    Raises: ValueError if `cov` has another shape; NotImplementedError for another allow_singular.
     """
     if allow_singular is not None:
         raise bad("scipy.stats.multivariate_normal.logpdf", "singular covariances are not supported",
@@ -57,7 +57,7 @@ def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
 @library_rules
 def _log_density(x: Any, mean: Any, cov: Any) -> Any:
     y = x - mean
-    if not mean.ndim or not cov.ndim:                       # numbers, or vectors of independent ones, of variance cov
+    if not mean.ndim or not cov.ndim:                       # independent numbers of variance cov
         n = mean.shape[-1] if mean.ndim else 1
         squares = jnp.sum(jnp.square(y), -1) if mean.ndim else jnp.square(y)
         return -0.5 * (squares / cov + n * (jnp.log(cov) + math.log(2 * math.pi)))
@@ -77,7 +77,7 @@ def log_peak(factor: Any) -> Any:
 
 
 def whitened(factor: Any, y: Any) -> Any:
-    """z[..., n] with ``factor z = y`` for y[..., n]: of one factor, in one solve for all."""
+    """z[..., n] with ``factor z = y`` for y[..., n]. For a single factor it is one solve for all y."""
     if factor.ndim == 2:
         rows = jnp.reshape(y, (-1, y.shape[-1]))
         z = lax.linalg.triangular_solve(factor, rows, left_side=False, lower=True, transpose_a=True)

@@ -1,4 +1,4 @@
-"""The negative binomial distribution: how many trials of probability p fail before the n-th success.
+"""The negative binomial distribution: the number of failures before the n-th success, in trials of probability p.
 
 >>> round(float(pmf(1, 2, 0.5)), 4)
 0.25
@@ -29,14 +29,16 @@ def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
 
 @_nbinom
 def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
-    """Probability of k; interpolated between integers as its logarithm; 0 for k < loc."""
+    """Probability of k: ``exp(logpmf(k, n, p, loc))``; 0 for k < loc."""
     x, n, outside, log_count = _parts(k, n, loc)
     return jnp.where(outside, 0, of_powers(log_count, p, n, x))
 
 
 def _parts(k: Any, n: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
-    """x and n, 0 and 1 where x is outside of the support; whether it is; the logarithm of the number of orders of the
-    trials."""
+    """(x, n, outside, log_count): x is 0 and n is 1 where x is outside of the support.
+
+    log_count is the logarithm of the number of orders of the trials.
+    """
     x = k - loc
     outside = (x < 0) | (x == np.inf)
     x, n = jnp.where(outside, 0, x), jnp.where(outside, 1, n)

@@ -1,6 +1,6 @@
 """The normal distribution: density ``exp(-z**2 / 2) / (sqrt(2 pi) scale)`` with ``z = (x - loc) / scale``.
 
-The density is that of ``abs(scale)`` where the scale is negative, as in JAX; the other functions are nan there.
+Where the scale is negative, the density is that for ``abs(scale)``, as in JAX, and the other functions are nan.
 
 >>> round(float(pdf(0.0)), 4), float(cdf(0.0)), round(float(ppf(0.975)), 2)
 (0.3989, 0.5, 1.96)
@@ -35,7 +35,7 @@ pdf = _density.exp("pdf", logpdf)
 
 @_norm
 def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
-    """Probability of values <= x. Raises: TypeError for floats of 16 bits, as all below."""
+    """Probability of values <= x. Raises: TypeError for floats of 16 bits, like all functions except pdf and logpdf."""
     return ndtr(standard(x, loc, scale))
 
 

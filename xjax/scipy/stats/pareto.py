@@ -21,7 +21,7 @@ _pareto = Distribution("pareto", b=POSITIVE, scale=NONNEGATIVE, q=FRACTION)
 
 
 def _log_z(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
-    """Whether x is below the support, and log(z), 1 there."""
+    """Whether x is below the support; log(z), or 1 where x is below."""
     outside = x < loc + scale
     return outside, jnp.where(outside, 1, lax.log(jnp.where(outside, 1, standard(x, loc, scale))))
 

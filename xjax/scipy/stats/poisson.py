@@ -1,4 +1,4 @@
-"""The Poisson distribution: how many events happen where mu are expected.
+"""The Poisson distribution: the number of events when mu are expected.
 
 >>> round(float(pmf(2, 3.0)), 4), round(float(cdf(2, 3.0)), 4), round(float(entropy(3.0)), 4)
 (0.224, 0.4232, 1.9315)
@@ -19,9 +19,9 @@ from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, of_powers
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
 _poisson = Distribution("poisson", mu=NONNEGATIVE)
-# The entropy is a sum over k < _TERMS for mu < _MANY, 15 standard deviations; else its asymptotic series.
+# For mu < _MANY the entropy is a sum over k < _TERMS, up to 15 standard deviations; else it is its asymptotic series.
 _MANY, _TERMS = 100, 250
-# Of powers of 1 / mu, the highest first.
+# Coefficients of powers of 1 / mu, the highest first.
 _SERIES = (1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12, 0)
 
 
@@ -37,7 +37,7 @@ def _log_mass(k: Any, mu: Any) -> Any:
 
 
 def _inside(x: Any) -> tuple[Any, Any]:
-    """x, 0 where it is outside of the support; whether it is."""
+    """x, 0 where it is outside of the support; whether it is outside."""
     outside = (x < 0) | (lax.floor(x) < x) | (x == np.inf)
     return jnp.where(outside, 0, x), outside
 
@@ -59,7 +59,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 @_poisson
 def entropy(mu: Any, loc: Any = 0) -> Any:
-    """The entropy in nats; `loc` does not change it, but its shape is that of both together."""
+    """The entropy in nats. `loc` only changes the shape of the result, which is that of mu and loc broadcast."""
     shape = jnp.broadcast_shapes(jnp.shape(mu), jnp.shape(loc))
     few = (mu > 0) & (mu < _MANY)
     x = jnp.where(few, mu, 1)[..., None]
@@ -67,5 +67,5 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
     by_sum = -jnp.sum(lax.exp(log_mass) * log_mass, -1)
     y = jnp.where(mu < _MANY, _MANY, mu)
     series = 0.5 * lax.log(2 * math.pi * math.e * y) - jnp.polyval(np.array(_SERIES, y.dtype), 1 / y)
-    nearly_0 = entr(jnp.where(mu == 0, mu, 1))                          # its slope at 0 is infinite, as that of entr
+    nearly_0 = entr(jnp.where(mu == 0, mu, 1))                          # the slope at 0 is infinite, that of entr
     return jnp.broadcast_to(jnp.where(mu == 0, nearly_0, jnp.where(few, by_sum, series)), shape)

@@ -1,4 +1,4 @@
-"""Numbers that sum up a sample: the most frequent value, ranks, the standard error of the mean."""
+"""Summary statistics: the most frequent value, ranks, the standard error of the mean."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _METHODS = ("average", "min", "max", "dense", "ordinal")
 
 
 class ModeResult(NamedTuple):
-    """What `mode` returns: the most frequent value, and how often it is there."""
+    """Result of `mode`: the most frequent value, and how often it occurs."""
 
     mode: Any
     count: Any
 
 
 def _propagates(caller: str, nan_policy: str) -> None:
-    """Refuse what depends on values, which a program that is being built does not know."""
+    """Raise an error for policies other than "propagate": they would depend on values, which are unknown in a trace."""
     if nan_policy not in ("propagate", "omit", "raise"):
-        raise bad(caller, f"there is no nan_policy {nan_policy!r}", fix="leave it 'propagate'.", exc=ValueError)
+        raise bad(caller, f"unknown nan_policy {nan_policy!r}", fix="leave it 'propagate'.", exc=ValueError)
     if nan_policy != "propagate":
-        raise bad(caller, f"nan_policy {nan_policy!r} is not supported: the sizes of results depend on no value",
-                  fix="remove the NaNs beforehand.", exc=NotImplementedError)
+        raise bad(caller, f"nan_policy {nan_policy!r} is not supported: results must not depend on values",
+                  fix="remove the NaNs before the call.", exc=NotImplementedError)
 
 
 def _starts(x: Any) -> Any:
-    """Where in the sorted x[..., n] a value differs from the one before, NaNs being equal."""
+    """Whether each value of the sorted x[..., n] differs from the previous one; NaNs count as equal."""
     before, after = x[..., :-1], x[..., 1:]
     differ = (before != after) & ~((before != before) & (after != after))
     return jnp.concatenate([jnp.ones((*x.shape[:-1], 1), bool), differ], -1)
 
 
 def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False) -> ModeResult:
-    """The most frequent value along an axis, the least of several, and its number.
+    """The most frequent value along an axis, the least of several, and how often it occurs.
 
-    Args: a: array of numbers; axis: None for all elements. nan_policy: 'propagate' only: NaNs count as one value.
-    Returns: arrays of the shape of `a` without the axis, or with size 1 there; without elements, NaN and 0.
+    Args: a: array of numbers; axis: None for all elements. nan_policy: only 'propagate': NaNs count as one value.
+    Returns: arrays of the shape of `a` without the axis, or with size 1 there. For an empty axis they are NaN and 0.
 
     >>> mode(np.array([3, 1, 3, 1, 2]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
@@ -69,21 +69,21 @@ def _mode(a: Any, axis: int | None, keepdims: bool) -> ModeResult:
         return ModeResult(jnp.full(shape, np.nan, default_float()), jnp.zeros(shape, default_float()))
     x = jnp.sort(x, -1)
     count = jnp.broadcast_to(jnp.arange(n), x.shape)
-    count = count - lax.cummax(jnp.where(_starts(x), count, 0), axis=x.ndim - 1)     # within a run of equals, from 0
+    count = count - lax.cummax(jnp.where(_starts(x), count, 0), axis=x.ndim - 1)     # place in a run of equal values
     best = jnp.argmax(count, -1, keepdims=True)
     value, count = (jnp.take_along_axis(y, best, -1)[..., 0] for y in (x, count + 1))
     return ModeResult(jnp.reshape(value, shape), jnp.reshape(count, shape))
 
 
 def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
-    """The rank of each element, from 1, among all or along an axis; all NaN where one of them is NaN.
+    """The rank of each element, from 1, among all or along an axis. All ranks are NaN if one element is NaN.
 
     Args:
       a: array of numbers. axis: None ranks the elements of the flattened array.
-      method: what equals get: the 'average', 'min' or 'max' of their places; 'dense': one number, the next value the
-        next number; 'ordinal': each its own, in their order.
-      nan_policy: 'propagate' only.
-    Returns: floats of the default dtype, of the shape of `a`; with axis None of one axis.
+      method: the rank of equal elements: the 'average', 'min' or 'max' of their places; 'dense': consecutive ranks for
+        distinct values; 'ordinal': distinct ranks, in the order of the elements.
+      nan_policy: only 'propagate'.
+    Returns: floats of the default dtype, with the shape of `a`; one axis if `axis` is None.
     Raises: ValueError for another method or policy; NotImplementedError for the policies 'omit' and 'raise'.
 
     >>> rankdata(np.array([0, 2, 3, 2]))
@@ -92,7 +92,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     caller = "scipy.stats.rankdata"
     _propagates(caller, nan_policy)
     if method not in _METHODS:
-        raise bad(caller, f"there is no method {method!r}", fix=f"use one of {', '.join(_METHODS)}.", exc=ValueError)
+        raise bad(caller, f"unknown method {method!r}", fix=f"use one of {', '.join(_METHODS)}.", exc=ValueError)
     return _rankdata(a, method, axis)
 
 
@@ -111,7 +111,7 @@ def _rankdata(a: Any, method: str, axis: int | None) -> Any:
 
 
 def _ranks_of_sorted(x: Any, place: Any, method: str) -> Any:
-    """Ranks of the sorted x[..., n], whose places from 0 are given."""
+    """Ranks of the sorted x[..., n]; `place` has the places of its elements, from 0."""
     starts, axis = _starts(x), x.ndim - 1
     if method == "ordinal":
         return place + 1
@@ -127,7 +127,7 @@ def _ranks_of_sorted(x: Any, place: Any, method: str) -> Any:
 
 
 def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
-    """Standard error of the mean along an axis: the standard deviation over the root of the number of elements.
+    """Standard error of the mean along an axis: the standard deviation divided by the root of the number of elements.
 
     Args:
       a: array of numbers; axis: None for all elements; ddof: subtracted from the number of elements in the variance.

@@ -1,6 +1,6 @@
 """Student's t distribution with df degrees of freedom: density proportional to ``(1 + z**2 / df)**(-(df + 1) / 2)``.
 
-Here ``z = (x - loc) / scale``. The density is that of ``abs(scale)`` where the scale is negative, as in JAX.
+Here ``z = (x - loc) / scale``. Where the scale is negative, the density is that for ``abs(scale)``, as in JAX.
 
 >>> round(float(pdf(0.0, 1.0)), 4), round(float(logpdf(1.0, 30.0)), 4)
 (0.3183, -1.4355)
@@ -34,8 +34,10 @@ def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 def _log_gamma_ratio(a: Any) -> Any:
-    """``log(gamma(a + 1/2) / (gamma(a) sqrt(a)))``; from 10 on by the difference of both asymptotic series, which
-    has no large terms."""
+    """``log(gamma(a + 1/2) / (gamma(a) sqrt(a)))``.
+
+    For a >= 10 it is the difference of both asymptotic series, which has no large terms.
+    """
     large = a >= 10
     few, inverse = jnp.where(large, 1, a), 1 / jnp.where(large, a, 10)
     plain = lax.lgamma(few + 0.5) - lax.lgamma(few) - 0.5 * lax.log(few)
@@ -44,7 +46,7 @@ def _log_gamma_ratio(a: Any) -> Any:
 
 @functools.cache
 def _ratio_terms() -> np.ndarray:
-    """``2 (1 - 4**-k) B(2 k) / (2 k (2 k - 1))`` for k = 1, 2 ... (from DLMF 5.11.8 at h = 1/2 and 0)."""
+    """Coefficients ``2 (1 - 4**-k) B(2 k) / (2 k (2 k - 1))``, k = 1, 2 ... (from DLMF 5.11.8 at h = 1/2 and 0)."""
     k = np.arange(1, 11)
     return 2 * (1 - 4.0 ** -k) * bernoulli_numbers(20)[2::2] / (2 * k * (2 * k - 1))
 

@@ -1,7 +1,7 @@
 """The normal distribution truncated to ``a <= z <= b`` where ``z = (x - loc) / scale``.
 
-Everything is nan unless a < b. Floats of 16 bits are refused, as by `norm.cdf`. The probability of a piece much
-shorter than 1 loses the digits that its ends have in common.
+All results are nan unless a < b. Floats of 16 bits raise a TypeError, as in `norm.cdf`. The probability of an interval
+much shorter than 1 loses the digits that its ends have in common.
 
 >>> round(float(pdf(0.0, -1.0, 1.0)), 4), float(cdf(0.0, -1.0, 1.0)), round(float(logsf(41.0, 40.0, 50.0)), 1)
 (0.5844, 0.5, -40.5)
@@ -26,7 +26,7 @@ _truncnorm = Distribution("truncnorm", scale=NONNEGATIVE)
 
 
 def _log_tail(p: Any) -> Any:
-    """Logarithm of the probability under the standard normal distribution of what lies beyond `p`, seen from 0."""
+    """Logarithm of the standard normal probability of values beyond `p`, on the side away from 0."""
     finite = abs(p) != np.inf                                           # log_ndtr has no derivative at -inf
     return jnp.where(finite, log_ndtr(jnp.where(finite, jnp.where(p <= 0, p, -p), -1)), -np.inf)
 
@@ -36,14 +36,14 @@ def _log_mass(a: Any, b: Any, tail_a: Any, tail_b: Any) -> Any:
     right = a > 0
     one_side = right | (b <= 0)
     near, far = jnp.where(right, tail_a, tail_b), jnp.where(right, tail_b, tail_a)
-    # On one side of 0 the ratio of the two probabilities, else the sum of what is left out.
+    # If [a, b] is on one side of 0, the difference of the two tails, by their ratio; else 1 minus both tails.
     difference = near + log1mexp(jnp.where(one_side & (far > -np.inf), near - far, np.inf))
     left_out = jnp.where(one_side, 0, lax.exp(tail_a) + lax.exp(tail_b))
     return jnp.where(one_side, difference, lax.log1p(-left_out))
 
 
 def _within(z: Any, a: Any, b: Any) -> Any:
-    """z where a < z < b, elsewhere a number between them, so that no derivative is nan."""
+    """z where a < z < b, elsewhere a number between a and b, so that no derivative is nan."""
     low, high = jnp.maximum(a, jnp.minimum(b, 0) - 1), jnp.minimum(b, jnp.maximum(a, 0) + 1)
     return jnp.where((z <= a) | (z >= b), lax.stop_gradient(0.5 * (low + high)), z)
 

@@ -20,7 +20,7 @@ _vonmises = Distribution("vonmises", kappa=NONNEGATIVE)
 
 @_vonmises
 def logpdf(x: Any, kappa: Any) -> Any:
-    """Logarithm of the density at x, an angle; kappa = 0 is the uniform distribution."""
+    """Logarithm of the density at the angle x; kappa = 0 is the uniform distribution."""
     return -2 * kappa * lax.square(lax.sin(0.5 * x)) - lax.log(i0e(kappa)) - math.log(2 * math.pi)  # 1 - cos(x)
 
 
