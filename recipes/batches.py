@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.config import RunConfig
 from recipes.errors import RecipeError
 from recipes.process.parallel import Placer
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 
 class Batches:
@@ -98,12 +101,12 @@ class RowBatches(Batches):
         return np.concatenate(parts)
 
     @functools.cached_property
-    def _ones(self) -> Any:
+    def _ones(self) -> Array:
         """The weights of a full batch, placed once."""
         return self._placer.put(self._placer.split(np.ones(self._size, np.float32)))
 
     @functools.cached_property
-    def _all_ones(self) -> Any:
+    def _all_ones(self) -> Array:
         """The weights of the full batches of one launch, placed once."""
         ones = np.ones((self.steps_per_launch, self._size), np.float32)
         return self._placer.put(self._placer.split(ones, axis=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from recipes.lazy import jnp, xnn
 from recipes.process.parallel import weighted
 from recipes.results.plots import confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]
 _OTHER_NAMES = {"balanced_accuracy": "recall"}            # of functions in xnn.metrics: it is the mean recall
@@ -31,7 +34,7 @@ class Classifier(Task):
     score = "accuracy"
     higher_is_better = True
 
-    def sums_of(self, model: Bound, logits: Any, labels: Any, weight: Any) -> Sums:
+    def sums_of(self, model: Bound, logits: ArrayLike, labels: ArrayLike, weight: ArrayLike) -> Sums:
         """`Task.sums` from logits [rows, classes], labels [rows] and weight [rows]."""
         losses = jnp.asarray(xnn.losses.cross_entropy(logits, labels, reduction=None))
         share = weight * jnp.asarray(self.artifacts["class_weights"], float)[labels]
@@ -50,7 +53,7 @@ class Classifier(Task):
             result |= {name: values[function] for name, function in functions.items()}
         return result
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: ArrayLike) -> dict[str, np.ndarray]:
         """The class with the highest probability, and the probabilities.  Args: outputs: probabilities [n, classes]."""
         classes = self.artifacts["classes"]
         labels = np.array(classes, object)[np.argmax(outputs, axis=1)]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 from rich.console import Console
@@ -17,6 +17,9 @@ from recipes.results.folder import find_run, read_json, saved_config, shown
 from recipes.results.plots import comparison_figure
 from recipes.training.hooks import read_metrics
 from recipes.training.run import in_words
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 
 class Compared(NamedTuple):
@@ -69,7 +72,7 @@ def _table(runs: list[Compared]) -> Table:
     return table
 
 
-def _flat(tree: Any, path: str = "") -> dict[str, Any]:
+def _flat(tree: PyTree, path: str = "") -> dict[str, Any]:
     """Leaves by key path."""
     if not isinstance(tree, dict):
         return {path: tree}

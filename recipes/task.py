@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from recipes.batches import Batches, RowBatches
 from recipes.errors import DataError
 from recipes.lazy import xjax, xnn
 from recipes.process.parallel import Placer
+
+if TYPE_CHECKING:
+    from xjax.typing import Params, PRNGKey
 
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 
@@ -59,7 +62,7 @@ class Bound:
       state: of the model; each call replaces it by the new state.
     """
 
-    def __init__(self, layer: Any, params: Any, state: Any, rng: Any = None, train: bool = False) -> None:
+    def __init__(self, layer: Any, params: Params, state: Any, rng: Any = None, train: bool = False) -> None:
         self._layer, self.params, self.state, self.rng, self.train = layer, params, state, rng, train
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -107,7 +110,7 @@ class Task:
         """The batches of a split of `Data.splits`."""
         return RowBatches(split, placer, self.config.batch_size, seed)
 
-    def init(self, rng: Any) -> tuple[Any, Any]:
+    def init(self, rng: PRNGKey) -> tuple[Any, Any]:
         """(params, state) before the first step."""
         _, params = self.model.init(rng, *self.inputs)
         return params, self.model.init_state(*self.inputs)

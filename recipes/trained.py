@@ -103,7 +103,7 @@ class Trained:
         return self.placer.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
                                 in_axes=(None, 0))
 
-    def _outputs_of(self, batches: Batches, n_rows: int) -> Any:
+    def _outputs_of(self, batches: Batches, n_rows: int) -> np.ndarray:
         outputs = (xjax.device_get(self._output_step(self._placed, batch)) for batch in batches.all())
         parts = [tree_util.tree_map(_rows_of_all, each) for each in outputs]
         return tree_util.tree_map(lambda *arrays: np.concatenate(arrays)[:n_rows], *parts)

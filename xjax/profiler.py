@@ -16,6 +16,7 @@ from xjax.core.public import attributes_of
 from xjax.runtime import xla
 from xjax.runtime.devices import backend
 from xjax.runtime.devices.backend import client as _client
+from xjax.typing import Array
 
 __all__ = ["ProfileData", "ProfileEvent", "ProfileLine", "ProfileOptions", "ProfilePlane", "ProfileSession",
            "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "device_memory_profile",
@@ -43,7 +44,7 @@ def annotate_function(func: Callable, name: str | None = None, **arguments: Any)
     name = name or getattr(func, "__qualname__", None) or repr(func)
 
     @functools.wraps(func)
-    def annotated(*args: Any, **kwargs: Any) -> Any:
+    def annotated(*args: Any, **kwargs: Any) -> Array:
         with TraceAnnotation(name, **arguments):
             return func(*args, **kwargs)
 

@@ -18,6 +18,7 @@ from xjax.core.public import attributes_of
 from xjax.core.tree import flatten, leaf_paths, tree_leaves, tree_map
 from xjax.core.types import typeof
 from xjax.transforms.autodiff import jvp, vjp
+from xjax.typing import ArrayLike, DTypeLike, PyTree
 
 __all__ = ["check_grads", "check_jvp", "check_vjp"]
 
@@ -106,11 +107,11 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Any = Non
                  f"{err_msg} cotangent projection".strip())
 
 
-def _direction(tree: Any, seed: int = 0) -> Any:
+def _direction(tree: PyTree, seed: int = 0) -> Any:
     """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call."""
     rng = np.random.default_rng(seed)
 
-    def like(x: Any) -> Any:
+    def like(x: ArrayLike) -> np.ndarray:
         aval = typeof(x)
         if not dtypes.is_inexact(aval.dtype):
             return np.zeros(aval.shape, dtypes.float0)
@@ -128,7 +129,7 @@ def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> Any:
         return f(*tree_map(lambda x, dx: x if dx.dtype == dtypes.float0 else
                            np.asarray(np.asarray(x) + step * dx, dx.dtype), args, along))
 
-    def slope(above: Any, below: Any) -> np.ndarray:
+    def slope(above: ArrayLike, below: ArrayLike) -> np.ndarray:
         above, below = np.asarray(above), np.asarray(below)
         if not dtypes.is_inexact(above.dtype):
             return np.zeros(above.shape, dtypes.float0)
@@ -164,7 +165,7 @@ def _check_close(got: Any, expected: Any, atol: Any, rtol: Any, what: str) -> No
                                    err_msg=f"{what}{path}")
 
 
-def _tolerance(dtype: Any, tol: Any) -> float:
+def _tolerance(dtype: DTypeLike, tol: Any) -> float:
     if tol is not None and not isinstance(tol, dict):
         return tol
     by_name = {np.dtype(key).name: value for key, value in (tol or {}).items()}

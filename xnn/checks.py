@@ -1,5 +1,7 @@
 """Checks of inputs, shapes and parameters, and types as text for messages."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,9 +9,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, Params, PyTree
 
 
-def check_entries(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> None:
+def check_entries(caller: str, what: str, tree: PyTree, keys: Sequence[Any]) -> None:
     """Raises: TypeError if a composite's parameters (or state, or cache) do not have one entry for each child."""
     if isinstance(tree, Mapping):
         entries, text = set(tree), f"dict with keys {sorted(tree, key=str)}"
@@ -38,7 +41,7 @@ def check_features(caller: str, x: Any, n_in: int) -> None:
                   fix="pass params made by init for this input shape, or an input of that many features.")
 
 
-def check_float(caller: str, x: Any, min_rank: int = 1) -> Any:
+def check_float(caller: str, x: ArrayLike, min_rank: int = 1) -> Array:
     """x as an array of floats.
 
     Raises: TypeError for integers, bools and complex numbers, and for too few axes.
@@ -53,7 +56,7 @@ def check_float(caller: str, x: Any, min_rank: int = 1) -> Any:
     return x
 
 
-def check_params(caller: str, params: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
+def check_params(caller: str, params: Params, x: Any, **shapes: tuple[int, ...] | None) -> None:
     """Raises: TypeError unless params is a dict of arrays with these names and shapes, which the input x needs.
 
     The shape None means that the layer does not have this parameter.
@@ -61,12 +64,12 @@ def check_params(caller: str, params: Any, x: Any, **shapes: tuple[int, ...] | N
     _check_arrays(caller, "params", params, x, shapes)
 
 
-def check_state(caller: str, state: Any, x: Any, **shapes: tuple[int, ...] | None) -> None:
+def check_state(caller: str, state: Any, x: ArrayLike, **shapes: tuple[int, ...] | None) -> None:
     """As `check_params`, for the state."""
     _check_arrays(caller, "state", state, x, shapes)
 
 
-def _check_arrays(caller: str, what: str, tree: Any, x: Any, shapes: Mapping[str, tuple[int, ...] | None]) -> None:
+def _check_arrays(caller: str, what: str, tree: PyTree, x: Any, shapes: Mapping[str, tuple[int, ...] | None]) -> None:
     expected = {name: shape for name, shape in shapes.items() if shape is not None}
     maker = {"params": "init", "state": "init_state"}[what]
     if not isinstance(tree, Mapping) or set(tree) != set(expected):
@@ -80,7 +83,7 @@ def _check_arrays(caller: str, what: str, tree: Any, x: Any, shapes: Mapping[str
                       fix=f"pass {what} that {maker} made for this input shape, or an input of a matching shape.")
 
 
-def _arrays_text(tree: Any) -> str:
+def _arrays_text(tree: PyTree) -> str:
     if isinstance(tree, Mapping):
         return ", ".join(f"{name} {type_text(value)}" for name, value in tree.items()) or "an empty dict"
     return type_text(tree)
@@ -110,7 +113,7 @@ def as_axes(axis: int | Sequence[int]) -> tuple[int, ...]:
 _KINDS = {"f": "f", "i": "i", "u": "u", "c": "c"}
 
 
-def as_row_mask(caller: str, x: Any, mask: Any) -> Any:
+def as_row_mask(caller: str, x: ArrayLike, mask: ArrayLike) -> Array:
     """The row mask of x with the shape ``x.shape[:-1]``: whether each row counts.
 
     Args: mask: bool, with all axes of x but the last, or with the first few of them.

@@ -1,5 +1,7 @@
 """`switch`: one of several layers, chosen in each call by an index."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.combinators import check_names
 from xnn.composites import combine, dict_of
@@ -70,7 +73,7 @@ def switch(*layers: Layer, **by_name: Layer) -> Layer:
                    inputs=inputs)
 
 
-def _checked(index: Any) -> Any:
+def _checked(index: ArrayLike) -> Array:
     index = jnp.asarray(index)
     if index.ndim or not jnp.issubdtype(index.dtype, np.integer):
         raise bad("switch", "the index must be an integer scalar", {"index": type_text(index)},

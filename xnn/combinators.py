@@ -4,6 +4,8 @@ Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes n
 An error in a child gets a note with its place in the model: "in serial[3] -> Dropout".
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
+from xjax.typing import ArrayLike
 from xnn.checks import counted
 from xnn.composites import check_kept, combine, dict_of, extra_values, init_child
 from xnn.inputs import bind
@@ -42,7 +45,7 @@ def named(**layers: Layer) -> Layer:
     return _chain("named", children, dict_of(layers), lambda some: named(**some))
 
 
-def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Any) -> Layer:
+def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Callable[..., Any]) -> Layer:
     """A composite that applies its children one after another."""
 
     def walk(visit, shape, shapes):
@@ -212,7 +215,7 @@ def _stacked(trees: list) -> Any:
     return tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def noting(caller: str, child: Layer, x: Any, step: Callable) -> Any:
+def noting(caller: str, child: Layer, x: ArrayLike, step: Callable) -> Any:
     """``step()``, which applies the child to x; an error gets a note that names the child."""
     try:
         return step()

@@ -5,11 +5,14 @@ them on values. `combine` derives `init` and `apply` from the two, and the funct
 them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import xjax
 from xjax.errors import bad, did_you_mean
+from xjax.typing import ArrayLike, Params, PRNGKey, PyTree
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
 from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
@@ -99,7 +102,7 @@ class State:
     def __init__(self, entries: dict):
         self.entries = entries
 
-    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: Any, child: Layer, params: Params, x: Any, extra: Sequence[Any], options: dict) -> Any:
         y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **options)
         return y
 
@@ -110,7 +113,7 @@ class Cache:
     def __init__(self, entries: dict, states: dict):
         self.entries, self.states = entries, states
 
-    def call(self, key: Any, child: Layer, params: Any, x: Any, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: Any, child: Layer, params: Params, x: ArrayLike, extra: Sequence[Any], options: dict) -> Any:
         y, self.entries[key] = child.apply_with_cache(params, self.entries[key], x, *extra, state=self.states[key])
         return y
 
@@ -166,7 +169,7 @@ def place(name: str, key: Any) -> str:
     return name if key is None else f"{name}[{key!r}]"
 
 
-def entries_of(caller: str, what: str, tree: Any, keys: Sequence[Any]) -> dict:
+def entries_of(caller: str, what: str, tree: PyTree, keys: Sequence[Any]) -> dict:
     """The children's entries in params, a state or a cache. Raises: TypeError unless each child has one."""
     if keys == (None,):
         return {None: tree}
@@ -188,7 +191,7 @@ def taken_by(child: Layer, shapes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shape for name, shape in shapes.items() if name in child.sized_by or name in slots}
 
 
-def init_child(path: str, child: Layer, rng: Any, shape: Any,
+def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: Any,
                shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
     """``child.init``, with the entries of `shapes` that it takes; an error gets a note that names the child."""
     try:
@@ -198,7 +201,7 @@ def init_child(path: str, child: Layer, rng: Any, shape: Any,
         raise
 
 
-def apply_child(path: str, child: Layer, params: Any, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
+def apply_child(path: str, child: Layer, params: Params, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
     """``child.apply`` with its extra inputs from `values`; an error gets a note that names the child.
 
     Args: settings: keywords for the child: rng and train, and in stax all keywords of the caller.

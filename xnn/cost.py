@@ -1,7 +1,9 @@
 """Cost of a layer: floating-point operations of products, convolutions and sums, and the size of its output."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
+from xjax.typing import DTypeLike
 from xnn.composites import taken_by
 from xnn.inputs import is_slot, map_shapes
 from xnn.layer import Layer, init_types
@@ -45,7 +48,7 @@ def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
     return None
 
 
-def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: Any) -> Any:
+def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: DTypeLike) -> Callable[..., Any]:
     taken = taken_by(layer, shapes)
     uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
     params = init_types(layer, in_shape, **taken, **uses)[1]
@@ -70,7 +73,7 @@ def closed(shape: Any) -> Any:
     return map_shapes(lambda one: tuple(1 if n < 0 else n for n in one), shape)
 
 
-def _zeros(shape: Any, dtype: Any) -> Any:
+def _zeros(shape: Any, dtype: DTypeLike) -> Any:
     return map_shapes(lambda one: jnp.zeros(one, dtype), closed(shape))
 
 

@@ -1,11 +1,14 @@
 """`describe`: a model as a table of layers, shapes, parameters and costs."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import xjax
 from xjax import random, tree_util
+from xjax.typing import Params, PyTree
 from xnn.checks import type_text
 from xnn.composites import taken_by
 from xnn.cost import Cost, closed, cost_of
@@ -99,11 +102,11 @@ def _total(layer: Layer, cost: Cost | None, children: Sequence[Row]) -> Cost | N
     return cost._replace(out_bytes=layer.parts.times * sum(child.cost.out_bytes for child in children))
 
 
-def _count(tree: Any) -> int:
+def _count(tree: PyTree) -> int:
     return sum(math.prod(leaf.shape) for leaf in tree_util.tree_leaves(tree))
 
 
-def _params_text(params: Any) -> str:
+def _params_text(params: Params) -> str:
     if isinstance(params, dict):
         return ", ".join(f"{name} {type_text(params[name])}" for name in sorted(params))
     return ", ".join(type_text(leaf) for leaf in tree_util.tree_leaves(params))

@@ -1,5 +1,7 @@
 """Generation: tokens drawn one after another from a model with a cache, and the choice of a token from logits."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +12,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, nn, random
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn.checks import check_float, type_text
 from xnn.layer import Layer, Params
 from xnn.rng import fold_in, row_keys
@@ -35,9 +38,10 @@ class Sampling(NamedTuple):
     top_p: float | None = None
 
 
-def generate(model: Layer, params: Params, prompt: Any, *, steps: int, rng: Any = None, temperature: float = 1.0,
-             top_k: int | None = None, top_p: float | None = None, stop: int | Sequence[int] = (), mask: Any = None,
-             state: Any = (), length: int | None = None, on_token: Callable | None = None, **inputs: Any) -> Generated:
+def generate(model: Layer, params: Params, prompt: ArrayLike, *, steps: int, rng: Any = None, temperature: float = 1.0,
+             top_k: int | None = None, top_p: float | None = None, stop: int | Sequence[int] = (),
+             mask: ArrayLike | None = None, state: tuple[Array, ...] = (), length: int | None = None,
+             on_token: Callable | None = None, **inputs: Any) -> Generated:
     """`steps` tokens after a prompt, each drawn from the model's distribution given the tokens before it.
 
     The model is applied to the whole prompt, which fills its cache, and then to one token at a time: in one compiled
@@ -95,8 +99,8 @@ class _Progress(NamedTuple):
 
 
 @functools.partial(xjax.jit, static_argnums=(0, 1))
-def _read_prompt(call: _Call, length: int, params: Params, state: Any, rng: Any, stops: Any, prompt: Any,
-                 inputs: dict) -> _Progress:
+def _read_prompt(call: _Call, length: int, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+                 prompt: Array, inputs: dict) -> _Progress:
     cache = call.model.init_cache(prompt.shape[0], length)
     logits, cache = call.model.apply_with_cache(params, cache, prompt, state=state, **inputs)
     nothing = jnp.zeros(prompt.shape[0], "int32")
@@ -104,7 +108,7 @@ def _read_prompt(call: _Call, length: int, params: Params, state: Any, rng: Any,
     return _drawn(call, rng, stops, before, _last(logits, inputs.get("mask")), cache)
 
 
-def _drawn(call: _Call, rng: Any, stops: Any, before: _Progress, logits: Any, cache: Any) -> _Progress:
+def _drawn(call: _Call, rng: Any, stops: Array, before: _Progress, logits: Array, cache: Any) -> _Progress:
     """The progress after one more token in each row; rows that have ended repeat their last token."""
     new = sample(fold_in(rng, before.step), logits, *call.sampling)
     new = jnp.where(jnp.any(jnp.isnan(logits), -1), -1, new)
@@ -113,14 +117,16 @@ def _drawn(call: _Call, rng: Any, stops: Any, before: _Progress, logits: Any, ca
     return _Progress(token, ended, before.step + 1, cache)
 
 
-def _advance(call: _Call, params: Params, state: Any, rng: Any, stops: Any, progress: _Progress) -> _Progress:
+def _advance(call: _Call, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+             progress: _Progress) -> _Progress:
     nothing = dict.fromkeys(call.inputs)
     logits, cache = call.model.apply_with_cache(params, progress.cache, progress.token[:, None], state=state, **nothing)
     return _drawn(call, rng, stops, progress, _last(logits, None), cache)
 
 
 @functools.partial(xjax.jit, static_argnums=(0, 1))
-def _follow(call: _Call, steps: int, params: Params, state: Any, rng: Any, stops: Any, first: _Progress) -> Any:
+def _follow(call: _Call, steps: int, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+            first: _Progress) -> Array:
     """Tokens [batch, steps]."""
 
     def cond(carry):
@@ -141,8 +147,8 @@ def _follow(call: _Call, steps: int, params: Params, state: Any, rng: Any, stops
 _step = xjax.jit(_advance, static_argnums=0, donate_argnums=5)
 
 
-def _follow_one_by_one(call: _Call, steps: int, params: Params, state: Any, rng: Any, stops: Any, progress: _Progress,
-                       on_token: Callable) -> Any:
+def _follow_one_by_one(call: _Call, steps: int, params: Params, state: tuple[Array, ...], rng: PRNGKey, stops: Array,
+                       progress: _Progress, on_token: Callable) -> Array:
     """As `_follow`, in single steps; `on_token` is called with the tokens of each step."""
     tokens = []
     while True:
@@ -157,8 +163,8 @@ def _follow_one_by_one(call: _Call, steps: int, params: Params, state: Any, rng:
 # -- from logits to a token ------------------------------------------------------------------------------------------
 
 
-def sample(rng: Any, logits: Any, temperature: float = 1.0, top_k: int | None = None,
-           top_p: float | None = None) -> Any:
+def sample(rng: Any, logits: ArrayLike, temperature: float = 1.0, top_k: int | None = None,
+           top_p: float | None = None) -> Array:
     """A token for each row of logits [batch, n]: int32 [batch].
 
     Args:
@@ -173,7 +179,8 @@ def sample(rng: Any, logits: Any, temperature: float = 1.0, top_k: int | None = 
     return xjax.vmap(random.categorical)(keys, filter_logits(logits, temperature, top_k, top_p)).astype("int32")
 
 
-def filter_logits(logits: Any, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None) -> Any:
+def filter_logits(logits: ArrayLike, temperature: float = 1.0, top_k: int | None = None,
+                  top_p: float | None = None) -> Array:
     """Logits [..., n] divided by the temperature, and -inf for excluded tokens; their softmax is the distribution.
 
     Args:
@@ -203,7 +210,7 @@ def filter_logits(logits: Any, temperature: float = 1.0, top_k: int | None = Non
 # -- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _checked_prompt(prompt: Any, mask: Any, steps: int, length: int | None) -> tuple[Any, Any, int]:
+def _checked_prompt(prompt: ArrayLike, mask: ArrayLike | None, steps: int, length: int | None) -> tuple[Any, Any, int]:
     prompt = jnp.asarray(prompt)
     if prompt.ndim != 2 or not jnp.issubdtype(prompt.dtype, np.integer) or prompt.shape[1] < 1:
         raise bad("generate", "the prompt must be tokens [batch, time], at least one", {"prompt": type_text(prompt)},
@@ -238,7 +245,7 @@ def _check_sampling(caller: str, sampling: Sampling, least: float = 0) -> None:
                   {"temperature": temperature, "top_k": top_k, "top_p": top_p}, "leave them out.", ValueError)
 
 
-def _last(logits: Any, mask: Any) -> Any:
+def _last(logits: Array, mask: Array | None) -> Array:
     """The logits [batch, n] at each row's last position, or at the last position that the mask keeps."""
     if mask is None:
         return logits[:, -1].astype("float32")
@@ -246,7 +253,7 @@ def _last(logits: Any, mask: Any) -> Any:
     return jnp.take_along_axis(logits, last[:, None, None], 1)[:, 0].astype("float32")
 
 
-def _checked_tokens(tokens: Any) -> Any:
+def _checked_tokens(tokens: ArrayLike) -> ArrayLike:
     """The tokens themselves. Raises: ValueError if a token is -1, which means that its logits were NaN."""
     if not isinstance(tokens, xjax.core.Tracer) and np.any(np.asarray(tokens) < 0):
         raise bad("generate", "the model's logits are NaN", {"rows": np.unique(np.nonzero(np.asarray(tokens) < 0)[0])},
@@ -255,6 +262,6 @@ def _checked_tokens(tokens: Any) -> Any:
     return tokens
 
 
-def _lengths(tokens: Any, stops: Any) -> Any:
+def _lengths(tokens: Array, stops: Array) -> Array:
     stopped = jnp.any(tokens[:, :, None] == stops[None, None], 2)
     return jnp.where(jnp.any(stopped, 1), jnp.argmax(stopped, 1) + 1, tokens.shape[1]).astype("int32")

@@ -5,6 +5,8 @@ input to the output. A model is a layer made of layers (`xnn.combinators`). A la
 pytree, the state, with two functions of its own; a layer that generates step by step has a cache.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import xjax
 from xjax import random
 from xjax.errors import bad, did_you_mean
+from xjax.typing import ArrayLike, PRNGKey
 from xnn.checks import type_text
 from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
 
@@ -59,9 +62,9 @@ class Parts(NamedTuple):
       times: how often each child runs in one call.
     """
 
-    children: Mapping[Any, "Layer"]
+    children: Mapping[Any, Layer]
     walk: Callable[..., Any]
-    rebuild: Callable[[Mapping[Any, "Layer"]], "Layer"]
+    rebuild: Callable[[Mapping[Any, Layer]], Layer]
     times: int = 1
 
 
@@ -150,13 +153,13 @@ class Layer:
         return tuple(one.name for one in self.inputs)
 
     @property
-    def layers(self) -> "Layers":
+    def layers(self) -> Layers:
         """The children by position, slice or path: ``model.layers[2]``, ``model.layers["encoder/0"]``."""
         return Layers(self)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def init_state(self, in_shape: Any, rng: Any = None, **shapes: Any) -> Any:
+    def init_state(self, in_shape: Any, rng: PRNGKey | None = None, **shapes: Any) -> Any:
         """The state before the first step, for inputs of this shape; ``()`` for a layer without state.
 
         Args: shapes: shapes of extra inputs by name, for a composite with children that have `sized_by`.
@@ -179,7 +182,7 @@ class Layer:
         """An empty cache for `batch` sequences of at most `length` positions; ``()`` for a layer without a cache."""
         return self.cache.init_cache(batch, length) if self.cache else ()
 
-    def apply_with_cache(self, params: Params, cache: Any, x: Any, *extra: Any, state: Any = (),
+    def apply_with_cache(self, params: Params, cache: Any, x: ArrayLike, *extra: Any, state: Any = (),
                          **named: Any) -> tuple[Any, Any]:
         """``(y, new cache)`` in evaluation, for x at the next positions of sequences; the cache has the earlier ones.
 

@@ -1,5 +1,7 @@
 """`with_precision`: the dtypes of parameters, of computation and of results, for a whole model."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import ArrayLike, DTypeLike, PyTree
 from xnn.layer import Layer, as_layer
 from xnn.wrapping import wrapped
 
@@ -82,7 +85,7 @@ def _at_leaves(layer: Layer, policy: Policy) -> Layer:
     return dataclasses.replace(made, cache=made.cache._replace(init_cache=init_cache))
 
 
-def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) -> Layer:
+def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: DTypeLike) -> Layer:
     """The layer with `before` applied to parameters and inputs, and its result cast; state and cache are not cast."""
 
     def around(call, params, x, *extra, **named):
@@ -92,7 +95,7 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: Any) 
     return wrapped(layer, around, init=init, has_own_precision=True)
 
 
-def cast_floats(tree: Any, dtype: Any) -> Any:
+def cast_floats(tree: PyTree, dtype: DTypeLike) -> Any:
     """The tree with its real and complex floating-point arrays, also in sparse matrices, in the precision of `dtype`.
 
     >>> cast_floats({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["n"].dtype
@@ -101,7 +104,7 @@ def cast_floats(tree: Any, dtype: Any) -> Any:
     return tree_util.tree_map(lambda x: in_precision(x, dtype), tree)
 
 
-def in_precision(x: Any, dtype: Any) -> Any:
+def in_precision(x: ArrayLike, dtype: DTypeLike) -> ArrayLike:
     """An array of floats in `dtype`, a complex array in the matching complex dtype; anything else unchanged.
 
     The complex dtype is complex128 for float64, else complex64.
@@ -113,6 +116,6 @@ def in_precision(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
 
 
-def at_least_float32(dtype: Any) -> Any:
+def at_least_float32(dtype: DTypeLike) -> Any:
     """The dtype for sums, probabilities and angles: float32 for half precision, else the dtype itself."""
     return dtype if jnp.dtype(dtype).itemsize >= 4 else jnp.dtype(np.float32)

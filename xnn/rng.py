@@ -4,6 +4,8 @@ The combinators of xnn call `fold_in`, those of stax call `split`. Both accept t
 None, a key of `xjax.random`, or a `RowKey`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +13,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 class RowKey(NamedTuple):
@@ -31,16 +34,16 @@ class RowKey(NamedTuple):
     key: Any
     start: Any
 
-    def rows(self, n_rows: int) -> Any:
+    def rows(self, n_rows: int) -> Array:
         """int32[n_rows]: the numbers of a block's rows in the whole array."""
         return jnp.asarray(self.start, jnp.int32) + jnp.arange(n_rows, dtype=jnp.int32)
 
-    def fold_in(self, data: Any) -> "RowKey":
+    def fold_in(self, data: ArrayLike) -> RowKey:
         """The same rows with the stream of number `data` of the key."""
         return self._replace(key=random.fold_in(self.key, data))
 
 
-def fold_in(rng: Any, data: Any) -> Any:
+def fold_in(rng: Any, data: ArrayLike) -> Any:
     """The stream of number `data` of `rng`: `random.fold_in` of the key.
 
     Args:
@@ -68,13 +71,13 @@ def split(rng: Any, n: int) -> tuple[Any, ...]:
     return tuple(random.split(rng, n))
 
 
-def row_keys(rng: Any, n_rows: int) -> Any:
+def row_keys(rng: Any, n_rows: int) -> Array:
     """A key for each row, which depends only on the row's number; rows of a plain key are numbered from 0."""
     rows = rng if isinstance(rng, RowKey) else RowKey(rng, 0)
     return xjax.vmap(lambda row: random.fold_in(rows.key, row))(rows.rows(n_rows))
 
 
-def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
+def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Array:
     """bool[shape], true with probability `prob`; a `RowKey` draws axis 0 row by row.
 
     A plain key draws the whole array at once, which is fastest, but then each bit depends on the shape.
@@ -82,17 +85,17 @@ def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Any:
     return _drawn(rng, shape, lambda key, shape: random.bernoulli(key, prob, shape))
 
 
-def normal(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def normal(rng: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Standard normal numbers; `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.normal(key, shape, dtype))
 
 
-def uniform(rng: Any, shape: tuple[int, ...], dtype: Any, lower: float, upper: float) -> Any:
+def uniform(rng: Any, shape: tuple[int, ...], dtype: DTypeLike, lower: float, upper: float) -> Array:
     """Uniform numbers in [lower, upper); `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.uniform(key, shape, dtype, lower, upper))
 
 
-def _drawn(rng: Any, shape: tuple[int, ...], draw: Callable) -> Any:
+def _drawn(rng: Any, shape: tuple[int, ...], draw: Callable) -> Array:
     if not isinstance(rng, RowKey):
         return draw(rng, shape)
     return xjax.vmap(lambda row: draw(random.fold_in(rng.key, row), shape[1:]))(rng.rows(shape[0]))
@@ -105,7 +108,7 @@ def check_rng(caller: str, rng: Any, **given: Any) -> None:
                   fix="pass rng=random.fold_in(key, step), or train=False to evaluate.")
 
 
-def bernoulli_at(rng: Any, prob: float, rows: Any, cols: Any) -> Any:
+def bernoulli_at(rng: Any, prob: float, rows: ArrayLike, cols: ArrayLike) -> Array:
     """bool[n], one draw for each position (rows[k], cols[k]) of a sparse array.
 
     With a `RowKey` the bit depends only on the row's number in the whole array and on the column,

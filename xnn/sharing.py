@@ -1,9 +1,12 @@
 """`shared` and `with_shared`: one set of weights for layers at several places of a model."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import Params, PRNGKey
 from xnn.checks import type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import bind, is_slot, slot_input, slot_name
@@ -112,7 +115,7 @@ class SlotUses:
         self.slot = slot
         self.first: tuple[Layer, Any, dict, Any] | None = None
 
-    def add(self, layer: Layer, in_shape: Any, shapes: dict, params: Any) -> None:
+    def add(self, layer: Layer, in_shape: Any, shapes: dict, params: Params) -> None:
         if self.first is None:
             self.first = layer, in_shape, shapes, params
         elif _types(params) != _types(self.first[3]):
@@ -131,10 +134,10 @@ class SlotUses:
         """The types of the slot's parameters."""
         return self._use()[3]
 
-    def init(self, rng: Any) -> Any:
+    def init(self, rng: PRNGKey) -> Any:
         layer, in_shape, shapes, _ = self._use()
         return init_child(f"shared {self.slot!r}", layer, rng, in_shape, shapes)[1]
 
 
-def _types(params: Any) -> str:
+def _types(params: Params) -> str:
     return str(tree_util.tree_map(type_text, params))

@@ -1,5 +1,7 @@
 """`weight_norm` and `spectral_norm`: layers with normalised weights."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, random, tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import check_entries
 from xnn.combinators import noting
 from xnn.composites import init_child, taken_by
@@ -61,7 +64,7 @@ def _is_pair(part: Any) -> bool:
     return isinstance(part, dict) and set(part) == {"g", "v"}
 
 
-def _from_pair(pair: Any, axis: int | None) -> Any:
+def _from_pair(pair: Any, axis: int | None) -> Array:
     g, v = pair["g"], pair["v"]
     norm = _norm(v, axis)
     if g.shape != norm.shape:
@@ -72,7 +75,7 @@ def _from_pair(pair: Any, axis: int | None) -> Any:
     return (v.astype(norm.dtype) * jnp.broadcast_to(factor, v.shape)).astype(v.dtype)
 
 
-def _norm(v: Any, axis: int | None) -> Any:
+def _norm(v: ArrayLike, axis: int | None) -> Array:
     """The 2-norm over all axes but one, in float32 or wider; positive, so that the zero vector has a gradient."""
     others = tuple(a for a in range(v.ndim) if axis is None or a != axis % v.ndim)
     squares = jnp.sum(jnp.square(v.astype(at_least_float32(v.dtype))), others)
@@ -132,7 +135,7 @@ def spectral_norm(layer: Layer, weights: Pattern = "**/w", *, steps: int = 1, ep
         parts=_wrapper_of(child, lambda some: spectral_norm(some[None], weights, steps=steps, epsilon=epsilon)))
 
 
-def _divided(params: Any, u: Any, weights: Pattern, steps: int, epsilon: float) -> tuple[Any, dict[str, Any]]:
+def _divided(params: Params, u: Any, weights: Pattern, steps: int, epsilon: float) -> tuple[Any, dict[str, Any]]:
     """(The params with each weight divided by its σ, the new u of each weight)."""
     matches = selected("spectral_norm", params, weights)
     if set(matches) != set(u):
@@ -143,7 +146,7 @@ def _divided(params: Any, u: Any, weights: Pattern, steps: int, epsilon: float) 
     return divided, {path: moved for path, (moved, _) in new.items()}
 
 
-def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
+def _iterated(w: Array, u: Array, steps: int, epsilon: float) -> tuple[Any, Any]:
     """(u after `steps` iterations, σ); the gradient treats the singular vectors as constants."""
     dtype = at_least_float32(w.dtype)
     matrix = jnp.reshape(w, (-1, w.shape[-1])).astype(dtype)
@@ -159,7 +162,7 @@ def _iterated(w: Any, u: Any, steps: int, epsilon: float) -> tuple[Any, Any]:
     return new.astype(u.dtype), v @ matrix @ new
 
 
-def _unit(v: Any, epsilon: float) -> Any:
+def _unit(v: Array, epsilon: float) -> Array:
     return v / jnp.maximum(jnp.sqrt(jnp.sum(jnp.square(v))), epsilon)
 
 
@@ -174,7 +177,7 @@ def _check_weights(caller: str, weights: dict[str, Any], rank: int) -> None:
                       fix='select the weights by a pattern: "**/w".', exc=ValueError)
 
 
-def _replaced(caller: str, params: Any, weights: Pattern, change: Callable) -> Any:
+def _replaced(caller: str, params: Params, weights: Pattern, change: Callable) -> Any:
     """The tree with ``change(path, w)`` for each of the weights."""
     hits = selected(caller, params, weights)
     return with_leaves(params, [change(path, leaf) if path in hits else leaf

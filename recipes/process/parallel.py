@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.errors import RecipeError
 from recipes.lazy import jnp, lax, sp, tree_util, xjax, xnn
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, ArrayLike, PyTree
 
 AXIS = "devices"                                              # the one pmap axis of the recipes
 DENSE = 128 * 128                                             # the most entries of a matrix that becomes dense
@@ -137,24 +140,24 @@ class Placer:
         local = tree_util.tree_map(lambda leaf: np.asarray(leaf)[None], csr)
         return xnn.graph.RowBlock(local, np.array([csr.nnz], np.int32), None, AXIS)
 
-    def put(self, tree: Any) -> Any:
+    def put(self, tree: PyTree) -> Any:
         """Places a host tree with leading axis ``devices``, each slice on its device."""
         return self.put_own(tree_util.tree_map(lambda x: x[self._own], tree))
 
-    def put_own(self, tree: Any) -> Any:
+    def put_own(self, tree: PyTree) -> Any:
         """`put` for the slices of this process's devices."""
         return xjax.device_put(tree, self._sharded)
 
-    def replicate(self, tree: Any) -> Any:
+    def replicate(self, tree: PyTree) -> Any:
         """Places the same host tree on every device."""
         return xjax.device_put(self.host(tree), self._whole)
 
-    def copy(self, tree: Any) -> Any:
+    def copy(self, tree: PyTree) -> Any:
         """The same values in new arrays; needed because the training step donates its arguments."""
         return self._copy(tree)
 
     @staticmethod
-    def host(tree: Any) -> Any:
+    def host(tree: PyTree) -> Any:
         """A tree with its leaves as NumPy arrays; of a replicated leaf, one copy."""
         return tree_util.tree_map(np.array, xjax.device_get(tree))
 
@@ -169,11 +172,11 @@ def _split_rows(rows: np.ndarray, devices: int, block: int, axis: int) -> np.nda
     return np.moveaxis(blocks, axis, 0) if axis else blocks
 
 
-def my_rows(block: int) -> Any:
+def my_rows(block: int) -> Array:
     """i32[]: the global id of this device's first row; inside pmap only."""
     return lax.axis_index(AXIS) * block
 
 
-def weighted(values: Any, weight: Any) -> tuple[Any, Any]:
+def weighted(values: ArrayLike, weight: ArrayLike) -> tuple[Any, Any]:
     """A metric as (sum, weight) over this device's rows; `recipes.training.step` adds those of all devices."""
     return jnp.sum(values * weight), jnp.sum(weight)

@@ -18,7 +18,7 @@ import shutil
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from recipes.errors import CheckpointError, DivergedError, RecipeError
 from recipes.lazy import ocp, tree_util
 from recipes.process.parallel import Placer
 from xnn.whole_files import whole_file
+
+if TYPE_CHECKING:
+    from xjax.typing import Params, PyTree
 
 FORMAT = 2
 
@@ -43,7 +46,7 @@ class Checkpoints:
             return []
         return sorted(int(p.name) for p in self.folder.iterdir() if p.name.isdecimal())
 
-    def save(self, step: int, tree: Any, artifacts: dict[str, Any]) -> None:
+    def save(self, step: int, tree: PyTree, artifacts: dict[str, Any]) -> None:
         """Writes ``tree`` (NumPy leaves), then drops all but the newest ``keep`` checkpoints.
 
         Raises: CheckpointError if anything fails; older checkpoints are not changed.
@@ -149,7 +152,7 @@ class Saver:
         self.check()
 
 
-def first_not_finite(params: Any) -> str | None:
+def first_not_finite(params: Params) -> str | None:
     """The path of the first parameter with a NaN or an infinity; None if all are finite."""
     for path, leaf in tree_util.tree_flatten_with_path(params)[0]:
         if np.issubdtype(leaf.dtype, np.inexact) and not np.isfinite(leaf).all():
@@ -165,7 +168,7 @@ def diverged(what: str, checkpoints: Checkpoints, given: Mapping[str, object] | 
                          fix="a smaller optim.lr, optim.schedule.warmup_steps, or optim.clip_norm=1.0.")
 
 
-def _write(folder: Path, step: int, tree: Any, artifacts: dict[str, Any]) -> None:
+def _write(folder: Path, step: int, tree: PyTree, artifacts: dict[str, Any]) -> None:
     leaves = _flatten(tree)
     arrays = {_key(path): leaf for path, leaf in leaves.items() if leaf.size}
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
@@ -179,7 +182,7 @@ def _write(folder: Path, step: int, tree: Any, artifacts: dict[str, Any]) -> Non
     _sync(folder)
 
 
-def _flatten(tree: Any) -> dict[str, Any]:
+def _flatten(tree: PyTree) -> dict[str, Any]:
     leaves, _ = tree_util.tree_flatten_with_path(tree)
     return {tree_util.keystr(path): leaf for path, leaf in leaves}
 

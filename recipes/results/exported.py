@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.errors import DataError
 from recipes.lazy import safetensors_numpy, tree_util
 
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
+
 ARRAYS = "model.safetensors"                              # in an exported folder
 
 
-def write_arrays(file: Path, tree: Any) -> None:
+def write_arrays(file: Path, tree: PyTree) -> None:
     """Writes the NumPy leaves of a tree."""
     safetensors_numpy.save_file({path: np.ascontiguousarray(leaf) for path, leaf in _by_path(tree).items()}, file)
 
@@ -37,6 +40,6 @@ def read_arrays(file: Path, shapes: Any) -> Any:
     return tree_util.tree_unflatten(tree_util.tree_structure(shapes), leaves)
 
 
-def _by_path(tree: Any) -> dict[str, Any]:
+def _by_path(tree: PyTree) -> dict[str, Any]:
     leaves, _ = tree_util.tree_flatten_with_path(tree)
     return {tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}

@@ -5,13 +5,16 @@ A key that an optimizer would ignore is not a field of its class, so a config ca
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from recipes.config import Fraction, Frozen, Index, NotNegative, Positive, RunConfig
 from recipes.errors import ConfigError
 from recipes.lazy import optim, tree_util, xnn
+
+if TYPE_CHECKING:
+    from xjax.typing import Params
 
 # ---- schedules: learning rate of each update number ------------------------------------------------------------------
 
@@ -207,7 +210,7 @@ def make_optimizer(config: RunConfig) -> Any:
     if section.clip_norm is None:
         return rule
 
-    def update(grads: Any, state: Any, params: Any) -> tuple[Any, Any]:
+    def update(grads: Any, state: Any, params: Params) -> tuple[Any, Any]:
         # One factor for all leaves, whose product XLA fuses with the rule; optax divides in another pass over memory.
         return rule.update(xnn.optimizers.clip_grads(grads, section.clip_norm), state, params)
 
@@ -219,7 +222,7 @@ def learning_rate(config: RunConfig) -> Any:
     return config.optim.schedule.rate(config.optim.lr, config.schedule_steps or config.steps)
 
 
-def update_factors(config: RunConfig, params: Any) -> Any:
+def update_factors(config: RunConfig, params: Params) -> Any:
     """A tree like ``params`` of factors: that of each leaf's update, 0 for a frozen leaf.
 
     Raises: ConfigError if a pattern matches no path.
@@ -236,13 +239,13 @@ def update_factors(config: RunConfig, params: Any) -> Any:
     return factors
 
 
-def _first_layer(params: Any) -> Any:
+def _first_layer(params: Params) -> Any:
     """A tree of bools: True on the leaves of the first child of ``params`` that has any."""
     paths = [path for path, _ in tree_util.tree_flatten_with_path(params)[0]]
     return tree_util.tree_map_with_path(lambda path, _: path[0] == paths[0][0], params)
 
 
-def _matrices(params: Any) -> Any:
+def _matrices(params: Params) -> Any:
     return tree_util.tree_map(lambda leaf: leaf.ndim >= 2, params)
 
 

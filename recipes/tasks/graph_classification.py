@@ -8,7 +8,7 @@ batch: with dropout, another number of devices gives other results, of the same 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -22,6 +22,9 @@ from recipes.lazy import nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
 from recipes.process.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 MOLECULES = ("apart", "together")                             # the classes: positions of oxygen and nitrogen
 
@@ -100,7 +103,7 @@ class GraphClassification(Classifier):
     def batches(self, split: Graphs, placer: Placer, seed: int) -> PaddedGraphs:
         return PaddedGraphs(split, placer, self.config.batch_size, seed)
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: Any) -> Array:
         """Probabilities of all graphs but the last, which is always padding."""
         return nn.softmax(model(batch["graph"].nodes, graph=batch["graph"]))[:-1]
 

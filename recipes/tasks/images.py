@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
@@ -17,6 +17,9 @@ from recipes.lazy import jnp, lax, nn, random, xjax, xnn
 from recipes.models.images import Network, check_network, make_network
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, ArrayLike, PRNGKey
 
 AUGMENTATION = 0x617567                                       # a stream of the key that no layer uses
 MISTAKES = 20                                                 # number shown in a report
@@ -73,7 +76,7 @@ class ImageClassifier(Classifier):
             pixels = augmented(pixels, model.rng.fold_in(AUGMENTATION), self.config.shift, self.config.flip)
         return self.sums_of(model, model(self._standardised(pixels)), batch["y"], batch["weight"])
 
-    def _standardised(self, pixels: Any) -> Any:
+    def _standardised(self, pixels: Array) -> Array:
         mean, deviation = (jnp.asarray(self.artifacts[name], float) for name in ("mean", "deviation"))
         return (pixels.astype(float) / 255 - mean) / deviation
 
@@ -111,13 +114,13 @@ class ImageClassifier(Classifier):
 make = ImageClassifier
 
 
-def augmented(pixels: Any, rng: Any, shift: int, flip: bool) -> Any:
+def augmented(pixels: ArrayLike, rng: Any, shift: int, flip: bool) -> Array:
     """Each image shifted at random by up to ``shift`` pixels along both axes, and mirrored at random if ``flip``.
 
     Args: pixels: [rows, height, width, channels]; rng: a `RowKey`: random numbers depend on the number of the row only.
     """
 
-    def one(key: Any, image: Any) -> Any:
+    def one(key: PRNGKey, image: Array) -> Array:
         for_shift, for_flip = random.split(key)
         if shift:
             row, column = random.randint(for_shift, (2,), 0, 2 * shift + 1)

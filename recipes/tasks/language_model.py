@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
@@ -16,6 +16,9 @@ from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
 from recipes.models import text as models
 from recipes.task import Bound, Data, Sums, Task
+
+if TYPE_CHECKING:
+    from xjax.typing import Params, PRNGKey
 
 KINDS = ("gpt2", "llama")
 PROMPTS, PROMPT = 3, 160                                  # number of samples in a report; characters of their prompts
@@ -89,7 +92,7 @@ class LanguageModel(Task):
         self.model = models.make_model(config, artifacts, self._vocabulary.size)
         self.inputs = (np.zeros((1, config.length), np.int32),)
 
-    def init(self, rng: Any) -> tuple[Any, Any]:
+    def init(self, rng: PRNGKey) -> tuple[Any, Any]:
         if self.artifacts["pretrained"] is None:
             return super().init(rng)
         return models.load_folder(self.config.pretrained, KINDS).params, self.model.init_state(*self.inputs)
@@ -103,7 +106,7 @@ class LanguageModel(Task):
 
     # -- after training --------------------------------------------------------------------------------------------
 
-    def generate(self, params: Any, prompt: str, tokens: int, *, temperature: float = 1.0, top_k: int | None = None,
+    def generate(self, params: Params, prompt: str, tokens: int, *, temperature: float = 1.0, top_k: int | None = None,
                  top_p: float | None = None, seed: int = 0) -> str:
         """The continuation of ``prompt``: up to ``tokens`` tokens; a token that ends a text ends it earlier.
 
@@ -118,7 +121,7 @@ class LanguageModel(Task):
         decode = self._vocabulary.decode                  # with the prompt: some tokenizers drop a space at the start
         return decode([*before, *after])[len(decode(before)):]
 
-    def _following(self, params: Any, before: list[int], steps: int, rng: Any, **sampling: Any) -> list[int]:
+    def _following(self, params: Params, before: list[int], steps: int, rng: PRNGKey, **sampling: Any) -> list[int]:
         """Tokens that follow ``before``. When no positions are left, their later half becomes the context."""
         limit, stop, after = self.artifacts["positions"], self.artifacts["stop"], []
         while len(after) < steps and not (after and after[-1] in stop):

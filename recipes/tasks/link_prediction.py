@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -26,6 +26,9 @@ from recipes.models.graphs import GCN, Network, check_network, check_norm, make_
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, ArrayLike
 
 
 class Config(SplitFractions):
@@ -106,7 +109,7 @@ class LinkPrediction(Task):
         width = width_of(model, self.config.code)
         return PairBatches(split, norm, placer, seed, width, dense=not isinstance(model, GCN))
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: Any) -> Array:
         return nn.sigmoid(self._logits(model, batch)[0])
 
     def read(self, file: Path) -> Inputs:
@@ -146,7 +149,7 @@ class LinkPrediction(Task):
         train = _split(self.config, graph)["train"]
         return Inputs(replace(train, pairs=pairs, edges=0), {"source": np.array(source), "target": np.array(target)})
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: ArrayLike) -> dict[str, np.ndarray]:
         return {"probability": outputs}
 
     def draw(self, trained: Any) -> dict[str, Any]:

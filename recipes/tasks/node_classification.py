@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import model_validator
@@ -29,6 +29,9 @@ from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 
 class Config(ClassesConfig, SplitFractions):
@@ -127,7 +130,7 @@ class NodeClassification(Classifier):
         width = self.config.hidden if model is None else width_of(model, len(self.artifacts["classes"]))
         return WholeGraph(split, norm, placer, width, dense=model is not None)
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: Any) -> Array:
         return jnp.exp(model(batch["x"], batch["adj"]))
 
     def read(self, file: Path) -> Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
 from recipes.results.plots import residual_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 
 class Config(ClassesConfig, SplitFractions):
@@ -123,7 +126,7 @@ class TableClassifier(_Columns, Classifier):
     def sums(self, model: Bound, batch: Any) -> Sums:
         return self.sums_of(model, model(batch["x"]), batch["y"], batch["weight"])
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: Any) -> Array:
         return nn.softmax(model(batch["x"]))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import model_validator
@@ -16,6 +16,9 @@ from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
 from recipes.task import Bound, Data, Inputs, Sums
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, PRNGKey
 
 KINDS = ("bert",)
 
@@ -83,14 +86,14 @@ class TextClassification(Classifier):
         size = Vocabulary(artifacts["tokenizer"]).size
         bert = models.make_model(config, artifacts, size, vocabulary=size + 1, types=1)
 
-        def forward(layers: Any, tokens: Any, mask: Any = None) -> Any:
+        def forward(layers: Any, tokens: Array, mask: Array | None = None) -> Array:
             return layers.head(layers.dropout(layers.encoder(tokens, mask=mask)[1]))
 
         self.model = xnn.composite(forward, "text_classifier", encoder=bert,
                                    dropout=xnn.Dropout(config.dropout), head=xnn.Dense(len(artifacts["classes"])))
         self.inputs = (np.zeros((1, config.length), np.int32),)
 
-    def init(self, rng: Any) -> tuple[Any, Any]:
+    def init(self, rng: PRNGKey) -> tuple[Any, Any]:
         params, state = super().init(rng)
         if self.artifacts["pretrained"] is not None:
             params = {**params, "encoder": models.load_folder(self.config.pretrained, KINDS).params}
@@ -105,7 +108,7 @@ class TextClassification(Classifier):
         rows = encoded(read_passages(file, self.config.text), self.artifacts, self.config.length)
         return Inputs(rows, {"row": np.arange(1, len(rows) + 1)})
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: Any) -> Array:
         return nn.softmax(_logits(model, batch), axis=-1)
 
 
@@ -129,7 +132,7 @@ def encoded(texts: list[str], artifacts: dict[str, Any], length: int) -> Rows:
     return Rows(x=x, lengths=lengths)
 
 
-def _logits(model: Bound, batch: Any) -> Any:
+def _logits(model: Bound, batch: Any) -> Array:
     mask = jnp.arange(batch["x"].shape[1])[None] < batch["lengths"][:, None]
     return model(batch["x"], mask=mask)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from recipes.lazy import jnp, nn, random, xnn
 from recipes.process.parallel import weighted
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums, Task
+
+if TYPE_CHECKING:
+    from xjax.typing import Array
 
 NOISE = 0x766165                                              # seed of the codes in evaluations
 SHOWN = 10                                                    # in a report: reconstructions, and samples in a line
@@ -67,16 +70,16 @@ class ImageVAE(Task):
         return {"loss": weighted(loss, weight), "negative_elbo": weighted(bound, weight),
                 "reconstruction": weighted(bound - divergence, weight), "kl": weighted(divergence, weight)}
 
-    def _drawn(self, model: Bound, x: Any, rows: Any) -> Any:
+    def _drawn(self, model: Bound, x: Array, rows: Array) -> tuple[Array, Array, Array]:
         """The model's results for one drawn code of each example; ``rows`` are consecutive numbers."""
         rng = xnn.RowKey(random.key(NOISE), rows[0])
         return self.model.apply(model.params, x, rng=rng, train=True)
 
-    def _losses(self, outputs: Any, x: Any, mean: Any, log_variance: Any, beta: float) -> Any:
+    def _losses(self, outputs: Array, x: Array, mean: Array, log_variance: Array, beta: float) -> Array:
         return jnp.asarray(xnn.losses.negative_elbo(outputs, x, mean, log_variance, beta=beta, reduction=None,
                                                     likelihood=self.config.likelihood))
 
-    def _pixels(self, outputs: Any) -> Any:
+    def _pixels(self, outputs: Array) -> Array:
         """The mean of the decoder's distribution."""
         return nn.sigmoid(outputs) if self.config.likelihood == "bernoulli" else outputs
 
@@ -115,6 +118,6 @@ class ImageVAE(Task):
 make = ImageVAE
 
 
-def _unit(pixels: Any) -> Any:
+def _unit(pixels: Array) -> Array:
     """Numbers in [0, 1]."""
     return pixels.astype(float) / 255

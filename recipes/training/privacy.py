@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from recipes.config import Privacy, RunConfig
 from recipes.errors import ConfigError
 from recipes.lazy import jnp, random, tree_util, xjax
 from recipes.process.parallel import Placer
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, ArrayLike, PRNGKey
 
 
 def check_privacy(config: RunConfig, task: Any) -> None:
@@ -49,7 +53,7 @@ def epsilon(privacy: Privacy, steps: int, batch_size: int, n_examples: int) -> f
     return float(accountant.get_epsilon(privacy.delta))
 
 
-def clipped_sum(gradient: Any, batch: Any, first: Any, clip_norm: float) -> tuple[Any, Any]:
+def clipped_sum(gradient: Callable[..., Any], batch: Any, first: ArrayLike, clip_norm: float) -> tuple[Any, Any]:
     """(Sum of the clipped gradients, sum of the second results of ``gradient``) over the rows of a batch.
 
     Args:
@@ -57,7 +61,7 @@ def clipped_sum(gradient: Any, batch: Any, first: Any, clip_norm: float) -> tupl
       first: number of the first row.
     """
 
-    def of_row(row: Any, i: Any) -> tuple[Any, Any]:
+    def of_row(row: Any, i: Array) -> tuple[Any, Any]:
         grads, sums = gradient(tree_util.tree_map(lambda x: x[None], row), first + i)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in tree_util.tree_leaves(grads)))
         scale = jnp.minimum(1.0, clip_norm / jnp.maximum(norm, 1e-12))
@@ -68,7 +72,7 @@ def clipped_sum(gradient: Any, batch: Any, first: Any, clip_norm: float) -> tupl
     return tree_util.tree_map(lambda x: x.sum(0), results)
 
 
-def noisy_mean(total: Any, key: Any, privacy: Privacy, batch_size: int) -> Any:
+def noisy_mean(total: Any, key: PRNGKey, privacy: Privacy, batch_size: int) -> Any:
     """(total + noise) / expected batch size; the noise of each leaf is equal on all devices."""
     leaves, structure = tree_util.tree_flatten(total)
     keys = random.split(random.fold_in(key, 0x6E6F), len(leaves))

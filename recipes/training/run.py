@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
         return made
 
 
-def prepare(config: RunConfig, processes: int = 1, form: Any = None) -> Prepared:
+def prepare(config: RunConfig, processes: int = 1, form: str | None = None) -> Prepared:
     """Reads the data and builds the model.  Raises: RecipeError; no file is written.
 
     Args: form: of sparse products before a resume.

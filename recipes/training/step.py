@@ -7,7 +7,7 @@ the number of devices changes metrics by rounding only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from recipes.process.progress import tick
 from recipes.settings.optim import learning_rate, make_optimizer, update_factors
 from recipes.task import Bound, Sums, Task
 from recipes.training.privacy import clipped_sum, noisy_mean
+
+if TYPE_CHECKING:
+    from xjax.typing import Array, ArrayLike, Params, PRNGKey
 
 
 class TrainState(NamedTuple):
@@ -85,14 +88,14 @@ class TrainStep:
         pairs = [[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)]
         return state, jnp.array([pairs])
 
-    def _several(self, state: TrainState, batch: Any, count: Any) -> tuple[TrainState, Any]:
+    def _several(self, state: TrainState, batch: Any, count: Array) -> tuple[TrainState, Any]:
         """The sums: f32[steps_per_launch, 2, metrics], of which the first ``count`` are set."""
-        def at(i: Any) -> Any:
+        def at(i: ArrayLike) -> Any:
             if self._full_batch:
                 return batch
             return tree_util.tree_map(lambda x: lax.dynamic_index_in_dim(x, i, 0, keepdims=False), batch)
 
-        def update(i: Any, carry: Any) -> tuple[TrainState, Any]:
+        def update(i: Array, carry: Any) -> tuple[TrainState, Any]:
             state, sums = self._one(carry[0], at(i))
             return state, lax.dynamic_update_slice_in_dim(carry[1], sums, i, 0)
 
@@ -122,12 +125,12 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
     return step
 
 
-def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: Any) -> tuple[Any, Any, Sums]:
+def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: PRNGKey) -> tuple[Any, Any, Sums]:
     """(Mean gradient, new state of the model, sums of metrics), over the rows of all devices."""
     n_rows = batch["weight"].shape[0]
     first = my_rows(n_rows)
 
-    def objective(params: Any, model_state: Any, part: Any, start: Any) -> tuple[Any, Any]:
+    def objective(params: Params, model_state: Any, part: Any, start: Array) -> tuple[Any, Any]:
         for pattern in config.freeze:
             params = xnn.params.freeze(params, pattern)
         model = Bound(task.model, params, model_state, xnn.RowKey(key, start), train=True)
@@ -137,7 +140,7 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
 
     gradient = xjax.grad(objective, has_aux=True)
     if config.privacy is not None:
-        def of_row(row: Any, number: Any) -> tuple[Any, Sums]:
+        def of_row(row: Any, number: Array) -> tuple[Any, Sums]:
             grads, (_, sums) = gradient(state.params, state.model_state, row, number)
             return grads, sums
 

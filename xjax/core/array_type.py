@@ -15,6 +15,9 @@ from xjax.core.errors import bad
 from xjax.core.types import Shape, ShapedArray
 
 if TYPE_CHECKING:
+    from xjax.typing import DTypeLike
+
+if TYPE_CHECKING:
     from xjax.typing import ArrayLike, Axis, DTypeLike
 
 
@@ -69,7 +72,7 @@ class Array:
 
     if TYPE_CHECKING:
         # -- to the host --------------------------------------------------------------------------------------------
-        def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray: ...
+        def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray: ...
         def __bool__(self) -> bool: ...
         def __int__(self) -> int: ...
         def __float__(self) -> float: ...

@@ -16,6 +16,7 @@ from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
+from xjax.typing import PyTree
 
 
 def function_name(f: Any) -> str:
@@ -33,7 +34,7 @@ def check_callable(caller: str, fun: Any) -> None:
                   fix=f"pass the function itself: {caller}(f)(x), not {caller}(f(x)).")
 
 
-def name_function(f: Any, name: str, module: str = "") -> None:
+def name_function(f: Callable[..., Any], name: str, module: str = "") -> None:
     """Name a function that another function returned, and the functions that it wraps: Python's errors show the name.
 
     Args: module: the module that has the function under this name, if its code is in another one; used by pickle.
@@ -56,7 +57,7 @@ class PickledByName:
         return name if named is self else super().__reduce_ex__(protocol)
 
 
-def leaf_of_arguments(tree: Any, i: int) -> str:
+def leaf_of_arguments(tree: PyTree, i: int) -> str:
     """The path of the i-th leaf of (args, kwargs), for messages: ``args[0]['w']``, ``kwargs['x']``."""
     path, _ = tree_flatten_with_path(tree_unflatten(tree, range(tree.num_leaves)))[0][i]
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
@@ -196,7 +197,7 @@ def leaf_names(f: Callable, args: Sequence[Any], kwargs: dict, static: Sequence[
             for path, _ in tree_flatten_with_path(arg)[0]]
 
 
-def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any, static: Sequence[int] | None = None,
+def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: PyTree, static: Sequence[int] | None = None,
                    type_of: Callable[[Any], ShapedArray] = typeof) -> list[ShapedArray]:
     """Types of the leaves of a call's (args, kwargs).
 
@@ -209,7 +210,7 @@ def argument_types(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
         raise argument_error(caller, fun, leaves, tree, static) or error from None
 
 
-def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: Any,
+def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: PyTree,
                    static: Sequence[int] | None) -> Exception | None:
     """The error for the first argument that is not an array or is too large an integer; None if all are valid.
 

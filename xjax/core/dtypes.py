@@ -5,15 +5,20 @@ the dtype of derivatives of integers, and *extended* dtypes (random keys), which
 `xjax.core.promotion`.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from xjax.core.config import config
 from xjax.core.errors import bad, did_you_mean, warn
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike, DTypeLike
 
 
 class extended(np.generic):
@@ -91,47 +96,47 @@ _is_number = _is_real | _is_complex
 _is_supported = frozenset({*ALL, float0})
 
 
-def is_bool(dtype: Any) -> bool:
+def is_bool(dtype: DTypeLike) -> bool:
     """True for bool. All predicates here accept a dtype, scalar type or name."""
     return dtype in _is_bool
 
 
-def is_int(dtype: Any) -> bool:
+def is_int(dtype: DTypeLike) -> bool:
     """True for signed and unsigned integers of any width."""
     return dtype in _is_int
 
 
-def is_unsigned(dtype: Any) -> bool:
+def is_unsigned(dtype: DTypeLike) -> bool:
     """True for unsigned integers."""
     return dtype in _is_unsigned
 
 
-def is_float(dtype: Any) -> bool:
+def is_float(dtype: DTypeLike) -> bool:
     """True for real floating point, including the narrow formats; False for complex."""
     return dtype in _is_float
 
 
-def is_complex(dtype: Any) -> bool:
+def is_complex(dtype: DTypeLike | None) -> bool:
     """True for complex64 and complex128."""
     return dtype in _is_complex
 
 
-def is_inexact(dtype: Any) -> bool:
+def is_inexact(dtype: DTypeLike) -> bool:
     """True for float and complex: the dtypes that have derivatives."""
     return dtype in _is_inexact
 
 
-def is_real(dtype: Any) -> bool:
+def is_real(dtype: DTypeLike) -> bool:
     """True for integers and floats (bool is not a number)."""
     return dtype in _is_real
 
 
-def is_number(dtype: Any) -> bool:
+def is_number(dtype: DTypeLike) -> bool:
     """True for integers, floats and complex numbers."""
     return dtype in _is_number
 
 
-def is_supported(dtype: Any) -> bool:
+def is_supported(dtype: DTypeLike) -> bool:
     """True if arrays can have this np.dtype; True for float0, False for extended dtypes."""
     return dtype in _is_supported
 
@@ -159,7 +164,7 @@ def issubdtype(a: Any, b: Any) -> bool:
     return bool(np.issubdtype(a, b))
 
 
-def _scalar_type(dtype: Any) -> type:
+def _scalar_type(dtype: DTypeLike) -> type:
     if isinstance(dtype, ExtendedDType):
         return dtype.type
     if isinstance(dtype, type) and issubclass(dtype, np.generic):
@@ -178,7 +183,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of a kind of the array API, equals a dtype, or matches one of a tuple of these.
 
     >>> isdtype("float32", "real floating"), isdtype("int4", ("bool", np.int32))
@@ -207,7 +212,7 @@ def _of_kind(dtype: np.dtype, kind: Any) -> bool:
 
 
 @functools.cache
-def short_name(dtype: Any) -> str:
+def short_name(dtype: DTypeLike) -> str:
     """The name used in printed types and programs.
 
     >>> [short_name(np.dtype(t)) for t in ("float32", "uint8", "bool", "complex64", bfloat16)]
@@ -225,26 +230,26 @@ def short_name(dtype: Any) -> str:
 
 
 @functools.cache
-def finfo(dtype: Any) -> np.finfo:
+def finfo(dtype: DTypeLike) -> np.finfo:
     """Limits of a float or complex dtype, including the narrow formats."""
     return ml_dtypes.finfo(_of_numbers(dtype))
 
 
 @functools.cache
-def iinfo(dtype: Any) -> np.iinfo:
+def iinfo(dtype: DTypeLike) -> np.iinfo:
     """Limits of an integer dtype, including the narrow dtypes."""
     return ml_dtypes.iinfo(_of_numbers(dtype))
 
 
 @functools.cache
-def itemsize_bits(dtype: Any) -> int:
+def itemsize_bits(dtype: DTypeLike) -> int:
     """Number of bits of one element: 4 for int4, 64 for complex64, 8 for bool."""
     if is_int(dtype):
         return iinfo(dtype).bits
     return finfo(dtype).bits if is_float(dtype) else _of_numbers(dtype).itemsize * 8
 
 
-def _of_numbers(dtype: Any) -> np.dtype:
+def _of_numbers(dtype: DTypeLike) -> np.dtype:
     """The NumPy dtype of a spelling; TypeError for an extended dtype."""
     if isinstance(dtype, ExtendedDType):
         raise bad("dtype", f"{dtype} is not a dtype of numbers", fix="use random.key_data(key) for the bits of a key.")
@@ -259,7 +264,7 @@ _TO_32 = {int64: int32, uint64: uint32, float64: float32, complex128: complex64}
 _SCALARS = {bool: bool_, int: int64, float: float64, complex: complex128}
 
 
-def canonicalize_dtype(dtype: Any, allow_extended: bool = False) -> Any:
+def canonicalize_dtype(dtype: DTypeLike, allow_extended: bool = False) -> Any:
     """The dtype that arrays get: 64-bit dtypes become 32-bit unless ``jax_enable_x64`` is on.
 
     Args: dtype: a dtype, scalar or Python type, name, or an object with a ``dtype``.
@@ -293,7 +298,7 @@ def _parse(spelling: Any, caller: str) -> np.dtype:
 
 
 @functools.lru_cache(1024)
-def _canonical(dtype: Any, x64: bool, allow_extended: bool) -> Any:
+def _canonical(dtype: DTypeLike, x64: bool, allow_extended: bool) -> Any:
     if isinstance(dtype, ExtendedDType):
         return dtype if allow_extended else _of_numbers(dtype)
     plain = _parse(dtype, "dtype")
@@ -307,17 +312,17 @@ _READY = {True: _SPELLED, False: {t: _TO_32.get(d, d) for t, d in _SPELLED.items
 WIDE = frozenset(_TO_32)                # dtypes that become 32-bit dtypes
 
 
-def is_canonical(dtype: Any) -> bool:
+def is_canonical(dtype: DTypeLike) -> bool:
     """Whether canonicalization leaves a dtype as it is: it is not a 64-bit dtype, or these are enabled."""
     return dtype not in WIDE or config.enable_x64
 
 
-def explicit_dtype(dtype: Any) -> Any:
+def explicit_dtype(dtype: DTypeLike) -> Any:
     """A dtype that the user named or an operand has: unchanged if `explicit_x64_dtypes="allow"`, else canonical."""
     return dtype if config.explicit_x64_dtypes == "allow" else canonicalize_dtype(dtype, allow_extended=True)
 
 
-def user_dtype(dtype: Any, caller: str) -> Any:
+def user_dtype(dtype: DTypeLike, caller: str) -> Any:
     """Check and canonicalize a dtype that the user requested; `explicit_x64_dtypes` controls 64-bit dtypes.
 
     Raises: TypeError for a dtype that arrays cannot have (object, str, structured ...).
@@ -402,7 +407,7 @@ def python_type(dtype: np.dtype) -> type:
               fix="use a bool, integer, float or complex dtype.")  # fmt: skip
 
 
-def check_int_range(value: Any, dtype: Any, caller: str) -> None:
+def check_int_range(value: ArrayLike, dtype: DTypeLike, caller: str) -> None:
     """Raise OverflowError if a host integer (or integer ndarray) does not fit `dtype`.
 
     >>> check_int_range(2**31 - 1, int32, "numpy.asarray")
@@ -431,7 +436,7 @@ def scalar_dtype(value: bool | int | float | complex, caller: str = "asarray") -
     return canonical
 
 
-def to_inexact_dtype(dtype: Any) -> np.dtype:
+def to_inexact_dtype(dtype: DTypeLike) -> np.dtype:
     """Float dtype for functions such as sin: bool and integers become float32, 64-bit integers float64."""
     dtype = _of_numbers(dtype)
     if dtype in (int64, uint64):
@@ -439,11 +444,11 @@ def to_inexact_dtype(dtype: Any) -> np.dtype:
     return float32 if is_int(dtype) or is_bool(dtype) else dtype
 
 
-def accumulator_dtype(dtype: Any) -> np.dtype:
+def accumulator_dtype(dtype: DTypeLike) -> np.dtype:
     """Dtype in which sums are accumulated: float32 for narrower floats, since long sums overflow their range."""
     return float32 if is_float(dtype) and itemsize_bits(dtype) < 32 else np.dtype(dtype)
 
 
-def to_complex_dtype(dtype: Any) -> np.dtype:
+def to_complex_dtype(dtype: DTypeLike) -> np.dtype:
     """complex128 for complex128 and for dtypes that `to_inexact_dtype` makes float64, else complex64."""
     return complex128 if to_inexact_dtype(dtype) in (float64, complex128) else complex64

@@ -19,6 +19,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
 from xjax.core.types import ShapedArray
+from xjax.typing import ArrayLike
 
 _SPECIAL_ELEMENT = {"bool": "i1", "complex64": "complex<f32>", "complex128": "complex<f64>", "bfloat16": "bf16",
                     "float16": "f16", "float32": "f32", "float64": "f64", "float0": "i1"}
@@ -62,7 +63,7 @@ def _check_size(aval: ShapedArray) -> None:
                   fix="check its shape: an array has at most 2**63 - 1 bytes.", exc=ValueError)
 
 
-def scalar_text(value: Any, dtype: np.dtype) -> str:
+def scalar_text(value: ArrayLike, dtype: np.dtype) -> str:
     """One number as MLIR text. Floats are written as hexadecimal bits, which are exact."""
     if dtypes.is_bool(dtype) or dtype == dtypes.float0:
         return "true" if value else "false"
@@ -267,7 +268,7 @@ class Builder:
         """A number as a constant of the type of x."""
         return y if isinstance(y, Value) else self.constant(y, x.aval)
 
-    def constant(self, value: Any, aval: ShapedArray) -> Value:
+    def constant(self, value: ArrayLike, aval: ShapedArray) -> Value:
         """A constant; a scalar `value` fills the shape of `aval`. Equal constants of a region are written once."""
         if isinstance(value, np.ndarray) and value.ndim:
             return self.op(f"stablehlo.constant {dense(value.astype(aval.dtype, copy=False))} : {tensor_type(aval)}",

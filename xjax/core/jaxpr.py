@@ -16,6 +16,7 @@ from xjax.core.depth import deep
 from xjax.core.errors import bad
 from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
 from xjax.core.types import ShapedArray, typed_number, typeof
+from xjax.typing import ArrayLike
 
 
 class Var:
@@ -35,7 +36,7 @@ class Literal:
 
     __slots__ = ("val", "aval")
 
-    def __init__(self, val: Any, aval: ShapedArray | None = None):
+    def __init__(self, val: ArrayLike, aval: ShapedArray | None = None):
         self.aval = typeof(val) if aval is None else aval
         self.val = typed_number(val, self.aval)
 

@@ -38,7 +38,7 @@ class Space(enum.Enum):
         return "pinned_host" if self is Space.Host else None
 
 
-def other_memory(caller: str, kind: Any, devices: Sequence[Any] | None) -> str | None:
+def other_memory(caller: str, kind: str | None, devices: Sequence[Any] | None) -> str | None:
     """The kind of memory that the user named; None if it is the default of the devices, or no kind was named.
 
     Args: devices: the devices of the sharding; None for a sharding without devices.

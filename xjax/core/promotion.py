@@ -5,6 +5,8 @@ other operands). Dtypes and the weak kinds, written here as Python's `int`, `flo
 lattice, defined by a table of edges. The common dtype of inputs is their least upper bound in this lattice.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +35,7 @@ from xjax.core.dtypes import (
     uint64,
 )
 from xjax.core.errors import TypePromotionError, bad
+from xjax.typing import DTypeLike
 
 # A dtype, or `int`, `float`, `complex` for a weak value.
 Node = np.dtype | type
@@ -119,7 +122,7 @@ def _node_name(node: Node) -> str:
     return f"a Python {node.__name__}" if isinstance(node, type) else short_name(node)
 
 
-def _node(dtype: Any, weak: bool) -> Node:
+def _node(dtype: DTypeLike, weak: bool) -> Node:
     if weak and not isinstance(dtype, ExtendedDType):
         kind = dtypes.python_type(dtype)
         return bool_ if kind is bool else kind

@@ -21,6 +21,7 @@ from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
 from xjax.core.types import LinearInput, ShapedArray, Vma, not_an_array, typeof
 from xjax.core.varying import OperandsVary, axes_in_order
+from xjax.typing import ArrayLike
 
 _SCALARS = (bool, int, float, complex)
 
@@ -58,7 +59,7 @@ class StagingTrace(Trace):
         """A tracer for a new input; `source` describes it in errors (``argument `x` ``)."""
         return StagingTracer(self.tag, Var(aval), source)
 
-    def atom(self, x: Any) -> Atom:
+    def atom(self, x: ArrayLike) -> Atom:
         """The variable or literal for a value."""
         kind = type(x)
         if kind is StagingTracer and x.tag is self.tag:
@@ -67,7 +68,7 @@ class StagingTrace(Trace):
             return Literal(x)
         return self._constant(x)
 
-    def _constant(self, x: Any) -> Var:
+    def _constant(self, x: ArrayLike) -> Var:
         var = self._const_of.get(id(x))
         if var is None:
             if isinstance(x, Tracer) and x.tag.closed:

@@ -79,7 +79,7 @@ class Tracer(Array):
     tag: Tag
     aval: ShapedArray
 
-    def concrete(self) -> Any:
+    def concrete(self) -> None:
         """The concrete value if it is known now (eager grad), else None."""
         return None
 
@@ -113,7 +113,7 @@ class Tracer(Array):
 
     # -- conversions to Python: possible only if the value is known --------------------------------
 
-    def _known(self, what: str, error: type[Exception]) -> Any:
+    def _known(self, what: str, error: type[Exception]) -> float:
         value = self.concrete()
         if value is None:
             raise abstract_value_error(what, self, error)

@@ -9,6 +9,8 @@ The public functions are the functions of `jax.tree_util`. They are followed by 
 `broadcast_prefix`, `flatten_axes`, `tree_mismatch`.
 """
 
+from __future__ import annotations
+
 import copyreg
 import functools
 import operator
@@ -19,6 +21,7 @@ from typing import Any, TypeVar
 from jaxlib import _jax
 
 from xjax.core.errors import bad
+from xjax.typing import PyTree
 
 PyTreeDef = _jax.pytree.PyTreeDef
 SequenceKey = _jax.pytree.SequenceKey
@@ -64,7 +67,7 @@ registry.register_node(
 # ------------------------------------------------------------------------- flatten and rebuild
 
 
-def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
+def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     """The leaves of a tree, in a fixed order, and its structure.
 
     Args: is_leaf: called on each node; a node for which it is True is treated as a leaf.
@@ -84,7 +87,7 @@ flatten = tree_flatten
 _FAULTS = (ValueError, TypeError, RecursionError, SystemError)
 
 
-def _explain(tree: Any, error: Exception) -> None:
+def _explain(tree: PyTree, error: Exception) -> None:
     """Raise a clearer error, with the path, if the tree itself cannot be flattened."""
     deep = isinstance(error, (RecursionError, SystemError))     # jaxlib raises SystemError for a recursion error
     clearer = _too_deep(tree) if deep else _unsortable(tree)
@@ -109,17 +112,17 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     return treedef.unflatten(leaves)
 
 
-def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
     """The leaves of a tree."""
     return tree_flatten(tree, is_leaf)[0]
 
 
-def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> PyTreeDef:
     """The structure of a tree, without its leaves."""
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map(f: Callable, tree: PyTree, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     """Apply f to the leaves; each further tree must have the structure of the first, or be deeper.
 
     Raises: ValueError with the path where a further tree differs.
@@ -132,7 +135,7 @@ def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: IsLeaf = None) -> Any:
     return treedef.unflatten(f(*xs) for xs in zip(*columns, strict=True))
 
 
-def _columns(caller: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf: IsLeaf) -> list:
+def _columns(caller: str, tree: PyTree, treedef: PyTreeDef, rest: Sequence, is_leaf: IsLeaf) -> list:
     columns = []
     for i, other in enumerate(rest):
         try:
@@ -144,7 +147,7 @@ def _columns(caller: str, tree: Any, treedef: PyTreeDef, rest: Sequence, is_leaf
 
 
 def tree_reduce(
-    function: Callable, tree: Any, initializer: Any = _MISSING, is_leaf: IsLeaf = None
+    function: Callable, tree: PyTree, initializer: Any = _MISSING, is_leaf: IsLeaf = None
 ) -> Any:
     """Fold the leaves from left to right: ``function(function(leaf0, leaf1), leaf2)``.
 
@@ -159,7 +162,7 @@ def tree_reduce(
 
 
 def tree_reduce_associative(
-    operation: Callable, tree: Any, *, identity: Any = _MISSING, is_leaf: IsLeaf = None
+    operation: Callable, tree: PyTree, *, identity: Any = _MISSING, is_leaf: IsLeaf = None
 ) -> Any:
     """Fold the leaves by halves (depth log n), for an operation that is associative.
 
@@ -181,7 +184,7 @@ def _fold(operation: Callable, items: list) -> Any:
     return operation(_fold(operation, items[:half]), _fold(operation, items[half:]))
 
 
-def tree_all(tree: Any, *, is_leaf: IsLeaf = None) -> bool:
+def tree_all(tree: PyTree, *, is_leaf: IsLeaf = None) -> bool:
     """True if all leaves are true."""
     return all(tree_leaves(tree, is_leaf))
 
@@ -211,7 +214,7 @@ def tree_transpose(
     return inner_treedef.unflatten(outer_treedef.unflatten(column) for column in columns)
 
 
-def _first_inner(outer_treedef: PyTreeDef, tree: Any) -> PyTreeDef:
+def _first_inner(outer_treedef: PyTreeDef, tree: PyTree) -> PyTreeDef:
     if not outer_treedef.num_leaves:
         raise bad("tree_transpose", "the outer tree has no leaf that defines the inner structure",
                   {"outer": str(outer_treedef)}, "pass inner_treedef.")  # fmt: skip
@@ -262,17 +265,17 @@ def treedef_is_leaf(treedef: PyTreeDef) -> bool:
     return treedef.num_nodes == 1
 
 
-def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
+def flatten_one_level(tree: PyTree) -> tuple[Iterable[Any], Any]:
     """(children, aux data) of the topmost node; ValueError for a leaf."""
     return _top(tree, "flatten_one_level", registry.flatten_one_level)
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
+def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[Any, Any]], Any]:
     """((key, child) pairs, aux data) of the topmost node; ValueError for a leaf."""
     return _top(tree, "flatten_one_level_with_keys", registry.flatten_one_level_with_keys)
 
 
-def _top(tree: Any, caller: str, method: Callable) -> Any:
+def _top(tree: PyTree, caller: str, method: Callable) -> Any:
     level = method(tree)
     if level is None:
         raise bad(caller, f"{_outline(tree)} is not a node of a tree",
@@ -289,7 +292,7 @@ def is_tree_node(typ: type) -> bool:
 
 
 def tree_flatten_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
     """The pairs [(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
     predicate = is_leaf
@@ -306,14 +309,14 @@ def tree_flatten_with_path(
 
 
 def tree_leaves_with_path(
-    tree: Any, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
+    tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
     """The pairs [(path, leaf), ...] of a tree."""
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
 def tree_map_with_path(
-    f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
+    f: Callable, tree: PyTree, *rest: Any, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
 ) -> Any:
     """Like `tree_map`, with the path as the first argument of f.
 
@@ -458,7 +461,7 @@ def _as_tree(x: Any) -> Any:
     return _skeleton(x) if isinstance(x, PyTreeDef) else x
 
 
-def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
+def _unsortable(tree: PyTree, path: KeyPath = ()) -> Exception | None:
     """The error for the first dict whose keys cannot be sorted; None if there is none."""
     if isinstance(tree, dict):
         try:
@@ -479,7 +482,7 @@ def _unsortable(tree: Any, path: KeyPath = ()) -> Exception | None:
     return next((error for error in errors if error is not None), None)
 
 
-def _too_deep(tree: Any) -> Exception:
+def _too_deep(tree: PyTree) -> Exception:
     """The error for a container that contains itself, or is nested too deeply to be flattened."""
     above: set[int] = set()                         # the containers around the current node
     todo: list[tuple] = [(tree, None, 1, True)]     # (node, (place of its container, key), depth, whether to enter it)

@@ -1,5 +1,7 @@
 """Types that are nodes of pytrees: registration, `Partial`, and structures in picklable form."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import importlib
@@ -173,7 +175,7 @@ class _Boxed:
 
     call: Callable
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> int:
         return self.call(*args, **kwargs)
 
 

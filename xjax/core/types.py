@@ -10,12 +10,15 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad, called_function
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike, DTypeLike
 
 Shape = tuple[int, ...]
 Vma = frozenset             # names of mesh axes; see `core.varying`
@@ -43,7 +46,7 @@ class ShapedArray:
     vma: Vma
     plain: ShapedArray
 
-    def __new__(cls, shape: Shape, dtype: Any, weak_type: bool = False, vma: Vma = _NOWHERE) -> ShapedArray:
+    def __new__(cls, shape: Shape, dtype: DTypeLike, weak_type: bool = False, vma: Vma = _NOWHERE) -> ShapedArray:
         key = (shape, dtype, weak_type, vma)
         aval = cls._interned.get(key)
         if aval is not None:
@@ -150,7 +153,7 @@ def scalar_of(aval: ShapedArray, value: complex) -> Any:
     return number_of(aval.dtype, value)
 
 
-def number_of(dtype: Any, value: Any) -> Any:
+def number_of(dtype: DTypeLike, value: ArrayLike) -> Any:
     """The number `value` as a NumPy scalar of the dtype of an array.
 
     A 64-bit number keeps its 64 bits outside the `enable_x64` block in which the array was created. A plain NumPy
@@ -159,7 +162,7 @@ def number_of(dtype: Any, value: Any) -> Any:
     return dtype.type(value) if dtypes.is_canonical(dtype) else _kept(dtype, False)(value)
 
 
-def typed_number(value: Any, aval: ShapedArray) -> Any:
+def typed_number(value: ArrayLike, aval: ShapedArray) -> Any:
     """A number of a program, with a fixed type: it is the same inside and outside `enable_x64` blocks."""
     if aval.dtype not in dtypes.WIDE or type(getattr(value, "aval", None)) is ShapedArray:
         return value
@@ -189,7 +192,7 @@ def type_of_numbers(kind: type) -> ShapedArray:
 _aval_of_type: dict[type, Callable[[Any], ShapedArray]] = {t: python_scalar_aval for t in _PYTHON_SCALARS}
 
 
-def typeof(x: Any) -> ShapedArray:
+def typeof(x: ArrayLike) -> ShapedArray:
     """Aval of an array, a tracer, a NumPy value or a Python number.
 
     Raises: TypeError if `x` is none of these.
@@ -210,7 +213,7 @@ def typeof(x: Any) -> ShapedArray:
     raise not_an_array(x)
 
 
-def converted(x: Any) -> Any:
+def converted(x: ArrayLike) -> ArrayLike:
     """The result of the method `__jax_array__` of an object; `x` itself if it is an array or has no such method."""
     if hasattr(x, "aval") or type(x) in _aval_of_type or isinstance(x, (np.ndarray, np.generic)):
         return x

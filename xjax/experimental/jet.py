@@ -22,6 +22,7 @@ from xjax.core.types import Zero, is_array_like, typeof
 from xjax.experimental.jet_rules import Coefficients, rule_of, scaled
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
+from xjax.typing import ArrayLike
 
 __all__ = ["jet"]
 
@@ -77,7 +78,7 @@ def _check_arguments(caller: str, primals: Sequence[Any], series: Sequence[Seque
     return orders.pop()
 
 
-def _like(caller: str, i: int, term: Any, x: Any) -> Any:
+def _like(caller: str, i: int, term: ArrayLike, x: ArrayLike) -> ArrayLike:
     """`term` with the dtype of its argument, whose shape it must have."""
     aval = typeof(x)
     if not is_array_like(term) or typeof(term).shape != aval.shape:
@@ -88,7 +89,7 @@ def _like(caller: str, i: int, term: Any, x: Any) -> Any:
     return term if typeof(term).dtype == aval.dtype else convert_element_type(term, aval.dtype)
 
 
-def _term(value: Any, coefficient: Any) -> Any:
+def _term(value: ArrayLike, coefficient: Any) -> ArrayLike:
     """A term of the result as an array, zeros if it is Zero."""
     return instantiate(Zero(typeof(value))) if type(coefficient) is Zero else coefficient
 
@@ -104,7 +105,7 @@ class JetTracer(Tracer):
         self.tag, self.coefficients = tag, coefficients
         self.aval = typeof(coefficients[0])
 
-    def concrete(self) -> Any:
+    def concrete(self) -> float:
         return known_value(self.coefficients[0])
 
     def origin(self) -> str:
@@ -121,12 +122,12 @@ class JetTrace(Trace):
         super().__init__(parent, Tag(caller))
         self.order = order
 
-    def split(self, x: Any) -> Coefficients:
+    def split(self, x: ArrayLike) -> Coefficients:
         if type(x) is JetTracer and x.tag is self.tag:
             return x.coefficients
         return [x, *[Zero(typeof(x).tangent())] * self.order]
 
-    def join(self, coefficients: Coefficients) -> Any:
+    def join(self, coefficients: Coefficients) -> ArrayLike:
         value, *others = coefficients
         if all(type(c) is Zero for c in others):
             return value

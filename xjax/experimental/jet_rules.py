@@ -18,6 +18,7 @@ from xjax.ops.makers import scalar_like
 from xjax.ops.transcendental import cos, cosh, log, sin, sinh
 from xjax.ops.zeros import instantiate
 from xjax.transforms.linearize import linearize_flat
+from xjax.typing import Array, ArrayLike
 
 Coefficients = list[Any]
 Rule = Callable[[Primitive, Sequence[Coefficients], dict], Any]
@@ -31,7 +32,7 @@ def plus(a: Any, b: Any) -> Any:
     return a if type(b) is Zero else add(a, b)
 
 
-def minus(a: Any, b: Any) -> Any:
+def minus(a: Any, b: Any) -> ArrayLike:
     if type(b) is Zero:
         return a
     return neg(b) if type(a) is Zero else sub(a, b)
@@ -43,7 +44,7 @@ def times(a: Any, b: Any, product: Callable = mul) -> Any:
     return product(a, b)
 
 
-def over(a: Any, b: Any) -> Any:
+def over(a: ArrayLike, b: ArrayLike) -> Array:
     return a if type(a) is Zero else div(a, b)
 
 
@@ -60,7 +61,7 @@ def cauchy(a: Sequence[Any], b: Sequence[Any], k: int, start: int = 0, stop: int
     return total
 
 
-def integral(c: Sequence[Any], u: Sequence[Any], k: int) -> Any:
+def integral(c: Sequence[Any], u: Sequence[Any], k: int) -> Array:
     """Coefficient `k` of v where `v' = c u'`: the sum of (j/k) u_j c_(k-j) for j in [1, k]."""
     total: Any = Zero(typeof(u[0]).tangent())
     for j in range(1, k + 1):
@@ -91,7 +92,7 @@ def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> 
     return series if p.multiple_results else series[0]
 
 
-def _listed(out: Any, p: Primitive) -> list[Any]:
+def _listed(out: Array, p: Primitive) -> list[Any]:
     return out if p.multiple_results else [out]
 
 
@@ -99,7 +100,7 @@ def bilinear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coeffici
     """A bilinear operation of two operands."""
     u, w = us
 
-    def product(x: Any, y: Any) -> Any:
+    def product(x: ArrayLike, y: ArrayLike) -> Array:
         return p.bind(x, y, **params)
 
     return [cauchy(u, w, k, product=product) for k in range(len(u))]
@@ -188,7 +189,7 @@ def logarithm(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coeffic
     return _logarithm(us[0], p.bind(us[0][0], **params))
 
 
-def _logarithm(u: Coefficients, value: Any) -> Coefficients:
+def _logarithm(u: Coefficients, value: Array) -> Coefficients:
     """The coefficients of v follow from u v' = u'."""
     v = [value]
     for k in range(1, len(u)):

@@ -5,6 +5,7 @@ All processes must make the same calls in the same order; the error of a barrier
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding
 from xjax.runtime.reshard import from_local, to_local
+from xjax.typing import ArrayLike, PyTree
 
 __all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_array",
            "host_local_array_to_global_array", "process_allgather", "sync_global_devices"]
@@ -50,7 +52,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     return tree_unflatten(tree, [_gathered(caller, x, tiled) for x in leaves])
 
 
-def _gathered(caller: str, x: Any, tiled: bool) -> np.ndarray:
+def _gathered(caller: str, x: ArrayLike, tiled: bool) -> np.ndarray:
     if type(x) is Array and not x.is_fully_addressable:
         if not tiled:
             raise bad(caller, "an array that spans the processes cannot be stacked",
@@ -131,12 +133,12 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
                       exc=AssertionError)
 
 
-def _is_copied(x: Any) -> bool:
+def _is_copied(x: ArrayLike) -> bool:
     """Whether x spans the processes, and each process has a copy of it."""
     return type(x) is Array and not x.is_fully_addressable and x.is_fully_replicated
 
 
-def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+def host_local_array_to_global_array(local_inputs: ArrayLike, global_mesh: Mesh, pspecs: Any) -> Array:
     """Global arrays over a mesh of all processes, from the part that each process passes.
 
     Args:
@@ -151,12 +153,13 @@ def host_local_array_to_global_array(local_inputs: Any, global_mesh: Mesh, pspec
     return _converted("host_local_array_to_global_array", local_inputs, global_mesh, pspecs, from_local, local=True)
 
 
-def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspecs: Any) -> Any:
+def global_array_to_host_local_array(global_inputs: ArrayLike, global_mesh: Mesh, pspecs: Any) -> Array:
     """The parts of global arrays in this process: the inverse of `host_local_array_to_global_array`."""
     return _converted("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, to_local, local=False)
 
 
-def _converted(caller: str, inputs: Any, mesh: Mesh, specs: Any, convert: Any, local: bool) -> Any:
+def _converted(caller: str, inputs: ArrayLike, mesh: Mesh, specs: Any, convert: Callable[..., Any],
+               local: bool) -> Array:
     """`inputs`, with `convert` applied to the leaves that are local to this process (`local`), or to the others."""
     leaves, tree = flatten(inputs)
     out = []
@@ -183,7 +186,7 @@ def _by_process() -> NamedSharding:
     return NamedSharding(_mesh(), PartitionSpec("processes"))
 
 
-def _check_alike(caller: str, leaves: list[Any], tree: Any, more: str = "") -> dict[int, str]:
+def _check_alike(caller: str, leaves: list[Any], tree: PyTree, more: str = "") -> dict[int, str]:
     """The text `more` of each process, after a check that structure, shapes and dtypes of all processes are equal."""
     mine = f"{tree} {' '.join(typeof(x).strong().str_short() for x in leaves)}"
     return _check_equal_texts(caller, "the values of the processes differ in structure or type", mine, more, ValueError)

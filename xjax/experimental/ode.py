@@ -27,6 +27,7 @@ from xjax.transforms.autodiff import vjp
 from xjax.transforms.closure_convert import closure_convert
 from xjax.transforms.custom_vjp import custom_vjp
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike, PyTree
 
 __all__ = ["odeint"]
 
@@ -55,7 +56,7 @@ _INSIDE = np.array([
 _ORDER, _SAFETY, _SHRINK, _GROW = 5, 0.9, 0.2, 10.0
 
 
-def odeint(func: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, atol: float = 1.4e-8,
+def odeint(func: Callable, y0: Any, t: ArrayLike, *args: Any, rtol: float = 1.4e-8, atol: float = 1.4e-8,
            mxstep: float = np.inf, hmax: float = np.inf) -> Any:
     """The solution of ``dy/dt = func(y, t, *args)`` with ``y(t[0]) = y0``, at the times `t`.
 
@@ -85,7 +86,7 @@ def odeint(func: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, at
                   given=dict(zip(leaf_paths("y0", tree), avals, strict=True)), fix="convert it with astype(float).")
     start, unravel = ravel_pytree(y0)
 
-    def of_vectors(y: Any, t: Any, *args: Any) -> Any:
+    def of_vectors(y: Array, t: Array, *args: Any) -> Array:
         slope = func(unravel(y), t, *args)
         _check_slope(slope, tree, avals)
         return ravel_pytree(slope)[0].astype(y.dtype)
@@ -95,7 +96,7 @@ def odeint(func: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.4e-8, at
     return vmap(unravel)(_solution(converted, options, start, t, (*args, *captured)))
 
 
-def _check_slope(slope: Any, tree: Any, avals: Sequence[Any]) -> None:
+def _check_slope(slope: Any, tree: PyTree, avals: Sequence[Any]) -> None:
     if tree_structure(slope) != tree:
         raise bad(_CALLER, "`func` must return the structure of `y0`",
                   given=tree_mismatch("result", tree, tree_structure(slope)), fix="return a tree like y0.")
@@ -128,9 +129,9 @@ class _State(NamedTuple):
     slopes: Any                         # slopes at the stages of the last step, [7, n]
 
 
-def _solve(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> Any:
+def _solve(func: Callable, options: _Options, y0: Array, ts: Array, args: tuple) -> Array:
     """The solution at `ts`, [len(ts), n]."""
-    def slope(y: Any, t: Any) -> Any:
+    def slope(y: Array, t: Array) -> Array:
         return func(y, t, *args)
 
     def advance(s: _State, target: Any) -> tuple[_State, Any]:
@@ -153,7 +154,7 @@ def _step(slope: Callable, options: _Options, s: _State) -> _State:
     h = _like(size, s.y)
     stages, times = _like(_STAGES, s.y), _TIMES.astype(s.t.dtype)
 
-    def stage(i: Any, slopes: Any) -> Any:
+    def stage(i: Array, slopes: Array) -> Array:
         return slopes.at[i].set(slope(s.y + h * _dot(stages[i - 1], slopes), s.t + size * jnp.asarray(times)[i - 1]))
 
     slopes = lax.fori_loop(1, 7, stage, jnp.zeros((7, s.y.size), s.y.dtype).at[0].set(s.slope))
@@ -165,7 +166,7 @@ def _step(slope: Callable, options: _Options, s: _State) -> _State:
     return tree_map(lambda a, b: jnp.where(ratio <= 1, a, b), good, again)
 
 
-def _between(s: _State, t: Any) -> Any:
+def _between(s: _State, t: Array) -> Array:
     """The solution at a time inside of the last step."""
     whole = s.t - s.t_before
     share = jnp.where(whole > 0, (t - s.t_before) / jnp.where(whole > 0, whole, 1), 0)
@@ -173,24 +174,24 @@ def _between(s: _State, t: Any) -> Any:
     return s.y_before + _like(whole, s.y) * _dot(weights, s.slopes)
 
 
-def _error(error: Any, y: Any, y_next: Any, options: _Options) -> Any:
+def _error(error: Array, y: Array, y_next: Array, options: _Options) -> Array:
     """Root mean square of an error relative to the tolerance."""
     tolerated = options.atol + options.rtol * jnp.maximum(jnp.abs(y), jnp.abs(y_next))
     return jnp.sqrt(jnp.mean(jnp.square(jnp.abs(error) / tolerated)))
 
 
-def _growth(ratio: Any) -> Any:
+def _growth(ratio: Array) -> Array:
     """The factor of the step size after a step whose error was `ratio` times the tolerance."""
     best = _SAFETY * jnp.where(ratio > 0, ratio, 1) ** (-1 / _ORDER)
     factor = jnp.clip(best, jnp.where(ratio < 1, 1.0, _SHRINK), _GROW)
     return jnp.where(ratio == 0, _GROW, jnp.where(jnp.isfinite(ratio), factor, _SHRINK))
 
 
-def _first_size(slope: Callable, options: _Options, y: Any, first: Any, t: Any) -> Any:
+def _first_size(slope: Callable, options: _Options, y: Array, first: Array, t: Array) -> Array:
     """Size of the first step, from the change of the slope over a tiny step (Hairer, Norsett and Wanner, II.4)."""
     scale = options.atol + options.rtol * jnp.abs(y)
 
-    def size_of(x: Any) -> Any:
+    def size_of(x: Array) -> Array:
         return jnp.sqrt(jnp.mean(jnp.square(jnp.abs(x) / scale)))
 
     d0, d1 = size_of(y), size_of(first)
@@ -203,12 +204,12 @@ def _first_size(slope: Callable, options: _Options, y: Any, first: Any, t: Any) 
     return jnp.minimum(100 * h0, h1).astype(t.dtype)
 
 
-def _like(x: Any, y: Any) -> Any:
+def _like(x: ArrayLike, y: Array) -> Array:
     """Real numbers x in the precision of `y`."""
     return jnp.asarray(x, y.real.dtype)
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Array, b: Array) -> Array:
     return jnp.dot(a, b, precision=Precision.HIGHEST)
 
 

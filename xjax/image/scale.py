@@ -21,6 +21,7 @@ from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axes, is_single, static_int
 from xjax.runtime.jit import library_jit
+from xjax.typing import Array, ArrayLike
 
 # A new pixel whose weights sum to less than this is outside the image: it becomes 0.
 _LEAST_SUM = 1000 * float(np.finfo(np.float32).eps)
@@ -69,18 +70,18 @@ _NAMES = {
 
 # -- kernels: weights of distances x >= 0 ---------------------------------------------------------------------------
 
-def _triangle(x: Any) -> Any:
+def _triangle(x: Array) -> Array:
     return jnp.maximum(0, 1 - x)
 
 
-def _cubic(x: Any, a: float) -> Any:
+def _cubic(x: Array, a: float) -> Array:
     """The interpolating cubic kernel of radius 2 with slope `a` at distance 1."""
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = a * (((x - 5) * x + 8) * x - 4)
     return jnp.where(x < 1, near, jnp.where(x < 2, far, 0))
 
 
-def _lanczos(x: Any, radius: float) -> Any:
+def _lanczos(x: Array, radius: float) -> Array:
     return jnp.where(x > radius, 0, jnp.sinc(x) * jnp.sinc(x / radius))
 
 
@@ -101,7 +102,8 @@ _KERNELS = {
 # -- weights --------------------------------------------------------------------------------------------------------
 
 @library_rules
-def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMethod, antialias: bool) -> Any:
+def _weights(old: int, new: int, scale: ArrayLike, translation: ArrayLike, method: ResizeMethod,
+             antialias: bool) -> Array:
     """Weights [old, new] of one axis, in the dtype of `scale` and `translation`."""
     dtype = jnp.result_type(scale, translation)
     step = 1 / scale                                                # distance between new pixels, in old pixels
@@ -122,12 +124,12 @@ def _weights(old: int, new: int, scale: Any, translation: Any, method: ResizeMet
     return jnp.where((centre >= 0) & (centre <= old), _normalized(weights), 0)
 
 
-def _normalized(weights: Any) -> Any:
+def _normalized(weights: Array) -> Array:
     total = jnp.sum(weights, 0, keepdims=True)
     return jnp.where(jnp.abs(total) > _LEAST_SUM, weights / jnp.where(total == 0, 1, total), 0)
 
 
-def _edges_folded(weights: Any, padding: int) -> Any:
+def _edges_folded(weights: Array, padding: int) -> Array:
     """The weights, with those of the `padding` pixels beyond each edge added to the weights of the edge pixel."""
     if weights.shape[0] == 2 * padding + 1:
         return jnp.sum(weights, 0, keepdims=True)
@@ -135,8 +137,8 @@ def _edges_folded(weights: Any, padding: int) -> Any:
     return jnp.concatenate([jnp.sum(first, 0, keepdims=True), inner, jnp.sum(last, 0, keepdims=True)])
 
 
-def _resampled(image: Any, shape: tuple[int, ...], axes: Sequence[int], scale: Sequence[Any],
-               translation: Sequence[Any], method: ResizeMethod, antialias: bool, precision: Any) -> Any:
+def _resampled(image: Array, shape: tuple[int, ...], axes: Sequence[int], scale: Sequence[Any],
+               translation: Sequence[Any], method: ResizeMethod, antialias: bool, precision: Any) -> Array:
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
     labels, terms = list(range(image.ndim)), []
@@ -149,8 +151,8 @@ def _resampled(image: Any, shape: tuple[int, ...], axes: Sequence[int], scale: S
 
 # -- public functions -----------------------------------------------------------------------------------------------
 
-def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
-           precision: Any = lax.Precision.HIGHEST) -> Any:
+def resize(image: ArrayLike, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
+           precision: Any = lax.Precision.HIGHEST) -> Array:
     """Resize an image, or any array, to another shape.
 
     Args:
@@ -169,7 +171,7 @@ def resize(image: Any, shape: Sequence[int], method: str | ResizeMethod, antiali
 
 
 @functools.partial(library_jit, static_argnums=(1, 2, 3, 4))
-def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias: bool, precision: Any) -> Any:
+def _resize(image: Array, shape: tuple[int, ...], method: ResizeMethod, antialias: bool, precision: Any) -> Array:
     axes = [d for d in range(image.ndim) if image.shape[d] != shape[d]]
     if method is ResizeMethod.NEAREST:
         for d in axes:
@@ -182,9 +184,9 @@ def _resize(image: Any, shape: tuple[int, ...], method: ResizeMethod, antialias:
     return _resampled(image, shape, axes, scale, [0.0] * len(axes), method, antialias, precision)
 
 
-def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence[int], scale: Any, translation: Any,
-                        method: str | ResizeMethod, antialias: bool = True,
-                        precision: Any = lax.Precision.HIGHEST) -> Any:
+def scale_and_translate(image: ArrayLike, shape: Sequence[int], spatial_dims: Sequence[int], scale: ArrayLike,
+                        translation: ArrayLike, method: str | ResizeMethod, antialias: bool = True,
+                        precision: Any = lax.Precision.HIGHEST) -> Array:
     """The image scaled and moved: along each of `spatial_dims`, point p becomes ``p * scale + translation``.
 
     Pixel i covers the points from i to i + 1. New pixels from outside the old image are 0.
@@ -216,12 +218,12 @@ def scale_and_translate(image: Any, shape: Sequence[int], spatial_dims: Sequence
 
 
 @functools.partial(library_jit, static_argnums=(3, 4, 5, 6, 7))
-def _scale_and_translate(image: Any, scale: Any, translation: Any, shape: tuple[int, ...], axes: tuple[int, ...],
-                         method: ResizeMethod, antialias: bool, precision: Any) -> Any:
+def _scale_and_translate(image: Array, scale: Array, translation: Array, shape: tuple[int, ...], axes: tuple[int, ...],
+                         method: ResizeMethod, antialias: bool, precision: Any) -> Array:
     return _resampled(image, shape, axes, scale, translation, method, antialias, precision)
 
 
-def _shape(caller: str, image: Any, shape: Sequence[int]) -> tuple[int, ...]:
+def _shape(caller: str, image: ArrayLike, shape: Sequence[int]) -> tuple[int, ...]:
     shape = tuple(static_int(n, "shape", caller) for n in ((shape,) if is_single(shape) else shape))
     if len(shape) != image.ndim or any(n < 0 or (n and not m) for n, m in zip(shape, image.shape, strict=False)):
         raise bad(caller, "the shape does not fit the image", given={"image": typeof(image), "shape": str(shape)},

@@ -14,6 +14,7 @@ from xjax.interop.real_jax import real_jax
 from xjax.interop.reference import host_value
 from xjax.runtime.arrays.array import Array, from_numpy
 from xjax.runtime.arrays.moves import to_array
+from xjax.typing import ArrayLike
 
 
 def from_jax_array(x: Any) -> Array:
@@ -30,7 +31,7 @@ def from_jax_array(x: Any) -> Array:
     return from_numpy(value, weak_type=weak) if isinstance(value, np.ndarray) else value
 
 
-def to_jax_array(x: Any) -> Any:
+def to_jax_array(x: ArrayLike) -> Any:
     """An xjax array, or a value that converts to one, as a `jax.Array` on JAX's default device; keys become keys."""
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)

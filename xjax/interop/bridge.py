@@ -33,6 +33,7 @@ from xjax.interop.trees import flatten_any
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit_primitive import jit_p
+from xjax.typing import PyTree
 
 # Modules that are imported because they add rules to the translation.
 _RULES = (callbacks, custom_rules, higher_order, keys)
@@ -137,7 +138,7 @@ class _Call:
 
     __slots__ = ("tree", "arrays", "avals", "static", "numbers", "count")
 
-    def __init__(self, leaves: Sequence[Any], tree: Any, numbers_are_arrays: bool):
+    def __init__(self, leaves: Sequence[Any], tree: PyTree, numbers_are_arrays: bool):
         self.tree, self.count = tree, len(leaves)
         self.numbers: list[int] = []                    # positions of Python numbers that are traced as arrays
         self.arrays: list[Any] = []
@@ -251,7 +252,7 @@ class _Traced:
 
     __slots__ = ("program", "consts", "slots", "tree", "name", "makes_functions", "_only_arrays")
 
-    def __init__(self, program: ClosedJaxpr, consts: Sequence[Any], slots: Sequence[Any], tree: Any, name: str):
+    def __init__(self, program: ClosedJaxpr, consts: Sequence[Any], slots: Sequence[Any], tree: PyTree, name: str):
         self.program, self.consts, self.slots, self.tree, self.name = program, list(consts), list(slots), tree, name
         self.makes_functions = any(type(s) is _Source for s in slots)
         self._only_arrays = all(s is _ARRAY for s in slots)

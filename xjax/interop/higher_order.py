@@ -18,6 +18,7 @@ from xjax.core.types import typeof
 from xjax.interop.reference import UnknownFeature, is_saved, parameter, primitives
 from xjax.interop.translate import RULES, replay, subprogram
 from xjax.transforms.remat import checkpoint
+from xjax.typing import Array
 
 
 def _call(*names: str) -> Callable:
@@ -60,7 +61,7 @@ def _by_function(f: Callable) -> Callable:
     return rule
 
 
-def _scaled_dot(lhs: Any, rhs: Any, lhs_scale: Any, rhs_scale: Any, **rest: Any) -> Any:
+def _scaled_dot(lhs: Array, rhs: Array, lhs_scale: Array, rhs_scale: Array, **rest: Any) -> Array:
     return lax.scaled_dot(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale, **rest)
 
 
@@ -92,7 +93,7 @@ def _in_total_order(compare: Callable) -> Callable:
     return rule
 
 
-def _ordered_bits(x: Any) -> Any:
+def _ordered_bits(x: Array) -> Array:
     dtype = typeof(x).dtype
     if not is_float(dtype):
         return x

@@ -16,6 +16,7 @@ from xjax.ops.arrange import iota
 from xjax.ops.shape import reshape
 from xjax.ops.zeros import zeros_of
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike
 
 
 def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:
@@ -23,7 +24,7 @@ def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:
     kind = key_type(eqn.outvars[0].aval)
     (seeds,) = args
 
-    def make(seed: Any) -> Any:
+    def make(seed: ArrayLike) -> Array:
         return random.key(seed, impl=kind)
 
     for _ in typeof(seeds).shape:

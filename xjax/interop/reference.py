@@ -21,6 +21,7 @@ from xjax.core.types import ShapedArray
 from xjax.interop.real_jax import real_jax
 from xjax.lax import linalg
 from xjax.lax.linear_solve import LinearSolveTuple
+from xjax.typing import ArrayLike
 
 # The versions of JAX with which this package is tested; error messages name them.
 TESTED_VERSIONS = ("0.10.2", "0.12.0.1")
@@ -79,7 +80,7 @@ def primitives(program: Any) -> dict[str, Any]:
     return by_name
 
 
-def is_saved(verdict: Any) -> bool | None:
+def is_saved(verdict: bool) -> bool | None:
     """The answer of a policy of `jax.checkpoint`: whether a value is saved; None if it is moved to other memory."""
     answers = {"SaveableType": True, "RecomputeType": False, "Offloadable": None}
     return answers.get(type(verdict).__name__, bool(verdict))
@@ -137,7 +138,7 @@ def key_type(x: Any) -> KeyType:
     return kind
 
 
-def host_value(x: Any) -> Any:
+def host_value(x: Any) -> ArrayLike:
     """A concrete JAX array as a NumPy array; an array of typed random keys as an xjax array."""
     if not is_key(x):
         return np.asarray(x)

@@ -23,6 +23,7 @@ from xjax.interop import reference
 from xjax.interop.real_jax import real_jax
 from xjax.interop.reference import UnknownFeature, aval_of, host_value, parts
 from xjax.ops import cumulative, prng, sort
+from xjax.typing import ArrayLike
 
 # Modules that are imported because they define primitives.
 _DEFINING = (cumulative, prng, sort)
@@ -65,7 +66,7 @@ def replay(program: Any, args: Sequence[Any]) -> list[Any]:
     return [as_type(_read(env, v), aval_of(v.aval)) for v in jaxpr.outvars]
 
 
-def _read(env: dict[Any, Any], atom: Any) -> Any:
+def _read(env: dict[Any, Any], atom: Any) -> ArrayLike:
     return literal(atom) if hasattr(atom, "val") else env[atom]
 
 
@@ -78,7 +79,7 @@ def literal(atom: Any) -> Any:
     return value
 
 
-def as_type(x: Any, aval: ShapedArray) -> Any:
+def as_type(x: ArrayLike, aval: ShapedArray) -> ArrayLike:
     """`x` converted to its type in JAX, which may differ in the promotion of weak types."""
     own = typeof(x)
     if own is aval or own.dtype.itemsize == 0 or aval.dtype.itemsize == 0:

@@ -14,11 +14,12 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, registry
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.runtime.arrays.array import Array
+from xjax.typing import PyTree
 
 _LEAVES = (Array, Tracer, bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype)
 
 
-def flatten_any(tree: Any) -> tuple[list[Any], Any]:
+def flatten_any(tree: PyTree) -> tuple[list[Any], Any]:
     """(leaves, structure) of a tree; types that are registered only with JAX are nodes here too."""
     leaves, structure = flatten(tree)
     new = {type(x): x for x in leaves if not isinstance(x, _LEAVES) and is_jax_node(x)}

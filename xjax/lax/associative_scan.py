@@ -16,6 +16,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.identity import copy
 from xjax.ops.shape import expand_dims, reshape
 from xjax.ops.slice import slice_in_dim
+from xjax.typing import Array, PyTree
 
 _WHERE = "associative_scan"
 
@@ -75,7 +76,7 @@ def _part(xs: Sequence[Any], axis: int, start: int, stop: int, step: int = 1) ->
     return [slice_in_dim(x, start, stop, step, axis) for x in xs]
 
 
-def _interleaved(even: Any, odd: Any, axis: int) -> Any:
+def _interleaved(even: Array, odd: Array, axis: int) -> Array:
     """``even[0], odd[0], even[1], odd[1], ...`` along an axis; `even` may have one element more."""
     shape = typeof(odd).shape
     n = shape[axis]
@@ -88,7 +89,7 @@ def _interleaved(even: Any, odd: Any, axis: int) -> Any:
 
 # -- checks -------------------------------------------------------------------------------------------------------
 
-def _axis_and_size(tree: Any, avals: Sequence[ShapedArray], axis: Any) -> tuple[int, int]:
+def _axis_and_size(tree: PyTree, avals: Sequence[ShapedArray], axis: Any) -> tuple[int, int]:
     """(the axis, counted from the front; the size of all arrays along it)."""
     if not avals:
         raise bad(_WHERE, "`elems` holds no array", fix="pass an array, or a tree of arrays.", exc=ValueError)
@@ -101,7 +102,7 @@ def _axis_and_size(tree: Any, avals: Sequence[ShapedArray], axis: Any) -> tuple[
               fix="give all arrays the same size along the axis to scan.", exc=ValueError)
 
 
-def _check_result(name: str, tree: Any, given: Sequence[ShapedArray], out: Sequence[Any], out_tree: Any) -> None:
+def _check_result(name: str, tree: PyTree, given: Sequence[ShapedArray], out: Sequence[Any], out_tree: Any) -> None:
     """Raise unless `fn` keeps structure and types: its results are its arguments in the next round."""
     if out_tree != tree:
         raise bad(_WHERE, f"`{name}` returns a structure that differs from that of `elems`",

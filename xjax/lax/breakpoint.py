@@ -13,7 +13,7 @@ import pprint
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import IO, Any, NamedTuple
 
@@ -24,6 +24,7 @@ from xjax.core.types import typeof
 from xjax.lax.callbacks import pure_callback
 from xjax.lax.debug_callbacks import Arguments, HostFunction, debug_callback_p
 from xjax.ops.identity import stop_gradient
+from xjax.typing import PyTree
 
 _XJAX = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _one_at_a_time = threading.Lock()
@@ -102,7 +103,7 @@ def _variables(frame: FrameType) -> dict[str, Any]:
     return {name: value if _is_traced(value) else _Known(value) for name, value in frame.f_locals.items()}
 
 
-def _is_traced(tree: Any) -> bool:
+def _is_traced(tree: PyTree) -> bool:
     try:
         leaves, _ = flatten(tree, is_leaf=lambda x: isinstance(x, Iterator))
     except (TypeError, ValueError):         # not a tree: keys that cannot be sorted
@@ -134,7 +135,7 @@ class _Console(cmd.Cmd):
         file, line, function, _ = self._places[i]
         return f"{function} ({file}:{line}): {linecache.getline(file, line).strip()}"
 
-    def _show(self, expression: str, text: Any = repr) -> None:
+    def _show(self, expression: str, text: Callable[..., Any] = repr) -> None:
         place, local = self._places[self._at], self._variables[self._at]
         try:
             self._say(text(eval(expression, {**place.variables, **local})))

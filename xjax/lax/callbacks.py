@@ -22,6 +22,7 @@ from xjax.core.types import ShapedArray
 from xjax.lax.scan import scan
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
 from xjax.transforms.batching import place_axis
+from xjax.typing import Array
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
@@ -62,7 +63,7 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
 
 
 def io_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False,
-                **kwargs: Any) -> Any:
+                **kwargs: Any) -> Array | None:
     """``callback(*args, **kwargs)``, called by the program when it runs; for functions with side effects.
 
     Args:

@@ -53,13 +53,14 @@ from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.transforms.transpose import transpose_program
+from xjax.typing import Array, ArrayLike
 
 _NOT_GIVEN = object()
 
 
 # -- public functions ---------------------------------------------------------------------------------------------
 
-def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``; only the chosen one runs.
 
     Args:
@@ -87,12 +88,12 @@ def cond(pred: Any, true_fun: Callable, false_fun: Callable, *operands: Any, ope
     return choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
 
-def _cond_of_two(pred: Any, x: Any, true_fun: Callable, y: Any, false_fun: Callable) -> Any:
+def _cond_of_two(pred: bool, x: Any, true_fun: Callable, y: ArrayLike, false_fun: Callable) -> Array:
     """``true_fun(x)`` if `pred` holds, else ``false_fun(y)``."""
     return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
-def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
     """``branches[index](*operands)``; an index out of range is clamped to the first or last branch.
 
     Args: index: integer of rank 0; branches: functions with results of the same structure, shapes and dtypes.
@@ -123,14 +124,14 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any, operand: An
     return choose("switch", index, branches, [f"branches[{i}]" for i in range(len(branches))], operands)
 
 
-def _check_scalar(caller: str, name: str, x: Any) -> None:
+def _check_scalar(caller: str, name: str, x: ArrayLike) -> None:
     leaves, _, avals = flat_arrays(caller, name, x)
     if len(leaves) != 1 or leaves[0] is not x or avals[0].shape:
         raise bad(caller, f"{name} must be a scalar", given={name.removeprefix("the "): avals[0] if avals else repr(x)},
                   fix="reduce it with .any() or .all(), or use numpy.where to choose element by element.")
 
 
-def _branch_number(pred: Any) -> Any:
+def _branch_number(pred: ArrayLike) -> ArrayLike:
     """0 for false, 1 for true, as int32."""
     if isinstance(pred, (bool, int, float, complex, np.generic, np.ndarray)):
         return np.int32(bool(pred))
@@ -139,7 +140,7 @@ def _branch_number(pred: Any) -> Any:
     return convert_element_type(pred, np.int32)
 
 
-def choose(caller: str, index: Any, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
+def choose(caller: str, index: ArrayLike, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
     """Trace the functions and bind the conditional."""
     leaves, tree, _ = flat_arrays(caller, "operands", operands)
     vma = typeof(index).vma                 # operands must vary at least along the axes along which the index does
@@ -161,7 +162,7 @@ def choose(caller: str, index: Any, funs: Sequence[Callable], names: Sequence[st
     return tree_unflatten(traced[0].out_tree, [next(outs) if i is None else _as_array(args[i]) for i in shared])
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: Array) -> Array:
     return x if hasattr(x, "aval") else to_array(x)
 
 
@@ -393,13 +394,13 @@ def _select_branches(axis, index, operands, dims, branches):
     return [select_n(_spread(index, ys[0]), *ys) for ys in zip(*results, strict=True)], [0] * len(results[0])
 
 
-def _constant_unless(chosen: Any, x: Any) -> Any:
+def _constant_unless(chosen: Array, x: Array) -> Array:
     if not dtypes.is_inexact(typeof(x).dtype):
         return x
     return select_n(_spread(chosen, x), stop_gradient(x), x)
 
 
-def _spread(flags: Any, like: Any) -> Any:
+def _spread(flags: Array, like: Array) -> Array:
     """A vector with one entry for each mapped element, repeated to the shape of `like`."""
     return broadcast_in_dim(flags, typeof(like).shape, (0,))
 

@@ -27,10 +27,11 @@ from xjax.ops.pvary import vary_to
 from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import axes_used
 from xjax.transforms.linearize import LinearizedProgram, split_program
+from xjax.typing import ArrayLike, PyTree
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def flat_arrays(caller: str, name: str, tree: Any) -> tuple[list[Any], Any, list[ShapedArray]]:
+def flat_arrays(caller: str, name: str, tree: PyTree) -> tuple[list[Any], Any, list[ShapedArray]]:
     """Leaves, structure and types of a tree of arrays; an error names the path of a leaf that is not an array."""
     leaves, treedef = flatten(tree)
     avals = []
@@ -50,7 +51,7 @@ def check_callable(caller: str, name: str, f: Any) -> None:
                   fix="pass the function itself, not its result.")
 
 
-def is_known(x: Any) -> bool:
+def is_known(x: ArrayLike) -> bool:
     """Whether the value is known now, so that Python can branch on it."""
     return not isinstance(x, Tracer) or x.concrete() is not None
 

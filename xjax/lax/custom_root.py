@@ -20,11 +20,12 @@ from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import symbolic, unsymbolic
 from xjax.transforms.trace_cache import TracedFunction
+from xjax.typing import Array, ArrayLike
 
 _WHERE = "custom_root"
 
 
-def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve: Callable,
+def custom_root(f: Callable, initial_guess: ArrayLike, solve: Callable, tangent_solve: Callable,
                 has_aux: bool = False) -> Any:
     """``solve(f, initial_guess)``, with derivatives that follow from ``f(x) == 0`` (not checked).
 
@@ -49,7 +50,7 @@ def custom_root(f: Callable, initial_guess: Any, solve: Callable, tangent_solve:
         check_callable(_WHERE, name, g)
     guess, tree, avals = flat_arrays(_WHERE, "initial_guess", initial_guess)
 
-    def solve_linearized(x: Any, y: Any) -> Any:
+    def solve_linearized(x: Array, y: Array) -> Array:
         return tangent_solve(linearize(f, x)[1], y)
 
     residual = trace_map(_WHERE, "f", f, tree, avals)

@@ -34,6 +34,7 @@ from xjax.ops.piecewise import abs as absolute
 from xjax.ops.special import digamma, lgamma, no_derivative
 from xjax.ops.transcendental import exp, expm1, log
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 _LIMIT = 10_000                     # terms; if these do not suffice, the last value is returned
 
@@ -57,28 +58,28 @@ def _program(f: Callable, shape: tuple[int, ...], dtype: np.dtype, count: int) -
     return trace_to_jaxpr(widened, [ShapedArray(shape, dtype)] * count, f.__name__)
 
 
-def _where(mask: Any, value: float, x: Any) -> Any:
+def _where(mask: Any, value: float, x: Array) -> Array:
     """`x`, with a number in place of the elements where `mask` is true."""
     return select(mask, filled_like(x, value), x)
 
 
-def _any_of(*masks: Any) -> Any:
+def _any_of(*masks: Any) -> Array:
     return functools.reduce(bitwise_or, masks)
 
 
-def _is(x: Any, value: float) -> Any:
+def _is(x: ArrayLike, value: float) -> Array:
     return eq(x, scalar_like(x, value))
 
 
-def _plus(x: Any, number: float) -> Any:
+def _plus(x: ArrayLike, number: float) -> Array:
     return add(x, scalar_like(x, number))
 
 
-def _times(x: Any, number: float) -> Any:
+def _times(x: ArrayLike, number: float) -> Array:
     return mul(x, scalar_like(x, number))
 
 
-def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], active: Any) -> Sequence[Any]:
+def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], active: Array) -> Sequence[Any]:
     """Repeat `step(n, *state, *results) -> (active, *state, *results)` for n = 1, 2 ... on the elements that are
     `active`.
 
@@ -100,7 +101,7 @@ def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], activ
 
 # -- incomplete gamma ---------------------------------------------------------------------------------------------
 
-def _series(a: Any, x: Any, active: Any, slope: bool) -> Sequence[Any]:
+def _series(a: Array, x: Array, active: Array, slope: bool) -> Sequence[Any]:
     """``1 + x / (a + 1) + x**2 / ((a + 1) (a + 2)) + ...`` and its derivative in a.
 
     `slope`: whether to iterate until the derivative has converged, instead of the sum.
@@ -120,7 +121,7 @@ def _series(a: Any, x: Any, active: Any, slope: bool) -> Sequence[Any]:
     return _iterate(step, (a, one, zero), (one, zero), active)
 
 
-def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
+def _fraction(a: Array, x: Array, active: Array, slope: bool) -> tuple[Any, Any]:
     """``1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...))`` and the derivative of its logarithm in a.
 
     `slope`: whether to iterate until the derivative has converged. Steed's method: the value is a sum of differences of
@@ -150,7 +151,7 @@ def _fraction(a: Any, x: Any, active: Any, slope: bool) -> tuple[Any, Any]:
     return total, _where(_is(total, 0), 0, div(dtotal, total))          # 0: the sum has underflowed
 
 
-def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
+def _regions(a: ArrayLike, x: ArrayLike) -> tuple[Any, Any, Any]:
     """(elements for the series, for the fraction, outside the domain); the other elements have limit values."""
     wrong = _any_of(ne(a, a), ne(x, x), lt(x, scalar_like(x, 0)), lt(a, scalar_like(a, 0)))
     limit = _any_of(wrong, _is(x, 0), _is(a, 0), _is(x, math.inf), _is(a, math.inf))
@@ -159,7 +160,7 @@ def _regions(a: Any, x: Any) -> tuple[Any, Any, Any]:
     return bitwise_and(inside, bitwise_not(far)), bitwise_and(inside, far), wrong
 
 
-def _shares(a: Any, x: Any) -> tuple[Any, Any, Any]:
+def _shares(a: Array, x: Array) -> tuple[Any, Any, Any]:
     """(whether the smaller share is the upper one, the smaller share, outside the domain)."""
     near, far, wrong = _regions(a, x)
     term = gamma_term(a, x, pair(a))
@@ -180,7 +181,7 @@ def _lgamma1p_terms() -> list[float]:
     return [-np.euler_gamma, *((-1) ** k * zeta_k / k).tolist()]
 
 
-def _lgamma1p(a: Any) -> Any:
+def _lgamma1p(a: Array) -> Array:
     """``lgamma(1 + a)`` for 0 <= a <= 1; below 1/8 by a series, since 1 + a would be rounded."""
     total = filled_like(a, 0)
     for c in reversed(_lgamma1p_terms()):
@@ -188,7 +189,7 @@ def _lgamma1p(a: Any) -> Any:
     return select(lt(a, scalar_like(a, 0.125)), mul(total, a), lgamma(_plus(a, 1)))
 
 
-def _small_upper_share(a: Any, x: Any, active: Any) -> Any:
+def _small_upper_share(a: Array, x: Array, active: Array) -> Array:
     """For a and x up to 1, where the lower share may be close to 1: ``1 - g + g (1 - lower / g)`` with
     ``g = x**a / gamma(a + 1)`` and ``1 - lower / g = -a`` times the sum of ``(-x)**k / (k! (a + k))`` over k >= 1."""
     eps = float(dtypes.finfo(a.dtype).eps)
@@ -204,7 +205,7 @@ def _small_upper_share(a: Any, x: Any, active: Any) -> Any:
     return neg(add(expm1(log_g), mul(exp(log_g), mul(a, total))))
 
 
-def _limits(a: Any, x: Any, share: Any, wrong: Any, below: float) -> Any:
+def _limits(a: Array, x: Array, share: Array, wrong: Array, below: float) -> Array:
     """A share with its values at the ends: `below` at x = 0, and 1 - `below` at infinity."""
     share = _where(bitwise_or(_is(x, 0), _is(a, math.inf)), below, share)
     share = _where(bitwise_or(_is(x, math.inf), _is(a, 0)), 1 - below, share)
@@ -212,12 +213,12 @@ def _limits(a: Any, x: Any, share: Any, wrong: Any, below: float) -> Any:
     return _where(bitwise_or(wrong, both), math.nan, share)
 
 
-def _lower_share(a: Any, x: Any) -> Any:
+def _lower_share(a: Array, x: Array) -> Array:
     far, share, wrong = _shares(a, x)
     return _limits(a, x, select(far, sub(filled_like(share, 1), share), share), wrong, 0)
 
 
-def _upper_share(a: Any, x: Any) -> Any:
+def _upper_share(a: Array, x: Array) -> Array:
     far, share, wrong = _shares(a, x)
     one = scalar_like(a, 1)
     small = bitwise_and(bitwise_and(_regions(a, x)[0], lt(a, one)), lt(x, one))
@@ -226,7 +227,7 @@ def _upper_share(a: Any, x: Any) -> Any:
     return _limits(a, x, share, wrong, 1)
 
 
-def _quantile_slope(a: Any, x: Any) -> Any:
+def _quantile_slope(a: Array, x: Array) -> Array:
     """The derivative in a of the x that has a given lower share: ``-(dP/da) / (dP/dx)``."""
     near, far, wrong = _regions(a, x)
     total, dtotal = _series(a, x, near, slope=True)
@@ -237,7 +238,7 @@ def _quantile_slope(a: Any, x: Any) -> Any:
     return _where(bitwise_or(wrong, _is(a, 0)), math.nan, slope)
 
 
-def _lower_share_slope(a: Any, x: Any) -> Any:
+def _lower_share_slope(a: Array, x: Array) -> Array:
     slope = neg(mul(_gamma_density(a, x), _quantile_slope(a, x)))
     ends = _any_of(_is(x, 0), _is(x, math.inf), _is(a, math.inf))
     slope = _where(ends, 0, slope)
@@ -245,7 +246,7 @@ def _lower_share_slope(a: Any, x: Any) -> Any:
     return _where(bitwise_or(wrong, _is(a, 0)), math.nan, slope)
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: ArrayLike, x: ArrayLike) -> Array:
     """``x**(a - 1) exp(-x) / gamma(a)``; at x = 0 it is inf for a < 1, 1 for a = 1, and 0 for a > 1."""
     out = ShapedArray(broadcast_shape("igamma", typeof(a).shape, typeof(x).shape), typeof(x).dtype)
     return _density(fill(a, out), fill(x, out))
@@ -288,7 +289,7 @@ igammac_p = nary("igammac", FLOAT, _by_program(_upper_share),
                   lambda dx, y, a, x: neg(mul(dx, _gamma_density(a, x)))))
 
 
-def igamma(a: Any, x: Any) -> Any:
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     """Regularised lower incomplete gamma function, element-wise: the share of ``t**(a-1) exp(-t)`` below x.
 
     Args: a, x: floats of one dtype, both >= 0 (else nan).
@@ -297,17 +298,17 @@ def igamma(a: Any, x: Any) -> Any:
     return igamma_p.bind(*match_scalars(a, x))
 
 
-def igammac(a: Any, x: Any) -> Any:
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     """``1 - igamma(a, x)``, element-wise, computed without cancellation where it is small."""
     return igammac_p.bind(*match_scalars(a, x))
 
 
-def igamma_grad_a(a: Any, x: Any) -> Any:
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     """Derivative of `igamma` in its first argument, element-wise."""
     return igamma_grad_a_p.bind(*match_scalars(a, x))
 
 
-def random_gamma_grad(a: Any, x: Any) -> Any:
+def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Derivative in a of a sample x of the gamma distribution with shape a, at a fixed quantile; element-wise."""
     a, x = match_scalars(a, x)
     shape = broadcast_shape("random_gamma_grad", typeof(a).shape, typeof(x).shape)
@@ -320,7 +321,7 @@ def random_gamma_grad(a: Any, x: Any) -> Any:
 
 # -- incomplete beta ----------------------------------------------------------------------------------------------
 
-def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
+def _beta_fraction(a: Array, b: Array, x: Array, active: Array) -> Array:
     """``1 / (1 + d1 / (1 + d2 / ...))`` of DLMF 8.17.22, by Steed's method as in `_fraction`, two terms per step."""
     info = dtypes.finfo(a.dtype)
     tiny = float(info.tiny) * 4
@@ -343,7 +344,7 @@ def _beta_fraction(a: Any, b: Any, x: Any, active: Any) -> Any:
     return _iterate(step, start[:2], start[2:], active)[0]
 
 
-def _beta_share(a: Any, b: Any, x: Any) -> Any:
+def _beta_share(a: Array, b: Array, x: Array) -> Array:
     zero, one = scalar_like(a, 0), scalar_like(a, 1)
     all_low = bitwise_or(_is(a, 0), _is(b, math.inf))           # all mass of the distribution is at 0
     all_high = bitwise_or(_is(b, 0), _is(a, math.inf))
@@ -394,7 +395,7 @@ _beta_density.defjvps(
     _beta_density_slope)
 
 
-def _betainc_slope(dx: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+def _betainc_slope(dx: ArrayLike, y: Array, a: Array, b: Array, x: ArrayLike) -> Array:
     shape = typeof(y)
     return mul(dx, _beta_density(*[fill(v, shape) for v in (a, b, x)]))
 
@@ -404,7 +405,7 @@ regularized_incomplete_beta_p = nary(
     (no_derivative("betainc", "a", ValueError), no_derivative("betainc", "b", ValueError), _betainc_slope))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Regularised incomplete beta function, element-wise: the share of ``t**(a-1) (1-t)**(b-1)`` below x.
 
     Args: a, b: floats >= 0; x: of the same dtype, in [0, 1]; elsewhere nan. Only x has a derivative.

@@ -31,6 +31,7 @@ from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.trace_cache import TracedFunction, trace_function
 from xjax.transforms.transpose import transpose_program
+from xjax.typing import PyTree
 
 _WHERE = "custom_linear_solve"
 
@@ -93,7 +94,7 @@ class LinearSolveTuple(NamedTuple):
 LinearSolveTuple.__name__ = "_LinearSolveTuple"     # the name in JAX's printed programs
 
 
-def trace_map(caller: str, name: str, f: Callable, tree: Any, avals: Sequence[ShapedArray], has_aux: bool = False,
+def trace_map(caller: str, name: str, f: Callable, tree: PyTree, avals: Sequence[ShapedArray], has_aux: bool = False,
               arguments: int = 1, agree: Callable[[ShapedArray, ShapedArray], bool] = same_type) -> TracedFunction:
     """`f` as a program from trees of one type to a tree of the same type; with `has_aux`, to a pair of that and aux.
 
@@ -140,7 +141,7 @@ def _with_results(program: ClosedJaxpr, avals: Sequence[ShapedArray]) -> ClosedJ
     return trace_to_jaxpr(lambda *xs: _cast(program(*xs), avals), program.in_avals, _WHERE)
 
 
-def _transposed(forward: TracedFunction, tree: Any) -> tuple[TracedFunction, Callable]:
+def _transposed(forward: TracedFunction, tree: PyTree) -> tuple[TracedFunction, Callable]:
     """The transpose of a traced linear map, as a program and as a function for the user's solver."""
     n = tree.num_leaves
     linear = (False,) * len(forward.consts) + (True,) * n

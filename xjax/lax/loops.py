@@ -26,9 +26,11 @@ from xjax.ops.slice import slice_in_dim
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.trace_cache import wrapped
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, *, unroll: int | bool | None = None) -> Any:
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *,
+              unroll: int | bool | None = None) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
 
     With bounds that are known while tracing the loop is a `scan`, which has a reverse-mode derivative; with other
@@ -88,12 +90,12 @@ def _with_index(body_fun: Callable) -> Callable:
     return body
 
 
-def _below_end(carry: Any) -> Any:
+def _below_end(carry: Any) -> Array:
     i, upper, _ = carry
     return lt(i, upper)
 
 
-def _check_bounds(lower: Any, upper: Any) -> np.dtype:
+def _check_bounds(lower: ArrayLike, upper: ArrayLike) -> np.dtype:
     """The common dtype of the bounds."""
     given = {}
     for name, x in (("lower", lower), ("upper", upper)):
@@ -110,11 +112,11 @@ def _check_bounds(lower: Any, upper: Any) -> np.dtype:
     return dtype
 
 
-def _is_bound(dtype: Any) -> bool:
+def _is_bound(dtype: DTypeLike) -> bool:
     return dtypes.is_real(dtype) or dtypes.is_bool(dtype)
 
 
-def _known_int(name: str, x: Any) -> int | None:
+def _known_int(name: str, x: ArrayLike) -> int | None:
     """The value of a bound, or None if it is not known while tracing."""
     x = known_value(x)
     if x is None or type(x) is int:

@@ -19,11 +19,12 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul
 from xjax.ops.makers import accumulate, broadcast_shape, elementwise_batch, fill, filled_like, scalar_like, unbroadcast
 from xjax.ops.shape import broadcast_in_dim
+from xjax.typing import Array, ArrayLike
 
 _UNROLLED = 8                       # maximum number of coefficients without a loop
 
 
-def polynomial(x: Any, coeffs: Sequence[Any], *, unroll: int | None = None) -> Any:
+def polynomial(x: ArrayLike, coeffs: Sequence[Any], *, unroll: int | None = None) -> Array:
     """Value of a polynomial at `x`, element-wise: ``coeffs[0] + coeffs[1] x + coeffs[2] x ** 2 + ...``.
 
     Args:
@@ -60,8 +61,8 @@ def _lower(b: Builder, out: ShapedArray, x: Value, *coeffs: Value, unroll: int |
     return lower_function(b, lambda x, *coeffs: [_by_horner(x, coeffs, out.shape, steps)], [x, *coeffs])[0]
 
 
-def _by_horner(x: Any, coeffs: Sequence[Any], shape: tuple[int, ...], steps: int) -> Any:
-    def step(value: Any, c: Any) -> tuple[Any, None]:
+def _by_horner(x: Array, coeffs: Sequence[Any], shape: tuple[int, ...], steps: int) -> Array:
+    def step(value: Array, c: Array) -> tuple[Any, None]:
         return add(mul(value, x), c), None
 
     highest, *lower = reversed(coeffs)
@@ -73,7 +74,7 @@ def _by_horner(x: Any, coeffs: Sequence[Any], shape: tuple[int, ...], steps: int
     return scan(step, _expanded(highest, shape), stack([_expanded(c, common) for c in lower]), unroll=max(steps, 1))[0]
 
 
-def _expanded(x: Any, shape: tuple[int, ...]) -> Any:
+def _expanded(x: ArrayLike, shape: tuple[int, ...]) -> Array:
     return broadcast_in_dim(x, shape, tuple(range(len(shape))) if typeof(x).shape else ())
 
 

@@ -21,6 +21,7 @@ from xjax.ops.dot import DotDimensionNumbers, PrecisionLike, dot_general
 from xjax.ops.elementwise import sub
 from xjax.ops.shape import broadcast, broadcast_in_dim, transpose
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _WHERE = "lax.ragged_dot_general"
 
@@ -50,8 +51,8 @@ class RaggedDotDimensionNumbers:
 _MATRICES = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
-def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: PrecisionLike = None,
-               preferred_element_type: Any = None, group_offset: Any = None) -> Any:
+def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: PrecisionLike = None,
+               preferred_element_type: DTypeLike | None = None, group_offset: Any = None) -> Array:
     """Matrix product in which each group of consecutive rows of `lhs` is multiplied with its own matrix.
 
     Args:
@@ -67,9 +68,9 @@ def ragged_dot(lhs: Any, rhs: Any, group_sizes: Any, precision: PrecisionLike = 
     return ragged_dot_general(lhs, rhs, group_sizes, _MATRICES, precision, preferred_element_type, group_offset)
 
 
-def ragged_dot_general(lhs: Any, rhs: Any, group_sizes: Any, ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
-                       precision: PrecisionLike = None, preferred_element_type: Any = None,
-                       group_offset: Any = None) -> Any:
+def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike,
+                       ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: PrecisionLike = None,
+                       preferred_element_type: DTypeLike | None = None, group_offset: Any = None) -> Array:
     """`dot_general` with one axis of `lhs` that is divided into groups of consecutive entries. The axis may be
 
     - free: each group is multiplied with its part of `rhs`, which has an axis of groups;
@@ -105,7 +106,7 @@ def _shifted(axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(a + 1 for a in axes)
 
 
-def _before(lhs: Any, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
+def _before(lhs: ArrayLike, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) -> tuple[int, ...]:
     """Axes of lhs along which `group_sizes` may differ: batch axes, then axes before the ragged axis of its kind."""
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     if kind == "batch":
@@ -115,7 +116,7 @@ def _before(lhs: Any, axis: int, kind: str, numbers: RaggedDotDimensionNumbers) 
     return (*batch, *own[:own.index(axis)])
 
 
-def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
+def _split_groups(x: ArrayLike, axis: int, sizes: ArrayLike, before: Sequence[int]) -> Array:
     """[g, *x.shape]: for each group, `x` with zeros outside the group's part of `axis`.
 
     `sizes`: int[*sizes of the axes `before`, g].
@@ -126,7 +127,7 @@ def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
     order = sorted(range(last), key=before.__getitem__)
     at = (0, *(before[k] + 1 for k in order))
 
-    def spread(bounds: Any) -> Any:
+    def spread(bounds: Array) -> Array:
         return broadcast_in_dim(transpose(bounds, (last, *order)), shape, at)
 
     position = broadcasted_iota(typeof(sizes).dtype, shape, axis + 1)
@@ -134,7 +135,7 @@ def _split_groups(x: Any, axis: int, sizes: Any, before: Sequence[int]) -> Any:
     return select(inside, broadcast_in_dim(x, shape, range(1, aval.ndim + 1)), zeros_of(aval.update(shape=shape)))
 
 
-def _check(lhs: Any, rhs: Any, group_sizes: Any, numbers: RaggedDotDimensionNumbers,
+def _check(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, numbers: RaggedDotDimensionNumbers,
            group_offset: Any) -> tuple[Any, int, str]:
     """(group sizes with all their axes, the ragged axis, its kind); raises unless the arguments match."""
     x, y, sizes = typeof(lhs), typeof(rhs), typeof(group_sizes)

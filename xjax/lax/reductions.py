@@ -53,6 +53,7 @@ from xjax.transforms.batching import MappedAxis, batch_program
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import batched_call
 from xjax.transforms.trace_cache import remember
+from xjax.typing import PyTree
 
 
 def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int]) -> Any:
@@ -151,13 +152,13 @@ _WINDOW_REDUCTIONS = {add: (lambda _: 0, reduce_window_sum_p), max: (_LOWEST, re
                       min: (_HIGHEST, reduce_window_min_p)}
 
 
-def _program(caller: str, computation: Callable, tree: Any, inits: Sequence[Any]) -> ClosedJaxpr:
+def _program(caller: str, computation: Callable, tree: PyTree, inits: Sequence[Any]) -> ClosedJaxpr:
     """The function as a program of (left leaves, right leaves), scalars of the types of the start values."""
     avals = tuple(typeof(x).update(shape=()) for x in inits)
     return remember(computation, (caller, tree, avals), lambda: _trace(caller, computation, tree, avals))
 
 
-def _trace(caller: str, computation: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list]:
+def _trace(caller: str, computation: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[ClosedJaxpr, list]:
     name = function_name(computation)
     pair = tree_unflatten(tree, range(tree.num_leaves))
     flat = flatten_function(computation, flatten((pair, pair))[1], caller=f"{caller} `{name}`")

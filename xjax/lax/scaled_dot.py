@@ -15,13 +15,15 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.dot import DotDimensionNumbers, dot_general
 from xjax.ops.elementwise import mul
 from xjax.ops.shape import broadcast_in_dim, reshape
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _WHERE = "lax.scaled_dot"
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
-def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = None,
-               dimension_numbers: DotDimensionNumbers | None = None, preferred_element_type: Any = None) -> Any:
+def scaled_dot(lhs: ArrayLike, rhs: ArrayLike, *, lhs_scale: ArrayLike | None = None,
+               rhs_scale: ArrayLike | None = None, dimension_numbers: DotDimensionNumbers | None = None,
+               preferred_element_type: DTypeLike | None = None) -> Array:
     """``dot_general(lhs * lhs_scale, rhs * rhs_scale)``, with factors converted to bfloat16.
 
     Args:
@@ -50,7 +52,7 @@ def scaled_dot(lhs: Any, rhs: Any, *, lhs_scale: Any = None, rhs_scale: Any = No
                        dimension_numbers, preferred_element_type=dtype)
 
 
-def _scaled(name: str, x: Any, scale: Any, contracted: Any) -> Any:
+def _scaled(name: str, x: ArrayLike, scale: ArrayLike | None, contracted: Any) -> Array:
     """An operand times its scale, in bfloat16."""
     aval, factor = typeof(x), convert_element_type(x, _BFLOAT16)
     if scale is None:

@@ -35,6 +35,7 @@ from xjax.ops.pvary import cast_outputs
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import index_in_dim
 from xjax.transforms.trace_cache import remember, trace_function
+from xjax.typing import PyTree
 
 
 def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
@@ -107,7 +108,7 @@ def _trace_body(words, f, init_tree, x_tree, init_avals, rows) -> tuple[Body, li
     return Body(program, traced.consts, y_tree, carry), traced.consts
 
 
-def _pair(name: str, tree: Any, avals: Sequence[ShapedArray]) -> list[Any]:
+def _pair(name: str, tree: PyTree, avals: Sequence[ShapedArray]) -> list[Any]:
     """(structure of the carry, structure of y)."""
     children = treedef_children(tree)
     if not isinstance(tree_unflatten(tree, range(tree.num_leaves)), (tuple, list)) or len(children) != 2:

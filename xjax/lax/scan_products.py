@@ -14,6 +14,7 @@ from xjax.ops.convert import convert_element_type_p
 from xjax.ops.dot import dot_general_p
 from xjax.ops.makers import accumulate_p
 from xjax.ops.shape import reshape_p, transpose_p
+from xjax.typing import Array
 
 _ARRANGE = frozenset({convert_element_type_p, reshape_p, transpose_p})
 
@@ -30,7 +31,7 @@ class Product(NamedTuple):
     dot: Eqn
     arrange: tuple[Eqn, ...]
 
-    def __call__(self, rows: Sequence[Any]) -> Any:
+    def __call__(self, rows: Sequence[Any]) -> Array:
         (contract, batch), params = self.dot.params["dimension_numbers"], self.dot.params
         numbers = (tuple((0, *(a + 1 for a in axes)) for axes in contract),
                    tuple(tuple(a + 1 for a in axes) for axes in batch))

@@ -20,6 +20,7 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 from xjax.runtime.arrays.fill import placement_like
 from xjax.runtime.device_put import put_one
 from xjax.runtime.placement.sharding import Sharding
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -46,7 +47,7 @@ def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(s.pop() if s else 1 for s in sizes)
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: ArrayLike, rank: int) -> ArrayLike:
     """`x` with leading axes of size 1, so that it has `rank` axes."""
     ndim = typeof(x).ndim
     if ndim > rank:
@@ -55,7 +56,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return expand_dims(x, range(rank - ndim))
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """`operand` with the axes from `start_dimension` to `stop_dimension` (excluded) merged into one.
 
     >>> collapse(jnp.ones((2, 3, 4)), 1).shape
@@ -74,7 +75,7 @@ def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = No
     return reshape(operand, (*shape[:start], merged, *shape[stop:]))
 
 
-def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None, weak_type: bool = False) -> Array:
     """`operand` with its elements converted to another dtype.
 
     Args:
@@ -89,7 +90,8 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return convert.convert_element_type(operand, dtype, weak_type)
 
 
-def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: Sharding | None = None) -> Any:
+def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
+         sharding: Sharding | None = None) -> Array:
     """Array of `shape` filled with the scalar `fill_value`, in its dtype or in `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
         dtype = dtypes.user_dtype(dtype, "lax.full")
@@ -107,12 +109,12 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None, *, sharding: 
     return _put(broadcast_in_dim(fill_value, shape, ()), sharding)
 
 
-def _put(x: Any, sharding: Sharding | None) -> Any:
+def _put(x: Array, sharding: Sharding | None) -> Array:
     return x if sharding is None else put_one(x, sharding)
 
 
-def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] | None = None,
-              sharding: Sharding | None = None) -> Any:
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Sequence[int] | None = None,
+              sharding: Sharding | None = None) -> Array:
     """Array filled with `fill_value`, with the shape, dtype and placement of `x` unless others are given.
 
     In a checked `shard_map` the result varies along the same mesh axes as `x`.
@@ -128,7 +130,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Sequence[int] |
     return vary_to(full(shape, fill_value, dtype, sharding=sharding), aval.vma)
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     """`arr` broadcast, by NumPy's rules, to the shape of another array.
 
     Raises: ValueError if the shapes do not fit.
@@ -152,6 +154,6 @@ def dtype(x: Any) -> np.dtype:
     return typeof(x).dtype
 
 
-def shape_as_value(shape: Sequence[int]) -> Any:
+def shape_as_value(shape: Sequence[int]) -> ArrayLike:
     """The sizes as an array int32[rank]."""
     return full((0,), np.int32(0)) if not shape else np.asarray(shape, np.int32)

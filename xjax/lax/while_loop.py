@@ -50,6 +50,7 @@ from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
+from xjax.typing import Array, ArrayLike, PyTree
 
 
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
@@ -82,11 +83,11 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     return bind_loop(LoopWords("while_loop", body_fun, carry=(0, 1, "val")), body_fun, cond_fun, leaves, tree, avals)
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: ArrayLike) -> Array:
     return x if hasattr(x, "aval") else to_array(x)
 
 
-def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: Any,
+def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: PyTree,
               avals: Sequence[ShapedArray]) -> Any:
     """Trace condition and body, cached on these functions, and bind the loop."""
     caller = words.caller
@@ -116,12 +117,12 @@ class _Body(NamedTuple):
     carry: list[ShapedArray]
 
 
-def _one_argument(tree: Any) -> Any:
+def _one_argument(tree: PyTree) -> Any:
     """Structure of the arguments of a function of one tree, `tree`."""
     return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
 
 
-def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
+def _trace_body(words: LoopWords, f: Callable, tree: PyTree, avals: Sequence[ShapedArray]) -> tuple[_Body, list[Any]]:
     names, carry = [f"argument `{path}`" for path in words.carry_paths(tree)], list(avals)
     while True:
         traced = trace_function(f, _one_argument(tree), carry, f"{words.caller} `{words.body_name}`", arg_names=names)
@@ -135,7 +136,8 @@ def _trace_body(words: LoopWords, f: Callable, tree: Any, avals: Sequence[Shaped
     return _Body(program, traced.consts, carry), traced.consts
 
 
-def _trace_condition(caller: str, f: Callable, tree: Any, avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
+def _trace_condition(caller: str, f: Callable, tree: PyTree,
+                     avals: Sequence[ShapedArray]) -> tuple[TracedFunction, list]:
     name = function_name(f)
     traced = trace_function(f, _one_argument(tree), avals, f"{caller} `{name}`")
     outs = traced.program.out_avals

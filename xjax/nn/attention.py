@@ -13,14 +13,16 @@ from xjax.core.types import typeof
 from xjax.nn.attention_by_cudnn import attend_by_cudnn
 from xjax.nn.attention_by_xla import attend
 from xjax.numpy.promote import check_mixed
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 _CALLER = "nn.dot_product_attention"
 
 
-def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *,
-                          scale: float | None = None, is_causal: bool = False, query_seq_lengths: Any = None,
-                          key_value_seq_lengths: Any = None, local_window_size: int | tuple[int, int] | None = None,
-                          implementation: str | None = None, return_residual: bool = False) -> Any:
+def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None = None,
+                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
+                          local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+                          return_residual: bool = False) -> Any:
     """``softmax(scale * query . key + bias) . value`` for every head.
 
     Args:
@@ -63,12 +65,12 @@ def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, ma
     return means.reshape(whole), lax.stop_gradient(sums.astype(key.dtype)).reshape(whole[:-1])
 
 
-def _with_four_axes(x: Any) -> Any:
+def _with_four_axes(x: ArrayLike) -> Array:
     x = jnp.asarray(x)
     return jnp.expand_dims(x, tuple(range(4 - x.ndim))) if x.ndim < 4 else x
 
 
-def _check(query: Any, key: Any, value: Any, bias: Any, mask: Any, *lengths: Any) -> None:
+def _check(query: Array, key: PRNGKey, value: Array, bias: Array | None, mask: Array | None, *lengths: Any) -> None:
     arrays = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask,
               "query_seq_lengths": lengths[0], "key_value_seq_lengths": lengths[1]}
     given = {name: typeof(x) for name, x in arrays.items() if x is not None}

@@ -28,6 +28,7 @@ from xjax.runtime import xla
 from xjax.runtime.devices import backend
 from xjax.transforms.autodiff import jvp, vjp
 from xjax.transforms.batching import place_axis
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 _CALLER = "nn.dot_product_attention"
 _ELEMENTS = {np.dtype(np.float16): "F16", dtypes.bfloat16: "BF16"}
@@ -35,8 +36,8 @@ _ELEMENTS = {np.dtype(np.float16): "F16", dtypes.bfloat16: "BF16"}
 _HIDDEN = {np.dtype(np.float16): -2.0**15, dtypes.bfloat16: -2.0**41}
 
 
-def attend_by_cudnn(query: Any, key: Any, value: Any, bias: Any, mask: Any, *, scale: float, is_causal: bool,
-                    window: int | tuple[int, int] | None, lengths: tuple[Any, Any],
+def attend_by_cudnn(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None, mask: ArrayLike | None, *,
+                    scale: float, is_causal: bool, window: int | tuple[int, int] | None, lengths: tuple[Any, Any],
                     with_sums: bool) -> tuple[Any, Any]:
     """As `attention_by_xla.attend`, for float16 and bfloat16.
 
@@ -63,7 +64,7 @@ def attend_by_cudnn(query: Any, key: Any, value: Any, bias: Any, mask: Any, *, s
     return out, jnp.transpose(sums[0], (0, 2, 1)) if with_sums else None
 
 
-def _with_mask(bias: Any, mask: Any, dtype: np.dtype) -> Any:
+def _with_mask(bias: Array | None, mask: Array | None, dtype: np.dtype) -> Array | None:
     """One bias for bias and mask: cuDNN has no boolean masks."""
     if mask is None:
         return bias
@@ -71,7 +72,7 @@ def _with_mask(bias: Any, mask: Any, dtype: np.dtype) -> Any:
     return hidden if bias is None else bias + hidden
 
 
-def _all_lengths(lengths: Any, x: Any) -> Any:
+def _all_lengths(lengths: Array | None, x: Array) -> Array:
     if lengths is None:
         return jnp.full(x.shape[:1], x.shape[1], np.int32)
     if lengths.dtype != np.int32:
@@ -209,19 +210,19 @@ def _batch_by(bind: Callable[..., list[Any]], is_bias: Callable[[_Form], Sequenc
     return rule
 
 
-def _without(x: Any, bdim: int | None) -> tuple[int, ...]:
+def _without(x: Array, bdim: int | None) -> tuple[int, ...]:
     shape = typeof(x).shape
     return shape if bdim is None else shape[:bdim] + shape[bdim + 1:]
 
 
-def _merge(x: Any, batch: int) -> Any:
+def _merge(x: Array, batch: int) -> Array:
     """[n, batch or 1, ...] as [n * batch, ...]."""
     size, _, *shape = typeof(x).shape
     repeated = broadcast_in_dim(x, (size, batch, *shape), range(len(shape) + 2))
     return jnp.reshape(repeated, (size * batch, *shape))
 
 
-def _split(x: Any, size: int) -> Any:
+def _split(x: Array, size: int) -> Array:
     total, *shape = typeof(x).shape
     return jnp.reshape(x, (size, total // size, *shape))
 

@@ -12,11 +12,12 @@ from xjax.core.promotion import promote_types
 from xjax.nn.logsumexp import logsumexp
 from xjax.nn.normalize import softmax
 from xjax.numpy.promote import library_rules
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 
-def attend(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None, *, scale: float, is_causal: bool,
-           window: int | tuple[int, int] | None, lengths: tuple[Any, Any] = (None, None),
-           with_sums: bool = False) -> tuple[Any, Any]:
+def attend(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None = None,
+           mask: ArrayLike | None = None, *, scale: float, is_causal: bool, window: int | tuple[int, int] | None,
+           lengths: tuple[Any, Any] = (None, None), with_sums: bool = False) -> tuple[Any, Any]:
     """(means of values, logarithms of the softmax sums [B, T, N] in float32, or None without `with_sums`).
 
     Args: as of `nn.dot_product_attention`, all with four axes; lengths: of queries and of keys, each int[B] or None.
@@ -42,7 +43,7 @@ def attend(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None,
     return means, jnp.moveaxis(logsumexp(products, axis=-1), -1, 1).reshape(batch, targets, heads)
 
 
-def _by_group(x: Any, groups: int) -> Any:
+def _by_group(x: Array, groups: int) -> Array:
     """[B, N or 1, T, S] with the axis of heads split as in the products."""
     n = x.shape[1]
     return x[:, :, None] if n == 1 else x.reshape(x.shape[0], groups, n // groups, *x.shape[2:])
@@ -54,7 +55,7 @@ def _without_padding(means: Any, lengths: Any) -> Any:
 
 
 @library_rules
-def _masked(products: Any, seen: list[Any]) -> Any:
+def _masked(products: Array, seen: list[Any]) -> Array:
     # Close to the lowest float32, but finite: the weights of a query without any key are equal, not NaN.
     return jnp.where(math.prod(seen[1:], start=seen[0]), products,
                      -0.7 * float(min(jnp.finfo(products.dtype).max, jnp.finfo(np.float32).max)))

@@ -17,6 +17,7 @@ from xjax import lax, random
 from xjax.core import dtypes
 from xjax.core.errors import bad, check_choice
 from xjax.ops.checks import static_int
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 Axes = int | Sequence[int]
 
@@ -25,29 +26,29 @@ Axes = int | Sequence[int]
 class Initializer(Protocol):
     """A function that makes the initial value of a weight."""
 
-    def __call__(self, key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+    def __call__(self, key: Any, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
         """An array of this shape (dtype None: the initializer's own, else the default float)."""
 
 
-def _float(dtype: Any) -> np.dtype:
+def _float(dtype: DTypeLike | None) -> np.dtype:
     return dtypes.canonicalize_dtype(float) if dtype is None else dtypes.user_dtype(dtype, "nn.initializers")
 
 
 # -- constants ----------------------------------------------------------------------------------------------------
 
-def zeros(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def zeros(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
     """An array of zeros; the key is not used."""
     return jnp.zeros(shape, _float(dtype))
 
 
-def ones(key: Any, shape: Sequence[int], dtype: Any = None) -> Any:
+def ones(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
     """An array of ones; the key is not used."""
     return jnp.ones(shape, _float(dtype))
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """Arrays filled with `value`, which broadcasts to the shape."""
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         return jnp.full(shape, value, _float(dtype))
 
     return init
@@ -55,30 +56,30 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
 
 # -- one distribution ---------------------------------------------------------------------------------------------
 
-def _scaled(draw: Callable, scale: Any, default: Any) -> Initializer:
+def _scaled(draw: Callable, scale: ArrayLike, default: Any) -> Initializer:
     """Numbers drawn by `draw(key, shape, dtype)`, times `scale`."""
-    def init(key: Any, shape: Sequence[int], dtype: Any = default) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = default) -> Array:
         dtype = _float(dtype)
         return draw(key, shape, dtype) * jnp.asarray(scale, dtype)
 
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Numbers spread evenly over [0, scale)."""
     return _scaled(random.uniform, scale, dtype)
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Normal numbers with mean 0 and this standard deviation."""
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         dtype = _float(dtype)
         return _scaled_normal(key, shape, dtype, jnp.asarray(stddev, dtype))
 
     return init
 
 
-def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> Any:
+def _scaled_normal(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike, scale: Array) -> Array:
     """``random.normal`` times `scale`, rounded as in JAX from 0.12 on: the two factors are multiplied first."""
     if not dtypes.is_float(dtype):
         return random.normal(key, shape, dtype) * scale
@@ -87,9 +88,10 @@ def _scaled_normal(key: Any, shape: Sequence[int], dtype: Any, scale: Any) -> An
     return jnp.asarray(np.sqrt(2), dtype) * scale * lax.erf_inv(uniform)
 
 
-def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0) -> Initializer:
+def truncated_normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0,
+                     upper: ArrayLike = 2.0) -> Initializer:
     """`stddev` times standard normal numbers truncated to [lower, upper], whose standard deviation is below 1."""
-    def draw(key: Any, shape: Sequence[int], dtype: Any) -> Any:
+    def draw(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike) -> Array:
         return random.truncated_normal(key, lower, upper, shape, dtype)
 
     return _scaled(draw, stddev, dtype)
@@ -97,8 +99,8 @@ def truncated_normal(stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, u
 
 # -- by the number of inputs and outputs ----------------------------------------------------------------------------
 
-def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -2, out_axis: Axes = -1,
-                     batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+def variance_scaling(scale: ArrayLike, mode: str, distribution: str, in_axis: Axes = -2, out_axis: Axes = -1,
+                     batch_axis: Axes = (), dtype: DTypeLike | None = None) -> Initializer:
     """Numbers with mean 0 and variance ``scale / n``.
 
     Args:
@@ -112,7 +114,7 @@ def variance_scaling(scale: Any, mode: str, distribution: str, in_axis: Axes = -
     for name, value, choices in (("mode", mode, _FANS), ("distribution", distribution, _DRAWS)):
         check_choice("nn.initializers.variance_scaling", name, value, choices)
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         shape = tuple(static_int(n, "shape", "nn.initializers") for n in shape)
         dtype = _float(dtype)
         n = _FANS[mode](*_fans(shape, in_axis, out_axis, batch_axis))
@@ -143,7 +145,7 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 }
 
 
-def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+def _draw_truncated(key: PRNGKey, shape: tuple[int, ...], dtype: np.dtype, variance: Array) -> Array:
     if dtypes.is_complex(dtype):
         part = _part(dtype)
         key_r, key_angle = random.split(key)
@@ -159,11 +161,11 @@ def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance:
 _REAL_DEVIATION, _COMPLEX_DEVIATION = 0.87962566103423978, 0.95311164380491208
 
 
-def _draw_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+def _draw_normal(key: PRNGKey, shape: tuple[int, ...], dtype: np.dtype, variance: Array) -> Array:
     return _scaled_normal(key, shape, dtype, jnp.sqrt(variance))
 
 
-def _draw_uniform(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
+def _draw_uniform(key: PRNGKey, shape: tuple[int, ...], dtype: np.dtype, variance: Array) -> Array:
     if dtypes.is_complex(dtype):                                    # evenly over the unit disk
         key_r, key_angle = random.split(key)
         radius = jnp.sqrt(2 * random.uniform(key_r, shape, _part(dtype))).astype(dtype)
@@ -175,7 +177,7 @@ def _part(dtype: np.dtype) -> np.dtype:
     return np.empty(0, dtype).real.dtype
 
 
-def _polar(radius: Any, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+def _polar(radius: Array, key: PRNGKey, shape: tuple[int, ...], dtype: np.dtype) -> Array:
     """Complex numbers of this modulus and a random angle."""
     angle = 2 * np.pi * random.uniform(key, shape, _part(dtype)).astype(dtype)
     return radius * jnp.exp(1j * angle)
@@ -186,7 +188,8 @@ _DRAWS: dict[str, Callable] = {"truncated_normal": _draw_truncated, "normal": _d
 
 def _named(name: str, scale: float, mode: str, distribution: str, doc: str) -> Callable[..., Initializer]:
     """`variance_scaling` with its first three arguments fixed."""
-    def maker(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None) -> Initializer:
+    def maker(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (),
+              dtype: DTypeLike | None = None) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     maker.__name__ = maker.__qualname__ = name
@@ -206,7 +209,7 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 # -- orthogonal ---------------------------------------------------------------------------------------------------
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Matrices with orthonormal columns (or rows, whichever are fewer), uniformly distributed, times `scale`.
 
     Args: column_axis: the axis of the columns; all other axes together are the rows.
@@ -216,7 +219,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     >>> np.allclose(w.T @ w, np.eye(2), atol=1e-6)
     True
     """
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         dtype = _float(dtype)
         if len(shape) < 2:
             raise bad("nn.initializers.orthogonal", f"a weight with {len(shape)} axes is not a matrix",
@@ -232,14 +235,14 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return init
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None) -> Initializer:
     """Convolution kernels that are an orthogonal matrix in the middle of the window and zero elsewhere (1806.05393).
 
     The shape is (window..., inputs, outputs), with 1 to 3 window axes and at most as many inputs as outputs.
 
     Raises: ValueError (by the initializer) for another shape.
     """
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype) -> Any:
+    def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         dtype = _float(dtype)
         *window, n_in, n_out = shape
         if len(window) not in (1, 2, 3) or n_in > n_out:

@@ -16,12 +16,13 @@ from xjax.numpy.promote import array_like, promote_inexact
 from xjax.ops.checks import canonical_axes
 from xjax.ops.reduce import extreme_value
 from xjax.runtime.jit import Inline, library_jit
+from xjax.typing import Array, ArrayLike
 
 Axis = int | Sequence[int] | None
 
 
-def logsumexp(a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False,
-              return_sign: bool = False, where: Any = None) -> Any:
+def logsumexp(a: ArrayLike, axis: Axis = None, b: ArrayLike | None = None, keepdims: bool = False,
+              return_sign: bool = False, where: ArrayLike | None = None) -> Any:
     """``log(sum(b * exp(a)))`` over axes, without overflow; -inf for no elements.
 
     Args:
@@ -36,7 +37,8 @@ def logsumexp(a: Any, axis: Axis = None, b: Any = None, keepdims: bool = False,
 
 
 @library_jit(static_argnames=("axes", "keepdims", "return_sign"), inline=Inline.JAX_EARLY)
-def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool, return_sign: bool) -> Any:
+def _logsumexp(a: Array, b: Array | None, where: Array | None, axes: tuple[int, ...], keepdims: bool,
+               return_sign: bool) -> Any:
     if where is not None:
         a = jnp.where(where, a, 0)
     if b is None:
@@ -64,7 +66,7 @@ def _logsumexp(a: Any, b: Any, where: Any, axes: tuple[int, ...], keepdims: bool
     return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
 
 
-def _without_overflow(exponents: Any, b: Any) -> Any:
+def _without_overflow(exponents: Array, b: Array) -> Array:
     """The exponents, limited for terms whose factor is 0, so that the term does not overflow.
 
     Then 0 times the term is 0, and the term, the derivative with respect to the factor, is finite.
@@ -73,7 +75,7 @@ def _without_overflow(exponents: Any, b: Any) -> Any:
     return jnp.where((b == 0) & ~(jnp.real(exponents) <= most), most, exponents)
 
 
-def exponent_shift(caller: str, x: Any, axis: Axis) -> Any:
+def exponent_shift(caller: str, x: ArrayLike, axis: Axis) -> Array:
     """The largest element along `axis`, kept with size 1, to subtract from exponents; a constant in derivatives.
 
     It may ignore a NaN in x, for ``exp(x - shift)`` is NaN there anyway: XLA compiles this faster than a maximum that
@@ -86,12 +88,12 @@ def exponent_shift(caller: str, x: Any, axis: Axis) -> Any:
     return lax.expand_dims(largest, axes)
 
 
-def _larger(x: Any, y: Any) -> Any:
+def _larger(x: Array, y: Array) -> Array:
     """`lax.max` under another name: for `lax.max` itself, `lax.reduce` takes the maximum that propagates NaN."""
     return lax.max(x, y)
 
 
-def logmeanexp(x: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Any:
+def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """``log(mean(exp(x)))`` over `axis`, without overflow; with `where`, the mean of the selected elements."""
     total = logsumexp(x, axis=axis, where=where, keepdims=keepdims)
     aval = typeof(x)

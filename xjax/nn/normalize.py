@@ -21,6 +21,7 @@ from xjax.ops.checks import canonical_axis, static_int
 from xjax.runtime.jit import Inline, library_jit
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 def _static(axis: Axis) -> int | tuple[int, ...] | None:
@@ -29,7 +30,7 @@ def _static(axis: Axis) -> int | tuple[int, ...] | None:
         tuple(axis) if isinstance(axis, Sequence) else operator.index(axis))
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """``exp(x) / sum(exp(x))`` along `axis`, without overflow.
 
     Args:
@@ -47,7 +48,7 @@ def _softmax_rule(axis: Axis, primals: Sequence[Any], tangents: Sequence[Any]) -
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _softmax(x: Any, axis: Axis, where: Any) -> Any:
+def _softmax(x: ArrayLike, axis: Axis, where: ArrayLike | None) -> Array:
     return _softmax_program(x, where, axis=axis)
 
 
@@ -55,7 +56,7 @@ _softmax.defjvp(_softmax_rule)
 
 
 @library_jit(static_argnames=("axis",), inline=Inline.JAX_EARLY)
-def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
+def _softmax_program(x: Array, where: Array | None, axis: Axis) -> Array:
     x = operand("nn.softmax", x)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
@@ -66,13 +67,13 @@ def _softmax_program(x: Any, where: Any, axis: Axis) -> Any:
 
 
 @one_launch
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """``log(softmax(x))`` along `axis`, without overflow; -inf where the mask `where` is false."""
     return _log_softmax(array_like("nn.log_softmax", x), where, axis=_static(axis))
 
 
 @library_jit(static_argnames=("axis",))
-def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
+def _log_softmax(x: Array, where: Array | None, axis: Axis) -> Array:
     x = operand("nn.log_softmax", x)
     if where is not None:
         x = jnp.where(where, x, -np.inf)
@@ -83,8 +84,8 @@ def _log_softmax(x: Any, where: Any, axis: Axis) -> Any:
 
 
 @one_launch
-def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None, epsilon: Any = 1e-5, where: Any = None,
-                *, algorithm: str = "fast") -> Any:
+def standardize(x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
+                epsilon: Any = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
     """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.
 
     Args:
@@ -98,7 +99,8 @@ def standardize(x: Any, axis: Axis = -1, mean: Any = None, variance: Any = None,
 
 
 @library_jit(static_argnames=("axis", "algorithm"))
-def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axis: Axis, algorithm: str) -> Any:
+def _standardize(x: Array, mean: Array | None, variance: Array | None, epsilon: Array, where: Array | None, axis: Axis,
+                 algorithm: str) -> Array:
     args = [v for v in (x, mean, variance) if v is not None]
     wide = accumulator_dtype(x.dtype)
     if wide != x.dtype:                                 # squares of numbers above 256 overflow float16
@@ -115,7 +117,7 @@ def _standardize(x: Any, mean: Any, variance: Any, epsilon: Any, where: Any, axi
     return jnp.subtract(x, mean) * lax.rsqrt(variance + epsilon)
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
+def one_hot(x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1) -> Array:
     """Integers as vectors with a single 1: ``y[..., c] = (x[...] == c)``; classes out of range give zeros.
 
     Args:
@@ -132,7 +134,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
 
 
 @library_jit(static_argnames=("num_classes", "dtype", "axis"))
-def _one_hot(x: Any, num_classes: int, dtype: np.dtype, axis: int) -> Any:
+def _one_hot(x: Array, num_classes: int, dtype: np.dtype, axis: int) -> Array:
     shape = [1] * (x.ndim + 1)
     shape[axis] = num_classes
     classes = lax.broadcasted_iota(x.dtype, shape, axis)

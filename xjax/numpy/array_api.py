@@ -11,6 +11,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import bad
 from xjax.runtime.devices import backend
+from xjax.typing import ArrayLike
 
 __array_api_version__ = "2025.12"
 _VERSIONS = ("2024.12", __array_api_version__)
@@ -69,7 +70,7 @@ def __array_namespace_info__() -> _NamespaceInfo:
     return _NamespaceInfo()
 
 
-def array_namespace(self: Any, *, api_version: str | None = None) -> ModuleType:
+def array_namespace(self: ArrayLike, *, api_version: str | None = None) -> ModuleType:
     """`x.__array_namespace__()`: the module of the functions that work on `x`.
 
     Raises: ValueError for an unsupported version of the standard.

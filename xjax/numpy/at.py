@@ -26,6 +26,7 @@ from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 class IndexHelper:
@@ -33,7 +34,7 @@ class IndexHelper:
 
     __slots__ = ("array",)
 
-    def __init__(self, array: Any):
+    def __init__(self, array: ArrayLike):
         self.array = array
 
     def __getitem__(self, index: Any) -> IndexUpdate:
@@ -67,7 +68,7 @@ class IndexUpdate:
 
     __slots__ = ("array", "index")
 
-    def __init__(self, array: Any, index: Any):
+    def __init__(self, array: ArrayLike, index: Any):
         self.array, self.index = array, index
 
     def __repr__(self) -> str:
@@ -89,8 +90,8 @@ class IndexUpdate:
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _no_array
 
-    def get(self, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
-            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
+    def get(self, *, mode: str | None = None, fill_value: ArrayLike | None = None, indices_are_sorted: bool = False,
+            unique_indices: bool = False, wrap_negative_indices: bool = True) -> Array:
         """`x[index]`; with mode="fill", positions out of range give `fill_value`.
 
         None is NaN, the smallest signed or the largest unsigned integer, or True.
@@ -98,41 +99,41 @@ class IndexUpdate:
         return read(self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
                     unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
 
-    def set(self, values: Any, **options: Any) -> Any:
+    def set(self, values: Any, **options: Any) -> Array:
         """`x` with `values` (broadcast to the shape of x[index]) at the index."""
         return update(self.array, self.index, values, "set", **options)
 
-    def add(self, values: Any, **options: Any) -> Any:
+    def add(self, values: Any, **options: Any) -> Array:
         """`x` with `values` added at the index; repeated positions add up."""
         return update(self.array, self.index, values, "add", **options)
 
-    def subtract(self, values: Any, **options: Any) -> Any:
+    def subtract(self, values: ArrayLike, **options: Any) -> Array:
         """`x` with `values` subtracted at the index."""
         return update(self.array, self.index, values, "subtract", **options)
 
-    def multiply(self, values: Any, **options: Any) -> Any:
+    def multiply(self, values: Any, **options: Any) -> Array:
         """`x` multiplied by `values` at the index."""
         return update(self.array, self.index, values, "multiply", **options)
 
     mul = multiply
 
-    def divide(self, values: Any, **options: Any) -> Any:
+    def divide(self, values: ArrayLike, **options: Any) -> Array:
         """`x` divided by `values` at the index (true division: integers become floats)."""
         return update(self.array, self.index, values, "divide", **options)
 
-    def power(self, values: Any, **options: Any) -> Any:
+    def power(self, values: ArrayLike, **options: Any) -> Array:
         """`x` raised to the power `values` at the index."""
         return update(self.array, self.index, values, "power", **options)
 
-    def min(self, values: Any, **options: Any) -> Any:
+    def min(self, values: Any, **options: Any) -> Array:
         """`x` with the minimum of itself and `values` at the index."""
         return update(self.array, self.index, values, "min", **options)
 
-    def max(self, values: Any, **options: Any) -> Any:
+    def max(self, values: Any, **options: Any) -> Array:
         """`x` with the maximum of itself and `values` at the index."""
         return update(self.array, self.index, values, "max", **options)
 
-    def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
+    def apply(self, func: Callable[[Any], Any], **options: Any) -> Array:
         """`x` with `func` (element-wise) applied at the index, once for each occurrence of a position."""
         return update(self.array, self.index, number_of(typeof(self.array).dtype, 0), "apply", func, **options)
 
@@ -155,9 +156,9 @@ class WriteOptions(NamedTuple):
     unique_indices: bool
 
 
-def update(x: Any, index: Any, values: Any, name: str, func: Callable | None = None, /, *,
-           indices_are_sorted: bool = False, unique_indices: bool = False, mode: Any = None,
-           wrap_negative_indices: bool = True) -> Any:
+def update(x: ArrayLike, index: Any, values: Any, name: str, func: Callable | None = None, /, *,
+           indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | None = None,
+           wrap_negative_indices: bool = True) -> Array:
     """`x` with `values` combined into `x[index]` by the method `name`; `func` is the function of "apply".
 
     Raises: IndexError for a Python integer out of range, unless a mode or `wrap_negative_indices=False` defines its
@@ -181,13 +182,13 @@ def update(x: Any, index: Any, values: Any, name: str, func: Callable | None = N
 
 
 @one_launch
-def _write_detached(x: Any, values: Any, *moving: Any, parts: tuple[Part, ...], name: str,
-                    options: WriteOptions) -> Any:
+def _write_detached(x: Array, values: Array, *moving: Any, parts: tuple[Part, ...], name: str,
+                    options: WriteOptions) -> Array:
     return _write(x, values, attached(parts, moving), name, options)
 
 
-def _write(x: Any, values: Any, parts: Sequence[Part], name: str, options: WriteOptions,
-           func: Callable | None = None) -> Any:
+def _write(x: Array, values: ArrayLike, parts: Sequence[Part], name: str, options: WriteOptions,
+           func: Callable | None = None) -> Array:
     if name in ("divide", "power"):
         factor = _write(full_of(typeof(x).strong(), 1), values, parts, "multiply", options)
         return pow(x, factor) if name == "power" else div(*_inexact(x, factor))
@@ -209,7 +210,7 @@ def _write(x: Any, values: Any, parts: Sequence[Part], name: str, options: Write
     return out if out.aval.dtype == before.dtype else convert_element_type(out, before.dtype, before.weak_type)
 
 
-def _known_values(x: Any, values: Any, name: str) -> Any:
+def _known_values(x: Array, values: Any, name: str) -> ArrayLike:
     """The values, a list as an array. Warns, as JAX does, if the dtype of `x` cannot hold theirs."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)
@@ -225,7 +226,7 @@ def _known_values(x: Any, values: Any, name: str) -> Any:
     return values
 
 
-def _unsigned(values: Any, dtype: np.dtype) -> Any:
+def _unsigned(values: ArrayLike, dtype: np.dtype) -> ArrayLike:
     """Host integers beyond the default int dtype as the unsigned dtype of `x`, if it holds them; else unchanged."""
     if not dtypes.is_unsigned(dtype) or not isinstance(values, (int, np.integer, np.ndarray)) or not np.size(values):
         return values
@@ -234,7 +235,7 @@ def _unsigned(values: Any, dtype: np.dtype) -> Any:
     return np.asarray(values, dtype) if low >= 0 and int(default.max) < high <= int(dtypes.iinfo(dtype).max) else values
 
 
-def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:
+def _same_dtype(x: Array, values: ArrayLike) -> tuple[Any, Any]:
     """`x` and `values`, converted to the dtype to which both promote."""
     aval, source = typeof(x), typeof(values)
     dtype, weak = join_kept((aval.dtype, aval.weak_type), (source.dtype, source.weak_type))
@@ -243,7 +244,7 @@ def _same_dtype(x: Any, values: Any) -> tuple[Any, Any]:
     return x, convert_element_type(values, dtype)
 
 
-def _inexact(x: Any, y: Any) -> tuple[Any, Any]:
+def _inexact(x: Array, y: Array) -> tuple[Any, Any]:
     dtype = typeof(x).dtype
     if not dtypes.is_inexact(dtype):
         dtype = dtypes.canonicalize_dtype(float)
@@ -261,7 +262,7 @@ def _check_shape(aval: ShapedArray, shape: tuple[int, ...], name: str, index: An
                   fix="give the values this shape, or sizes of 1.", exc=ValueError)
 
 
-def _as_updates(values: Any, shape: tuple[int, ...], new: tuple[int, ...]) -> Any:
+def _as_updates(values: Array, shape: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """Values broadcast to the shape of x[index], without its new axes."""
     sizes = typeof(values).shape
     sizes = sizes[max(len(sizes) - len(shape), 0):]
@@ -289,7 +290,7 @@ def _item_text(item: Any) -> str:
     return repr(item) if not isinstance(aval, ShapedArray) else f"<{aval.str_short()}>"
 
 
-def immutable(x: Any, index: Any, value: Any = None, deletes: bool = False) -> Exception:
+def immutable(x: ArrayLike, index: Any, value: ArrayLike | None = None, deletes: bool = False) -> Exception:
     """The error for `x[index] = value` and `del x[index]`."""
     place, given = index_text(index), {"x": typeof(x).str_short()}
     if deletes:
@@ -299,10 +300,10 @@ def immutable(x: Any, index: Any, value: Any = None, deletes: bool = False) -> E
                f"y = x.at[{place}].set({text}){', or .add(number) in place of +=' * (text == 'value')}.")
 
 
-def _value_text(value: Any) -> str:
+def _value_text(value: ArrayLike) -> str:
     return repr(value) if isinstance(value, (bool, int, float, complex)) else "value"
 
 
-def at(x: Any) -> IndexHelper:
+def at(x: ArrayLike) -> IndexHelper:
     """`x.at`: see `IndexUpdate`."""
     return IndexHelper(x if hasattr(x, "aval") else to_array(x))

@@ -31,10 +31,11 @@ from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 # -- divisors -----------------------------------------------------------------------------------------------------
 
-def _integers(caller: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
+def _integers(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any, np.dtype]:
     """The absolute values of x1 and x2, broadcast together, and the dtype of the result."""
     x1, x2 = operands(caller, x1, x2, to=to_numeric)
     if not dtypes.is_int(x1.dtype):
@@ -43,7 +44,7 @@ def _integers(caller: str, x1: Any, x2: Any) -> tuple[Any, Any, np.dtype]:
     return *broadcast(caller, _size(x1), _size(x2)), x1.dtype
 
 
-def _size(x: Any) -> Any:
+def _size(x: ArrayLike) -> ArrayLike:
     """The absolute value as an unsigned integer, which also holds that of the most negative integer."""
     if dtypes.is_unsigned(x.dtype):
         return x
@@ -51,7 +52,7 @@ def _size(x: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def gcd(x1: Any, x2: Any) -> Any:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Greatest common divisor, element-wise, by Euclid's algorithm; the divisor of 0 and n is n.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
@@ -65,7 +66,7 @@ def gcd(x1: Any, x2: Any) -> Any:
     return convert_element_type(_gcd(x1, x2), result)
 
 
-def _gcd(x1: Any, x2: Any) -> Any:
+def _gcd(x1: Array, x2: Array) -> Array:
     """`gcd` of unsigned integers."""
     zero = scalar_like(x1, 0)
 
@@ -78,7 +79,7 @@ def _gcd(x1: Any, x2: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def lcm(x1: Any, x2: Any) -> Any:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """Least common multiple, element-wise; 0 where either is 0. A result too large for the dtype wraps around.
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
@@ -94,7 +95,7 @@ def lcm(x1: Any, x2: Any) -> Any:
 _BYTE = 8
 
 
-def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Any:
+def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Array:
     """uint8[..., 8]: the shift of each bit of a byte."""
     if bitorder not in ("big", "little"):
         raise bad(caller, f"`bitorder` is {bitorder!r}", fix="pass 'big' or 'little'.", exc=ValueError)
@@ -103,7 +104,7 @@ def _weights(caller: str, shape: tuple[int, ...], bitorder: str) -> Any:
 
 
 @one_launch
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Pack eight elements along an axis (None: flattened) into the bits of one uint8: 1 for each nonzero element.
 
     Args: a: int or bool[..., n, ...]; bitorder: whether the first element is the highest bit ("big") or the lowest.
@@ -126,7 +127,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
 
 
 @one_launch
-def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
+def unpackbits(a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
     """The bits of bytes, as uint8 numbers 0 and 1: the inverse of `packbits`.
 
     Args: a: uint8[..., n, ...]; count: number of bits to return along the axis: zeros are appended beyond the last bit,
@@ -149,7 +150,7 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     return moveaxis(bits, -1, axis)
 
 
-def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+def _repeated(x: Array, shape: tuple[int, ...]) -> Array:
     return broadcast("numpy.unpackbits", x, np.zeros(shape, np.uint8))[0]
 
 
@@ -172,7 +173,7 @@ class _Format:
         return number_of(self.uint, value)
 
 
-def _parts(x: Any) -> tuple[_Format, Any, Any]:
+def _parts(x: ArrayLike) -> tuple[_Format, Any, Any]:
     """(format, bits, exponent field) of a float array."""
     form = _Format(x.dtype)
     bits = bitcast_convert_type(x, form.uint)
@@ -180,7 +181,7 @@ def _parts(x: Any) -> tuple[_Format, Any, Any]:
 
 
 @one_launch
-def frexp(x: Any, /) -> tuple[Any, Any]:
+def frexp(x: ArrayLike, /) -> tuple[Any, Any]:
     """(m, e) with ``x = m * 2**e`` and ``0.5 <= |m| < 1``, element-wise; exact for subnormal numbers too.
 
     Args: x: real[...]; integers become floats.
@@ -211,7 +212,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _mantissa(x: Any, mantissa: Any, exponent: Any) -> Any:
+def _mantissa(x: ArrayLike, mantissa: Array, exponent: Array) -> Array:
     """`mantissa`, computed from bits, with the derivative of ``x * 2**-exponent``."""
     return mantissa
 
@@ -222,7 +223,7 @@ def _mantissa_jvp(primals: tuple[Any, Any, Any], tangents: tuple[Any, Any, Any])
 
 
 @one_launch
-def spacing(x: Any, /) -> Any:
+def spacing(x: ArrayLike, /) -> Array:
     """Distance from x to the next number of its dtype away from 0, with the sign of x, element-wise.
 
     Args: x: real[...]; integers become floats. The result is nan for infinities and nan, and infinite for the largest
@@ -243,7 +244,7 @@ def spacing(x: Any, /) -> Any:
     return choose(is_finite(x), out, scalar_like(x, np.nan))
 
 
-def _repeated_like(x: Any, like: Any) -> Any:
+def _repeated_like(x: Array, like: Array) -> Array:
     return broadcast("numpy.spacing", x, like)[0]
 
 

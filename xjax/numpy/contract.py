@@ -32,6 +32,7 @@ from xjax.ops.makers import filled_like
 from xjax.ops.shape import expand_dims, move_axis, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import index_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- one pair -----------------------------------------------------------------------------------------------------
 
@@ -65,8 +66,8 @@ def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -
     return _Plan(drop_x, drop_y, numbers, swapped, tuple(map(made.index, out)))
 
 
-def contract_pair(x: Any, xs: Labels, y: Any, ys: Labels, out: Labels, precision: Any = None,
-                  preferred_element_type: Any = None) -> Any:
+def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Labels, precision: Any = None,
+                  preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the labels that are not in `out`.
 
     Every label of `out` is a label of x or y and occurs once. Labels of only one operand must be in `out`.
@@ -78,7 +79,8 @@ def contract_pair(x: Any, xs: Labels, y: Any, ys: Labels, out: Labels, precision
     return transpose(dot_general(x, y, plan.numbers, precision, preferred_element_type), plan.order)
 
 
-def _pair(caller: str, a: Any, b: Any, preferred_element_type: Any) -> tuple[Any, Any, Any, bool]:
+def _pair(caller: str, a: ArrayLike, b: ArrayLike,
+          preferred_element_type: DTypeLike | None) -> tuple[Any, Any, Any, bool]:
     """Checked operands, and dtype and weak type of the result."""
     a, b = operand(caller, a), operand(caller, b)
     dtype, weak = lattice_join((a.dtype, _weak(a)), (b.dtype, _weak(b)))
@@ -87,17 +89,17 @@ def _pair(caller: str, a: Any, b: Any, preferred_element_type: Any) -> tuple[Any
     return a, b, dtype, weak
 
 
-def _weak(x: Any) -> bool:
+def _weak(x: ArrayLike) -> bool:
     return hasattr(x, "aval") and x.aval.weak_type
 
 
-def _product(caller: str, a: Any, xs: Labels, b: Any, ys: Labels, out: Labels, precision: Any,
-             preferred_element_type: Any) -> Any:
+def _product(caller: str, a: ArrayLike, xs: Labels, b: ArrayLike, ys: Labels, out: Labels, precision: Any,
+             preferred_element_type: DTypeLike | None) -> Array:
     a, b, dtype, weak = _pair(caller, a, b, preferred_element_type)
     return convert_element_type(contract_pair(a, xs, b, ys, out, precision, dtype), dtype, weak)
 
 
-def _mismatch(caller: str, a: Any, b: Any, i: int, j: int, names: str = "ab") -> Exception:
+def _mismatch(caller: str, a: Array, b: Array, i: int, j: int, names: str = "ab") -> Exception:
     avals = aval_of(caller, a), aval_of(caller, b)
     return bad(caller, "contracting dimensions differ in size",
                given={names[0]: f"{avals[0].str_short()}   contracts axis {i}, size {avals[0].shape[i]}",
@@ -108,7 +110,7 @@ def _mismatch(caller: str, a: Any, b: Any, i: int, j: int, names: str = "ab") ->
 # -- vectors and matrices -----------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; 0-d arguments multiply.
 
     Args: precision: of float32 products on accelerators: None, "default", "high", "highest", or a `lax.Precision`.
@@ -138,7 +140,8 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
 
 
 @one_launch(arrays=2)
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None) -> Array:
     """Matrix product of the last two axes; the axes before broadcast. A vector `a` is a row, a vector `b` a column.
 
     Args: a: any[..., n, k] or any[k];  b: any[..., k, m] or any[k].
@@ -161,7 +164,7 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
     return convert_element_type(contract_pair(a, xs, b, ys, out, precision, dtype), dtype, weak)
 
 
-def _check_batch(caller: str, a: Any, b: Any) -> None:
+def _check_batch(caller: str, a: ArrayLike, b: ArrayLike) -> None:
     pairs = zip(a.shape[:-2][::-1], b.shape[:-2][::-1], strict=False)
     if any(n != m and 1 not in (n, m) for n, m in pairs):
         raise bad(caller, "the axes before the last two do not broadcast",
@@ -169,7 +172,8 @@ def _check_batch(caller: str, a: Any, b: Any) -> None:
 
 
 @one_launch(arrays=2)
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum over one axis of ``conj(x1) * x2``; the other axes broadcast."""
     caller = "numpy.vecdot"
     x1, x2 = operand(caller, x1), operand(caller, x2)
@@ -184,7 +188,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1, precision: Any = None, prefer
 
 
 @one_launch(arrays=2)
-def matvec(x1: Any, x2: Any, /) -> Any:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Matrices times vectors: any[..., n, k] and any[..., k] give any[..., n]."""
     x2 = operand("numpy.matvec", x2)
     out = matmul(x1, expand_dims(x2, (x2.ndim,)))
@@ -192,7 +196,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 
 
 @one_launch(arrays=2)
-def vecmat(x1: Any, x2: Any, /) -> Any:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Conjugated vectors times matrices: any[..., n] and any[..., n, k] give any[..., k]."""
     x1 = conjugate(operand("numpy.vecmat", x1))
     out = matmul(expand_dims(x1, (x1.ndim - 1,)), x2)
@@ -200,7 +204,8 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 
 
 @one_launch(arrays=2)
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+         preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of ``conj(a) * b`` over all elements."""
     a, b = operand("numpy.vdot", a), operand("numpy.vdot", b)
     if dtypes.is_complex(a.dtype):
@@ -210,7 +215,8 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 @one_launch(arrays=2)
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+          preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the last axes of both; 0-d arguments multiply."""
     a, b = operand("numpy.inner", a), operand("numpy.inner", b)
     axes: Any = ((), ()) if not a.ndim or not b.ndim else ((a.ndim - 1,), (b.ndim - 1,))
@@ -218,14 +224,15 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 @one_launch(arrays=2)
-def outer(a: Any, b: Any, out: None = None) -> Any:
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """Products of all pairs: any[n] and any[m] (others are flattened) give any[n, m]."""
     a, b = promote("numpy.outer", operand("numpy.outer", a), operand("numpy.outer", b))
     return multiply(expand_dims(reshape(a, (a.size,)), (1,)), expand_dims(reshape(b, (b.size,)), (0,)))
 
 
 @one_launch(arrays=2)
-def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
+              preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over several axes.
 
     Args: axes: n (the last n of `a` with the first n of `b`), or a pair of axes or of sequences of axes.
@@ -257,7 +264,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2, *, precision: Any = None, preferred
 # -- einsum -------------------------------------------------------------------------------------------------------
 
 def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
-           preferred_element_type: Any = None) -> Any:
+           preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products described by labels: ``einsum("ij,jk->ik", a, b)``.
 
     Args:
@@ -320,7 +327,7 @@ def _optimizer() -> Any:
     return importlib.import_module("opt_einsum")
 
 
-def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> tuple[list, Any]:
+def einsum_path(subscripts: str, /, *operands: Any, optimize: str = "auto") -> tuple[list, Any]:
     """The order in which `einsum` multiplies, and a description of its cost."""
     terms, result, operands = parse_einsum("numpy.einsum_path", subscripts, operands)
     text = f"{','.join(map(''.join, terms))}->{''.join(result)}"
@@ -328,8 +335,8 @@ def einsum_path(subscripts: Any, /, *operands: Any, optimize: Any = "auto") -> t
                                       optimize="auto" if optimize is True else optimize)
 
 
-def _multiply_pair(x: Any, xs: Labels, y: Any, ys: Labels, keep: set, result: Labels | None, precision: Any,
-                   dtype: Any) -> tuple[Any, Labels]:
+def _multiply_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, keep: set, result: Labels | None, precision: Any,
+                   dtype: DTypeLike) -> tuple[Any, Labels]:
     """Product of two operands, summed over unneeded labels; in the order of `result` if only its labels remain."""
     x, xs = _sum_alone(x, xs, keep | set(ys))
     y, ys = _sum_alone(y, ys, keep | set(xs))
@@ -340,7 +347,7 @@ def _multiply_pair(x: Any, xs: Labels, y: Any, ys: Labels, keep: set, result: La
     return contract_pair(x, xs, y, ys, out, precision, dtype), out
 
 
-def _sum_alone(x: Any, labels: Labels, keep: set) -> tuple[Any, Labels]:
+def _sum_alone(x: ArrayLike, labels: Labels, keep: set) -> tuple[Any, Labels]:
     """The diagonal of repeated labels of one operand, summed over the labels that are not in `keep`."""
     for c in dict.fromkeys(labels):
         while labels.count(c) > 1:
@@ -350,7 +357,7 @@ def _sum_alone(x: Any, labels: Labels, keep: set) -> tuple[Any, Labels]:
     return reduce_sum(x, axes) if axes else x, tuple(c for c in labels if c in keep)
 
 
-def _diagonal_of(x: Any, i: int, j: int) -> Any:
+def _diagonal_of(x: ArrayLike, i: int, j: int) -> Array:
     """`x` where the indices along axes i and j agree, without axis i: the sum over it of the masked `x`."""
     on_diagonal = eq(broadcasted_iota(np.int32, x.shape, i), broadcasted_iota(np.int32, x.shape, j))
     return reduce_sum(select(on_diagonal, x, filled_like(x, 0)), (i,))
@@ -359,7 +366,7 @@ def _diagonal_of(x: Any, i: int, j: int) -> Any:
 # -- further products ---------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """Kronecker product: `b` times each element of `a`, in blocks."""
     a, b = promote("numpy.kron", operand("numpy.kron", a), operand("numpy.kron", b))
     rank = max(a.ndim, b.ndim)
@@ -369,7 +376,8 @@ def kron(a: Any, b: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1,
+          axis: int | None = None) -> Array:
     """Cross product of vectors with 3 or 2 components.
 
     The missing third component counts as 0; of two vectors with 2 components, only the third component is returned.
@@ -386,10 +394,10 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
                   given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                   fix="name the axis of the components with axis=....", exc=ValueError)
 
-    def component(x: Any, i: int) -> Any:
+    def component(x: Array, i: int) -> Array:
         return index_in_dim(x, i, x.ndim - 1, keepdims=False) if i < x.shape[-1] else None
 
-    def minor(i: int, j: int) -> Any:
+    def minor(i: int, j: int) -> Array:
         terms = [None if p is None or q is None else multiply(p, q)
                  for p, q in ((component(a, i), component(b, j)), (component(a, j), component(b, i)))]
         first, second = terms
@@ -404,7 +412,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 
 @one_launch
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None,
+          out: None = None) -> Array:
     """Sum along a diagonal of two axes; narrow integers are summed as default integers."""
     caller = "numpy.trace"
     a = operand(caller, a)

@@ -46,6 +46,7 @@ from xjax.runtime.arrays.moves import as_sharding, stacked_on_host, to_array
 from xjax.runtime.device_put import put_one
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import new_place
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _NUMBERS = (bool, int, float, complex)
 _NESTED = (list, tuple, range)
@@ -53,8 +54,8 @@ _NESTED = (list, tuple, range)
 
 # -- from values --------------------------------------------------------------------------------------------------
 
-def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *,
-          device: Any = None) -> Any:
+def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *,
+          device: Any = None) -> Array:
     """An array from a number, an array, or nested lists and tuples of these.
 
     Args:
@@ -84,8 +85,8 @@ def array(object: Any, dtype: Any = None, copy: bool = True, order: str | None =
     return out if device is None else put_one(out, as_sharding(caller, device))
 
 
-def asarray(a: Any, dtype: Any = None, order: str | None = None, *, copy: bool | None = None,
-            device: Any = None) -> Any:
+def asarray(a: Any, dtype: DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None,
+            device: Any = None) -> Array:
     """`array(a)`, but an array of the right dtype is returned itself.
 
     Raises: ValueError with ``copy=False`` if a copy is needed.
@@ -100,7 +101,7 @@ def _is_staging() -> bool:
     return type(context.trace) is StagingTrace
 
 
-def _from_number(caller: str, x: Any, dtype: Any) -> Any:
+def _from_number(caller: str, x: ArrayLike, dtype: DTypeLike | None) -> Array:
     weak = dtype is None and type(x) is not bool
     target = dtypes.scalar_dtype(x, caller) if dtype is None else dtype
     if dtypes.is_int(target) and type(x) in (int, float):
@@ -121,7 +122,7 @@ def _whole(caller: str, x: float) -> int:
                   exc=ValueError if x != x else OverflowError) from None
 
 
-def _from_array(caller: str, x: Any, dtype: Any, copy: bool) -> Any:
+def _from_array(caller: str, x: ArrayLike, dtype: DTypeLike | None, copy: bool) -> Array:
     x = array_like(caller, x)
     if not hasattr(x, "aval"):
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
@@ -133,11 +134,11 @@ def _from_array(caller: str, x: Any, dtype: Any, copy: bool) -> Any:
     return copy_array(out) if copy and out is x else out
 
 
-def _put(x: Any, device: Any) -> Any:
+def _put(x: Array, device: Any) -> Array:
     return x if device is None else put_one(x, device)
 
 
-def _from_nested(caller: str, values: Any, dtype: Any) -> Any:
+def _from_nested(caller: str, values: Any, dtype: DTypeLike | None) -> Array:
     leaves = list(_leaves(values))
     if any(not hasattr(x, "aval") and hasattr(x, "__jax_array__") for x in leaves):
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
@@ -154,7 +155,7 @@ def _from_nested(caller: str, values: Any, dtype: Any) -> Any:
     return stack([convert_element_type(p, dtype) for p in parts])
 
 
-def _stacked_on_host(arrays: Sequence[Any], dtype: Any) -> Any:
+def _stacked_on_host(arrays: Sequence[Any], dtype: DTypeLike | None) -> Array | None:
     first = arrays[0]
     same = hasattr(first, "aval") and first.dtype == (_common_dtype([first]) if dtype is None else dtype)
     return stacked_on_host(arrays) if same else None
@@ -168,7 +169,7 @@ def _leaves(values: Any) -> Iterable[Any]:
             yield x
 
 
-def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: Any) -> np.ndarray:
+def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: DTypeLike | None) -> np.ndarray:
     """Nested lists of numbers and NumPy values as a NumPy array, converted by one call."""
     leaves = [array_like(caller, x) for x in leaves]
     if dtype is None:
@@ -189,7 +190,7 @@ def _common_dtype(leaves: Sequence[Any]) -> Any:
     return lattice_join(*kinds)[0]
 
 
-def _type_of(caller: str, x: Any) -> ShapedArray:
+def _type_of(caller: str, x: ArrayLike) -> ShapedArray:
     """`aval_of` that accepts Python integers of any size: their range is checked later."""
     return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(caller, x)
 
@@ -204,12 +205,12 @@ def _ragged(caller: str, shapes: Sequence[tuple[int, ...]]) -> Exception:
                fix="make all items of one shape; pad shorter ones.", exc=ValueError)
 
 
-def copy(a: Any, order: str | None = None) -> Any:
+def copy(a: ArrayLike, order: str | None = None) -> Array:
     """A copy of the array."""
     return array(a, order=order)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """`x` with elements of another dtype; None means the default float.
 
     Floats are truncated to integers; complex numbers lose their imaginary part, with a warning.
@@ -222,13 +223,13 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     return out if device is None else put_one(out, as_sharding(caller, device))
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Any:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     """A vector from the bytes of a buffer."""
     value = np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset)
     return from_numpy(value, new_place(), keep_dtype=True)
 
 
-def fromfunction(function: Callable, shape: Sequence[int], *, dtype: Any = float, **kwargs: Any) -> Any:
+def fromfunction(function: Callable, shape: Sequence[int], *, dtype: DTypeLike = float, **kwargs: Any) -> Array:
     """``function(i, j, ...)``, called with the index grids of `shape`."""
     return function(*indices(shape, dtype), **kwargs)
 
@@ -251,7 +252,7 @@ def as_shape(shape: Any, caller: str) -> tuple[int, ...]:
     return sizes
 
 
-def _filled(caller: str, shape: Any, value: Any, dtype: Any, device: Any, weak: bool = False) -> Any:
+def _filled(caller: str, shape: Any, value: Any, dtype: DTypeLike, device: Any, weak: bool = False) -> Array:
     """Array filled with one value; `dtype` is already checked."""
     shape = as_shape(shape, caller)
     if type(dtype) is KeyType:
@@ -266,22 +267,22 @@ def _filled(caller: str, shape: Any, value: Any, dtype: Any, device: Any, weak: 
     return _put(out, device)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Array of zeros; the dtype is float by default."""
     return _filled("numpy.zeros", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.zeros"), device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Array of ones; the dtype is float by default."""
     return _filled("numpy.ones", shape, 1, as_dtype(float if dtype is None else dtype, "numpy.ones"), device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Array of zeros, since arrays are always initialized; the dtype is float by default."""
     return _filled("numpy.empty", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.empty"), device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Any:
+def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
     caller = "numpy.full"
     if dtype is not None and type(fill_value) is int:       # of any size
@@ -297,7 +298,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
 
 
 def _like(name: str, value: int) -> Callable:
-    def make(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+    def make(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
         return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)
 
     make.__name__ = make.__qualname__ = name
@@ -306,7 +307,7 @@ def _like(name: str, value: int) -> Callable:
     return make
 
 
-def _filled_like(caller: str, a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+def _filled_like(caller: str, a: Any, value: Any, dtype: DTypeLike | None, shape: Any, device: Any) -> Array:
     aval = _described(caller, a)
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
@@ -325,12 +326,13 @@ def _described(caller: str, a: Any) -> ShapedArray:
 zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 
 
-def empty_like(prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
     """Array of zeros with the shape, dtype and placement of `prototype`, unless others are given."""
     return _filled_like("numpy.empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Any:
+def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *,
+              device: Any = None) -> Array:
     """Array with every element `fill_value`, with the shape, dtype and placement of `a`, unless others are given."""
     caller = "numpy.full_like"
     if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
@@ -344,7 +346,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, 
 
 # -- ranges -------------------------------------------------------------------------------------------------------
 
-def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *, device: Any = None) -> Any:
+def arange(start: ArrayLike, stop: Any = None, step: Any = None, dtype: DTypeLike | None = None, *,
+           device: Any = None) -> Array:
     """The numbers start, start + step, ... below `stop`; with one argument from 0.
 
     Args: start, stop, step: real numbers, static.
@@ -379,14 +382,14 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None, *,
     return _put(out, device)
 
 
-def _range(caller: str, start: Any, step: Any, size: int, dtype: Any) -> Any:
+def _range(caller: str, start: Any, step: Any, size: int, dtype: DTypeLike) -> Array:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
         start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are truncated
     steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
     return add(cast(caller, start, dtype), steps)
 
 
-def _host_number(caller: str, name: str, x: Any) -> Any:
+def _host_number(caller: str, name: str, x: ArrayLike) -> Any:
     """A Python or NumPy number from an argument that the result's shape depends on."""
     if isinstance(x, (*_NUMBERS, np.generic)):
         return x
@@ -400,8 +403,8 @@ def _host_number(caller: str, name: str, x: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-             axis: int = 0, *, device: Any = None) -> Any:
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
+             dtype: DTypeLike | None = None, axis: int = 0, *, device: Any = None) -> Any:
     """`num` numbers at equal distances from `start` to `stop` (which is excluded with ``endpoint=False``).
 
     Args: start, stop: number[...] that broadcast together; axis: position of the new axis of size `num`.
@@ -427,13 +430,13 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return out, step
 
 
-def _together(caller: str, start: Any, stop: Any) -> tuple[Any, Any]:
+def _together(caller: str, start: Array, stop: Array) -> tuple[Any, Any]:
     check_ranks(caller, [start.shape, stop.shape])
     shape = np.broadcast_shapes(start.shape, stop.shape)
     return expand_to(caller, start, shape), expand_to(caller, stop, shape)
 
 
-def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) -> Any:
+def _interpolate(start: Array, stop: Array, num: int, n_steps: int, endpoint: bool) -> Array:
     """start * (1 - t) + stop * t, with the last point exactly `stop`."""
     shape, dtype = start.shape, start.dtype
     if num < 2:
@@ -447,21 +450,21 @@ def _interpolate(start: Any, stop: Any, num: int, n_steps: int, endpoint: bool) 
     return concatenate([out, last], 0) if endpoint else out
 
 
-def _move_first(x: Any, axis: int) -> Any:
+def _move_first(x: Array, axis: int) -> Array:
     order = list(range(1, x.ndim))
     order.insert(axis % x.ndim, 0)
     return transpose(x, order)
 
 
-def _to_grid_dtype(x: Any, dtype: Any) -> Any:
+def _to_grid_dtype(x: Array, dtype: DTypeLike) -> Array:
     if dtypes.is_int(dtype) and not dtypes.is_int(x.dtype):
         x = floor(x)
     return convert_element_type(x, dtype)
 
 
 @one_launch(arrays=2)
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
-             axis: int = 0) -> Any:
+def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+             dtype: DTypeLike | None = None, axis: int = 0) -> Array:
     """``base ** linspace(start, stop, num)``."""
     caller = "numpy.logspace"
     exponents, base_dtype = linspace(start, stop, num, endpoint, axis=axis), aval_of(caller, base).dtype
@@ -472,7 +475,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 
 
 @one_launch(arrays=2)
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None,
+              axis: int = 0) -> Array:
     """`num` numbers from `start` to `stop` with a constant ratio of neighbours."""
     caller = "numpy.geomspace"
     start, stop = promote(caller, start, stop, to=to_inexact)
@@ -486,7 +490,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 
 # -- matrices with a pattern --------------------------------------------------------------------------------------
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None) -> Any:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
     caller = "numpy.eye"
     shape = as_shape((static_int(N, "N", caller), static_int(N if M is None else M, "M", caller)), caller)
@@ -496,12 +500,12 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: 
     return _put(out, device)
 
 
-def _on_diagonal(shape: tuple[int, int], k: Any) -> Any:
+def _on_diagonal(shape: tuple[int, int], k: Any) -> Array:
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
     return eq(add(rows, near_diagonal(shape, k)), columns)
 
 
-def near_diagonal(shape: Sequence[int], k: Any) -> Any:
+def near_diagonal(shape: Sequence[int], k: ArrayLike) -> ArrayLike:
     """A static diagonal offset, limited to just outside of the matrix: larger offsets may not fit int32."""
     if not isinstance(k, (int, np.integer)):
         return k
@@ -509,25 +513,25 @@ def near_diagonal(shape: Sequence[int], k: Any) -> Any:
     return min(max(int(k), -rows), columns)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """Matrix [n, n] with ones on the diagonal."""
     return eye(n, dtype=dtype)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Any:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Matrix [N, M] with ones on and below the k-th diagonal."""
     shape = as_shape((N, N if M is None else M), "numpy.tri")
     dtype = as_dtype(float if dtype is None else dtype, "numpy.tri")
     return convert_element_type(below_diagonal(shape, k), dtype)
 
 
-def below_diagonal(shape: Sequence[int], k: int) -> Any:
+def below_diagonal(shape: Sequence[int], k: int) -> Array:
     """bool[rows, columns]: on or below the k-th diagonal."""
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
     return ge(add(rows, near_diagonal(shape, k)), columns)
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast together."""
     caller = "numpy.indices"
     shape = as_shape(dimensions, caller)

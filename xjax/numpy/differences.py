@@ -22,6 +22,7 @@ from xjax.ops.compare import eq
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- gradient -----------------------------------------------------------------------------------------------------
 
@@ -35,12 +36,13 @@ class _Samples(NamedTuple):
     def at(self, start: int, stop: int) -> Any:
         return slice_in_dim(self.values, start, stop, axis=self.axis)
 
-    def step(self, start: int, stop: int) -> Any:
+    def step(self, start: int, stop: int) -> ArrayLike:
         return slice_in_dim(self.distance, start, stop, axis=self.axis) if shape_of(self.distance) else self.distance
 
 
 @one_launch
-def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edge_order: int | None = None) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = None,
+             edge_order: int | None = None) -> Any:
     """Derivatives of samples along axes by finite differences, of second order inside and of `edge_order` at the ends.
 
     Args:
@@ -68,7 +70,7 @@ def gradient(f: Any, *varargs: Any, axis: int | Sequence[int] | None = None, edg
     return derivatives[0] if len(derivatives) == 1 else derivatives
 
 
-def _samples(caller: str, f: Any, axis: int, positions: Any, edge_order: int) -> _Samples:
+def _samples(caller: str, f: ArrayLike, axis: int, positions: Any, edge_order: int) -> _Samples:
     n, shape = f.shape[axis], shape_of(positions)
     if n <= edge_order:
         raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
@@ -83,11 +85,11 @@ def _samples(caller: str, f: Any, axis: int, positions: Any, edge_order: int) ->
     return _Samples(f, axis, broadcast_in_dim(distance, [n - 1 if d == axis else 1 for d in range(f.ndim)], (axis,)))
 
 
-def _derivative(s: _Samples, edge_order: int) -> Any:
+def _derivative(s: _Samples, edge_order: int) -> Array:
     n = s.values.shape[s.axis]
     slopes = divide(diff(s.values, axis=s.axis), s.distance)                   # [..., n - 1, ...]
 
-    def slope(start: int, stop: int) -> Any:
+    def slope(start: int, stop: int) -> Array:
         return slice_in_dim(slopes, start, stop, axis=s.axis)
 
     ends = slope(0, 1), slope(n - 2, n - 1)
@@ -107,7 +109,7 @@ def _derivative(s: _Samples, edge_order: int) -> Any:
 # -- unwrap -------------------------------------------------------------------------------------------------------
 
 @one_launch
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
     """`p` with multiples of `period` added, so that neighbours along an axis differ by at most half a period.
 
     Args: p: real[...]; discont: smaller jumps are kept (default, and smallest value with an effect: ``period / 2``).

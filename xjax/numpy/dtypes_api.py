@@ -17,6 +17,7 @@ from xjax.core.errors import bad
 from xjax.core.promotion import promote_types, result_type
 from xjax.core.types import converted
 from xjax.numpy.creation import array
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 __all__ = ["bool_", "can_cast", "complexfloating", "dtype", "finfo", "float_", "floating", "generic", "iinfo",
            "inexact", "int_", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "number",
@@ -34,7 +35,7 @@ class _ScalarType(type):
 
     dtype: np.dtype
 
-    def __call__(cls, x: Any) -> Any:
+    def __call__(cls, x: Any) -> Array:
         """`x` (a number, its text, an array or a nested list) as an array of this dtype."""
         return array(np.array(x, cls.dtype) if isinstance(x, str | bytes) else x, dtype=cls.dtype)
 
@@ -55,7 +56,7 @@ class _ScalarType(type):
     def __repr__(cls) -> str:
         return f"<class 'xjax.numpy.{cls.__name__}'>"
 
-    def __instancecheck__(cls, x: Any) -> bool:
+    def __instancecheck__(cls, x: ArrayLike) -> bool:
         return isinstance(x, cls.dtype.type)
 
 
@@ -84,7 +85,7 @@ def _dtype_of(x: Any) -> Any:
     return x if inspect.isgetsetdescriptor(attribute) else attribute
 
 
-def finfo(dtype: Any) -> np.finfo:
+def finfo(dtype: DTypeLike) -> np.finfo:
     """Limits of a float or complex dtype, the narrow formats included, or of the dtype of an array.
 
     Raises: ValueError for a dtype of integers.
@@ -131,13 +132,13 @@ def isscalar(element: Any) -> bool:
     return bool(np.isscalar(element))
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the dtype of `x` is complex."""
     if x is None:
         return False
     return dtypes.is_complex(getattr(x, "dtype", None) or np.asarray(x).dtype)
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike) -> bool:
     """Whether the dtype of `x` is not complex."""
     return not iscomplexobj(x)

@@ -28,6 +28,7 @@ from xjax.ops.fft import fft as lax_fft
 from xjax.ops.makers import scalar_like
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _NORMS = (None, "backward", "ortho", "forward")
 _MOST_AXES = 3                  # of one transform in XLA
@@ -35,7 +36,8 @@ _MOST_AXES = 3                  # of one transform in XLA
 
 # -- all transforms -----------------------------------------------------------------------------------------------
 
-def _transform(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...], norm: Any) -> Any:
+def _transform(caller: str, kind: FftType, a: ArrayLike, s: Sequence[int] | None, axes: tuple[int, ...],
+               norm: str | None) -> Array:
     """The transform over distinct axes, any number of them; `s`: their sizes in the time domain."""
     _check_norm(caller, norm)
     if kind is FftType.RFFT:
@@ -60,12 +62,13 @@ def _transform(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes
     return moveaxis(x, last, axes)
 
 
-def _check_norm(caller: str, norm: Any) -> None:
+def _check_norm(caller: str, norm: str | None) -> None:
     if norm not in _NORMS:
         raise bad(caller, f"unknown norm {norm!r}", fix="pass 'backward', 'ortho' or 'forward'.", exc=ValueError)
 
 
-def _time_sizes(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _time_sizes(caller: str, kind: FftType, a: Array, s: Sequence[int] | None,
+                axes: tuple[int, ...]) -> tuple[int, ...]:
     if s is not None:
         sizes = tuple(static_int(n, "s", caller) for n in s)
         if min(sizes) < 1:
@@ -76,7 +79,7 @@ def _time_sizes(caller: str, kind: FftType, a: Any, s: Sequence[int] | None, axe
     return (*sizes[:-1], max(0, 2 * (sizes[-1] - 1))) if kind is FftType.IRFFT else sizes
 
 
-def _fit(x: Any, axis: int, n: int) -> Any:
+def _fit(x: Array, axis: int, n: int) -> Array:
     """`x` truncated to n elements along an axis, or padded with zeros."""
     size = x.shape[axis]
     if n < size:
@@ -84,7 +87,7 @@ def _fit(x: Any, axis: int, n: int) -> Any:
     return pad(x, scalar_like(x, 0), [(0, n - size if d == axis else 0, 0) for d in range(x.ndim)]) if n > size else x
 
 
-def _by_parts(kind: FftType, x: Any, sizes: tuple[int, ...]) -> Any:
+def _by_parts(kind: FftType, x: Array, sizes: tuple[int, ...]) -> Array:
     """The transform over the last len(sizes) axes; only the transform of the last group of axes may be a real one."""
     split = max(0, len(sizes) - _MOST_AXES)
     complex_kind = FftType.IFFT if kind in (FftType.IFFT, FftType.IRFFT) else FftType.FFT
@@ -104,7 +107,7 @@ def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Ca
     caller = f"numpy.fft.{name}"
 
     @one_launch
-    def transform(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def transform(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
         axes = (canonical_axis(axis, aval_of(caller, a).ndim, caller),)
         s = None if n is None else (n,)
         if not hermitian:
@@ -144,7 +147,7 @@ def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc
     caller = f"numpy.fft.{name}"
 
     @one_launch
-    def transform(a: Any, s: Sequence[int] | None = None, axes: Any = default, norm: str | None = None) -> Any:
+    def transform(a: ArrayLike, s: Sequence[int] | None = None, axes: Any = default, norm: str | None = None) -> Array:
         ndim = np.ndim(a)
         if axes is None:
             axes = range(ndim) if s is None else range(ndim - len(s), ndim)
@@ -176,7 +179,8 @@ irfft2 = _several_axes("irfft2", FftType.IRFFT, (-2, -1), "Inverse of `rfft2`.")
 
 # -- frequencies --------------------------------------------------------------------------------------------------
 
-def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, steps: Callable[[int], np.ndarray]) -> Any:
+def _frequencies(name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, device: Any,
+                 steps: Callable[[int], np.ndarray]) -> Array:
     caller = f"numpy.fft.{name}"
     if isinstance(n, (list, tuple)) or np.ndim(n):
         raise bad(caller, "`n` must be an integer", given={"n": repr(n)[:80]}, fix="pass one integer.", exc=ValueError)
@@ -190,7 +194,7 @@ def _frequencies(name: str, n: int, d: Any, dtype: Any, device: Any, steps: Call
     return asarray(true_divide(steps, cast(caller, d, dtype)), dtype, device=device)
 
 
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """Frequencies of the elements of `fft`, in cycles per unit of the sample distance `d`.
 
     >>> fftfreq(4)
@@ -199,18 +203,18 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     return _frequencies("fftfreq", n, d, dtype, device, lambda n: (np.arange(n) + n // 2) % max(n, 1) - n // 2)
 
 
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
     """Frequencies of the elements of `rfft`, in cycles per unit of the sample distance `d`."""
     return _frequencies("rfftfreq", n, d, dtype, device, lambda n: np.arange(n // 2 + 1))
 
 
-def _shifted(caller: str, x: Any, axes: Any, sign: int) -> Any:
+def _shifted(caller: str, x: ArrayLike, axes: Any, sign: int) -> Array:
     x = to_array_like(caller, x)
     axes = canonical_axes(axes, x.ndim, caller, "axes")
     return roll(x, tuple(sign * (x.shape[d] // 2) for d in axes), axes)
 
 
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     """Elements rotated along axes (default: all) so that frequency 0 is in the middle.
 
     >>> fftshift(np.arange(5))
@@ -219,7 +223,7 @@ def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted("numpy.fft.fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
     """Inverse of `fftshift`."""
     return _shifted("numpy.fft.ifftshift", x, axes, -1)
 

@@ -10,14 +10,15 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.numpy.creation import asarray
 from xjax.numpy.promote import as_dtype
+from xjax.typing import Array, DTypeLike
 
 
-def fromfile(*args: Any, **kwargs: Any) -> Any:
+def fromfile(*args: Any, **kwargs: Any) -> Array:
     """A vector from a file of numbers: as `numpy.fromfile`, then put on the device."""
     return asarray(np.fromfile(*args, **kwargs))
 
 
-def fromiter(*args: Any, **kwargs: Any) -> Any:
+def fromiter(*args: Any, **kwargs: Any) -> Array:
     """A vector from an iterable: as `numpy.fromiter`, then put on the device.
 
     >>> fromiter((i * i for i in range(3)), "int32")
@@ -26,7 +27,7 @@ def fromiter(*args: Any, **kwargs: Any) -> Any:
     return asarray(np.fromiter(*args, **kwargs))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Any:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """A vector of the numbers in a text, which `sep` separates: the first `count` of them, or all.
 
     >>> fromstring("1,2,3", int, sep=",")

@@ -15,10 +15,11 @@ from xjax.numpy.reductions import sum as total
 from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import divide, multiply, sqrt, square
 from xjax.ops.checks import static_int
+from xjax.typing import ArrayLike
 
 
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
-            cov: bool | str = False) -> Any:
+def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False,
+            w: ArrayLike | None = None, cov: bool | str = False) -> Any:
     """Coefficients, the highest power first, of the polynomial of degree `deg` fitted to points by least squares.
 
     Args:
@@ -61,7 +62,7 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
     return coefficients, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
 
 
-def _check(caller: str, x: Any, y: Any, terms: int) -> None:
+def _check(caller: str, x: ArrayLike, y: ArrayLike, terms: int) -> None:
     if terms < 1:
         raise bad(caller, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
@@ -69,7 +70,7 @@ def _check(caller: str, x: Any, y: Any, terms: int) -> None:
                   fix="pass x[n], not empty, and y[n] or y[n, k].")
 
 
-def _weights(caller: str, w: Any, y: Any) -> Any:
+def _weights(caller: str, w: ArrayLike, y: ArrayLike) -> ArrayLike:
     w = operand(caller, promote_inexact(caller, w)[0])
     if w.shape != y.shape[:1]:
         raise bad(caller, "`w` must be a vector with a weight for each point", given={"w": w.aval, "y": y.aval},

@@ -11,9 +11,10 @@ from xjax.numpy.creation import arange, array, asarray, linspace, meshgrid
 from xjax.numpy.joining import concatenate, stack
 from xjax.numpy.manipulate import expand_dims, moveaxis
 from xjax.numpy.promote import promote
+from xjax.typing import Array
 
 
-def _points(caller: str, part: Any) -> Any:
+def _points(caller: str, part: Any) -> Array:
     """The vector `start:stop:step`; an imaginary step is the number of points, both ends included."""
     if not isinstance(part, slice) or part.stop is None:
         raise bad(caller, "takes slices with an end", given={"index": repr(part)[:80]}, fix="write [0:3] or [0:1:5j].")
@@ -67,7 +68,7 @@ class Joined:
     def __repr__(self) -> str:
         return f"xjax.numpy.{self.name}"
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> Array:
         """The parts of `key` joined along an axis.
 
         A leading string "axis", "axis,rank" or "axis,rank,start" sets the axis of the joining, the minimum rank of each
@@ -105,7 +106,7 @@ def _directive(caller: str, text: str, default: tuple[int, int, int]) -> tuple[i
     return numbers + default[len(numbers):]
 
 
-def _raised(caller: str, part: Any, rank: int, start: int) -> Any:
+def _raised(caller: str, part: Any, rank: int, start: int) -> Array:
     """A part as an array of at least `rank` axes; its own axes begin at position `start`."""
     if isinstance(part, slice):
         part = _points(caller, part)

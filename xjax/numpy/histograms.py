@@ -23,9 +23,10 @@ from xjax.ops.compare import eq
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import index_in_dim, slice
+from xjax.typing import Array, ArrayLike
 
 
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any = None,
+def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None,
                 density: bool | None = None) -> tuple[Any, Any, Any]:
     """(counts, edges of x, edges of y): how many of the points (x, y) fall into each bin.
 
@@ -41,7 +42,7 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, weights: Any 
     return counts, *edges
 
 
-def histogramdd(sample: Any, bins: Any = 10, range: Sequence[Any] | None = None, weights: Any = None,
+def histogramdd(sample: ArrayLike, bins: Any = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None,
                 density: bool | None = None) -> tuple[Any, list[Any]]:
     """(counts, edges): how many points fall into each bin; the last bins include their right ends.
 
@@ -75,7 +76,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Sequence[Any] | None = None,
     return counts, edges
 
 
-def _counts(columns: Sequence[Any], edges: Sequence[Any], weights: Any) -> Any:
+def _counts(columns: Sequence[Any], edges: Sequence[Any], weights: ArrayLike | None) -> Array:
     """Points in each bin; an extra bin on either side of each dimension collects the points outside, and is dropped."""
     sizes = [shape_of(e)[0] + 1 for e in edges]
     flat = np.int32(0)

@@ -24,6 +24,7 @@ from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
 from xjax.runtime.arrays.array import Array
+from xjax.typing import ArrayLike
 
 
 class Fixed(NamedTuple):
@@ -122,7 +123,7 @@ def _span(item: slice, axis: int, size: int) -> Span:
     return Span(axis, start, n, step, stop) if step > 0 else Span(axis, start + (n - 1) * step, n, step, start + 1)
 
 
-def _slice_error(name: str, bound: Any, axis: int) -> Exception:
+def _slice_error(name: str, bound: ArrayLike, axis: int) -> Exception:
     if isinstance(bound, Tracer):
         return bad("index", f"the {name} of a slice must be an integer known while tracing",
                    given={f"{name} (axis {axis})": typeof(bound).str_short() + ", traced"},
@@ -133,7 +134,7 @@ def _slice_error(name: str, bound: Any, axis: int) -> Exception:
 
 # -- integer arrays -----------------------------------------------------------------------------------------------
 
-def integers(item: Any) -> Any:
+def integers(item: Any) -> ArrayLike:
     """An index that is neither a Python integer nor a slice, as an integer array (NumPy's, if it is known)."""
     if isinstance(item, (list, tuple)):
         item = _array_of(item)
@@ -171,7 +172,7 @@ def _host_positions(item: np.ndarray) -> np.ndarray:
     return item.astype(dtype, copy=False)
 
 
-def _array_of(items: Sequence[Any]) -> Any:
+def _array_of(items: Sequence[Any]) -> np.ndarray:
     try:
         array = np.asarray(items) if len(items) else np.zeros(0, np.int32)
     except ValueError:                                      # rows of different lengths
@@ -182,7 +183,7 @@ def _array_of(items: Sequence[Any]) -> Any:
     return array
 
 
-def wrapped(positions: Any, size: int, wraps: bool = True) -> Any:
+def wrapped(positions: ArrayLike, size: int, wraps: bool = True) -> ArrayLike:
     """Positions of at least 32 bits, with `size` added to negative ones unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
@@ -195,7 +196,7 @@ def wrapped(positions: Any, size: int, wraps: bool = True) -> Any:
     return select_n(negative, positions, add(positions, _number(size, dtype)))
 
 
-def widened(positions: Any) -> Any:
+def widened(positions: ArrayLike) -> Any:
     """Traced positions in a signed type of at least 32 bits: a narrower one cannot hold the sizes of all axes."""
     dtype = positions.aval.dtype
     if dtypes.is_unsigned(dtype) or dtypes.itemsize_bits(dtype) < 32:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xjax.numpy.at import at
+from xjax.typing import Array, ArrayLike
 
 
 class _Index:
@@ -22,7 +23,7 @@ index = _Index()
 
 
 def _update(name: str, method: str) -> Callable:
-    def apply(x: Any, idx: Any, y: Any, indices_are_sorted: bool = False, unique_indices: bool = False) -> Any:
+    def apply(x: ArrayLike, idx: Any, y: Any, indices_are_sorted: bool = False, unique_indices: bool = False) -> Array:
         return getattr(at(x)[idx], method)(y, indices_are_sorted=indices_are_sorted, unique_indices=unique_indices)
 
     apply.__name__ = apply.__qualname__ = name

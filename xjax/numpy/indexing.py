@@ -45,9 +45,10 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import ON_ONE_DEVICE
+from xjax.typing import ArrayLike
 
 
-def getitem(x: Any, index: Any) -> Any:
+def getitem(x: ArrayLike, index: Any) -> Any:
     """`x[index]` with NumPy's meaning.
 
     Args: index: integers, slices, None, `...`, integer arrays, boolean masks (known ones), or a tuple of these.
@@ -62,7 +63,7 @@ def getitem(x: Any, index: Any) -> Any:
     return read(x, index)
 
 
-def operands_beside(x: Any, *values: Any) -> tuple[Any, ...]:
+def operands_beside(x: ArrayLike, *values: Any) -> tuple[Any, ...]:
     """In eager code, values as arrays on the device of `x`: operands of the launch, not constants of its program."""
     if not at_root():
         return values
@@ -84,8 +85,8 @@ class ReadOptions(NamedTuple):
     unique_indices: bool = False
 
 
-def read(x: Any, index: Any, *, mode: Any = None, fill_value: Any = None, indices_are_sorted: bool = False,
-         unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
+def read(x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None,
+         indices_are_sorted: bool = False, unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
     """`x[index]`, and `x.at[index].get(...)` with its options."""
     check_index(index)
     x, index, _ = with_mask_axes(x, index)
@@ -126,7 +127,7 @@ def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
     return plan.finish(gathered)
 
 
-def with_mask_axes(x: Any, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
+def with_mask_axes(x: ArrayLike, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
     """(the array with an axis of size 1 for every True or False in the index, the index, these axes)."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(is_scalar_mask(item) for item in items):
@@ -246,7 +247,7 @@ class Plan(NamedTuple):
         sizes = iter(self.shape)
         return tuple(1 if d in self.new else next(sizes) for d in range(len(self.shape) + len(self.new)))
 
-    def indices(self) -> Any:
+    def indices(self) -> ArrayLike:
         """The index vectors: int[*batch, number of columns]."""
         if not self.columns:
             return np.zeros((*self.batch, 0), self.dtype)
@@ -255,7 +256,7 @@ class Plan(NamedTuple):
         columns = [broadcast_in_dim(x, shape, c.dims) for x, c in zip(columns, self.columns, strict=True)]
         return columns[0] if len(columns) == 1 else concatenate(columns, len(self.batch))
 
-    def _positions(self, c: Column) -> Any:
+    def _positions(self, c: Column) -> ArrayLike:
         if type(c.positions) is Span:
             _, first, size, step, _ = c.positions
             return add(self.dtype.type(first), mul(self.dtype.type(abs(step)), iota(self.dtype, size)))

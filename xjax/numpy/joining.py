@@ -22,10 +22,11 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- joining ------------------------------------------------------------------------------------------------------
 
-def _arrays(caller: str, arrays: Any, dtype: Any = None) -> list[Any]:
+def _arrays(caller: str, arrays: Any, dtype: DTypeLike | None = None) -> list[Any]:
     """The items of a sequence, promoted to one dtype."""
     arrays = list(arrays)
     if not arrays:
@@ -43,7 +44,7 @@ def _is_array(arrays: Any) -> bool:
     return isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval")
 
 
-def _slices(caller: str, x: Any, dtype: Any) -> Any:
+def _slices(caller: str, x: Array, dtype: DTypeLike | None) -> Array:
     """An array whose slices along the first axis are to be joined, by a reshape instead of many operands."""
     if not shape_of(x):
         raise bad(caller, "needs a sequence of arrays", given={"arrays": str(shape_of(x))}, fix="pass a list: [x, y].")
@@ -59,7 +60,7 @@ def _joined_axis(caller: str, axis: int, rank: int) -> int:
     return canonical_axis(axis, rank, caller)
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along an existing axis (None: flattened arrays).
 
     Args: arrays: any[...] each, with equal sizes of the other axes; they are promoted to one dtype.
@@ -82,7 +83,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
 concat = alias(concatenate, "concat")
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Any:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Join arrays of one shape along a new axis.
 
     Raises: ValueError for no array or if shapes differ.
@@ -107,32 +108,32 @@ def _each(f: Callable, arrays: Any) -> Any:
     return [f(x) for x in arrays]
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 0, vectors as rows."""
     return concatenate(_each(atleast_2d, tup), 0, dtype)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 1, vectors along axis 0."""
     arrays = _each(atleast_1d, tup)
     return concatenate(arrays, 0 if not len(arrays) or arrays[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Any:
+def dstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 2."""
     return concatenate(_each(atleast_3d, tup), 2, dtype)
 
 
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Any) -> Array:
     """Join vectors as the columns of a matrix, and matrices along axis 1."""
-    def as_columns(x: Any) -> Any:
+    def as_columns(x: ArrayLike) -> Array:
         x = to_array_like("numpy.column_stack", x)
         return x if x.ndim >= 2 else reshape(x, (x.size, 1))
 
     return concatenate(_each(as_columns, tup), 1)
 
 
-def block(arrays: Any) -> Any:
+def block(arrays: Any) -> Array:
     """Join nested lists of blocks: the innermost lists along the last axis, the next outer ones along the axis before.
 
     >>> block([[np.ones((2, 2)), np.zeros((2, 1))]]).shape
@@ -141,7 +142,7 @@ def block(arrays: Any) -> Any:
     depth = _depth(arrays)
     rank = max([depth, *(len(shape_of(x)) for x in _flat(arrays))])
 
-    def join(part: Any, level: int) -> Any:
+    def join(part: Any, level: int) -> Array:
         if isinstance(part, list):
             return concatenate([join(p, level + 1) for p in part], rank - depth + level)
         part = to_array_like("numpy.block", part)
@@ -164,14 +165,14 @@ def _flat(arrays: Any) -> list[Any]:
     return [y for x in arrays for y in _flat(x)] if isinstance(arrays, list) else [arrays]
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` after `arr` along an axis (default: both flattened)."""
     return concatenate([array_like("numpy.append", arr), array_like("numpy.append", values)], axis)
 
 
 # -- splitting ----------------------------------------------------------------------------------------------------
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """Parts of `ary` along an axis: n equal parts, or split before the given indices.
 
     Raises: ValueError if equal parts are not possible.
@@ -179,12 +180,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("numpy.split", ary, indices_or_sections, axis, equal=True)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """`split` into parts whose sizes may differ by one."""
     return _split("numpy.array_split", ary, indices_or_sections, axis, equal=False)
 
 
-def _split(caller: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[Any]:
+def _split(caller: str, ary: ArrayLike, indices: Any, axis: int, equal: bool) -> list[Any]:
     ary = to_array_like(caller, ary)
     axis = canonical_axis(axis, ary.ndim, caller)
     size = ary.shape[axis]
@@ -201,18 +202,18 @@ def _split(caller: str, ary: Any, indices: Any, axis: int, equal: bool) -> list[
     return [slice_in_dim(ary, a, max(a, b), axis=axis) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """Parts along axis 1, of vectors along axis 0."""
     ary = to_array_like("numpy.hsplit", ary)
     return _split("numpy.hsplit", ary, indices_or_sections, min(1, ary.ndim - 1), equal=True)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """Parts along axis 0."""
     return _split("numpy.vsplit", ary, indices_or_sections, 0, equal=True)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
     """Parts along axis 2."""
     return _split("numpy.dsplit", ary, indices_or_sections, 2, equal=True)
 
@@ -233,7 +234,7 @@ def _static_positions(caller: str, obj: Any, size: int) -> np.ndarray:
     return np.where(positions < 0, positions + size, positions)
 
 
-def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Any:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
     """`arr` without the slices at the positions `obj` (int, slice or list) along an axis (None: of all elements).
 
     Args: assume_unique_indices: the integers in `obj` are distinct positions. Then `obj` may be traced, since its
@@ -253,7 +254,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     return arrange.concatenate(parts, axis) if parts else slice_in_dim(arr, 0, 0, axis=axis)
 
 
-def _without(arr: Any, positions: Any, axis: int) -> Any:
+def _without(arr: Array, positions: Array, axis: int) -> Array:
     """`arr` without the slices at traced, distinct positions: a slice moves down by the number removed before it."""
     n, removed = arr.shape[axis], positions.shape[0]
     positions = convert_element_type(positions, np.int32)
@@ -263,7 +264,7 @@ def _without(arr: Any, positions: Any, axis: int) -> Any:
     return take_slices(arr, add(kept, reduce_sum(convert_element_type(before, np.int32), (1,))), axis)
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """`arr` with slices inserted before the positions `obj` along an axis (None: of all elements).
 
     Args: obj: an int, a slice, or a list; traced positions out of range are moved to the ends. values: broadcast to the
@@ -289,13 +290,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     return take_slices(both, _order_after_inserting(positions, size), axis)
 
 
-def _traced_positions(positions: Any, size: int) -> Any:
+def _traced_positions(positions: Array, size: int) -> Array:
     positions = convert_element_type(ravel(positions), np.int32)
     positions = select(lt(positions, np.int32(0)), add(positions, np.int32(size)), positions)
     return clamp(np.int32(0), positions, np.int32(size))
 
 
-def _order_after_inserting(positions: Any, size: int) -> Any:
+def _order_after_inserting(positions: ArrayLike, size: int) -> ArrayLike:
     """int32[m + size]: position of each slice of the result in the concatenation of inserted and old slices."""
     old_keys, count = 2 * np.arange(size, dtype=np.int32) + 1, positions.shape[0]
     if isinstance(positions, np.ndarray):

@@ -39,6 +39,7 @@ from xjax.ops.transcendental import sqrt
 from xjax.ops.zeros import full_of, zeros_of
 from xjax.transforms.batching import place_axis
 from xjax.transforms.custom_vmap import custom_vmap
+from xjax.typing import Array, ArrayLike
 
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
@@ -46,7 +47,8 @@ _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 _SHIFT = {_SINGLE: 82, _DOUBLE: 560}
 
 
-def root_of_squares(x: Any, axes: Sequence[int], divisor: Any = None, *, flat_at_zero: bool, narrow: Any = None) -> Any:
+def root_of_squares(x: ArrayLike, axes: Sequence[int], divisor: ArrayLike | None = None, *, flat_at_zero: bool,
+                    narrow: Any = None) -> Array:
     """``sqrt(sum(abs(x) ** 2) / divisor)`` over `axes`, which are dropped.
 
     Args:
@@ -75,31 +77,31 @@ class _Setting(NamedTuple):
     def length(self, x: ShapedArray) -> int:
         return math.prod(x.shape[axis] for axis in self.axes)
 
-    def squares(self, parts: Sequence[Any]) -> Any:
+    def squares(self, parts: Sequence[Any]) -> Array:
         """The sums of squares."""
         return reduce_sum(_sizes_squared(parts), self.axes)
 
-    def root(self, total: Any, divisor: Sequence[Any]) -> Any:
+    def root(self, total: Array, divisor: Sequence[Any]) -> Array:
         by = divisor[0] if divisor else None if self.divisor is None else full_of(typeof(total), self.divisor)
         return sqrt(total if by is None else div(total, by))
 
-    def along(self, y: Any, x: Any) -> Any:
+    def along(self, y: Array, x: ArrayLike) -> Array:
         """An array of the shape of the result, repeated along `axes` to the shape of `x`."""
         shape = typeof(x).shape
         return broadcast_in_dim(y, shape, [d for d in range(len(shape)) if d not in self.axes])
 
 
-def _sizes_squared(parts: Sequence[Any]) -> Any:
+def _sizes_squared(parts: Sequence[Any]) -> Array:
     return functools.reduce(add, map(square, parts))
 
 
 # -- the forms ----------------------------------------------------------------------------------------------------
 
-def _plain(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+def _plain(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Array:
     return setting.root(setting.squares(parts), divisor)
 
 
-def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Array:
     """For float32: double precision holds all squares."""
     total = setting.squares([to_double(x) for x in parts])
     if setting.divisor is not None:
@@ -124,7 +126,7 @@ def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) ->
     return mul(setting.root(sum_of([mul(x, along(factor, x)) for x in terms]), divisor), back)
 
 
-def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Array:
     """Three sums in one loop: of all squares, and of the scaled squares of the elements below 1, and above 1.
 
     The first is used where it is in range, the second where the first is too small, the third where it overflows.
@@ -145,7 +147,7 @@ def _by_three(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -
     return mul(root, _chosen(typeof(root), large, 2.0**shift, small, 2.0**-shift))
 
 
-def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Array:
     """The root of the plain sum, if that is accurate for all results; otherwise a second pass, for all results.
 
     In the second pass, elements are multiplied by a power of two before they are squared.
@@ -176,7 +178,7 @@ def _form_on_cpu(x: ShapedArray, setting: _Setting) -> Callable:
     return _in_turn if few or setting.length(x) <= limit["row"] else _by_choice
 
 
-def to_double(x: Any) -> Any:
+def to_double(x: ArrayLike) -> Array:
     """`x` as float64, even without `jax_enable_x64`, when constants cannot have this dtype."""
     return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
 
@@ -187,7 +189,7 @@ def _factors(dtype: np.dtype, small: Any, large: Any) -> tuple[Any, Any]:
     return tuple(_chosen(dtype, large, 2.0 ** -by, small, 2.0 ** by) for by in (shift, -shift))
 
 
-def _chosen(dtype: np.dtype, large: Any, if_large: float, small: Any, if_small: float) -> Any:
+def _chosen(dtype: np.dtype, large: Array, if_large: float, small: Array, if_small: float) -> Array:
     """One of two numbers, or 1, for each result."""
     aval = ShapedArray(typeof(large).shape, dtype)
     return select(large, full_of(aval, if_large), select(small, full_of(aval, if_small), full_of(aval, 1)))
@@ -215,7 +217,7 @@ def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
                                                        zip(place, shape, strict=True)]), axes) for place in places]
 
 
-def _out_of_range(total: Any, count: int) -> tuple[Any, Any]:
+def _out_of_range(total: Array, count: int) -> tuple[Any, Any]:
     """(whether each sum is too small, whether it is too large)."""
     aval = typeof(total)
     return lt(total, full_of(aval, _least(aval.dtype, count))), gt(total, full_of(aval, dtypes.finfo(aval.dtype).max))
@@ -289,21 +291,21 @@ root_of_squares_p = Primitive("root_of_squares", type_rule=_root_type, lower=_lo
 
 # -- choices for all results ----------------------------------------------------------------------------------------
 
-def all_ordinary(total: Any, count: int) -> Any:
+def all_ordinary(total: ArrayLike, count: int) -> Array:
     """Whether all sums of `count` powers >= 0 are accurate: none overflowed, and underflowed terms do not matter."""
     aval = typeof(total)
     return everywhere(bitwise_and(ge(total, full_of(aval, _least(aval.dtype, count))),
                                   le(total, full_of(aval, dtypes.finfo(aval.dtype).max))))
 
 
-def all_near_one(total: Any, bits: int) -> Any:
+def all_near_one(total: ArrayLike, bits: int) -> Array:
     """Whether all are between 2 ** -bits and 2 ** bits."""
     aval = typeof(total)
     return everywhere(bitwise_and(gt(total, full_of(aval, 2.0 ** -bits)), gt(full_of(aval, 2.0 ** bits), total)))
 
 
 @custom_vmap
-def everywhere(holds: Any) -> Any:
+def everywhere(holds: ArrayLike) -> Array:
     """Whether all are true; under vmap, also over the mapped axis, so that a `cond` on it still runs one branch."""
     return reduce_and(holds, tuple(range(typeof(holds).ndim)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,11 @@ from xjax.ops.piecewise import min
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- shape --------------------------------------------------------------------------------------------------------
 
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
+def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """`a` in another shape of the same size; one size may be -1: it follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
@@ -52,7 +53,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
     return axes_ops.reshape(a, sizes)
 
 
-def _complete_shape(caller: str, a: Any, shape: Any) -> tuple[int, ...]:
+def _complete_shape(caller: str, a: Array, shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, (tuple, list)):
         shape = tuple(shape) if np.ndim(shape) else (shape,)
     sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in shape]
@@ -71,7 +72,7 @@ def _complete_shape(caller: str, a: Any, shape: Any) -> tuple[int, ...]:
 
 
 @one_launch
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements of `a` as a vector."""
     a = to_array_like("numpy.ravel", a)
     if order == "F":
@@ -82,7 +83,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     return a if len(aval.shape) == 1 else axes_ops.reshape_p.bind(a, new_sizes=(aval.size,), dimensions=None)
 
 
-def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
+def expand_dims(a: ArrayLike, axis: int | Sequence[int]) -> Array:
     """`a` with axes of size 1 inserted at the positions `axis` of the result."""
     caller = "numpy.expand_dims"
     a = to_array_like(caller, a)
@@ -90,7 +91,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     return axes_ops.expand_dims(a, canonical_axes(axis, a.ndim + len(axis), caller))
 
 
-def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
+def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """`a` without the given axes, which must have size 1; by default without all such axes.
 
     Raises: ValueError if an axis has another size.
@@ -118,7 +119,7 @@ def atleast_3d(*arys: Any) -> Any:
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
 
-def _at_least(caller: str, arys: Sequence[Any], f: Any) -> Any:
+def _at_least(caller: str, arys: Sequence[Any], f: Callable[..., Any]) -> Any:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
         raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as separate arguments.")
     out = tuple([f(to_array_like(caller, x)) for x in arys])
@@ -126,7 +127,7 @@ def _at_least(caller: str, arys: Sequence[Any], f: Any) -> Any:
 
 
 @one_launch
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements of `a`, repeated or truncated to fill `new_shape`."""
     caller = "numpy.resize"
     a, sizes = ravel(a), as_shape(new_shape, caller)
@@ -139,7 +140,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 # -- order of axes ------------------------------------------------------------------------------------------------
 
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """`a` with its axes in a new order: reversed, or axis ``axes[i]`` at position i.
 
     Raises: TypeError if `axes` is not a permutation; ValueError for an axis that `a` does not have.
@@ -155,12 +156,12 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return axes_ops.transpose(a, order)
 
 
-def permute_dims(a: Any, /, axes: Sequence[int]) -> Any:
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """`transpose` with `axes` given."""
     return transpose(a, axes)
 
 
-def matrix_transpose(x: Any, /) -> Any:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """`x` with the last two axes exchanged."""
     x = to_array_like("numpy.matrix_transpose", x)
     if x.ndim < 2:
@@ -170,7 +171,7 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 @one_launch
-def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """`a` with two axes exchanged."""
     caller = "numpy.swapaxes"
     a = to_array_like(caller, a)
@@ -181,7 +182,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 @one_launch
-def moveaxis(a: Any, source: int | Sequence[int], destination: int | Sequence[int]) -> Any:
+def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
     """`a` with the axes `source` moved to the positions `destination`, the others in order.
 
     >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
@@ -206,7 +207,7 @@ def _tuple(axes: Any) -> tuple[int, ...]:
 
 
 @one_launch
-def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """`a` with one axis moved before the axis `start`."""
     caller = "numpy.rollaxis"
     a = to_array_like(caller, a)
@@ -218,7 +219,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 # -- flips, rolls -------------------------------------------------------------------------------------------------
 
 @one_launch
-def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
+def flip(m: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     """`m` with the elements along the given axes (default: all) in reverse order."""
     caller = "numpy.flip"
     m = to_array_like(caller, m)
@@ -226,19 +227,19 @@ def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 @one_launch
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Array:
     """`m` with columns reversed; it needs at least 2 axes."""
     return flip(m, 1)
 
 
 @one_launch
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Array:
     """`m` with rows reversed."""
     return flip(m, 0)
 
 
 @one_launch
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """`m` rotated k times by 90 degrees in the plane of two axes, from the first toward the second."""
     caller = "numpy.rot90"
     m = to_array_like(caller, m)
@@ -252,7 +253,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
 
 
 @one_launch
-def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
     """`a` shifted along axes (default: flattened); elements shifted past one end reappear at the other.
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
@@ -280,7 +281,7 @@ def _each_shift(shift: Any) -> list[Any]:
     return list(unstack(shift) if isinstance(shift, Tracer) else np.asarray(shift))
 
 
-def _roll_one(a: Any, shift: Any, axis: int) -> Any:
+def _roll_one(a: Array, shift: ArrayLike, axis: int) -> Array:
     size = a.shape[axis]
     if not size:
         return a
@@ -298,7 +299,7 @@ def _roll_one(a: Any, shift: Any, axis: int) -> Any:
 # -- repetition ---------------------------------------------------------------------------------------------------
 
 @one_launch
-def tile(A: Any, reps: Any) -> Any:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """`A` repeated `reps[i]` times along axis i; missing axes are added in front."""
     caller = "numpy.tile"
     A = to_array_like(caller, A)
@@ -308,7 +309,8 @@ def tile(A: Any, reps: Any) -> Any:
     return lax_tile(A, (1,) * (rank - len(reps)) + reps)
 
 
-def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None) -> Any:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None, *,
+           total_repeat_length: int | None = None) -> Array:
     """`a` with each element repeated along an axis (default: flattened).
 
     Args:
@@ -340,14 +342,14 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length
     return take_slices(a, asarray(np.repeat(np.arange(size, dtype=np.int32), counts)), axis)
 
 
-def _repeat_all(a: Any, n: int, axis: int) -> Any:
+def _repeat_all(a: Array, n: int, axis: int) -> Array:
     shape = (*a.shape[:axis + 1], n, *a.shape[axis + 1:])
     kept = [d for d in range(len(shape)) if d != axis + 1]
     return axes_ops.reshape(broadcast_in_dim(a, shape, kept),
                             (*a.shape[:axis], a.shape[axis] * n, *a.shape[axis + 1:]))
 
 
-def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
+def _repeat_to(a: Array, repeats: Array, axis: int, length: int) -> Array:
     """Element i of the result is in the run of the element whose index is the number of runs that end before i."""
     size = a.shape[axis]
     counts = broadcast_in_dim(repeats, (size,), range(repeats.ndim))
@@ -358,7 +360,7 @@ def _repeat_to(a: Any, repeats: Any, axis: int, length: int) -> Any:
     return take_slices(a, min(index, np.int32(size - 1)), axis)
 
 
-def take_slices(a: Any, index: Any, axis: int) -> Any:
+def take_slices(a: ArrayLike, index: ArrayLike, axis: int) -> Array:
     """Slices of `a` at int32[n] positions along an axis; the positions must be in range."""
     if not index.shape[0]:
         return slice_in_dim(a, 0, 0, axis=axis)         # a gather cannot read an empty axis
@@ -369,7 +371,7 @@ def take_slices(a: Any, index: Any, axis: int) -> Any:
     return gather(a, axes_ops.expand_dims(index, (1,)), numbers, window, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices of `x` along an axis, which is dropped."""
     x = to_array_like("numpy.unstack", x)
     if not x.ndim:
@@ -378,7 +380,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     return tuple(lax_unstack(x, axis))
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Any:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
     """`filt` without the zeros at the front ("f") and back ("b") of each axis, by default of all axes.
 
     Not under jit, since the size depends on values.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -19,15 +17,16 @@ from xjax.ops.compare import ne
 from xjax.ops.index_numbers import ScatterDimensionNumbers
 from xjax.ops.scatter import scatter
 from xjax.ops.shape import reshape
+from xjax.typing import Array, ArrayLike
 
 
-def _as_mask(caller: str, condition: Any) -> Any:
+def _as_mask(caller: str, condition: ArrayLike) -> ArrayLike:
     condition = operand(caller, np.asarray(condition) if isinstance(condition, (list, tuple)) else condition)
     return condition if dtypes.is_bool(condition.dtype) else ne(condition, number_of(condition.dtype, 0))
 
 
-def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | None = None, fill_value: Any = 0,
-             out: None = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, *, size: int | None = None,
+             fill_value: ArrayLike = 0, out: None = None) -> Array:
     """The slices of `a` along an axis (None: of the flattened array) where `condition` is true.
 
     Args: condition: bool[m], at most as long as the axis. size: number of slices of the result, needed while tracing;
@@ -57,13 +56,13 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, size: int | Non
     return take(a, positions, axis, fill_value=fill_value)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Any:
+def extract(condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0) -> Array:
     """The elements of `arr` where `condition` (of the same size) is true, as a vector; see `compress`."""
     mask = _as_mask("numpy.extract", condition)
     return compress(reshape(mask, (typeof(mask).size,)), arr, size=size, fill_value=fill_value)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """`arr` with the elements of `vals` in order (repeated as needed) where `mask` is true; needs inplace=False."""
     caller = "numpy.place"
     refuse_inplace(caller, inplace)

@@ -22,10 +22,11 @@ from xjax.ops.shape import broadcast_in_dim, expand_dims, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.slice import slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 @one_launch
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal.
 
     Raises: ValueError for other ranks.
@@ -47,13 +48,13 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @one_launch
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with all elements of `v` on its k-th diagonal."""
     return diag(ravel(v), k)
 
 
 @one_launch
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """A diagonal of two axes, as a new last axis.
 
     >>> diagonal(np.arange(6).reshape(2, 3), 1)
@@ -73,7 +74,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return slice_in_dim(reshape(a, (*outer, n * m)), start, stop, step, -1)
 
 
-def _triangle(caller: str, m: Any, k: int, below: bool) -> Any:
+def _triangle(caller: str, m: ArrayLike, k: int, below: bool) -> Array:
     m = to_array_like(caller, m)
     if m.ndim < 2:
         raise bad(caller, "needs at least 2 axes", given={"m": m.aval}, fix="use diag for vectors.", exc=ValueError)
@@ -84,13 +85,13 @@ def _triangle(caller: str, m: Any, k: int, below: bool) -> Any:
 
 
 @one_launch
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """`m` with zeros above the k-th diagonal of the last two axes."""
     return _triangle("numpy.tril", m, k, True)
 
 
 @one_launch
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """`m` with zeros below the k-th diagonal of the last two axes."""
     return _triangle("numpy.triu", m, k, False)
 
@@ -111,7 +112,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
 
 
 @one_launch
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """Matrix whose columns are the powers of a vector, the highest first unless `increasing`."""
     caller = "numpy.vander"
     x = to_array_like(caller, x)

@@ -69,7 +69,7 @@ def _flatten(self: Any, order: str = "C") -> Any:
     return manipulate.ravel(self, order=order)
 
 
-def _to_device(self: Any, device: Any, *, stream: Any = None) -> Any:
+def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
     """The array on a device, or with a sharding."""
     return device_put(self, device)
 
@@ -88,7 +88,7 @@ def _iter(self: Any) -> Iterator[Any]:
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
-def _contains(self: Any, value: Any) -> bool:
+def _contains(self: Array, value: Any) -> bool:
     """`value in x`: whether any element equals it."""
     equal = self == value
     return equal if isinstance(equal, bool) else bool(reductions.any(equal))

@@ -20,6 +20,7 @@ from xjax.core.trace import Tracer
 from xjax.core.types import how_to_convert, typeof
 from xjax.numpy import composed, contract, creation, rounding, ufuncs
 from xjax.runtime.arrays.array import Array
+from xjax.typing import ArrayLike
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
 _ACCEPTED = (Tracer, np.ndarray, np.generic, int, float, complex, Array)
@@ -56,7 +57,7 @@ def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Calla
     commutes = name in _COMMUTATIVE
     expression, reflected = f"x {symbol} y", f"y {symbol} x"
 
-    def operate_reflected(x: Any, y: Any) -> Any:
+    def operate_reflected(x: Any, y: ArrayLike) -> Any:
         if commutes and type(x) is Array and at_root() and type(y) in _USUAL:
             return function(x, y)                   # a number on the right is the fast path of a ufunc
         if type(y) in _USUAL or _is_operand(x, y, reflected):

@@ -26,10 +26,11 @@ from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.ops.slice import slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 @one_launch
-def pad(array: Any, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Any:
+def pad(array: ArrayLike, pad_width: Any, mode: str | Callable = "constant", **kwargs: Any) -> Array:
     """`array` with elements added before and after along each axis.
 
     Args:
@@ -82,10 +83,10 @@ def _pairs(caller: str, value: Any, ndim: int, name: str) -> list[tuple[Any, Any
     return [(a, b) for a, b in table]
 
 
-def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any]) -> Any:
+def _by_function(x: Array, widths: list, function: Callable, kwargs: dict[str, Any]) -> Array:
     x = _constant(x, widths)
     for axis, width in enumerate(widths):
-        def of_row(row: Any, axis: int = axis, width: tuple[int, int] = width) -> Any:
+        def of_row(row: Array, axis: int = axis, width: tuple[int, int] = width) -> Array:
             result = function(row, width, axis, kwargs)
             if np.shape(result) != row.shape:
                 given = {"row": row.aval,
@@ -98,7 +99,7 @@ def _by_function(x: Any, widths: list, function: Callable, kwargs: dict[str, Any
     return x
 
 
-def _constant(x: Any, widths: list, constant_values: Any = 0) -> Any:
+def _constant(x: Array, widths: list, constant_values: Any = 0) -> Array:
     caller = "numpy.pad"
     values = _pairs(caller, constant_values, x.ndim, "constant_values")
     for d, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
@@ -115,7 +116,7 @@ def _constant(x: Any, widths: list, constant_values: Any = 0) -> Any:
 
 def _by_sides(make: Callable) -> Callable:
     """A mode from `make(x, axis, n, at_end, **kwargs)`, which returns the n slices to add at one side of an axis."""
-    def mode(x: Any, widths: list, **kwargs: Any) -> Any:
+    def mode(x: Array, widths: list, **kwargs: Any) -> Array:
         for d, (before, after) in enumerate(widths):
             if (before or after) and not x.shape[d]:
                 raise bad("numpy.pad", f"axis {d} is empty: it has no elements to repeat", given={"array": x.aval},
@@ -128,22 +129,22 @@ def _by_sides(make: Callable) -> Callable:
     return mode
 
 
-def _edge_slice(x: Any, axis: int, at_end: bool) -> Any:
+def _edge_slice(x: Array, axis: int, at_end: bool) -> Array:
     n = x.shape[axis]
     return slice_in_dim(x, n - 1, n, axis=axis) if at_end else slice_in_dim(x, 0, 1, axis=axis)
 
 
-def _repeated(edge: Any, axis: int, n: int) -> Any:
+def _repeated(edge: Array, axis: int, n: int) -> Array:
     shape = list(edge.shape)
     shape[axis] = n
     return broadcast_in_dim(edge, shape, range(edge.ndim))
 
 
-def _edge(x: Any, axis: int, n: int, at_end: bool) -> Any:
+def _edge(x: Array, axis: int, n: int, at_end: bool) -> Array:
     return _repeated(_edge_slice(x, axis, at_end), axis, n)
 
 
-def _wrap(x: Any, axis: int, n: int, at_end: bool) -> Any:
+def _wrap(x: Array, axis: int, n: int, at_end: bool) -> Array:
     size = x.shape[axis]
     whole = concatenate([x] * (-(-n // size)), axis)
     total = whole.shape[axis]
@@ -151,7 +152,7 @@ def _wrap(x: Any, axis: int, n: int, at_end: bool) -> Any:
 
 
 def _mirror(skip_edge: int) -> Callable:
-    def make(x: Any, axis: int, n: int, at_end: bool, reflect_type: str = "even") -> Any:
+    def make(x: Array, axis: int, n: int, at_end: bool, reflect_type: str = "even") -> Array:
         parts, done = [], 0
         while done < n:                     # a mirror image is at most as long as the array; repeat from the new edge
             step = min(n - done, x.shape[axis] - skip_edge)
@@ -167,7 +168,7 @@ def _mirror(skip_edge: int) -> Callable:
     return make
 
 
-def _image(x: Any, axis: int, n: int, at_end: bool, skip: int, reflect_type: str) -> Any:
+def _image(x: Array, axis: int, n: int, at_end: bool, skip: int, reflect_type: str) -> Array:
     size = x.shape[axis]
     start = size - skip - n if at_end else skip
     near = slice_in_dim(x, start, start + n, axis=axis)
@@ -178,7 +179,7 @@ def _image(x: Any, axis: int, n: int, at_end: bool, skip: int, reflect_type: str
     return sub(add(edge, edge), image)
 
 
-def _ramp(x: Any, widths: list, end_values: Any = 0) -> Any:
+def _ramp(x: Array, widths: list, end_values: Any = 0) -> Array:
     ends = _pairs("numpy.pad", end_values, x.ndim, "end_values")
     for d, ((before, after), (low, high)) in enumerate(zip(widths, ends, strict=True)):
         parts = [_ramp_side(x, d, before, low, False)] if before else []
@@ -187,7 +188,7 @@ def _ramp(x: Any, widths: list, end_values: Any = 0) -> Any:
     return x
 
 
-def _ramp_side(x: Any, axis: int, n: int, end: Any, at_end: bool) -> Any:
+def _ramp_side(x: Array, axis: int, n: int, end: Any, at_end: bool) -> Array:
     edge = _edge_slice(x, axis, at_end)
     wide = convert_element_type(edge, dtypes.to_inexact_dtype(x.dtype))
     part = wide.dtype
@@ -201,7 +202,7 @@ def _ramp_side(x: Any, axis: int, n: int, end: Any, at_end: bool) -> Any:
 
 
 def _statistic(f: Callable) -> Callable:
-    def make(x: Any, widths: list, stat_length: Any = None) -> Any:
+    def make(x: Array, widths: list, stat_length: Any = None) -> Array:
         lengths = [(None, None)] * x.ndim if stat_length is None else \
             _pairs("numpy.pad", stat_length, x.ndim, "stat_length")
         for d, ((before, after), (head, tail)) in enumerate(zip(widths, lengths, strict=True)):
@@ -217,7 +218,7 @@ def _statistic(f: Callable) -> Callable:
     return make
 
 
-def _in_dtype(x: Any, dtype: Any) -> Any:
+def _in_dtype(x: Array, dtype: DTypeLike) -> Array:
     if dtypes.is_int(dtype) and dtypes.is_float(x.dtype):
         x = lax_round(x, 1)
     return convert_element_type(x, dtype)

@@ -33,9 +33,10 @@ from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import dynamic_update_slice, index_in_dim, pad, slice_in_dim
 from xjax.ops.sort import sort as lax_sort
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
-def _vector(caller: str, name: str, x: Any) -> Any:
+def _vector(caller: str, name: str, x: ArrayLike) -> ArrayLike:
     x = operand(caller, x)
     if x.ndim != 1:
         raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: x.aval},
@@ -43,14 +44,14 @@ def _vector(caller: str, name: str, x: Any) -> Any:
     return x
 
 
-def _known(caller: str, x: Any) -> np.ndarray:
+def _known(caller: str, x: Array) -> np.ndarray:
     if isinstance(x, Tracer):
         raise bad(caller, "the size of the result depends on traced values", given={"coefficients": x.aval},
                   fix="leave leading zeros: strip_zeros=False, trim_leading_zeros=False.", exc=ConcretizationTypeError)
     return np.asarray(x)
 
 
-def _without_leading_zeros(caller: str, x: Any, least: int, small: float = 0.0) -> Any:
+def _without_leading_zeros(caller: str, x: Array, least: int, small: float = 0.0) -> Array:
     """`x` without leading elements of absolute value up to `small`; at least its last `least` elements."""
     nonzero = np.flatnonzero(~(np.abs(_known(caller, x)) <= small))                # NaN is kept
     first = min(int(nonzero[0]) if nonzero.size else x.shape[0], max(0, x.shape[0] - least))
@@ -60,7 +61,7 @@ def _without_leading_zeros(caller: str, x: Any, least: int, small: float = 0.0) 
 # -- values, sums, products ---------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int | None = None) -> Array:
     """The polynomial with coefficients `p` at `x`, by Horner's scheme.
 
     Args: p: number[n, ...], the highest power first; x: number[...]; unroll: with more coefficients than this (None: 8)
@@ -81,7 +82,7 @@ def polyval(p: Any, x: Any, *, unroll: int | None = None) -> Any:
     return polynomial(x, coeffs, unroll=unroll)
 
 
-def _aligned(caller: str, a1: Any, a2: Any) -> tuple[Any, Any]:
+def _aligned(caller: str, a1: ArrayLike, a2: ArrayLike) -> tuple[Any, Any]:
     """Both in one dtype and size: the shorter one is padded in front."""
     a1, a2 = (operand(caller, a) for a in promote(caller, a1, a2))
     for a in (a1, a2):
@@ -93,19 +94,19 @@ def _aligned(caller: str, a1: Any, a2: Any) -> tuple[Any, Any]:
 
 
 @one_launch(arrays=2)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Sum of two polynomials."""
     return add(*_aligned("numpy.polyadd", a1, a2))
 
 
 @one_launch(arrays=2)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Difference of two polynomials."""
     return subtract(*_aligned("numpy.polysub", a1, a2))
 
 
 @one_launch(arrays=2)
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """Product of two polynomials.
 
     Args: a1, a2: number[n], number[m]; trim_leading_zeros: whether leading zeros are removed first (not under jit,
@@ -120,7 +121,7 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
 
 
 @one_launch(arrays=2)
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
     """(quotient, remainder) of two polynomials.
 
     Args: u: number[n]; v: number[m], the first coefficient not 0; trim_leading_zeros: whether leading coefficients of
@@ -144,7 +145,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
 
 # -- derivative, integral -----------------------------------------------------------------------------------------
 
-def _order(caller: str, m: Any) -> int:
+def _order(caller: str, m: ArrayLike) -> int:
     m = static_int(m, "m", caller)
     if m < 0:
         raise bad(caller, "the order `m` is negative", given={"m": m}, fix="pass m >= 0.", exc=ValueError)
@@ -152,7 +153,7 @@ def _order(caller: str, m: Any) -> int:
 
 
 @one_launch
-def polyder(p: Any, m: int = 1) -> Any:
+def polyder(p: ArrayLike, m: int = 1) -> ArrayLike:
     """The m-th derivative of a polynomial, float or complex[max(n - m, 0)]."""
     caller = "numpy.polyder"
     m, p = _order(caller, m), operand(caller, promote_inexact(caller, p)[0])
@@ -167,7 +168,7 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @one_launch
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> ArrayLike:
     """The m-th integral of a polynomial, float or complex[n + m].
 
     Args: k: constant of each integration: a number or a vector of 1 or m elements (default: 0).
@@ -194,7 +195,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # -- roots --------------------------------------------------------------------------------------------------------
 
 @one_launch
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """Coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix.
 
     Args: seq_of_zeros: number[n] or number[n, n].  Returns: float or complex[n + 1], the first one 1.
@@ -220,7 +221,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return out
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Any:
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The roots of a polynomial, as eigenvalues of its companion matrix.
 
     Args: p: number[n + 1]; strip_zeros: whether leading and trailing zeros are removed first (not under jit); with
@@ -244,7 +245,7 @@ def roots(p: Any, *, strip_zeros: bool = True) -> Any:
 
 
 @one_launch
-def _roots(p: Any) -> Any:
+def _roots(p: Array) -> Array:
     """Roots of a polynomial whose first coefficient is not 0."""
     n = p.shape[0] - 1
     if n < 1:
@@ -255,7 +256,7 @@ def _roots(p: Any) -> Any:
 
 
 @one_launch
-def _roots_padded(p: Any) -> Any:
+def _roots_padded(p: Array) -> Array:
     """n roots for n + 1 coefficients; for each leading zero, one root at the end is nan."""
     n = p.shape[0] - 1
     if n < 1:

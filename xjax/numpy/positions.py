@@ -26,11 +26,12 @@ from xjax.ops.compare import lt
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import expand_dims
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- flat and by axis ---------------------------------------------------------------------------------------------
 
 @one_launch
-def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Any, ...]:
     """Positions along each axis of the elements at flat positions of an array of `shape` (row by row).
 
     Args: indices: int[...]; negative ones count from the end, and positions out of range are clamped.
@@ -59,7 +60,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
 
 def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str = "raise", order: str = "C", *,
-                      dtype: Any = None) -> Any:
+                      dtype: DTypeLike | None = None) -> Array:
     """Flat positions in an array with sizes `dims` of the elements at positions along each axis.
 
     Args:
@@ -136,20 +137,20 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 # -- of parts of matrices -----------------------------------------------------------------------------------------
 
-def _matrix_shape(caller: str, arr: Any) -> tuple[int, int]:
+def _matrix_shape(caller: str, arr: ArrayLike) -> tuple[int, int]:
     shape = np.shape(arr) if not hasattr(arr, "shape") else tuple(arr.shape)
     if len(shape) != 2:
         raise bad(caller, "takes a matrix", given={"arr": str(shape)}, fix="pass an array with 2 axes.", exc=ValueError)
     return shape
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Indices of the elements on and below the k-th diagonal of a matrix like `arr`."""
     n, m = _matrix_shape("numpy.tril_indices_from", arr)
     return tril_indices(n, k, m)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Any, Any]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Indices of the elements on and above the k-th diagonal of a matrix like `arr`."""
     n, m = _matrix_shape("numpy.triu_indices_from", arr)
     return triu_indices(n, k, m)
@@ -161,7 +162,7 @@ def _check_cube(caller: str, shape: tuple[int, ...], tall: bool) -> None:
                   fix="pass a square matrix.", exc=ValueError)
 
 
-def diag_indices_from(arr: Any) -> tuple[Any, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
     """Indices of the diagonal of an array whose axes are equal in size."""
     arr = to_array_like("numpy.diag_indices_from", arr)
     _check_cube("numpy.diag_indices_from", arr.shape, tall=False)
@@ -177,7 +178,7 @@ def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
     return nonzero(mask_func(ones((n, n)), k), size=size)
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
+def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Array:
     """`a` with new values on its diagonal.
 
     Args:

@@ -22,6 +22,7 @@ from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
 from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
@@ -48,7 +49,7 @@ def library_rules(fun: Callable) -> Callable:
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def array_like(caller: str, x: Any) -> Any:
+def array_like(caller: str, x: ArrayLike) -> ArrayLike:
     """`x` itself if it is an array, a tracer, a NumPy value or a number, else the result of its `__(jax_)array__`.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
@@ -78,7 +79,7 @@ def array_likes(caller: str, xs: Sequence[Any]) -> list[Any]:
     return [x if hasattr(x, "aval") else array_like(caller, x) for x in xs]
 
 
-def aval_of(caller: str, x: Any) -> ShapedArray:
+def aval_of(caller: str, x: ArrayLike) -> ShapedArray:
     """Type of an array-like value; the error names the function `caller`."""
     try:
         return x.aval
@@ -86,7 +87,7 @@ def aval_of(caller: str, x: Any) -> ShapedArray:
         return argument_type(array_like(caller, x))
 
 
-def argument_type(x: Any) -> ShapedArray:
+def argument_type(x: ArrayLike) -> ShapedArray:
     """Type of a user's array, number or NumPy value; 64-bit NumPy scalars count as 32-bit ones without x64."""
     aval = typeof(x)
     if isinstance(x, np.generic) and aval.dtype.itemsize >= 8 and not hasattr(x, "aval"):
@@ -96,7 +97,7 @@ def argument_type(x: Any) -> ShapedArray:
 
 # -- dtypes as arguments -------------------------------------------------------------------------------------------
 
-def as_dtype(dtype: Any, caller: str) -> Any:
+def as_dtype(dtype: DTypeLike, caller: str) -> Any:
     """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
 
     Raises: TypeError for a dtype that arrays cannot have. Without x64, 64-bit types become 32-bit ones, with a warning.
@@ -120,7 +121,7 @@ def default_int() -> Any:
 
 # -- one dtype ----------------------------------------------------------------------------------------------------
 
-def cast(caller: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
+def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -> ArrayLike:
     """`x` with another dtype; numbers and NumPy values are converted on the host and stay there."""
     kind = type(x)
     if kind in _NUMBERS:
@@ -138,7 +139,7 @@ def cast(caller: str, x: Any, dtype: Any, weak_type: bool = False) -> Any:
     return convert_element_type(x, dtype, weak_type)
 
 
-def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
+def to_dtype(caller: str, x: ArrayLike, dtype: DTypeLike) -> Any:
     """`cast` to a dtype named by the user: a host integer of any size may become a float, complex number or bool.
 
     Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
@@ -160,7 +161,7 @@ def to_dtype(caller: str, x: Any, dtype: Any) -> Any:
     return cast(caller, x, dtype)
 
 
-def _literal(caller: str, x: Any, dtype: Any, weak_type: bool) -> Any:
+def _literal(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool) -> Any:
     """A number as a literal of `dtype`: a Python number, which is weakly typed, if `weak_type`."""
     if type(x) is int and not _fits(x, dtype):
         dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), caller)        # narrower dtypes wrap, as in JAX
@@ -171,7 +172,7 @@ def _literal(caller: str, x: Any, dtype: Any, weak_type: bool) -> Any:
     return convert_number(x, dtype)
 
 
-def _fits(x: int, dtype: Any) -> bool:
+def _fits(x: int, dtype: DTypeLike) -> bool:
     return dtypes.is_int(dtype) and dtypes.iinfo(dtype).min <= x <= dtypes.iinfo(dtype).max
 
 
@@ -214,12 +215,12 @@ def check_mixed(caller: str, *xs: Any) -> None:
         promote(caller, *xs)
 
 
-def to_inexact(dtype: Any) -> Any:
+def to_inexact(dtype: DTypeLike) -> Any:
     """Integers and bool become the default float of their width."""
     return dtypes.to_inexact_dtype(dtype)
 
 
-def to_numeric(dtype: Any) -> Any:
+def to_numeric(dtype: DTypeLike) -> Any:
     """bool becomes int32, with x64 too."""
     return np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
 
@@ -236,7 +237,7 @@ def promote_numeric(caller: str, *xs: Any) -> list[Any]:
 
 # -- one rank, one shape ------------------------------------------------------------------------------------------
 
-def shape_of(x: Any) -> tuple[int, ...]:
+def shape_of(x: ArrayLike) -> tuple[int, ...]:
     """Shape of an array-like value."""
     if type(x) in _NUMBERS:
         return ()
@@ -293,7 +294,7 @@ def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
     warn(str(error))
 
 
-def broadcast_to(array: Any, shape: Sequence[int] | int) -> Any:
+def broadcast_to(array: ArrayLike, shape: Sequence[int] | int) -> Array:
     """`array` repeated to `shape`, by NumPy's rule.
 
     Raises: ValueError if the shapes do not fit.
@@ -307,7 +308,7 @@ def broadcast_to(array: Any, shape: Sequence[int] | int) -> Any:
     return expand_to(caller, array, tuple([n if type(n) is int else static_int(n, "shape", caller) for n in sizes]))
 
 
-def expand_to(caller: str, x: Any, shape: tuple[int, ...]) -> Any:
+def expand_to(caller: str, x: ArrayLike, shape: tuple[int, ...]) -> Array:
     """`broadcast_to` for a checked value; one that has the shape already is returned as it is."""
     old = shape_of(x)
     if old == shape and hasattr(x, "aval"):

@@ -19,6 +19,7 @@ from xjax.numpy.promote import cast
 from xjax.numpy.selection import operand
 from xjax.ops.arrange import concatenate, split
 from xjax.ops.shape import reshape
+from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Unravel:
     dtypes: tuple[Any, ...]
     common: Any
 
-    def __call__(self, flat: Any) -> Any:
+    def __call__(self, flat: ArrayLike) -> Any:
         """The tree of the parts of `flat`.
 
         If all leaves had one dtype, the new leaves have the dtype of the vector; otherwise the dtypes are restored.
@@ -58,11 +59,11 @@ class Unravel:
         return tree_unflatten(self.tree, leaves)
 
 
-def _restored(caller: str, x: Any, dtype: Any) -> Any:
+def _restored(caller: str, x: Array, dtype: DTypeLike) -> Array:
     return cast(caller, x if is_complex(dtype) or not is_complex(x.dtype) else real(x), dtype)
 
 
-def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
+def ravel_pytree(pytree: PyTree) -> tuple[Any, Unravel]:
     """All leaves of a tree, one after the other in one vector, and the function from such a vector back to a tree.
 
     Args: pytree: a tree of arrays and numbers of any shape and dtype, which are promoted to one dtype.

@@ -34,6 +34,7 @@ from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduc
 from xjax.ops.shape import expand_dims, reduce_sum, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 Axis = int | Sequence[int] | None
 
@@ -44,7 +45,7 @@ def _axes(caller: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(canonical_axes(axis, ndim, caller)))
 
 
-def _masked(caller: str, x: Any, mask: Any, neutral: Any) -> Any:
+def _masked(caller: str, x: Array, mask: ArrayLike | None, neutral: Any) -> Array:
     """`x` with the neutral element where the mask is false."""
     if mask is None:
         return x
@@ -54,8 +55,8 @@ def _masked(caller: str, x: Any, mask: Any, neutral: Any) -> Any:
     return choose(mask, x, cast(caller, neutral, x.dtype), caller)
 
 
-def _finish(caller: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any, initial: Any = None,
-            join: Callable | None = None) -> Any:
+def _finish(caller: str, y: Array, axes: Sequence[int], keepdims: bool, dtype: DTypeLike,
+            initial: ArrayLike | None = None, join: Callable | None = None) -> Array:
     if initial is not None:
         if np.ndim(initial):
             raise bad(caller, "`initial` must be a number", given={"initial": str(np.shape(initial))},
@@ -65,7 +66,7 @@ def _finish(caller: str, y: Any, axes: Sequence[int], keepdims: bool, dtype: Any
     return expand_dims(y, axes) if keepdims else y
 
 
-def _sum_dtype(dtype: Any) -> Any:
+def _sum_dtype(dtype: DTypeLike) -> Any:
     """Narrow integers and bool are summed as default integers."""
     if dtypes.is_inexact(dtype):
         return dtype
@@ -80,8 +81,8 @@ def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) 
     caller = f"numpy.{name}"
 
     @one_launch
-    def total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-              initial: Any = None, where: Any = None, promote_integers: bool = True) -> Any:
+    def total(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+              initial: ArrayLike | None = None, where: ArrayLike | None = None, promote_integers: bool = True) -> Array:
         refuse_out(caller, out)
         a = to_array_like(caller, a)
         result = as_dtype(dtype, caller) if dtype is not None else dtypes.explicit_dtype(a.dtype)
@@ -115,8 +116,8 @@ def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) 
     caller = f"numpy.{name}"
 
     @one_launch
-    def extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
-                 where: Any = None) -> Any:
+    def extremum(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+                 initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
         refuse_out(caller, out)
         a = to_array_like(caller, a)
         axes = _axes(caller, axis, a.ndim)
@@ -139,7 +140,7 @@ def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) 
     return extremum
 
 
-def _extreme(dtype: Any, sign: int) -> Any:
+def _extreme(dtype: DTypeLike, sign: int) -> Any:
     """The neutral value of a maximum (sign 1) or a minimum (sign -1)."""
     if dtypes.is_bool(dtype):
         return sign < 0
@@ -154,7 +155,7 @@ amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 @one_launch
-def minmax(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+def minmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
            where: Any = None) -> tuple[Any, Any]:
     """(minimum, maximum) over `axis` (default: all axes).
 
@@ -174,7 +175,8 @@ def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: st
     caller = f"numpy.{name}"
 
     @one_launch
-    def logical(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Any:
+    def logical(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *,
+                where: ArrayLike | None = None) -> Array:
         refuse_out(caller, out)
         a = to_array_like(caller, a)
         axes = _axes(caller, axis, a.ndim)
@@ -194,7 +196,7 @@ def _arg(name: str, reduce: Callable, doc: str) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch
-    def arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    def arg(a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         refuse_out(caller, out)
         a = to_array_like(caller, a)
         rank = a.ndim
@@ -221,8 +223,8 @@ argmin = _arg("argmin", lax_argmin, "smallest element")
 # -- moments ------------------------------------------------------------------------------------------------------
 
 @one_launch
-def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, *,
-         where: Any = None) -> Any:
+def mean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False, *,
+         where: ArrayLike | None = None) -> Array:
     """Mean over `axis` (default: all axes); nan if there are no elements.
 
     Args: as for `sum`; integers give floats.
@@ -238,7 +240,8 @@ def mean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdim
     return convert_element_type(div(total, count), result)
 
 
-def _count(caller: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keepdims: bool) -> Any:
+def _count(caller: str, a: Array, axes: Sequence[int], mask: ArrayLike | None, dtype: DTypeLike,
+           keepdims: bool) -> ArrayLike:
     """Number of elements included: a number, or an array if there is a mask."""
     if mask is None:
         return dtype.type(math.prod(a.shape[d] for d in axes))
@@ -247,8 +250,9 @@ def _count(caller: str, a: Any, axes: Sequence[int], mask: Any, dtype: Any, keep
 
 
 @one_launch
-def var(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
-        where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
+def var(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: float = 0,
+        keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None,
+        correction: float | None = None) -> Array:
     """Mean squared distance from the mean over `axis` (default: all axes), computed in two passes.
 
     Args: ddof, correction: subtracted from the count in the divisor; mean: the mean, with kept axes, if it is known.
@@ -279,8 +283,8 @@ class _Deviations(NamedTuple):
     result: Any                     # the dtype of the result
 
 
-def _deviations(caller: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: Any, center: Any,
-                correction: float | None) -> _Deviations:
+def _deviations(caller: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, ddof: float, mask: ArrayLike | None,
+                center: ArrayLike | None, correction: float | None) -> _Deviations:
     a = to_array_like(caller, a)
     asked = None if dtype is None else as_dtype(dtype, caller)
     computed = _variance_dtype(a.dtype, asked)
@@ -300,7 +304,7 @@ def _deviations(caller: str, a: Any, axis: Axis, dtype: Any, ddof: float, mask: 
                        else result)
 
 
-def _variance_dtype(dtype: Any, asked: Any) -> Any:
+def _variance_dtype(dtype: DTypeLike, asked: Any) -> Any:
     if asked is None or asked.kind not in "fc" or dtype.kind not in "fciub":
         return to_inexact(dtypes.explicit_dtype(dtype) if asked is None else asked)
     joint = np.promote_types(dtype, asked)
@@ -308,8 +312,9 @@ def _variance_dtype(dtype: Any, asked: Any) -> Any:
 
 
 @one_launch
-def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0, keepdims: bool = False, *,
-        where: Any = None, mean: Any = None, correction: float | None = None) -> Any:
+def std(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: float = 0,
+        keepdims: bool = False, *, where: ArrayLike | None = None, mean: ArrayLike | None = None,
+        correction: float | None = None) -> Array:
     """Standard deviation: the root of `var`, right even where `var` is out of the range of the dtype.
 
     Its gradient at constant data is nan, as in JAX.
@@ -327,14 +332,14 @@ def std(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: fl
 
 
 @one_launch
-def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """Number of elements that are not 0 over `axis` (default: all axes), as a default integer."""
     a = operand("numpy.count_nonzero", a)
     return sum(convert_element_type(a, np.bool_), axis, dtype=default_int(), keepdims=keepdims)
 
 
 @one_launch
-def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """Largest minus smallest element over `axis` (default: all axes)."""
     refuse_out("numpy.ptp", out)
     return sub(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
@@ -342,15 +347,15 @@ def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> 
 
 # -- without nan --------------------------------------------------------------------------------------------------
 
-def _without_nan(caller: str, a: Any, neutral: Any) -> Any:
+def _without_nan(caller: str, a: ArrayLike, neutral: Any) -> Array:
     a = to_array_like(caller, a)
     return choose(isnan(a), cast(caller, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
 
 
 def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
     @one_launch
-    def nan_total(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-                  initial: Any = None, where: Any = None) -> Any:
+    def nan_total(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
+                  keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
         return total(_without_nan(f"numpy.{name}", a, neutral), axis, dtype, out, keepdims, initial, where)
 
     name_function(nan_total, name)
@@ -366,8 +371,8 @@ def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch
-    def nan_extremum(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
-                     where: Any = None) -> Any:
+    def nan_extremum(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+                     initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
         a = to_array_like(caller, a)
         if not dtypes.is_inexact(a.dtype):
             return extremum(a, axis, out, keepdims, initial, where)
@@ -389,7 +394,7 @@ def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch
-    def nan_arg(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
+    def nan_arg(a: Array, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Array:
         a = to_array_like(caller, a)
         value = arg(_without_nan(caller, a, _extreme(a.dtype, sign)), axis, out, keepdims)
         if not dtypes.is_inexact(a.dtype):
@@ -405,15 +410,15 @@ nanargmax = _nan_arg("nanargmax", argmax, 1)
 nanargmin = _nan_arg("nanargmin", argmin, -1)
 
 
-def _numbers_only(caller: str, a: Any, mask: Any) -> Any:
+def _numbers_only(caller: str, a: Array, mask: ArrayLike | None) -> Array:
     """Mask of the elements that are not nan (and in the user's mask)."""
     valid = bitwise_not(isnan(a))
     return valid if mask is None else bitwise_and(valid, expand_to(caller, operand(caller, mask), a.shape))
 
 
 @one_launch
-def nanmean(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-            where: Any = None) -> Any:
+def nanmean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+            where: ArrayLike | None = None) -> Array:
     """`mean` of the elements that are not nan; nan where there is none."""
     a = to_array_like("numpy.nanmean", a)
     mask = _numbers_only("numpy.nanmean", a, where) if dtypes.is_inexact(a.dtype) else where
@@ -424,8 +429,8 @@ def _nan_moment(name: str, moment: Callable) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch
-    def nan_moment(a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: float = 0,
-                   keepdims: bool = False, where: Any = None, mean: Any = None) -> Any:
+    def nan_moment(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: float = 0,
+                   keepdims: bool = False, where: ArrayLike | None = None, mean: Array | None = None) -> Array:
         a = to_array_like(caller, a)
         mask = _numbers_only(caller, a, where) if dtypes.is_inexact(a.dtype) else where
         a = _without_nan(caller, a, 0)                          # the gradient of nan is nan, masked or not
@@ -446,7 +451,7 @@ def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch
-    def running(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    def running(a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None) -> Array:
         refuse_out(caller, out)
         a = to_array_like(caller, a)
         if axis is None:
@@ -473,7 +478,8 @@ nancumprod = _running("nancumprod", cumulative.cumprod, 1, "Running product, nan
 
 
 @one_launch
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+                   include_initial: bool = False) -> Array:
     """Running sum along `axis`, which may be left out for vectors; with `include_initial` it starts with 0.
 
     Integers narrower than the default integer are summed as default integers (`cumsum` keeps their dtype).
@@ -485,12 +491,14 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
 
 
 @one_launch
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None,
+                    include_initial: bool = False) -> Array:
     """Running product along `axis`, which may be left out for vectors; with `include_initial` it starts with 1."""
     return _cumulative("numpy.cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 
-def _cumulative(caller: str, run: Callable, start: int, x: Any, axis: int | None, dtype: Any, initial: bool) -> Any:
+def _cumulative(caller: str, run: Callable, start: int, x: ArrayLike, axis: int | None, dtype: DTypeLike | None,
+                initial: bool) -> Array:
     x = to_array_like(caller, x)
     if axis is None and x.ndim != 1:
         raise bad(caller, "`axis` is needed for arrays that are not vectors", given={"x": x.aval}, fix="pass axis=....",

@@ -26,11 +26,12 @@ from xjax.ops.elementwise import round as lax_round
 from xjax.ops.makers import scalar_like
 from xjax.ops.piecewise import abs as lax_abs
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- rounding -----------------------------------------------------------------------------------------------------
 
 @one_launch
-def round(a: Any, decimals: int = 0, out: None = None) -> Any:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """`a` rounded to `decimals` places after the point, halves to even.
 
     Args: a: number[...]; integers are returned unchanged (decimals >= 0). out: not supported, as in JAX.
@@ -50,7 +51,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 around = alias(round, "around")
 
 
-def _round_real(x: Any, decimals: int) -> Any:
+def _round_real(x: Array, decimals: int) -> Array:
     if decimals == 0:
         return lax_round(x, RoundingMethod.TO_NEAREST_EVEN)
     narrow = dtypes.itemsize_bits(x.dtype) < 32                     # 10 ** decimals would overflow
@@ -60,7 +61,7 @@ def _round_real(x: Any, decimals: int) -> Any:
     return convert_element_type(rounded, x.dtype) if narrow else rounded
 
 
-def _by_parts(f: Callable, x: Any) -> Any:
+def _by_parts(f: Callable, x: ArrayLike) -> Array:
     """`f(x)` for floats; for complex numbers, `f` of the real and of the imaginary part."""
     if not dtypes.is_complex(x.dtype):
         return f(x)
@@ -68,14 +69,14 @@ def _by_parts(f: Callable, x: Any) -> Any:
 
 
 @one_launch
-def rint(x: Any, /) -> Any:
+def rint(x: ArrayLike, /) -> Array:
     """Nearest integer as a float, element-wise, halves to even."""
     x, = operands("numpy.rint", x, to=lambda dtype: dtype if dtypes.is_inexact(dtype) else default_float())
     return _by_parts(lambda part: lax_round(part, RoundingMethod.TO_NEAREST_EVEN), x)
 
 
 @one_launch
-def trunc(x: Any, /) -> Any:
+def trunc(x: ArrayLike, /) -> Array:
     """x without its fractional part, element-wise, in the dtype of x."""
     x = to_array_like("numpy.trunc", x)
     if not dtypes.is_inexact(x.dtype):
@@ -89,7 +90,7 @@ fix = trunc
 # -- signs --------------------------------------------------------------------------------------------------------
 
 @one_launch
-def fabs(x: Any, /) -> Any:
+def fabs(x: ArrayLike, /) -> Array:
     """Absolute value, element-wise, as a float; complex numbers are refused."""
     caller = "numpy.fabs"
     x, = operands(caller, x, to=to_inexact)
@@ -98,7 +99,7 @@ def fabs(x: Any, /) -> Any:
 
 
 @one_launch
-def signbit(x: Any, /) -> Any:
+def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit of x is set, element-wise: true for negative numbers and -0.0."""
     caller = "numpy.signbit"
     x = operand(caller, x)
@@ -109,13 +110,13 @@ def signbit(x: Any, /) -> Any:
     return filled_bool(x, False) if dtypes.is_bool(x.dtype) or dtypes.is_unsigned(x.dtype) else lt(x, 0)
 
 
-def filled_bool(x: Any, value: bool) -> Any:
+def filled_bool(x: ArrayLike, value: bool) -> Array:
     """bool array of the shape of `x`, all of one value."""
     return expand_to("numpy.full", np.bool_(value), aval_of("numpy.full", x).shape)
 
 
 @one_launch(arrays=2)
-def copysign(x1: Any, x2: Any, /) -> Any:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 with the sign of x2, element-wise, as a float."""
     caller = "numpy.copysign"
     x1, x2 = operands(caller, x1, x2, to=to_inexact)
@@ -126,7 +127,7 @@ def copysign(x1: Any, x2: Any, /) -> Any:
 # -- nan, inf -----------------------------------------------------------------------------------------------------
 
 @one_launch
-def isnan(x: Any, /) -> Any:
+def isnan(x: ArrayLike, /) -> Array:
     """Whether x is nan, element-wise."""
     x = operand("numpy.isnan", x)
     if dtypes.is_inexact(x.dtype):
@@ -136,7 +137,7 @@ def isnan(x: Any, /) -> Any:
 
 
 @one_launch
-def isfinite(x: Any, /) -> Any:
+def isfinite(x: ArrayLike, /) -> Array:
     """Whether x is neither nan nor infinite, element-wise."""
     x = operand("numpy.isfinite", x)
     if not dtypes.is_inexact(x.dtype):
@@ -145,7 +146,7 @@ def isfinite(x: Any, /) -> Any:
 
 
 @one_launch
-def isinf(x: Any, /) -> Any:
+def isinf(x: ArrayLike, /) -> Array:
     """Whether x is infinite, element-wise."""
     x = operand("numpy.isinf", x)
     if not dtypes.is_inexact(x.dtype):
@@ -153,14 +154,14 @@ def isinf(x: Any, /) -> Any:
     return _on_parts(lambda part: eq(lax_abs(part), math.inf), bits.bitwise_or, x)
 
 
-def _on_parts(test: Callable, join: Callable, x: Any) -> Any:
+def _on_parts(test: Callable, join: Callable, x: ArrayLike) -> Array:
     if not dtypes.is_complex(x.dtype):
         return test(x)
     return join(test(complex_numbers.real(x)), test(complex_numbers.imag(x)))
 
 
 def _is_infinity(name: str, value: float) -> Callable:
-    def is_infinity(x: Any, /, out: None = None) -> Any:
+    def is_infinity(x: ArrayLike, /, out: None = None) -> Array:
         caller = f"numpy.{name}"
         refuse_out(caller, out)
         x = operand(caller, x)
@@ -177,14 +178,14 @@ isneginf = _is_infinity("isneginf", -math.inf)
 
 
 @one_launch(arrays=2)
-def fmax(x1: Any, x2: Any, /) -> Any:
+def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The larger of x1 and x2, element-wise; of a number and nan, the number."""
     x1, x2 = operands("numpy.fmax", x1, x2)
     return choose(bits.bitwise_or(greater(x1, x2), ne(x2, x2)), x1, x2)
 
 
 @one_launch(arrays=2)
-def fmin(x1: Any, x2: Any, /) -> Any:
+def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The smaller of x1 and x2, element-wise; of a number and nan, the number."""
     x1, x2 = operands("numpy.fmin", x1, x2)
     return choose(bits.bitwise_or(less(x1, x2), ne(x2, x2)), x1, x2)
@@ -193,7 +194,7 @@ def fmin(x1: Any, x2: Any, /) -> Any:
 # -- logic --------------------------------------------------------------------------------------------------------
 
 def _logical(name: str, p: Primitive, doc: str) -> Callable:
-    def logical(x: Any, y: Any, /) -> Any:
+    def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = operands(f"numpy.{name}", x, y)
         return p.bind(truth(x), truth(y))
 
@@ -202,7 +203,7 @@ def _logical(name: str, p: Primitive, doc: str) -> Callable:
     return logical
 
 
-def truth(x: Any) -> Any:
+def truth(x: ArrayLike) -> Array:
     """``x != 0``; a bool array unchanged."""
     return x if dtypes.is_bool(x.dtype) else ne(x, 0)
 
@@ -213,7 +214,7 @@ logical_xor = _logical("logical_xor", bits.xor_p, "Whether exactly one of x and 
 
 
 @one_launch
-def logical_not(x: Any, /) -> Any:
+def logical_not(x: ArrayLike, /) -> Array:
     """``not x``, element-wise; numbers are true where not 0."""
     return bits.bitwise_not(truth(operand("numpy.logical_not", x)))
 
@@ -221,7 +222,7 @@ def logical_not(x: Any, /) -> Any:
 # -- closeness ------------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
     """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
 
     Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.

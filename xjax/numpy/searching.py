@@ -29,11 +29,13 @@ from xjax.ops.slice import index_in_dim
 from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import place_with
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 
 @one_launch(arrays=3)
-def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None,
+          fill_value: Any = None) -> Array:
     """`x` where the condition is true, else `y`, all broadcast together; ``where(condition)`` is `nonzero`.
 
     Args: condition: bool[...] (numbers are true where not 0);  x, y: arrays, promoted to one dtype.
@@ -53,7 +55,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     return choose(condition, x, y)
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Any, ...]:
     """Indices of the elements that are not 0, as one vector for each axis.
 
     Args:
@@ -75,7 +77,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     return _nonzero_of_size(a, int(size), fill_value)
 
 
-def _nonzero_of_size(a: Any, size: int, fill_value: Any) -> tuple[Any, ...]:
+def _nonzero_of_size(a: Array, size: int, fill_value: ArrayLike | None) -> tuple[Any, ...]:
     dtype = default_int()
     fills = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * a.ndim
     if not a.size or not size:
@@ -97,13 +99,13 @@ def _nonzero_of_size(a: Any, size: int, fill_value: Any) -> tuple[Any, ...]:
     return tuple(out)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Indices, in the flattened array, of the elements that are not 0; `size` as for `nonzero`."""
     a = to_array_like("numpy.flatnonzero", a)
     return nonzero(reshape(a, (a.size,)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Indices of the elements that are not 0, as rows of int[n, ndim]; `size` as for `nonzero`."""
     a = to_array_like("numpy.argwhere", a)
     if not a.ndim:
@@ -114,7 +116,7 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
 
 # -- sorted arrays ------------------------------------------------------------------------------------------------
 
-def binary_search(a: Any, v: Any, side: str, n: int, dtype: Any = None) -> Any:
+def binary_search(a: ArrayLike, v: ArrayLike, side: str, n: int, dtype: DTypeLike | None = None) -> Array:
     """Positions at which each v[k] would be inserted into the sorted a[n], nan last: a binary search for all at once.
 
     Positions have the given dtype, or the default integer dtype.
@@ -139,7 +141,8 @@ def _position_dtype(n: int) -> np.dtype:
 
 
 @one_launch(arrays=2)
-def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None, *,
+                 method: str = "scan") -> Array:
     """Positions at which the elements of `v` keep the sorted vector `a` sorted; nan counts as largest.
 
     Args:
@@ -161,7 +164,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
 
 
 @one_launch(arrays=2)
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """Index of the bin of each element of `x`; bin i reaches from ``bins[i-1]`` to ``bins[i]``.
 
     Args: bins: real[n], increasing or decreasing; right: whether bins include their right end.
@@ -183,13 +186,13 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
 # -- whole arrays -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def allclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
     """Whether all elements are close, see `isclose`."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 
 
 @one_launch(arrays=2)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and elements; with `equal_nan` nan equals nan."""
     a1, a2 = asarray(a1), asarray(a2)
     if shape_of(a1) != shape_of(a2):
@@ -201,7 +204,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @one_launch(arrays=2)
-def array_equiv(a1: Any, a2: Any) -> Any:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays are equal after broadcasting; false if they do not broadcast."""
     a1, a2 = asarray(a1), asarray(a2)
     try:

@@ -22,6 +22,7 @@ from xjax.ops.shape import broadcast_in_dim, reduce_sum, reshape
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.zeros import full_of
 from xjax.runtime.arrays.moves import to_array
+from xjax.typing import Array, ArrayLike
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -35,9 +36,9 @@ def _highest(dtype: np.dtype) -> Any:
 def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], reduce: Callable, what: str) -> Callable:
     caller = f"ops.{name}"
 
-    def apply(data: Any, segment_ids: Any, num_segments: int | None = None, indices_are_sorted: bool = False,
-              unique_indices: bool = False, bucket_size: int | None = None,
-              mode: str | GatherScatterMode | None = None) -> Any:
+    def apply(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+              indices_are_sorted: bool = False, unique_indices: bool = False, bucket_size: int | None = None,
+              mode: str | GatherScatterMode | None = None) -> Array:
         data, segment_ids = _array(data), _array(segment_ids)
         _check(caller, data.aval, segment_ids.aval)
         count = _number_of_segments(caller, segment_ids, num_segments)
@@ -77,7 +78,7 @@ _EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max"
             "segment_min": "[1., 5.]"}
 
 
-def _array(x: Any) -> Any:
+def _array(x: ArrayLike) -> Array:
     x = converted(x)
     return x if hasattr(x, "aval") else to_array(x)
 
@@ -91,7 +92,7 @@ def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:
                   fix="give data the leading axes of segment_ids.", exc=ValueError)
 
 
-def _number_of_segments(caller: str, ids: Any, num_segments: int | None) -> int:
+def _number_of_segments(caller: str, ids: Array, num_segments: int | None) -> int:
     if num_segments is None:
         value = known_value(ids)
         if value is None:
@@ -106,7 +107,7 @@ def _number_of_segments(caller: str, ids: Any, num_segments: int | None) -> int:
     return count
 
 
-def _scatter_rows(scatter: Callable, into: Any, ids: Any, rows: Any, flags: dict) -> Any:
+def _scatter_rows(scatter: Callable, into: Array, ids: Array, rows: Array, flags: dict) -> Array:
     if dtypes.itemsize_bits(ids.dtype) < 32 or dtypes.is_unsigned(ids.dtype):
         ids = convert_element_type(ids, np.int32)
     indices = broadcast_in_dim(ids, (*ids.shape, 1), range(ids.ndim))
@@ -114,7 +115,7 @@ def _scatter_rows(scatter: Callable, into: Any, ids: Any, rows: Any, flags: dict
     return scatter(into, indices, rows, numbers, **flags)
 
 
-def _buckets(ids: Any, rows: Any, size: int) -> list[tuple[Any, Any]]:
+def _buckets(ids: Array, rows: Array, size: int) -> list[tuple[Any, Any]]:
     starts = range(0, ids.shape[0], size) if ids.ndim else ()
     return [(slice_in_dim(ids, lo, min(lo + size, ids.shape[0])), slice_in_dim(rows, lo, min(lo + size, ids.shape[0])))
             for lo in starts]

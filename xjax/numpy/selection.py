@@ -18,11 +18,12 @@ from xjax.ops.complex_numbers import imag, real
 from xjax.ops.convert import convert_element_type_p
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 _NUMBERS = (bool, int, float, complex)
 
 
-def operand(caller: str, x: Any) -> Any:
+def operand(caller: str, x: ArrayLike) -> ArrayLike:
     """An array-like value with a dtype: Python numbers become weak arrays, or literals while staging."""
     x = array_like(caller, x)
     if hasattr(x, "aval"):
@@ -54,7 +55,7 @@ def refuse_out(caller: str, out: Any) -> None:
                   exc=NotImplementedError)
 
 
-def choose(condition: Any, x: Any, y: Any, caller: str = "numpy.where") -> Any:
+def choose(condition: ArrayLike, x: ArrayLike, y: ArrayLike, caller: str = "numpy.where") -> Array:
     """`x` where the condition is true, else `y`: `x` and `y` are promoted, and all three broadcast together.
 
     A 0-d condition is not repeated: it selects the whole array.
@@ -70,7 +71,7 @@ def choose(condition: Any, x: Any, y: Any, caller: str = "numpy.where") -> Any:
 
 
 @one_launch(arrays=3)
-def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
     """`arr` limited to the interval from `min` to `max`, either of which may be None; `max` if it is below `min`.
 
     Args: arr, min, max: real arrays that broadcast together; the result has their common dtype.
@@ -86,7 +87,7 @@ def clip(arr: Any, /, min: Any = None, max: Any = None) -> Any:
 
 
 @one_launch
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
     """`x` with nan replaced by `nan`, and infinities by default by the largest and the smallest finite number.
 
     Args: x: number[...]; integers are returned unchanged. copy: accepted as in NumPy; arrays never change.
@@ -100,7 +101,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
         return complex_(*parts)
     info, x = dtypes.finfo(x.dtype), cast(caller, x, x.dtype)
 
-    def limit(value: Any, default: Any) -> Any:
+    def limit(value: Any, default: ArrayLike) -> Any:
         return cast(caller, float(default) if value is None else value, x.dtype)
 
     x = choose(ne(x, x), cast(caller, nan, x.dtype), x)

@@ -32,12 +32,13 @@ from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort as lax_sort
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- distinct elements --------------------------------------------------------------------------------------------
 
-def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: int | None = None, *, equal_nan: bool = True, size: int | None = None, fill_value: Any = None,
-           sorted: bool = True) -> Any:
+def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: int | None = None, *, equal_nan: bool = True, size: int | None = None,
+           fill_value: ArrayLike | None = None, sorted: bool = True) -> Any:
     """Distinct elements (or slices along `axis`) in increasing order.
 
     Args:
@@ -70,7 +71,7 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     return out if len(out) > 1 else out[0]
 
 
-def _distinct(rows: Any, equal_nan: bool, size: int | None, fill_value: Any, with_first: bool,
+def _distinct(rows: Array, equal_nan: bool, size: int | None, fill_value: ArrayLike | None, with_first: bool,
               with_inverse: bool) -> dict[str, Any]:
     """The results of `unique` for distinct elements along the first axis, which is not empty."""
     n, dtype = rows.shape[0], default_int()
@@ -100,7 +101,7 @@ def _distinct(rows: Any, equal_nan: bool, size: int | None, fill_value: Any, wit
 
 
 @one_launch
-def _runs(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
+def _runs(rows: Array, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
     """(the first column sorted, the old positions of its elements or None, whether a row is the first of its kind)."""
     n = rows.shape[0]
     if not with_order:
@@ -112,7 +113,7 @@ def _runs(rows: Any, equal_nan: bool, with_order: bool) -> tuple[Any, Any, Any]:
     return ordered[0] if ordered else order, order, _starts_run(ordered, n, equal_nan)
 
 
-def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Any:
+def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Array:
     """bool[n]: whether a row differs from the one before it."""
     differs = None
     for c in columns:
@@ -126,7 +127,7 @@ def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Any:
         concatenate([head, broadcast_in_dim(np.bool_(False), (n - 1,), ())])
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Any:
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """Distinct elements, in increasing order."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -154,7 +155,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """Distinct elements (nans are distinct), first positions, positions of all elements among them, and counts.
 
     >>> unique_all(np.array([3, 1, 3])).counts
@@ -163,12 +164,12 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
     return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
     """Distinct elements (nans are distinct), and the number of occurrences of each."""
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
     """Distinct elements (nans are distinct), and the positions of all elements among them."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 
@@ -181,7 +182,7 @@ class _Kept(NamedTuple):
     positions: Any
     exist: Any = None
 
-    def of(self, values: Any, fill: Any) -> Any:
+    def of(self, values: Array, fill: ArrayLike) -> Array:
         """Elements of `values` at the positions, `fill` where there is none."""
         if not values.size:
             return full(self.positions.shape, fill, values.dtype)
@@ -189,7 +190,7 @@ class _Kept(NamedTuple):
         return kept if self.exist is None else choose(self.exist, kept, convert_element_type(fill, values.dtype))
 
 
-def _kept(keep: Any, size: int | None) -> _Kept:
+def _kept(keep: Array, size: int | None) -> _Kept:
     if size is None:
         return _Kept(nonzero(keep)[0])
     n = keep.shape[0]
@@ -198,7 +199,7 @@ def _kept(keep: Any, size: int | None) -> _Kept:
     return _Kept(choose(exist, positions, positions.dtype.type(0)), exist)
 
 
-def _pair(caller: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
+def _pair(caller: str, ar1: ArrayLike, ar2: ArrayLike, size: int | None) -> tuple[Any, Any]:
     """Both arrays flattened, in one dtype; their values must be known if the size of the result is not."""
     x, y = (ravel(to_array_like(caller, a)) for a in promote(caller, ar1, ar2))
     if size is None and (isinstance(x, Tracer) or isinstance(y, Tracer)):
@@ -207,7 +208,7 @@ def _pair(caller: str, ar1: Any, ar2: Any, size: int | None) -> tuple[Any, Any]:
     return x, y
 
 
-def _fill(value: Any, values: Any, keep: Any, size: int | None) -> Any:
+def _fill(value: Any, values: Array, keep: Array, size: int | None) -> Array:
     """The value of missing elements: by default the first element that is kept, or 0 if there is none."""
     if value is not None or not size or not values.size:
         return asarray(0 if value is None else value)
@@ -216,7 +217,7 @@ def _fill(value: Any, values: Any, keep: Any, size: int | None) -> Any:
 
 
 @one_launch(arrays=2)
-def _first_in(x: Any, tests: Any, invert: bool) -> tuple[Any, Any]:
+def _first_in(x: Array, tests: ArrayLike, invert: bool) -> tuple[Any, Any]:
     """(`x` sorted, whether each element is the first of its kind and in `tests`; if `invert`, not in `tests`)."""
     x = sort(x)
     if not x.size:
@@ -224,15 +225,15 @@ def _first_in(x: Any, tests: Any, invert: bool) -> tuple[Any, Any]:
     return x, bitwise_and(_starts_run([x], x.size, equal_nan=True), isin(x, tests, invert=invert))
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Any:
+def union1d(ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Distinct elements of both arrays, in increasing order; `size` as for `unique`."""
     both = [ravel(array_like("numpy.union1d", x)) for x in (ar1, ar2)]
     return unique(concatenate(both), size=size, fill_value=fill_value)
 
 
 @one_launch(arrays=2)
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False, *,
-                size: int | None = None, fill_value: Any = None) -> Any:
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False, *,
+                size: int | None = None, fill_value: ArrayLike | None = None) -> Any:
     """Distinct elements that are in both arrays, in increasing order.
 
     Args:
@@ -263,8 +264,8 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 @one_launch(arrays=2)
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
-              fill_value: Any = None) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None,
+              fill_value: ArrayLike | None = None) -> Array:
     """Distinct elements of the first array that are not in the second, in increasing order.
 
     Args:
@@ -280,8 +281,8 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
 
 
 @one_launch(arrays=2)
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | None = None,
-             fill_value: Any = None) -> Any:
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, size: int | None = None,
+             fill_value: ArrayLike | None = None) -> Array:
     """Distinct elements that are in exactly one array, in increasing order.
 
     Args:
@@ -301,8 +302,8 @@ _METHODS = ("auto", "compare_all", "binary_search", "sort")
 
 
 @one_launch(arrays=2)
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
-         method: str = "auto") -> Any:
+def isin(element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+         method: str = "auto") -> Array:
     """Whether each element of the first array is in the second.
 
     Args: invert: whether it is not in it. assume_unique, method: accepted as in JAX; there is one algorithm here.

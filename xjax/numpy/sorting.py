@@ -22,9 +22,10 @@ from xjax.ops.makers import filled_like
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.sort import top_k as lax_top_k
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def _along(caller: str, a: Any, axis: int | None) -> tuple[Any, int]:
+def _along(caller: str, a: ArrayLike, axis: int | None) -> tuple[Any, int]:
     a = to_array_like(caller, a)
     if axis is None:
         return ravel(a), 0
@@ -37,8 +38,8 @@ def _refuse_kind(caller: str, kind: Any, order: Any) -> None:
 
 
 @one_launch
-def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-         descending: bool = False) -> Any:
+def sort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
+         descending: bool = False) -> Array:
     """Elements in increasing order along an axis (None: flattened), nan last; reversed with `descending`."""
     _refuse_kind("numpy.sort", kind, order)
     a, axis = _along("numpy.sort", a, axis)
@@ -47,8 +48,8 @@ def sort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None
 
 
 @one_launch
-def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
-            descending: bool = False, dtype: Any = None) -> Any:
+def argsort(a: ArrayLike, axis: int | None = -1, *, kind: None = None, order: None = None, stable: bool = True,
+            descending: bool = False, dtype: DTypeLike | None = None) -> Array:
     """Indices that sort along an axis (None: flattened), nan last; equal elements keep their order.
 
     Args: dtype: of the indices; default: the default integer.
@@ -61,7 +62,7 @@ def argsort(a: Any, axis: int | None = -1, *, kind: None = None, order: None = N
     return rev(lax_sort((rev(a, (axis,)), rev(index, (axis,))), axis, stable, 1)[1], (axis,))
 
 
-def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
+def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Array:
     """Indices that sort by several keys along an axis: the last key is the primary one.
 
     Args: batch_size: if there are more keys of one dtype, each sort uses this many of them, which compiles faster than
@@ -90,7 +91,7 @@ def lexsort(keys: Any, axis: int = -1, *, batch_size: int = 16) -> Any:
 
 
 @one_launch
-def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> tuple[Any, Any]:
+def top_k(a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True) -> tuple[Any, Any]:
     """The k largest elements along an axis, or with mode="smallest" the smallest, and their positions as int32.
 
     Args: sorted: accepted as in JAX; the elements are always in order, the largest (smallest) first.
@@ -115,7 +116,7 @@ def top_k(a: Any, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: b
     return take_along_axis(a, positions, axis), positions
 
 
-def _reversed_order(x: Any) -> Any:
+def _reversed_order(x: Array) -> Array:
     """Integers in the reverse order of `x`; the order of floats is that of their bits, reversed for negative ones."""
     if dtypes.is_inexact(x.dtype):
         bits = np.dtype(f"int{8 * x.dtype.itemsize}")
@@ -126,7 +127,7 @@ def _reversed_order(x: Any) -> Any:
 
 
 @one_launch
-def partition(a: Any, kth: int, axis: int = -1) -> Any:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """An order in which element `kth` is at its sorted position, smaller ones before it: here, fully sorted."""
     a = to_array_like("numpy.partition", a)
     canonical_axis(kth, a.shape[axis], "numpy.partition", "kth")
@@ -134,7 +135,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Any:
 
 
 @one_launch
-def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Indices of `partition`, as int32."""
     a = to_array_like("numpy.argpartition", a)
     canonical_axis(kth, a.shape[axis], "numpy.argpartition", "kth")
@@ -142,7 +143,7 @@ def argpartition(a: Any, kth: int, axis: int = -1) -> Any:
 
 
 @one_launch
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: ArrayLike) -> Array:
     """Elements sorted along the last axis, as complex numbers."""
     out = sort(a)
     return convert_element_type(out, dtypes.to_complex_dtype(out.dtype))

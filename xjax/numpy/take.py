@@ -31,10 +31,11 @@ from xjax.ops.shape import broadcast_in_dim, reshape, squeeze
 from xjax.ops.slice import modulo
 from xjax.ops.zeros import full_of, zeros_of
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- positions ----------------------------------------------------------------------------------------------------
 
-def _mode(caller: str, mode: Any) -> Any:
+def _mode(caller: str, mode: str | None) -> Any:
     """The mode of a gather; "wrap" stays a string, since it is applied to the positions."""
     if isinstance(mode, str) and mode == "raise":
         raise bad(caller, "mode='raise' is not supported: a program cannot raise for the values of its arrays",
@@ -42,7 +43,7 @@ def _mode(caller: str, mode: Any) -> Any:
     return "wrap" if isinstance(mode, str) and mode == "wrap" else GatherScatterMode.from_any(mode)
 
 
-def _indices(caller: str, indices: Any) -> Any:
+def _indices(caller: str, indices: ArrayLike) -> ArrayLike:
     """An integer array: a NumPy array if it is known."""
     indices = array_like(caller, indices)
     aval = typeof(indices)
@@ -52,28 +53,28 @@ def _indices(caller: str, indices: Any) -> Any:
     return integers(indices)
 
 
-def _positions(indices: Any, size: int, mode: Any, wraps: bool = True) -> tuple[Any, Any]:
+def _positions(indices: ArrayLike, size: int, mode: Any, wraps: bool = True) -> tuple[Any, Any]:
     """Positions along an axis of `size`, and the mode of the gather that reads them."""
     if mode == "wrap":
         return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
     return wrapped(indices, size, wraps), mode
 
 
-def _modulo(indices: Any, size: int) -> Any:
+def _modulo(indices: ArrayLike, size: int) -> ArrayLike:
     """Positions modulo `size`, with Python's sign rule."""
     if isinstance(indices, np.ndarray):
         return (indices % max(size, 1)).astype(indices.dtype)
     return modulo(widened(indices), size)
 
 
-def _flat(x: Any) -> Any:
+def _flat(x: ArrayLike) -> Array:
     return reshape(x, (typeof(x).size,))
 
 
 # -- take ---------------------------------------------------------------------------------------------------------
 
-def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str | None = None,
-         unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: Any = None) -> Any:
+def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str | None = None,
+         unique_indices: bool = False, indices_are_sorted: bool = False, fill_value: ArrayLike | None = None) -> Array:
     """The slices of `a` at the positions `indices` along an axis (None: of the flattened array).
 
     Args:
@@ -103,12 +104,13 @@ def take(a: Any, indices: Any, axis: int | None = None, out: None = None, mode: 
         bool(unique_indices), bool(indices_are_sorted)))
 
 
-def _fill(fill_value: Any, mode: Any, a: Any) -> Any:
+def _fill(fill_value: ArrayLike | None, mode: Any, a: ArrayLike) -> Any:
     return fill_constant(fill_value, a.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
 
 
 @one_launch
-def _take(a: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, flags: tuple[bool, bool]) -> Any:
+def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: Any, fill_value: ArrayLike | None,
+          flags: tuple[bool, bool]) -> Array:
     shape = a.shape
     positions, mode = _positions(indices, shape[axis], mode, mode is not GatherScatterMode.CLIP)
     ndim = np.ndim(positions)
@@ -123,8 +125,8 @@ def _take(a: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, flags:
 
 # -- take_along_axis, put_along_axis ------------------------------------------------------------------------------
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = None, fill_value: Any = None, *,
-                    wrap_negative_indices: bool = True) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1, mode: str | None = None,
+                    fill_value: ArrayLike | None = None, *, wrap_negative_indices: bool = True) -> Array:
     """For each row along an axis, the elements at the positions in the same row of `indices`, as those of argsort.
 
     Args: arr: any[..., n, ...]; indices: int[..., m, ...], broadcast against arr in the other axes (axis None: both
@@ -143,7 +145,8 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1, mode: Any = N
 
 
 @one_launch
-def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any, wraps: bool) -> Any:
+def _take_along(arr: Array, indices: Array, *, axis: int, mode: GatherScatterMode, fill_value: ArrayLike | None,
+                wraps: bool) -> Array:
     positions, mode = _positions(indices, arr.shape[axis], mode, wraps)
     if not positions.size:
         return zeros_of(typeof(arr).update(shape=np.shape(positions)))
@@ -152,7 +155,7 @@ def _take_along(arr: Any, indices: Any, *, axis: int, mode: Any, fill_value: Any
     return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)
 
 
-def _along(caller: str, arr: Any, indices: Any, axis: int | None) -> tuple[Any, Any, int]:
+def _along(caller: str, arr: ArrayLike, indices: ArrayLike, axis: int | None) -> tuple[Any, Any, int]:
     """Array and indices of one rank, equal in all axes but `axis`."""
     arr, indices = operand(caller, arr), array_like(caller, indices)
     if axis is None:
@@ -172,7 +175,7 @@ def _dropped(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1:]
 
 
-def _as_vectors(positions: Any) -> Any:
+def _as_vectors(positions: Array) -> Array:
     """Positions with a last axis for the only component of an index vector."""
     if isinstance(positions, np.ndarray):
         return positions[..., None]
@@ -186,8 +189,8 @@ def refuse_inplace(caller: str, inplace: bool) -> None:
                   fix="pass inplace=False and use the array that it returns.")
 
 
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *,
-                   mode: str | None = None) -> Any:
+def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int | None, inplace: bool = True, *,
+                   mode: str | None = None) -> Array:
     """`arr` with `values` written, in each row along an axis, at the positions in that row of `indices`.
 
     Args: arr: any[..., n, ...]; indices: int[..., m, ...]; values: broadcast to the shape of indices. inplace: must be
@@ -216,7 +219,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None, inplac
     return reshape(scatter(arr, _as_vectors(positions), updates, numbers, mode=mode), original)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Any:
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
     """`a` with the values `v` (repeated as needed) at positions of the flattened array; needs inplace=False.
 
     Args: mode: "clip", "wrap" as in `take`; None is "clip" too, but negative positions count from the end.
@@ -241,7 +244,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
 
 # -- choose, select, piecewise ------------------------------------------------------------------------------------
 
-def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Array:
     """At each position, the element of `choices[a]` there.
 
     Args: a: int[...]; choices: arrays that broadcast with a. mode: "raise" (needs a known `a`), "wrap" or "clip".
@@ -270,7 +273,7 @@ def choose(a: Any, choices: Sequence[Any], out: None = None, mode: str = "raise"
     return squeeze(picked, (0,))
 
 
-def _check_known(caller: str, a: Any, count: int) -> None:
+def _check_known(caller: str, a: ArrayLike, count: int) -> None:
     value = known_value(a)
     if value is None:
         raise bad(caller, "mode='raise' needs a known `a`, but it is traced", given={"a": a},
@@ -280,7 +283,7 @@ def _check_known(caller: str, a: Any, count: int) -> None:
                   exc=ValueError)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """At each position, the element of the first choice whose condition is true there, else `default`.
 
     Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
@@ -301,7 +304,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return select_n(first, broadcast_to(default, shape), *[broadcast_to(c, shape) for c in choices])
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
     """`funclist[i](x)`, or the number `funclist[i]`, where `condlist[i]` is true.
 
     If several conditions are true, the last one counts. If none is true, the result is that of an extra function, or 0.
@@ -320,7 +323,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
                   given={"conditions": str(len(condlist)), "functions": str(len(funclist))},
                   fix="pass len(condlist) or len(condlist) + 1 functions.", exc=ValueError)
 
-    def branch(f: Callable | complex) -> Any:
+    def branch(f: Callable | complex) -> Array:
         return broadcast_to(cast(caller, array_like(caller, f(x, *args, **kw) if callable(f) else f), x.dtype), x.shape)
 
     out = branch(funclist[-1] if len(funclist) > len(condlist) else 0)

@@ -29,12 +29,13 @@ from xjax.ops.compare import eq, gt, lt, select
 from xjax.ops.convert import convert_element_type
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.runtime.stages import eval_shape
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 class _Kind(type):
     """`isinstance(f, ufunc)` also for functions that have a ufunc's methods."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: Callable[..., Any]) -> bool:
         return type.__instancecheck__(cls, instance) or type.__instancecheck__(cls, getattr(instance, "_ufunc", None))
 
 
@@ -85,7 +86,7 @@ class ufunc(metaclass=_Kind):
                       fix="use a function with 2 arguments and 1 result.", exc=ValueError)
         return caller
 
-    def _elements(self, caller: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
+    def _elements(self, caller: str, a: ArrayLike, axis: int, dtype: DTypeLike | None) -> tuple[Any, int]:
         """(`a` with `axis` in front, in the dtype of the function's results; `axis`)."""
         a = operand(caller, a)
         axis = canonical_axis(axis, a.ndim, caller)
@@ -94,8 +95,8 @@ class ufunc(metaclass=_Kind):
             dtype = eval_shape(self._call, one, one).dtype
         return moveaxis(convert_element_type(a, as_dtype(dtype, caller)), axis, 0), axis
 
-    def reduce(self, a: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False,
-               initial: Any = None, where: Any = None) -> Any:
+    def reduce(self, a: ArrayLike, axis: Any = 0, dtype: DTypeLike | None = None, out: None = None,
+               keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
         """``f(...f(f(a[0], a[1]), a[2])...)`` along an axis, a tuple of axes, or all (None).
 
         Args: initial: comes before the first element; where: bool, elements to include (needs an initial value).
@@ -124,25 +125,25 @@ class ufunc(metaclass=_Kind):
             result = scan(lambda c, ym: (choose(ym[1], self._same(c, ym[0]), c), None), carry, (x, mask))[0]
         return expand_dims(result, axes) if keepdims else result
 
-    def _same(self, x: Any, y: Any) -> Any:
+    def _same(self, x: Array, y: Array) -> Array:
         """The function's result in the dtype of `x`, which a carried value must keep."""
         return convert_element_type(self._call(x, y), x.dtype)
 
-    def accumulate(self, a: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
+    def accumulate(self, a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None, out: None = None) -> Array:
         """All intermediate results of `reduce` along an axis: an array of the shape of `a`."""
         x, axis = self._elements(self._check_binary("accumulate", out), a, axis, dtype)
         if not x.shape[0]:
             return moveaxis(x, 0, axis)
         flag = arange(x.shape[0])
 
-        def step(carry: Any, item: tuple[Any, Any]) -> tuple[Any, Any]:
+        def step(carry: Array, item: tuple[Any, Any]) -> tuple[Any, Any]:
             i, y = item
             carry = choose(eq(i, 0), y, self._same(carry, y))
             return carry, carry
 
         return moveaxis(scan(step, index_in_dim(x, 0, 0, keepdims=False), (flag, x))[1], 0, axis)
 
-    def at(self, a: Any, indices: Any, b: Any = None, /, *, inplace: bool = True) -> Any:
+    def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Array:
         """`a` with the function applied at `indices`, once for each occurrence of a position.
 
         Args: b: second argument, which broadcasts to ``a[indices]``; inplace: must be False: arrays never change.
@@ -155,14 +156,14 @@ class ufunc(metaclass=_Kind):
         places = getitem(reshape(arange(a.size), a.shape), indices)
         more = () if b is None else (ravel(broadcast_to(operand(caller, b), places.shape)),)
 
-        def step(flat: Any, item: tuple[Any, ...]) -> tuple[Any, None]:
+        def step(flat: Array, item: tuple[Any, ...]) -> tuple[Any, None]:
             i, *values = item
             new = self._call(getitem(flat, i), *values)
             return at_index(flat)[i].set(convert_element_type(new, flat.dtype)), None
 
         return reshape(scan(step, ravel(a), (ravel(places), *more))[0], a.shape)
 
-    def outer(self, A: Any, B: Any, /) -> Any:
+    def outer(self, A: ArrayLike, B: ArrayLike, /) -> Array:
         """``f(A[i, ..., None, ...], B[j, ...])``: the function applied to every pair of elements."""
         caller = self._check_binary("outer")
         A, B = operand(caller, A), operand(caller, B)
@@ -170,7 +171,8 @@ class ufunc(metaclass=_Kind):
             A, B = expand_dims(A, range(A.ndim, A.ndim + B.ndim)), expand_dims(B, range(A.ndim))
         return self._call(A, B)
 
-    def reduceat(self, a: Any, indices: Any, axis: int = 0, dtype: Any = None, out: None = None) -> Any:
+    def reduceat(self, a: ArrayLike, indices: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None,
+                 out: None = None) -> Array:
         """`reduce` of slices along an axis: result k is that of ``a[indices[k]:indices[k + 1]]``.
 
         The last slice extends to the end; where the next index is not larger, the result is ``a[indices[k]]``.
@@ -185,7 +187,7 @@ class ufunc(metaclass=_Kind):
         stops = at_index(full(count, n))[:-1].set(slice_in_dim(starts, 1, count))
         start, stop = (reshape(v, (count, *(1,) * (x.ndim - 1))) for v in (starts, stops))
 
-        def step(carry: Any, item: tuple[Any, Any]) -> tuple[Any, None]:
+        def step(carry: Array, item: tuple[Any, Any]) -> tuple[Any, None]:
             i, y = item
             y = broadcast_to(y, carry.shape)
             inside = broadcast_to(bitwise_and(lt(start, _like(i, start)), gt(stop, _like(i, stop))), carry.shape)
@@ -196,11 +198,11 @@ class ufunc(metaclass=_Kind):
         return moveaxis(scan(step, begin, (arange(n), x))[0], 0, axis)
 
 
-def _like(i: Any, like: Any) -> Any:
+def _like(i: Array, like: Array) -> Array:
     return broadcast_to(convert_element_type(i, like.dtype), like.shape)
 
 
-def _flattened(a: Any, axes: tuple[int, ...]) -> Any:
+def _flattened(a: ArrayLike, axes: tuple[int, ...]) -> Array:
     """`a` with some axes merged into one in front."""
     a = moveaxis(a, axes, range(len(axes)))
     return reshape(a, (int(np.prod(a.shape[:len(axes)], dtype=int)), *a.shape[len(axes):]))
@@ -222,8 +224,8 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 def _by(total: Callable, takes_dtype: bool) -> Callable:
     """`ufunc.reduce` by a function of whole arrays."""
-    def reduce(a: Any, axis: Any = 0, dtype: Any = None, out: None = None, keepdims: bool = False, initial: Any = None,
-               where: Any = None) -> Any:
+    def reduce(a: ArrayLike, axis: Any = 0, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
+               initial: ArrayLike | None = None, where: Array | None = None) -> Array:
         more = {"dtype": dtype} if takes_dtype else {}
         more |= {} if initial is None else {"initial": initial}
         return total(a, axis, out=out, keepdims=keepdims, where=where, **more)

@@ -19,6 +19,7 @@ from xjax.ops.complex_numbers import imag_p, real_p
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import launched
+from xjax.typing import ArrayLike, DTypeLike
 
 # Dtypes that need no promotion; the narrow types of ml_dtypes take the general path.
 _BITS = frozenset({dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
@@ -36,11 +37,11 @@ _LITERAL_X64 = {(dtypes.float64, float): float, (dtypes.float64, int): float, (d
 _SMALL = 2**24
 
 
-def _same(dtype: Any) -> Any:
+def _same(dtype: DTypeLike) -> Any:
     return dtype
 
 
-def to_array_like(caller: str, x: Any) -> Any:
+def to_array_like(caller: str, x: ArrayLike) -> Any:
     """`x` as an array or a tracer, for functions that return their argument."""
     x = array_like(caller, x)
     return x if hasattr(x, "aval") else to_array(x)
@@ -66,7 +67,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
     """
     caller = f"numpy.{name}"
 
-    def ufunc(x: Any, y: Any, /) -> Any:
+    def ufunc(x: ArrayLike, y: ArrayLike, /) -> Any:
         if type(x) is Array:
             aval = x.aval
             if type(y) is Array:
@@ -84,7 +85,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
     return _named(ufunc, name, doc)
 
 
-def _is_bool(x: Any, y: Any) -> bool:
+def _is_bool(x: ArrayLike, y: ArrayLike) -> bool:
     x = x if hasattr(x, "dtype") else y                  # at most one is a Python number
     return dtypes.is_bool(x.dtype) if hasattr(x, "dtype") else type(x) is bool
 
@@ -97,7 +98,7 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
     """
     caller = f"numpy.{name}"
 
-    def ufunc(x: Any, /) -> Any:
+    def ufunc(x: ArrayLike, /) -> Any:
         aval = aval_of(caller, x)
         if type(x) is Array and aval.dtype in direct:
             return p.bind(x)
@@ -115,11 +116,11 @@ def _inexact(name: str, p: Primitive, doc: str) -> Callable:
     return unary(name, p, f"{doc} Integers become floats.", to=to_inexact, direct=_INEXACT)
 
 
-def _exact(dtype: Any) -> bool:
+def _exact(dtype: DTypeLike) -> bool:
     return not dtypes.is_inexact(dtype)
 
 
-def _has_no_sign(dtype: Any) -> bool:
+def _has_no_sign(dtype: DTypeLike) -> bool:
     return dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype)
 
 
@@ -188,7 +189,7 @@ left_shift = binary("left_shift", bits.shift_left_p, "``x << y``, element-wise, 
 bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 
-def right_shift(x1: Any, x2: Any, /) -> Any:
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """``x1 >> x2``, element-wise, for integers: signed ones keep their sign."""
     caller = "numpy.right_shift"
     x1, x2 = promote_shapes(caller, *promote(caller, x1, x2, to=to_numeric))
@@ -208,7 +209,7 @@ def _ordering(name: str, p: Primitive, doc: str) -> Callable:
     """A comparison; complex numbers are ordered by real part, equal ones by imaginary part."""
     of_reals = binary(name, p, doc, direct=_REAL)
 
-    def ordered(x: Any, y: Any, /) -> Any:
+    def ordered(x: ArrayLike, y: ArrayLike, /) -> Any:
         if not (_is_complex_value(x) or _is_complex_value(y)):
             return of_reals(x, y)
         caller = f"numpy.{name}"
@@ -221,7 +222,7 @@ def _ordering(name: str, p: Primitive, doc: str) -> Callable:
     return _named(ordered, name, doc)
 
 
-def _is_complex_value(x: Any) -> bool:
+def _is_complex_value(x: ArrayLike) -> bool:
     return type(x) is complex or dtypes.is_complex(getattr(x, "dtype", None))
 
 

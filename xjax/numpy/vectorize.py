@@ -15,6 +15,7 @@ from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import canonical_axis
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike
 
 _CORE = r"\((?:\w+(?:,\w+)*)?\)"
 _SIGNATURE = re.compile(f"{_CORE}(?:,{_CORE})*->{_CORE}(?:,{_CORE})*")
@@ -154,7 +155,7 @@ def _checked(caller: str, call: Callable, sizes: dict[str, int], outputs: Sequen
 
 # -- along and over axes ------------------------------------------------------------------------------------------
 
-def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Callable, axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
     """`func1d` applied to every vector along an axis; the axes of its result replace this axis.
 
     Args: func1d: (vector, *args, **kwargs) -> array[...]; arr: any[..., n, ...].
@@ -166,7 +167,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     arr = to_array_like(caller, arr)
     axis = canonical_axis(axis, arr.ndim, caller)
 
-    def f(x: Any) -> Any:
+    def f(x: Array) -> Array:
         return func1d(x, *args, **kwargs)
 
     for d in range(1, arr.ndim - axis):         # the outermost map is over the last axis, and puts it last
@@ -176,7 +177,7 @@ def apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs
     return f(arr)
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Iterable[int]) -> Any:
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Iterable[int]) -> Array:
     """``func(a, axis)`` for one axis after the other; an axis that the function removes is put back with size 1.
 
     Raises: ValueError if the function removes more than one axis.

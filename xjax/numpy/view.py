@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -15,9 +13,10 @@ from xjax.ops.complex_numbers import imag, part_dtype, real
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
 from xjax.ops.shape import reshape
 from xjax.ops.slice import index_in_dim
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def view(x: Any, dtype: Any = None) -> Any:
+def view(x: ArrayLike, dtype: DTypeLike | None = None) -> Array:
     """The same bits as another dtype; the last axis grows or shrinks with the width, as in NumPy.
 
     Raises: ValueError if the bits of the last axis are not a multiple of the new width, or a 0-d array needs an axis.
@@ -38,7 +37,7 @@ def view(x: Any, dtype: Any = None) -> Any:
     return _written(_plain(x), new)
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Array) -> Array:
     """`x` in a dtype whose bits can be converted: bool as uint8, complex numbers as pairs of their parts."""
     if dtypes.is_bool(x.dtype):
         return convert_element_type(x, np.uint8)
@@ -47,7 +46,7 @@ def _plain(x: Any) -> Any:
     return x
 
 
-def _written(x: Any, new: np.dtype) -> Any:
+def _written(x: Array, new: np.dtype) -> Array:
     """The bits of integers or floats as dtype `new`; numbers whose dtype does not change keep their derivative."""
     if x.dtype == new:
         return x
@@ -65,7 +64,7 @@ def _written(x: Any, new: np.dtype) -> Any:
     return reshape(bitcast_convert_type(x, new), (*leading, last * old_bits // new_bits))
 
 
-def byteswap(x: Any) -> Any:
+def byteswap(x: ArrayLike) -> Array:
     """The bytes of each number in reverse order; of a complex number, of each of its parts.
 
     >>> jnp.arange(3).byteswap()

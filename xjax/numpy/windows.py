@@ -22,6 +22,7 @@ from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.transcendental import exp
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 def _size(caller: str, M: Any) -> int:
@@ -32,7 +33,7 @@ def _size(caller: str, M: Any) -> int:
 
 
 def _window(name: str, of: Callable[[int], np.ndarray], doc: str) -> Callable:
-    def window(M: int) -> Any:
+    def window(M: int) -> Array:
         return asarray(of(_size(f"numpy.{name}", M)).astype(default_float()))
 
     window.__name__ = window.__qualname__ = name
@@ -51,7 +52,7 @@ hanning = _window("hanning", np.hanning, "Von Hann's window: ``0.5 - 0.5 cos(2 p
 
 
 @one_launch
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """Modified Bessel function of the first kind and order 0, element-wise.
 
     Args: x: float[...]; integers become floats.
@@ -61,11 +62,11 @@ def i0(x: Any) -> Any:
 
 
 @custom_jvp
-def _i0(x: Any) -> Any:
+def _i0(x: ArrayLike) -> Array:
     return without_scale(bessel_i0e(x), x, lax_abs(x))
 
 
-def without_scale(scaled: Any, x: Any, at_infinity: Any) -> Any:
+def without_scale(scaled: ArrayLike, x: ArrayLike, at_infinity: ArrayLike) -> Array:
     """``exp(abs(x)) * scaled``, with the exponential as two factors: the result may be finite where it overflows.
 
     Args: scaled: a Bessel function divided by the exponential; at_infinity: the result where x is infinite.
@@ -100,7 +101,7 @@ _i0.defjvp(_i0_jvp)
 bessel_i.defjvp(_i_jvp)
 
 
-def kaiser(M: int, beta: Any) -> Any:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """Kaiser's window: ``i0(beta sqrt(1 - (2 n / (M-1) - 1)**2)) / i0(beta)``.
 
     Args: M: number of samples; beta: shape parameter, larger is narrower; it may be traced.  Returns: float[M].

@@ -20,9 +20,10 @@ from xjax.ops.checks import FLOAT, NOT_LINEAR, canonical_axis, check_kinds, stat
 from xjax.ops.gather import take_along
 from xjax.ops.shape import after_batch, reshape
 from xjax.ops.sort import top_k_p
+from xjax.typing import ArrayLike
 
 
-def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
                  reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> list[Any]:
     """The k largest elements along an axis in descending order, and their positions as int32. The search is exact.
 
@@ -40,15 +41,15 @@ def approx_max_k(operand: Any, k: int, reduction_dimension: int = -1, recall_tar
                          reduction_input_size_override, aggregate_to_topk)
 
 
-def approx_min_k(operand: Any, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
+def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1, recall_target: float = 0.95,
                  reduction_input_size_override: int = -1, aggregate_to_topk: bool = True) -> list[Any]:
     """The k smallest elements along an axis in ascending order, and their positions; see `approx_max_k`."""
     return _approx_top_k("lax.approx_min_k", operand, k, reduction_dimension, recall_target, False,
                          reduction_input_size_override, aggregate_to_topk)
 
 
-def _approx_top_k(caller: str, operand: Any, k: int, reduction_dimension: int, recall_target: float, is_max_k: bool,
-                  override: int, aggregate_to_topk: bool) -> list[Any]:
+def _approx_top_k(caller: str, operand: ArrayLike, k: int, reduction_dimension: int, recall_target: float,
+                  is_max_k: bool, override: int, aggregate_to_topk: bool) -> list[Any]:
     aval = typeof(operand)
     k, axis = static_int(k, "k", caller), canonical_axis(reduction_dimension, aval.ndim, caller, "reduction_dimension")
     n = aval.shape[axis]

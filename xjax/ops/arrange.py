@@ -16,6 +16,7 @@ from xjax.ops.checks import NUMBER, canonical_axes, canonical_axis, check_kinds,
 from xjax.ops.shape import after_batch, broadcast_in_dim, move_axis_to_front, reduce_sum, reshape
 from xjax.ops.text import concatenate_text, reshape_text, slice_text
 from xjax.ops.zeros import instantiate, zeros_of
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 def jointly_linear(p: Callable[[], Primitive]) -> Callable:
@@ -44,7 +45,7 @@ def batched_in_front(axis: Any, args: Sequence[Any], bdims: Sequence[int | None]
             for x, b in zip(args, bdims, strict=True)]
 
 
-def _repeat(x: Any, size: int) -> Any:
+def _repeat(x: ArrayLike, size: int) -> Array:
     shape = typeof(x).shape
     return broadcast_in_dim(x, (size, *shape), range(1, len(shape) + 1))
 
@@ -55,7 +56,7 @@ def all_weak(avals: Sequence[ShapedArray]) -> bool:
 
 # -- concatenate and split ----------------------------------------------------------------------------------------
 
-def concatenate(operands: Any, dimension: int) -> Any:
+def concatenate(operands: Any, dimension: int) -> Array:
     """Join arrays one after another along the axis `dimension`.
 
     Args: operands: arrays any[...] of one dtype, with equal sizes of all other axes.
@@ -107,7 +108,7 @@ concatenate_p = Primitive("concatenate", type_rule=_concatenate_type, lower=_con
                           batch=_concatenate_batch)
 
 
-def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> Sequence[Any]:
     """Consecutive parts of the given sizes along an axis; the sizes must add up to the size of the axis."""
     axis = canonical_axis(axis, typeof(operand).ndim, "lax.split")
     sizes = tuple(static_int(n, "sizes", "lax.split") for n in sizes)
@@ -148,7 +149,7 @@ split_p = Primitive("split", type_rule=_split_type, lower=_split_lower, multiple
 
 # -- stack and unstack --------------------------------------------------------------------------------------------
 
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Join arrays of one shape and dtype along a new axis."""
     operands = list(operands)
     if not operands:
@@ -184,7 +185,7 @@ stack_p = Primitive("stack", type_rule=_stack_type, lower=_stack_lower, jvp=join
                     transpose=_stack_transpose, batch=_stack_batch)
 
 
-def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
     """The slices of `x` along an axis, without that axis: the inverse of `stack`."""
     return tuple(unstack_p.bind(x, axis=canonical_axis(axis, typeof(x).ndim, "lax.unstack")))
 
@@ -218,7 +219,7 @@ unstack_p = Primitive("unstack", type_rule=_unstack_type, lower=_unstack_lower, 
 
 # -- rev ----------------------------------------------------------------------------------------------------------
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`operand` with the order of elements reversed along the given axes."""
     return rev_p.bind(operand, dimensions=canonical_axes(dimensions, typeof(operand).ndim, "lax.rev", "dimensions"))
 
@@ -244,7 +245,7 @@ rev_p = Primitive("rev", type_rule=_rev_type, lower=_rev_lower, jvp=LINEAR, tran
 
 # -- tile ---------------------------------------------------------------------------------------------------------
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     """`operand` repeated `reps[i]` times along axis i.
 
     Args: operand: any[...]; reps: one integer >= 0 for each axis.
@@ -287,12 +288,12 @@ tile_p = Primitive("tile", type_rule=_tile_type, lower=_tile_lower, jvp=LINEAR, 
 
 # -- iota and empty -----------------------------------------------------------------------------------------------
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: DTypeLike, size: int) -> Array:
     """The numbers 0, 1, ..., size - 1, as an array of shape [size]."""
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Any:
+def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """Array of `shape` in which each element is its own index along the axis `dimension`."""
     caller = "lax.broadcasted_iota"
     shape = tuple(static_int(n, "shape", caller) for n in shape)
@@ -326,7 +327,7 @@ iota_p = Primitive("iota", type_rule=_iota_type, lower=_iota_lower, jvp=ZERO, tr
                    batch=_nullary_batch(lambda: iota_p))
 
 
-def empty(shape: Sequence[int], dtype: Any) -> Any:
+def empty(shape: Sequence[int], dtype: DTypeLike) -> Array:
     """An array to be overwritten; its elements are undefined (zero in this implementation)."""
     caller = "lax.empty"
     shape = (shape,) if not np.iterable(shape) else shape

@@ -20,6 +20,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.checks import FLOAT
 from xjax.ops.elementwise import mul
 from xjax.ops.makers import unary, unary_function
+from xjax.typing import Array, ArrayLike
 
 _PI = np.arccos(np.longdouble(-1))      # series are computed in extended precision, if available
 _NODES = 34
@@ -109,7 +110,7 @@ def _power(b: Builder, x: Value, n: int) -> Value:
     return functools.reduce(b.mul, [x] * n)
 
 
-def _derivative(x: Any, order: int, n: int) -> Any:
+def _derivative(x: ArrayLike, order: int, n: int) -> Array:
     return bessel_derivative_p.bind(x, order=order, n=n)
 
 

@@ -13,6 +13,7 @@ from xjax.core.errors import bad
 from xjax.core.primitive import Missing
 from xjax.core.trace import Tracer, static_value_error
 from xjax.core.types import ShapedArray
+from xjax.typing import ArrayLike
 
 # Kinds of elements that an operation accepts; a set of kinds is a string of letters.
 BOOL, INT, FLOAT, COMPLEX, KEY = "b", "i", "f", "c", "k"
@@ -79,7 +80,7 @@ def static_int(value: Any, name: str, caller: str) -> int:
         raise _not_static(value, name, caller) from cause
 
 
-def _not_static(value: Any, name: str, caller: str) -> Exception:
+def _not_static(value: ArrayLike | None, name: str, caller: str) -> Exception:
     if isinstance(value, Tracer) and value.concrete() is None:
         return static_value_error(caller, name, value)
     is_shape = "shape" in name

@@ -7,7 +7,7 @@ operation is lowered to a collective; under `vmap` the batch rule replaces it wi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from xjax.ops.reduce import reduce_max, reduce_min
 from xjax.ops.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike
 
 AxisName = Any
 INT32 = np.dtype(np.int32)
@@ -169,7 +170,7 @@ def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
     return typed, tuple(a for a in names if a not in in_scope)
 
 
-def _as_number(x: Any) -> Any:
+def _as_number(x: Array) -> Array:
     """Bools are summed as int32."""
     return convert_element_type(x, INT32) if typeof(x).dtype == np.bool_ else x
 
@@ -182,22 +183,22 @@ def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[i
                                  for leaf in leaves])
 
 
-def _divide(x: Any, n: int) -> Any:
+def _divide(x: Array, n: int) -> Array:
     dtype = dtypes.to_inexact_dtype(typeof(x).dtype)
     return div(convert_element_type(x, dtype), number_of(dtype, n))
 
 
-def pmax(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def pmax(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Array:
     """Maximum over a named axis, element by element; NaN propagates."""
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
 
-def pmin(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def pmin(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Array:
     """Minimum over a named axis, element by element; NaN propagates."""
     return _extreme(pmin_p, x, axis_name, axis_index_groups)
 
 
-def _extreme(p: Primitive, x: Any, axis_name: AxisName, axis_index_groups: Any) -> Any:
+def _extreme(p: Primitive, x: Array, axis_name: AxisName, axis_index_groups: Any) -> Array:
     names = names_of(axis_name)
     axis_size(names)
     leaves, tree = flatten(x)
@@ -222,7 +223,7 @@ def vary_exchanged(vmas, *, axis_name, **params):
     return [vma], vma
 
 
-def _all_reduce(name: str, combine: str, over_vmap: Any, jvp: Any, transpose: Any) -> Primitive:
+def _all_reduce(name: str, combine: str, over_vmap: Callable[..., Any], jvp: Any, transpose: Any) -> Primitive:
     """A collective that combines equal shapes. `over_vmap(x, bdim or None, size)` is its result on a mapped axis."""
     def type_rule(*avals, axes, axis_index_groups):
         return tuple(a.strong() for a in avals)
@@ -268,7 +269,7 @@ def _psum_transpose(cts, *args, **params):
     return [None if type(ct) is Zero else next(summed) for ct in cts]
 
 
-def _vmapped_sum(x: Any, bdim: int | None, size: int) -> Any:
+def _vmapped_sum(x: ArrayLike, bdim: int | None, size: int) -> Array:
     return mul(x, number_of(typeof(x).dtype, size)) if bdim is None else reduce_sum(x, (bdim,))
 
 
@@ -305,7 +306,7 @@ psum_invariant_p = Primitive("psum_invariant", type_rule=lambda x, *, axes: x.st
 
 # -- axis_index ---------------------------------------------------------------------------------------------------
 
-def axis_index(axis_name: AxisName) -> Any:
+def axis_index(axis_name: AxisName) -> Array:
     """Position along a named axis (row-major over a tuple of names): int32 scalar."""
     index = None
     for name in names_of(axis_name):
@@ -354,8 +355,8 @@ axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArra
 
 # -- all_gather and psum_scatter, adjoint to each other -----------------------------------------------------------
 
-def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
-               axis: int = 0, tiled: bool = False, to: str = "varying") -> Any:
+def all_gather(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
+               axis: int = 0, tiled: bool = False, to: str = "varying") -> Array:
     """The values of all elements of a named axis, stacked along a new axis (with `tiled`, concatenated along `axis`).
 
     Args: to: the type of the result in a checked `shard_map`, see `pcast`: "varying" along the axis, or "invarying",
@@ -370,7 +371,7 @@ def all_gather(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Seque
     if invariant:
         _split_typed("all_gather", names, groups)
 
-    def gather(leaf: Any) -> Any:
+    def gather(leaf: Array) -> Array:
         dim = canonical_axis(axis, typeof(leaf).ndim + (not tiled), "lax.all_gather")
         p = all_gather_invariant_p if invariant else all_gather_p
         return p.bind(leaf, all_gather_dimension=dim, axis_name=names, axis_index_groups=groups, axis_size=size,
@@ -458,8 +459,8 @@ all_gather_invariant_p = Primitive("all_gather_invariant", type_rule=_all_gather
                                    vary=_vary_gathered)
 
 
-def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
-                 axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Any:
+def psum_scatter(x: ArrayLike, axis_name: AxisName, *, scatter_dimension: int = 0,
+                 axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Array:
     """Sum over a named axis; each element of the axis keeps its part of the sum along `scatter_dimension`.
 
     That dimension must have the size of the named axis, and is removed. With `tiled` its size must be a multiple of
@@ -468,7 +469,7 @@ def psum_scatter(x: Any, axis_name: AxisName, *, scatter_dimension: int = 0,
     names, groups = names_of(axis_name), groups_key(axis_index_groups)
     size = axis_size(names) if groups is None else len(groups[0])
 
-    def scatter(leaf: Any) -> Any:
+    def scatter(leaf: Array) -> Array:
         aval = typeof(leaf)
         dim = canonical_axis(scatter_dimension, aval.ndim, "lax.psum_scatter", "scatter_dimension")
         n = aval.shape[dim]
@@ -534,7 +535,7 @@ reduce_scatter_p = Primitive("reduce_scatter", type_rule=_scatter_type, lower=_s
 
 # -- ppermute -----------------------------------------------------------------------------------------------------
 
-def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: ArrayLike, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> Array:
     """Send values along a named axis. `perm` has pairs (source, destination); an element that receives none gets zeros.
     """
     names = names_of(axis_name)
@@ -549,7 +550,7 @@ def ppermute(x: Any, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> An
     return tree_unflatten(tree, [ppermute_p.bind(leaf, axis_name=names, perm=pairs) for leaf in leaves])
 
 
-def pshuffle(x: Any, axis_name: AxisName, perm: Sequence[int]) -> Any:
+def pshuffle(x: ArrayLike, axis_name: AxisName, perm: Sequence[int]) -> Array:
     """Permute a named axis: element i gets the value of element `perm[i]`."""
     return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
 

@@ -26,6 +26,7 @@ from xjax.ops.makers import (
 )
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.zeros import instantiate
+from xjax.typing import Array, ArrayLike
 
 # -- comparisons --------------------------------------------------------------------------------------------------
 
@@ -71,7 +72,7 @@ def greater_complex(b: Builder, x: Value, y: Value) -> Value:
 
 # -- select_n -----------------------------------------------------------------------------------------------------
 
-def select_n(which: Any, *cases: Any) -> Any:
+def select_n(which: ArrayLike, *cases: Any) -> Array:
     """Select each element from one of `cases`: ``out[i] = cases[which[i]][i]``.
 
     Args:
@@ -86,7 +87,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     return select_n_p.bind(which, *match_scalars(*cases))
 
 
-def select(pred: Any, on_true: Any, on_false: Any) -> Any:
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
     """`on_true` where `pred` is true, else `on_false`; `pred`: bool, 0-d or of their shape."""
     return select_n(pred, on_false, on_true)
 
@@ -166,7 +167,7 @@ select_n_p = Primitive("select_n", type_rule=_select_type, lower=_select_lower, 
 
 # -- clamp --------------------------------------------------------------------------------------------------------
 
-def clamp(min: Any, x: Any, max: Any) -> Any:
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """`x` limited to the interval from `min` to `max`; where min > max, the result is `max`. nan stays nan.
 
     Args: min, max: 0-d or of the shape of x, and of its dtype.

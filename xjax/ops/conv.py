@@ -42,13 +42,15 @@ from xjax.ops.gpu.conv import convolution_on_gpu
 from xjax.ops.makers import bilinear_jvp
 from xjax.ops.shape import move_axis, reshape
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def conv_general_dilated(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str | Sequence[tuple[int, int]],
-                         lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+def conv_general_dilated(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int],
+                         padding: str | Sequence[tuple[int, int]], lhs_dilation: Sequence[int] | None = None,
+                         rhs_dilation: Sequence[int] | None = None,
                          dimension_numbers: ConvGeneralDilatedDimensionNumbers = None, feature_group_count: int = 1,
                          batch_group_count: int = 1, precision: PrecisionLike = None,
-                         preferred_element_type: Any = None) -> Any:
+                         preferred_element_type: DTypeLike | None = None) -> Array:
     """Convolution over any number of spatial axes (without flipping the kernel: a cross-correlation).
 
     Args:
@@ -108,13 +110,13 @@ def _type(lhs, rhs, *, window_strides, padding, lhs_dilation, rhs_dilation, dime
 
 # -- splitting and merging axes -----------------------------------------------------------------------------------
 
-def _split(x: Any, axis: int, outer: int) -> Any:
+def _split(x: Array, axis: int, outer: int) -> Array:
     """Split an axis of size outer * n into two axes, of sizes outer and n."""
     shape = typeof(x).shape
     return reshape(x, (*shape[:axis], outer, shape[axis] // outer, *shape[axis + 1:]))
 
 
-def _merge(x: Any, source: int, target: int) -> Any:
+def _merge(x: Array, source: int, target: int) -> Array:
     """Merge axis `source` into axis `target` (counted without `source`); `source` is the outer part."""
     x = move_axis(x, source, target)
     shape = typeof(x).shape
@@ -129,18 +131,18 @@ def _transpose(ct, lhs, rhs, **params):
     return [None, _kernel_cotangent(ct, lhs, rhs.aval, **params)]
 
 
-def _as_dtype(x: Any, dtype: np.dtype) -> Any:
+def _as_dtype(x: ArrayLike, dtype: np.dtype) -> ArrayLike:
     return x if typeof(x).dtype == dtype else convert_element_type(x, dtype)
 
 
-def _space(ct: Any, lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> tuple:
+def _space(ct: ArrayLike, lhs: ShapedArray, rhs: ShapedArray, numbers: ConvDimensionNumbers) -> tuple:
     """Spatial sizes of operand, kernel and cotangent, in the kernel's order."""
     return tuple(take(shape, spec[2:])
                  for shape, spec in zip((lhs.shape, rhs.shape, typeof(ct).shape), numbers, strict=True))
 
 
-def _operand_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, *, window_strides, padding, lhs_dilation, rhs_dilation,
-                       dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
+def _operand_cotangent(ct: ArrayLike, lhs: ShapedArray, rhs: ArrayLike, *, window_strides, padding, lhs_dilation,
+                       rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, **rest) -> Array:
     """Convolution of the cotangent with the flipped kernel: input and output features are swapped, and so are strides
     and dilation. Groups move from the kernel's output to its input features; batch groups become feature groups."""
     lhs_spec, rhs_spec, out_spec = dimension_numbers
@@ -160,8 +162,8 @@ def _operand_cotangent(ct: Any, lhs: ShapedArray, rhs: Any, *, window_strides, p
     return result
 
 
-def _kernel_cotangent(ct: Any, lhs: Any, rhs: ShapedArray, *, window_strides, padding, lhs_dilation, rhs_dilation,
-                      dimension_numbers, feature_group_count, batch_group_count, **rest) -> Any:
+def _kernel_cotangent(ct: ArrayLike, lhs: ArrayLike, rhs: ShapedArray, *, window_strides, padding, lhs_dilation,
+                      rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, **rest) -> Array:
     """Convolution of the operand with the cotangent, summed over the batch: batch and features change roles, and so
     do feature groups and batch groups."""
     if not typeof(ct).size:
@@ -187,7 +189,7 @@ def _batch(axis, args, bdims, *, dimension_numbers, feature_group_count, batch_g
     (batch, feature, *_), (output, *_), (out_batch, out_feature, *_) = dimension_numbers
     groups = max(feature_group_count, batch_group_count)
 
-    def conv(lhs: Any, rhs: Any, size: int = 1) -> Any:
+    def conv(lhs: Array, rhs: Array, size: int = 1) -> Array:
         """`size`: number by which to multiply the groups; feature groups unless there are batch groups."""
         by_batch = batch_group_count > 1
         return conv_general_dilated_p.bind(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
@@ -23,22 +22,24 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.dot import PrecisionLike, dot_general
 from xjax.ops.shape import reshape, transpose
 from xjax.ops.window import make_window, windows_of
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 Pads = str | Sequence[tuple[int, int]]
 
 
 # -- short forms --------------------------------------------------------------------------------------------------
 
-def conv(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: str, precision: PrecisionLike = None,
-         preferred_element_type: Any = None) -> Any:
+def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str, precision: PrecisionLike = None,
+         preferred_element_type: DTypeLike | None = None) -> Array:
     """`conv_general_dilated` of an operand [batch, feature, ...] and a kernel [output, input feature, ...]."""
     return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision,
                                 preferred_element_type=preferred_element_type)
 
 
-def conv_with_general_padding(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Pads,
+def conv_with_general_padding(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Pads,
                               lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
-                              precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+                              precision: PrecisionLike = None,
+                              preferred_element_type: DTypeLike | None = None) -> Array:
     """`conv` with any padding and with dilations."""
     return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation, precision=precision,
                                 preferred_element_type=preferred_element_type)
@@ -50,11 +51,11 @@ _DEFAULT_NUMBERS = {2: ("NC", "IO", "NC"), 3: ("NHC", "HIO", "NHC"), 4: ("NHWC",
                     5: ("NHWDC", "HWDIO", "NHWDC")}
 
 
-def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Pads,
+def conv_transpose(lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], padding: Pads,
                    rhs_dilation: Sequence[int] | None = None,
                    dimension_numbers: ConvGeneralDilatedDimensionNumbers = None, transpose_kernel: bool = False,
-                   precision: PrecisionLike = None, preferred_element_type: Any = None,
-                   use_consistent_padding: bool = False) -> Any:
+                   precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None,
+                   use_consistent_padding: bool = False) -> Array:
     """Convolution with fractional strides; the result is about `strides` times larger than the operand.
 
     Args:
@@ -93,10 +94,12 @@ def conv_transpose(lhs: Any, rhs: Any, strides: Sequence[int], padding: Pads,
 
 # -- patches ------------------------------------------------------------------------------------------------------
 
-def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_strides: Sequence[int], padding: Pads,
-                                 lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+def conv_general_dilated_patches(lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int],
+                                 padding: Pads, lhs_dilation: Sequence[int] | None = None,
+                                 rhs_dilation: Sequence[int] | None = None,
                                  dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-                                 precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
+                                 precision: PrecisionLike = None,
+                                 preferred_element_type: DTypeLike | None = None) -> Array:
     """The elements that a kernel of `filter_shape` covers at each position, as features of the result.
 
     They are slices, not a convolution with unit kernels. So they are exact, and an infinity does not spread;
@@ -126,11 +129,11 @@ def conv_general_dilated_patches(lhs: Any, filter_shape: Sequence[int], window_s
     return transpose(patches, placed(range(rank + 2), numbers.out_spec))
 
 
-def conv_general_dilated_local(lhs: Any, rhs: Any, window_strides: Sequence[int], padding: Pads,
+def conv_general_dilated_local(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: Pads,
                                filter_shape: Sequence[int], lhs_dilation: Sequence[int] | None = None,
                                rhs_dilation: Sequence[int] | None = None,
                                dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-                               precision: PrecisionLike = None) -> Any:
+                               precision: PrecisionLike = None) -> Array:
     """Convolution with a different kernel at every position of the result (a locally connected layer).
 
     Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -16,13 +14,14 @@ from xjax.core.types import ShapedArray, Zero, converted, number_of, type_of_num
 from xjax.ops.checks import ANY, FLOAT, NOT_LINEAR, check_kinds, static_int
 from xjax.ops.makers import unary
 from xjax.ops.shape import move_axis_to_front
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 
 # -- convert_element_type -----------------------------------------------------------------------------------------
 
-def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) -> Any:
+def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike, weak_type: bool = False) -> Array:
     """`lax.convert_element_type` for internal use.
 
     A `numpy.dtype` is taken from an array, or has been checked: a 64-bit dtype is used as is, whatever the options are.
@@ -42,7 +41,7 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=weak_type)
 
 
-def convert_number(x: Any, dtype: np.dtype) -> np.generic:
+def convert_number(x: ArrayLike, dtype: np.dtype) -> np.generic:
     """A Python or NumPy number as a NumPy scalar of `dtype`, by the rules of `convert_element_type`."""
     if isinstance(dtype, dtypes.ExtendedDType):
         raise _no_key(dtype)
@@ -56,7 +55,7 @@ def convert_number(x: Any, dtype: np.dtype) -> np.generic:
     return scalar if dtypes.is_canonical(dtype) else number_of(dtype, scalar)
 
 
-def _no_key(dtype: Any) -> Exception:
+def _no_key(dtype: DTypeLike) -> Exception:
     return bad("lax.convert_element_type", f"a number cannot be converted to a random key of dtype {dtype}",
                fix="create a key with random.key(seed), or from its bits with random.wrap_key_data(words).")
 
@@ -121,7 +120,7 @@ convert_element_type_p = Primitive(
 
 # -- bitcast_convert_type -----------------------------------------------------------------------------------------
 
-def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
+def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     """The same bits read as another dtype.
 
     Args: operand: any[...]. To a dtype k times narrower, the result has a new last axis of size k (low bits
@@ -172,7 +171,7 @@ bitcast_convert_type_p = Primitive(
 
 # -- reduce_precision ---------------------------------------------------------------------------------------------
 
-def reduce_precision(operand: Any, exponent_bits: int, mantissa_bits: int) -> Any:
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """Floats rounded to a format with this number of exponent and mantissa bits; the dtype stays."""
     caller = "lax.reduce_precision"
     exponent_bits = static_int(exponent_bits, "exponent_bits", caller)

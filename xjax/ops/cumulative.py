@@ -24,6 +24,7 @@ from xjax.ops.shape import after_batch
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.transcendental import exp, log1p
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike
 
 # Arrays that are combined together; for derivatives, (value, tangent) of one array.
 Pair = tuple[Any, ...]
@@ -32,7 +33,7 @@ Pair = tuple[Any, ...]
 # -- common parts -------------------------------------------------------------------------------------------------
 
 def _function(p: Primitive, doc: str) -> Callable:
-    def apply(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
+    def apply(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
         return p.bind(operand, axis=axis, reverse=bool(reverse))
 
@@ -104,11 +105,11 @@ def _part(pair: Pair, axis: int, start: int, stop: int, step: int) -> Pair:
     return tuple(slice_in_dim(x, start, stop, step, axis) for x in pair)
 
 
-def _interleave(even: Any, odd: Any, axis: int, n: int) -> Any:
+def _interleave(even: Array, odd: Array, axis: int, n: int) -> Array:
     """The array of size n with the given elements at even and odd positions."""
     aval, zero = typeof(even), number_of(typeof(even).dtype, 0)
 
-    def spread(x: Any, low: int, high: int) -> Any:
+    def spread(x: Array, low: int, high: int) -> Array:
         config = [(0, 0, 0)] * aval.ndim
         config[axis] = (low, high, 1)
         return pad(x, zero, config)
@@ -183,7 +184,7 @@ def _logaddexp_pairs(a: Pair, b: Pair) -> Pair:
     finite = eq(gap, gap)
     z = select_n(finite, add(x, y), add(high, log1p(exp(select_n(finite, zeros_of(typeof(gap)), gap)))))
 
-    def weight(v: Any) -> Any:
+    def weight(v: Array) -> Array:
         return exp(select_n(eq(v, z), sub(v, z), zeros_of(typeof(z))))      # 1 for the infinity that equals z
     return z, accumulate(mul(dx, weight(x)), mul(dy, weight(y)))
 

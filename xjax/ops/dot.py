@@ -22,6 +22,7 @@ from xjax.ops.dot_operands import as_matrices, free_axes
 from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
 from xjax.ops.text import dot_text
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 Axes = tuple[int, ...]
 DotDimensionNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -140,7 +141,7 @@ def _one_precision(p: Any) -> Precision:
     raise _unknown_precision(p)
 
 
-def _unknown_precision(p: Any) -> Exception:
+def _unknown_precision(p: str) -> Exception:
     names = [*_NAMES, *DotAlgorithmPreset.__members__]
     hint = did_you_mean(p, names) if isinstance(p, str) else None
     return bad("precision", f"unknown precision {p!r}", given={"known": ", ".join(names)},
@@ -170,8 +171,8 @@ def _check_preset(preset: DotAlgorithmPreset, operands: Sequence[str]) -> None:
 
 # -- dot_general --------------------------------------------------------------------------------------------------
 
-def dot_general(lhs: Any, rhs: Any, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike = None,
-                preferred_element_type: Any = None) -> Any:
+def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotDimensionNumbers, precision: PrecisionLike = None,
+                preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the contracted axes, for each index of the batch axes.
 
     Args:
@@ -261,8 +262,8 @@ def _dot_transpose(ct, x, y, *, dimension_numbers, precision, preferred_element_
     return [None, _pull_back(ct, y.aval, x, (y_contract, x_contract), (y_batch, x_batch), True, rest)]
 
 
-def _pull_back(ct: Any, x: ShapedArray, y: Any, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes], x_last: bool,
-               rest: dict) -> Any:
+def _pull_back(ct: ArrayLike, x: ShapedArray, y: ArrayLike, contract: tuple[Axes, Axes], batch: tuple[Axes, Axes],
+               x_last: bool, rest: dict) -> Array:
     """Cotangent of the operand of type `x`; `y` is the other operand. `x_last`: x was the right-hand side."""
     x_free = free_axes(x.ndim, contract[0], batch[0])
     y_free = free_axes(typeof(y).ndim, contract[1], batch[1])
@@ -305,8 +306,8 @@ dot_general_p = Primitive("dot_general", type_rule=_dot_type, lower=_dot_lower, 
 
 # -- short forms --------------------------------------------------------------------------------------------------
 
-def dot(lhs: Any, rhs: Any, *, dimension_numbers: DotDimensionNumbers | None = None, precision: PrecisionLike = None,
-        preferred_element_type: Any = None) -> Any:
+def dot(lhs: ArrayLike, rhs: ArrayLike, *, dimension_numbers: DotDimensionNumbers | None = None,
+        precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Product of vectors and matrices, or `dot_general` if `dimension_numbers` are given.
 
     Args: lhs: any[n] or any[m, n]; rhs: any[n] or any[n, k].
@@ -320,7 +321,7 @@ def dot(lhs: Any, rhs: Any, *, dimension_numbers: DotDimensionNumbers | None = N
     return dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type)
 
 
-def batch_matmul(lhs: Any, rhs: Any, precision: PrecisionLike = None) -> Any:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
     """Matrix product of the last two axes; the other axes are batch axes, which must be equal."""
     x, y = typeof(lhs), typeof(rhs)
     if x.ndim < 2 or x.ndim != y.ndim:

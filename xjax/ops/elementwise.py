@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from xjax.ops.makers import (
     unary_function,
     unbroadcast,
 )
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 INEXACT = FLOAT + COMPLEX
 
@@ -74,7 +74,7 @@ sub = binary_function(sub_p, "Difference, element-wise: ``x - y``.")
 
 # -- products and quotients ---------------------------------------------------------------------------------------
 
-def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Any:
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: DTypeLike | None = None) -> Array:
     """Product, element-wise: ``x * y``.
 
     Args: out_dtype: dtype of the result; both operands, which may then differ in dtype, are first converted to it.
@@ -127,7 +127,7 @@ div = binary_function(div_p, "Quotient, element-wise: ``x / y``; integers are tr
 
 # -- integer powers -----------------------------------------------------------------------------------------------
 
-def integer_pow(x: Any, y: int) -> Any:
+def integer_pow(x: ArrayLike, y: int) -> Array:
     """``x ** y`` for a static integer `y`, by repeated multiplication.
 
     Args: x: number[...]; for an integer array `y` must not be negative. The power 0 is 1 everywhere, with derivative 0.
@@ -187,7 +187,7 @@ one_minus_square = unary_function(
     "is ``-2 x``, exact for small x.")
 
 
-def reciprocal(x: Any) -> Any:
+def reciprocal(x: ArrayLike) -> Array:
     """``1 / x``, element-wise, for floats and complex numbers."""
     return integer_pow(x, -1)
 
@@ -207,7 +207,7 @@ class RoundingMethod(enum.IntEnum):
     TO_NEAREST_EVEN = 1
 
 
-def round(x: Any, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Any:
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
     """Nearest integer, as a float. The derivative is zero.
 
     Args: rounding_method: for 0.5, 1.5, ...: `AWAY_FROM_ZERO` gives 1, 2; `TO_NEAREST_EVEN` (as in NumPy) gives 0, 2.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -31,14 +30,15 @@ from xjax.ops.compare import eq, select
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis, reshape, squeeze, transpose
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike
 
 Groups = Sequence[Sequence[int]] | None
 
 
 # -- all_to_all ---------------------------------------------------------------------------------------------------
 
-def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *, axis_index_groups: Groups = None,
-               tiled: bool = False) -> Any:
+def all_to_all(x: ArrayLike, axis_name: AxisName, split_axis: int, concat_axis: int, *,
+               axis_index_groups: Groups = None, tiled: bool = False) -> Array:
     """Unmap a named axis and map another one: element i sends its slice j along `split_axis` to element j.
 
     Args:
@@ -56,7 +56,7 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
     groups = groups_key(axis_index_groups)
     size = axis_size(axis_name) if groups is None else len(groups[0])
 
-    def exchange(leaf: Any) -> Any:
+    def exchange(leaf: ArrayLike) -> Array:
         aval = typeof(leaf)
         split = canonical_axis(split_axis, aval.ndim, "lax.all_to_all", "split_axis")
         concat = canonical_axis(concat_axis, aval.ndim, "lax.all_to_all", "concat_axis")
@@ -72,7 +72,7 @@ def all_to_all(x: Any, axis_name: AxisName, split_axis: int, concat_axis: int, *
     return tree_map(exchange, x)
 
 
-def pswapaxes(x: Any, axis_name: AxisName, axis: int, *, axis_index_groups: Groups = None) -> Any:
+def pswapaxes(x: ArrayLike, axis_name: AxisName, axis: int, *, axis_index_groups: Groups = None) -> Array:
     """Swap a named axis with axis `axis` of an array, or of each array of a tree; both must have the same size."""
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
@@ -148,7 +148,7 @@ all_to_all_p = Primitive("all_to_all", type_rule=_all_to_all_type, lower=_all_to
 
 # -- pbroadcast ---------------------------------------------------------------------------------------------------
 
-def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
+def pbroadcast(x: ArrayLike, axis_name: AxisName, source: int) -> Array:
     """The value of element `source` of a named axis, for all elements; `x` is an array or a tree of arrays."""
     source, size = static_int(source, "source", "lax.pbroadcast"), axis_size(axis_name)
     if not 0 <= source < size:
@@ -156,7 +156,7 @@ def pbroadcast(x: Any, axis_name: AxisName, source: int) -> Any:
                   fix=f"pass a number from 0 to {size - 1}.", exc=ValueError)
     chosen = eq(axis_index(axis_name), np.int32(source))
 
-    def send(leaf: Any) -> Any:
+    def send(leaf: Array) -> Array:
         aval = typeof(leaf)
         masked = select(broadcast_in_dim(chosen, aval.shape, ()), leaf, zeros_of(aval))
         return convert_element_type(psum(masked, axis_name), aval.dtype)

@@ -20,6 +20,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import mul
 from xjax.ops.makers import filled_like
 from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
+from xjax.typing import Array, ArrayLike
 
 
 class FftType(enum.IntEnum):
@@ -35,7 +36,7 @@ class FftType(enum.IntEnum):
     IRFFT = 3
 
 
-def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """Discrete Fourier transform of the last axes; inverse transforms are divided by the number of elements.
 
     Args:
@@ -113,7 +114,7 @@ def _weights(n: int) -> np.ndarray:
     return weights
 
 
-def _along_last(values: np.ndarray, like: Any) -> Any:
+def _along_last(values: np.ndarray, like: Array) -> Array:
     aval = typeof(like)
     return broadcast_in_dim(convert_element_type(values, aval.dtype), aval.shape, (aval.ndim - 1,))
 

@@ -43,15 +43,16 @@ from xjax.ops.index_numbers import (
 from xjax.ops.makers import match_scalars
 from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
 from xjax.ops.zeros import instantiate, zeros_of
+from xjax.typing import Array, ArrayLike
 
 _NAN = math.nan          # one object: NaN differs from itself, so a cache key matches by identity
 
 
 # -- gather -------------------------------------------------------------------------------------------------------
 
-def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionNumbers, slice_sizes: Sequence[int], *,
-           unique_indices: bool = False, indices_are_sorted: bool = False,
-           mode: str | GatherScatterMode | None = None, fill_value: Any = None) -> Any:
+def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: GatherDimensionNumbers,
+           slice_sizes: Sequence[int], *, unique_indices: bool = False, indices_are_sorted: bool = False,
+           mode: str | GatherScatterMode | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Slices of `operand` at the positions in `start_indices`.
 
     Args:
@@ -75,7 +76,7 @@ def gather(operand: Any, start_indices: Any, dimension_numbers: GatherDimensionN
         fill_value=fill_value)
 
 
-def take_along(x: Any, index_vectors: Any, dimension: int) -> Any:
+def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array:
     """Elements of `x` at positions along one axis; the positions are int[..., 1], and must be valid."""
     if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
@@ -91,7 +92,7 @@ def take_all_along(arrays: Sequence[Any], index: Any, dimension: int) -> list[An
     return [take_along(x, vectors, dimension) for x in arrays]
 
 
-def fill_constant(fill_value: Any, dtype: np.dtype) -> Any:
+def fill_constant(fill_value: ArrayLike | None, dtype: np.dtype) -> Any:
     """The fill value of a gather of this dtype, as a number; None means a value that is easy to notice."""
     if fill_value is not None:
         if isinstance(fill_value, Tracer) or np.ndim(fill_value):
@@ -249,9 +250,9 @@ def combiner(operation: Callable, dtype: np.dtype, weak_type: bool = False) -> J
 
 def scatter_function(p: Primitive, operation: Callable | None, doc: str) -> Callable:
     """The public function of a scatter that combines old and new value by `operation` (None: replace)."""
-    def apply(operand: Any, scatter_indices: Any, updates: Any, dimension_numbers: ScatterDimensionNumbers, *,
-              indices_are_sorted: bool = False, unique_indices: bool = False,
-              mode: str | GatherScatterMode | None = None) -> Any:
+    def apply(operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike,
+              dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
+              unique_indices: bool = False, mode: str | GatherScatterMode | None = None) -> Array:
         operand, updates = match_scalars(operand, updates)
         dtype = typeof(operand).dtype
         return p.bind(
@@ -376,7 +377,7 @@ def _scatter_batch(p: Callable[[], Primitive]) -> Callable:
     return rule
 
 
-def scatter_primitive(name: str, emit: str | Callable | None, jvp: Any, transpose: Any,
+def scatter_primitive(name: str, emit: str | Callable | None, jvp: Callable[..., Any], transpose: Any,
                       p: Callable[[], Primitive]) -> Primitive:
     """Create a scatter; `p` returns the primitive itself, for its own rules."""
     return Primitive(name, type_rule=_scatter_type(name), lower=_scatter_lower(emit), jvp=jvp, transpose=transpose,
@@ -390,8 +391,8 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
         as_ints(n.operand_batching_dims), as_ints(n.scatter_indices_batching_dims))
 
 
-def read_windows(x: Any, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers, *, mode: GatherScatterMode,
-                 fill_value: Any = None) -> Any:
+def read_windows(x: ArrayLike, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers, *,
+                 mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array:
     """The values of `x` in the windows that a scatter of `updates` writes."""
     if not typeof(x).size:                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))

@@ -14,6 +14,7 @@ from xjax.core.types import Zero
 from xjax.ops.checks import ANY, KEY
 from xjax.ops.makers import unary, unary_function
 from xjax.ops.zeros import instantiate
+from xjax.typing import ArrayLike
 
 
 def _same_value(b: Builder, out: Any, x: Value) -> Value:
@@ -97,7 +98,7 @@ optimization_barrier_p = Primitive(
     lower_on={"cpu": _barrier_on_cpu}, jvp=_barrier_jvp, transpose=_barrier_transpose, batch=_barrier_batch)
 
 
-def computed_once(x: Any) -> Any:
+def computed_once(x: ArrayLike) -> ArrayLike:
     """`x`, for a comparison with a value computed from it.
 
     XLA may recompute an operand in each loop that reads it, and the loops may round differently. Then a number would

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -148,6 +148,6 @@ def axes_text(fields: dict[str, Sequence[int]]) -> str:
     return ", ".join(f"{name} = {list(axes)}" for name, axes in fields.items() if len(axes))
 
 
-def flag(name: str, value: Any) -> str:
+def flag(name: str, value: bool) -> str:
     """A boolean attribute, written only if it is true."""
     return f", {name} = true" if value else ""

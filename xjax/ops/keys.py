@@ -6,8 +6,6 @@ how they are computed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core.errors import bad
@@ -16,13 +14,14 @@ from xjax.core.primitive import ZERO, Missing, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.shape import broadcast_in_dim, move_axis_to_front
+from xjax.typing import Array, ArrayLike
 
 _REPLACED = Missing("a program of keys is lowered as a program of their words, in which this operation does not occur",
                     fix="lower it with lower_program.")
 
 # -- keys from words ----------------------------------------------------------------------------------------------
 
-def random_wrap(words: Any, kind: KeyKind) -> Any:
+def random_wrap(words: ArrayLike, kind: KeyKind) -> Array:
     """Keys of a generator from their words, uint32[..., kind.words]."""
     return random_wrap_p.bind(words, impl=kind)
 
@@ -46,7 +45,7 @@ random_wrap_p = Primitive("random_wrap", type_rule=_wrap_type, lower=_REPLACED, 
 
 # -- words of keys ------------------------------------------------------------------------------------------------
 
-def random_unwrap(keys: Any) -> Any:
+def random_unwrap(keys: ArrayLike) -> Array:
     """The words of keys, uint32[..., n]."""
     return random_unwrap_p.bind(keys)
 
@@ -68,7 +67,7 @@ random_unwrap_p = Primitive("random_unwrap", type_rule=_unwrap_type, lower=_REPL
 
 # -- keys of one value --------------------------------------------------------------------------------------------
 
-def filled_keys(shape: tuple[int, ...], dtype: KeyType, value: int) -> Any:
+def filled_keys(shape: tuple[int, ...], dtype: KeyType, value: int) -> Array:
     """Keys in which each word is `value`; used to initialise memory of keys."""
     words = broadcast_in_dim(np.uint32(value), (*shape, dtype.kind.words), ())
     return random_wrap(words, dtype.kind)

@@ -18,6 +18,7 @@ from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, Zero, is_linear, number_of, scalar_of, type_of_numbers, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
+from xjax.typing import Array, ArrayLike
 
 LowerOn = Mapping[str, Callable] | None
 
@@ -90,7 +91,7 @@ def elementwise_batch(p: Callable[[], Primitive]) -> Callable:
     return rule
 
 
-def line_up(x: Any, bdim: int | None, rank: int) -> Any:
+def line_up(x: ArrayLike, bdim: int | None, rank: int) -> Array:
     """The array with its batch axis, or a new axis of size 1, followed by `rank` axes."""
     ndim = typeof(x).ndim
     if bdim is None:
@@ -98,7 +99,7 @@ def line_up(x: Any, bdim: int | None, rank: int) -> Any:
     return expand_dims(move_axis_to_front(x, bdim), tuple(range(1, 2 + rank - ndim)))
 
 
-def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
+def unbroadcast(ct: ArrayLike, aval: ShapedArray) -> ArrayLike:
     """The adjoint of the implicit expansion: `ct` summed to the shape of `aval`."""
     shape = typeof(ct).shape
     if shape == aval.shape:
@@ -109,25 +110,25 @@ def unbroadcast(ct: Any, aval: ShapedArray) -> Any:
     return reshape(reduce_sum(ct, axes), aval.shape)
 
 
-def scalar_like(x: Any, value: complex) -> Any:
+def scalar_like(x: ArrayLike, value: complex) -> Any:
     """The number `value` with the dtype of `x`: a NumPy scalar, or a Python number if `x` is weakly typed."""
     return scalar_of(typeof(x), value)
 
 
-def filled_like(x: Any, value: complex) -> Any:
+def filled_like(x: ArrayLike, value: complex) -> ArrayLike:
     """An array with the shape and dtype of `x`, filled with one value; for rank 0, only the number."""
     scalar, shape = scalar_like(x, value), typeof(x).shape
     return broadcast_in_dim(scalar, shape, ()) if shape else scalar
 
 
-def strong_like(x: Any, value: complex) -> Any:
+def strong_like(x: ArrayLike, value: complex) -> Array:
     """Like `filled_like`, but always strongly typed, for derivative rules that are strongly typed in JAX."""
     aval = typeof(x)
     scalar = number_of(aval.dtype, value)
     return broadcast_in_dim(scalar, aval.shape, ()) if aval.shape else scalar
 
 
-def fill(tangent: Any, out: ShapedArray) -> Any:
+def fill(tangent: ArrayLike, out: ShapedArray) -> ArrayLike:
     """A tangent, expanded to the shape of the result."""
     aval = typeof(tangent)
     if aval.shape == out.shape:
@@ -203,7 +204,7 @@ def comparison(name: str, kinds: str, emit: Callable) -> Primitive:
     return nary(name, kinds, emit, ZERO, out_dtype=to_bool)
 
 
-def add_transpose(ct: Any, *args: Any) -> list[Any]:
+def add_transpose(ct: ArrayLike, *args: Any) -> list[Any]:
     """Transpose of a sum: every linear term gets the cotangent."""
     return [unbroadcast(ct, x.aval) if is_linear(x) else None for x in args]
 
@@ -213,7 +214,7 @@ accumulate_p = nary("add_any", NUMBER, "stablehlo.add", (lambda dx, y, a, b: dx,
                     transpose=add_transpose)
 
 
-def accumulate(x: Any, y: Any) -> Any:
+def accumulate(x: Any, y: ArrayLike) -> ArrayLike:
     """Sum of two tangents or cotangents, either of which may be Zero."""
     if type(x) is Zero:
         return y
@@ -251,7 +252,7 @@ def match_scalars(*xs: Any) -> list[Any]:
     return list(xs)
 
 
-def _must_convert(x: Any, dtype: np.dtype) -> bool:
+def _must_convert(x: ArrayLike, dtype: np.dtype) -> bool:
     """Whether a Python number is converted to a dtype; float to int, and complex to real, are not done silently."""
     order = "kbifc"                                     # nothing is converted to a key
     fits = order.index(kind_of(dtype) or "b") >= order.index(_KIND_OF_SCALAR[type(x)])

@@ -10,6 +10,7 @@ from xjax.core.types import typeof
 from xjax.core.varying import axes_in_order, typed_axes
 from xjax.ops.collectives import AxisName, all_gather, axis_size, names_of
 from xjax.ops.pvary import pvary_p
+from xjax.typing import Array
 
 
 def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
@@ -39,7 +40,7 @@ def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
     return tree_map(lambda leaf: _cast(leaf, axes), x) if axes else x
 
 
-def _cast(x: Any, axes: tuple) -> Any:
+def _cast(x: Array, axes: tuple) -> Array:
     already = [a for a in axes if a in typeof(x).vma]
     if already:
         raise bad("lax.pcast", f"the value varies along {', '.join(map(repr, already))} already",

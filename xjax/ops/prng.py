@@ -22,13 +22,14 @@ from xjax.core.primitive import ZERO, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NOT_LINEAR
 from xjax.ops.makers import broadcast_shape, expand, line_up
+from xjax.typing import ArrayLike
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _UINT32 = np.dtype(np.uint32)
 
 
-def threefry2x32(k1: Any, k2: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
+def threefry2x32(k1: ArrayLike, k2: ArrayLike, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
     """Encrypt counters by keys.
 
     Args: k1, k2: words of the key; x1, x2: words of the counter; all uint32, broadcast together.

@@ -10,9 +10,10 @@ from xjax.core.primitive import LINEAR, Primitive, primitive_called
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import Vma, typeof
 from xjax.core.varying import axes_in_order
+from xjax.typing import ArrayLike
 
 
-def vary_to(x: Any, vma: Vma) -> Any:
+def vary_to(x: ArrayLike, vma: Vma) -> ArrayLike:
     """`x`, cast if necessary, so that it varies along the axes `vma`."""
     missing = vma - typeof(x).vma if vma else vma
     return pvary_p.bind(x, axes=axes_in_order(missing)) if missing else x

@@ -30,6 +30,7 @@ from xjax.ops.shape import after_batch, reduce_sum, reshape, squeeze, transpose
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.text import reduce_text
 from xjax.ops.zeros import full_of
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _BOOL = np.dtype(bool)
 
@@ -38,7 +39,7 @@ _BOOL = np.dtype(bool)
 
 def reduction(p: Primitive, doc: str) -> Callable:
     """The public function of a reduction."""
-    def apply(operand: Any, axes: Sequence[int]) -> Any:
+    def apply(operand: ArrayLike, axes: Sequence[int]) -> Array:
         axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")
         return p.bind(operand, axes=axes) if axes or not hasattr(operand, "aval") else operand
 
@@ -256,7 +257,7 @@ def _arg_extremum(name: str, sign: int) -> Primitive:
 argmax_p, argmin_p = _arg_extremum("argmax", 1), _arg_extremum("argmin", -1)
 
 
-def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Index of the maximum along an axis, which is removed: the first of equal elements; a NaN is the maximum.
 
     Args: operand: bool, integer or float[...]; index_dtype: integer type of the result.
@@ -264,11 +265,11 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     return _arg(argmax_p, operand, axis, index_dtype)
 
 
-def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
+def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     """Index of the minimum along an axis, which is removed: the first of equal elements; a NaN is the minimum."""
     return _arg(argmin_p, operand, axis, index_dtype)
 
 
-def _arg(p: Primitive, operand: Any, axis: int, index_dtype: Any) -> Any:
+def _arg(p: Primitive, operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
     axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
     return p.bind(operand, axes=(axis,), index_dtype=dtypes.explicit_dtype(np.dtype(index_dtype)))

@@ -16,6 +16,7 @@ from xjax.core.types import ShapedArray
 from xjax.ops.checks import NOT_LINEAR, REAL, check_kinds, check_same_dtype, static_int
 from xjax.ops.shape import move_axis_to_front
 from xjax.ops.slice import dynamic_update_index_in_dim, index_in_dim
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 
 class RandomAlgorithm(enum.IntEnum):
@@ -34,7 +35,7 @@ _KEY_TYPES = (ShapedArray((4,), np.uint32), ShapedArray((2,), np.uint64))
 
 # -- rng_bit_generator --------------------------------------------------------------------------------------------
 
-def rng_bit_generator(key: Any, shape: Sequence[int], dtype: Any = np.uint32,
+def rng_bit_generator(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike = np.uint32,
                       algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: Any = None) -> tuple:
     """Random bits, fast, and the next state.
 
@@ -94,7 +95,7 @@ rng_bit_generator_p = Primitive("rng_bit_generator", type_rule=_bits_type, lower
 
 # -- rng_uniform --------------------------------------------------------------------------------------------------
 
-def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Any:
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
     """Numbers uniformly distributed in [a, b), different at each call; `random.uniform` is reproducible.
 
     Args: a, b: 0-d, of one real dtype; shape: shape of the result.

@@ -28,6 +28,7 @@ from xjax.ops.index_numbers import GatherScatterMode, ScatterDimensionNumbers, a
 from xjax.ops.piecewise import max, min
 from xjax.ops.shape import reshape
 from xjax.ops.zeros import full_of, instantiate, zeros_of
+from xjax.typing import Array, ArrayLike
 
 PROMISED = GatherScatterMode.PROMISE_IN_BOUNDS
 
@@ -61,7 +62,7 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
     untouched = eq(winners, zeros_of(winners.aval))
     won = eq(ids, seen)
 
-    def combine(a: Any, u: Any) -> Any:
+    def combine(a: ArrayLike, u: ArrayLike) -> Array:
         kept = select_n(untouched, zeros_of(typeof(a)), a)
         written = select_n(won, zeros_of(typeof(u)), u)
         return scatter_add(kept, indices, written, n, **flags)
@@ -69,7 +70,7 @@ def _scatter_jvp(primals, tangents, *, dimension_numbers, update_jaxpr, update_c
     return combine(x, updates), combine(instantiate(dx), instantiate(du))
 
 
-def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumbers) -> Any:
+def _window_ids(indices: ShapedArray, updates: ShapedArray, n: ScatterDimensionNumbers) -> Array:
     """uint32 array in the shape of the updates: 1, 2, ... for each window."""
     outer = indices.shape[:-1]
     shape = tuple(1 if d in n.update_window_dims else size for d, size in enumerate(updates.shape))
@@ -112,10 +113,10 @@ scatter = scatter_function(
     If several updates hit one element, any of them may be written; `unique_indices` promises that none do.""")
 
 
-def scatter_apply(operand: Any, scatter_indices: Any, func: Callable[[Any], Any],
+def scatter_apply(operand: ArrayLike, scatter_indices: ArrayLike, func: Callable[[Any], Any],
                   dimension_numbers: ScatterDimensionNumbers, *, update_shape: Sequence[int] = (),
                   indices_are_sorted: bool = False, unique_indices: bool = False,
-                  mode: str | GatherScatterMode | None = None) -> Any:
+                  mode: str | GatherScatterMode | None = None) -> Array:
     """Apply `func` to the elements of `operand` at computed positions, once for each index vector.
 
     Args:
@@ -184,8 +185,8 @@ def _extremal_jvp(p: Callable[[], Primitive], attains: Callable) -> Callable:
     return rule
 
 
-def _tangent_of_windows(dx: Any, du: Any, x: Any, indices: Any, updates: Any, attains: Callable,
-                        n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Any:
+def _tangent_of_windows(dx: Array, du: Array, x: Array, indices: Array, updates: Array, attains: Callable,
+                        n: ScatterDimensionNumbers, flags: dict[str, Any]) -> Array:
     """The tangent if no element is hit twice: only the windows are read, so a step of a loop costs only these.
 
     The share of a value is 1, 1/2 at a tie, or 0. The windows that are read pass no barrier: if they do, jaxlib 0.12

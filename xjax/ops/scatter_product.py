@@ -21,6 +21,7 @@ from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort
 from xjax.ops.zeros import full_of, zeros_of
+from xjax.typing import Array, ArrayLike
 
 _POSITION = np.dtype(np.uint32)
 
@@ -49,8 +50,8 @@ def _scatter_mul_transpose(ct, x, indices, updates, *, dimension_numbers, **para
             if is_linear(x) else None, None, None]
 
 
-def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any, n: ScatterDimensionNumbers,
-                     mode: GatherScatterMode) -> Any:
+def _product_tangent(x: ShapedArray, indices: ArrayLike, updates: ArrayLike, d_updates: Array,
+                     n: ScatterDimensionNumbers, mode: GatherScatterMode) -> Array:
     """Tangent of the product of the updates that hit each element of `x`; 0 for elements without updates.
 
     The updates are sorted by the element that they hit, and multiplied in a tree, in which a new product starts at each
@@ -77,15 +78,15 @@ def _product_tangent(x: ShapedArray, indices: Any, updates: Any, d_updates: Any,
     return reshape(slice_in_dim(totals, 1, size + 1), x.shape)
 
 
-def _positions_hit(x: ShapedArray, indices: Any, updates: ShapedArray, n: ScatterDimensionNumbers,
-                   mode: GatherScatterMode) -> Any:
+def _positions_hit(x: ShapedArray, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers,
+                   mode: GatherScatterMode) -> Array:
     """For each element of the updates, in order: 1 + the position in `x` that it hits, or 0 if it is dropped."""
     size = math.prod(x.shape)
     numbered = reshape(add(iota(_POSITION, size), full_of(ShapedArray((size,), _POSITION), 1)), x.shape)
     return reshape(read_windows(numbered, indices, updates, n, mode=mode, fill_value=0), (math.prod(updates.shape),))
 
 
-def _as_vectors(positions: Any) -> Any:
+def _as_vectors(positions: Array) -> Array:
     return broadcast_in_dim(positions, (*typeof(positions).shape, 1), (0,))
 
 

@@ -18,6 +18,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, check_sequence, static_int
 from xjax.ops.cpu.sums import sum_of_short_rows
 from xjax.ops.text import reduce_text, reshape_text, transpose_text
+from xjax.typing import Array, ArrayLike
 
 
 def _shape(shape: Any, caller: str) -> tuple[int, ...]:
@@ -37,7 +38,7 @@ def after_batch(bdim: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 # -- broadcast_in_dim ---------------------------------------------------------------------------------------------
 
-def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Any:
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """Array of `shape` in which axis `broadcast_dimensions[i]` repeats axis i of `operand`.
 
     Args:
@@ -84,14 +85,14 @@ broadcast_in_dim_p = Primitive(
     jvp=LINEAR, transpose=_broadcast_transpose, batch=_broadcast_batch, fusible=True)
 
 
-def broadcast(operand: Any, sizes: Sequence[int]) -> Any:
+def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
     """`operand` repeated along new leading axes of the given sizes."""
     sizes = _shape(sizes, "lax.broadcast")
     shape = sizes + typeof(operand).shape
     return broadcast_in_dim(operand, shape, range(len(sizes), len(shape)))
 
 
-def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`array` with axes of size 1 inserted, at the positions `dimensions` of the result."""
     check_sequence("lax.expand_dims", "dimensions", dimensions)
     aval = typeof(array)
@@ -108,7 +109,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
 
 # -- reduce_sum ---------------------------------------------------------------------------------------------------
 
-def reduce_sum(operand: Any, axes: Sequence[int]) -> Any:
+def reduce_sum(operand: ArrayLike, axes: Sequence[int]) -> Array:
     """Sum over `axes`, which are removed. The dtype is kept; the sum of no elements is 0."""
     aval = typeof(operand)
     axes = canonical_axes(axes, aval.ndim, "lax.reduce_sum", "axes")
@@ -145,7 +146,7 @@ reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce
 
 # -- reshape ------------------------------------------------------------------------------------------------------
 
-def reshape(operand: Any, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Any:
+def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
     """`operand` in another shape of the same size, in row-major order; transposed first if `dimensions` is given."""
     new_sizes = _shape(new_sizes, "lax.reshape")
     if dimensions is not None:
@@ -181,7 +182,7 @@ reshape_p = Primitive("reshape", type_rule=_reshape_type, lower=_reshape_lower,
 
 # -- squeeze ------------------------------------------------------------------------------------------------------
 
-def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`array` without the given axes, which must have size 1."""
     axes = canonical_axes(dimensions, typeof(array).ndim, "lax.squeeze", "dimensions")
     return squeeze_p.bind(array, dimensions=tuple(sorted(axes))) if axes else array
@@ -215,7 +216,7 @@ squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
 
 # -- transpose ----------------------------------------------------------------------------------------------------
 
-def transpose(operand: Any, permutation: Sequence[int]) -> Any:
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """`operand` with its axes in a new order: result axis i is operand axis `permutation[i]`."""
     permutation = tuple(permutation)
     if permutation == tuple(range(typeof(operand).ndim)) and hasattr(operand, "aval"):
@@ -254,12 +255,12 @@ transpose_p = Primitive("transpose", type_rule=_transpose_type, lower=_transpose
 
 # -- moving one axis ----------------------------------------------------------------------------------------------
 
-def move_axis(x: Any, source: int, destination: int) -> Any:
+def move_axis(x: ArrayLike, source: int, destination: int) -> Array:
     """`x` with one axis moved; the order of the others is kept."""
     order = [i for i in range(typeof(x).ndim) if i != source]
     order.insert(destination, source)
     return transpose(x, order)
 
 
-def move_axis_to_front(x: Any, source: int) -> Any:
+def move_axis_to_front(x: ArrayLike, source: int) -> Array:
     return move_axis(x, source, 0)

@@ -25,6 +25,7 @@ from xjax.ops.scatter import scatter_p
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, squeeze
 from xjax.ops.text import dynamic_slice_text, dynamic_update_slice_text, slice_text
 from xjax.ops.zeros import full_of, instantiate, zeros_of
+from xjax.typing import Array, ArrayLike
 
 
 def _ints(values: Sequence[Any], name: str, caller: str) -> tuple[int, ...]:
@@ -34,8 +35,8 @@ def _ints(values: Sequence[Any], name: str, caller: str) -> tuple[int, ...]:
 
 # -- slice --------------------------------------------------------------------------------------------------------
 
-def slice(operand: Any, start_indices: Sequence[int], limit_indices: Sequence[int],
-          strides: Sequence[int] | None = None) -> Any:
+def slice(operand: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Array:
     """The block of `operand` from `start_indices` to `limit_indices` (excluded), in steps of `strides`."""
     caller = "lax.slice"
     return slice_p.bind(operand, start_indices=_ints(start_indices, "start_indices", caller),
@@ -82,8 +83,8 @@ slice_p = Primitive("slice", type_rule=_slice_type, lower=_slice_lower, jvp=LINE
                     batch=_slice_batch, fusible=True)
 
 
-def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1,
-                 axis: int = 0) -> Any:
+def slice_in_dim(operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1,
+                 axis: int = 0) -> Array:
     """`operand[start_index:limit_index:stride]` along one axis; negative positions count from the end."""
     shape, where = typeof(operand).shape, "lax.slice_in_dim"
     axis = canonical_axis(axis, len(shape), where)
@@ -99,7 +100,7 @@ def _from_end(position: int, size: int) -> int:
     return position + size if position < 0 else position
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice of size 1 at `index` along an axis; the axis is removed unless `keepdims`."""
     caller = "lax.index_in_dim"
     axis = canonical_axis(axis, typeof(operand).ndim, caller)
@@ -112,14 +113,14 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return part if keepdims else squeeze(part, (axis,))
 
 
-def modulo(positions: Any, size: int) -> Any:
+def modulo(positions: ArrayLike, size: int) -> Array:
     """Positions modulo `size`, with the sign rule of Python's %."""
     dtype = positions.aval.dtype
     remainder = rem(positions, number_of(dtype, max(size, 1)))
     return select_n(lt(remainder, number_of(dtype, 0)), remainder, add(remainder, number_of(dtype, size)))
 
 
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+def index_take(src: ArrayLike, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """For each i, the slice of `src` at the positions `idxs[k][i]` along the axes `axes[k]`.
 
     Args: src: any[...]; idxs: arrays int[n], one for each of `axes`. Positions are modulo the size of the axis.
@@ -145,7 +146,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
 
 # -- pad ----------------------------------------------------------------------------------------------------------
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """`operand` with `padding_value` before, after and between its elements.
 
     Args:
@@ -242,7 +243,7 @@ def _start_dtype(indices: Sequence[Any], caller: str) -> np.dtype:
     return kinds.pop() if kinds else dtypes.canonicalize_dtype(int)
 
 
-def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, caller: str) -> Any:
+def _start(index: ArrayLike, size: int, allow_negative: bool, dtype: np.dtype, caller: str) -> ArrayLike:
     """A start of this dtype, counted from the beginning."""
     if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
         index = int(index)
@@ -255,7 +256,7 @@ def _start(index: Any, size: int, allow_negative: bool, dtype: np.dtype, caller:
     return select_n(lt(index, number_of(dtype, 0)), index, add(_strong(index, dtype), number_of(dtype, size)))
 
 
-def _strong(index: Any, dtype: np.dtype) -> Any:
+def _strong(index: Array, dtype: np.dtype) -> Array:
     return convert_element_type(index, dtype) if index.aval.weak_type else index
 
 
@@ -274,8 +275,8 @@ def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
 
 # -- dynamic_slice ------------------------------------------------------------------------------------------------
 
-def dynamic_slice(operand: Any, start_indices: Any, slice_sizes: Sequence[int], *,
-                  allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Sequence[int], *,
+                  allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """The block of shape `slice_sizes` at `start_indices`, which may be traced.
 
     Args:
@@ -321,7 +322,7 @@ def _dynamic_slice_batch(axis, args, bdims, *, slice_sizes):
     return gather_p.batch(axis, (x, indices), (x_bdim, 0), **params)
 
 
-def _index_vectors(axis: Any, starts: Sequence[Any], bdims: Sequence[int | None]) -> Any:
+def _index_vectors(axis: Any, starts: Sequence[Any], bdims: Sequence[int | None]) -> Array:
     """The starts as index vectors int[batch, ndim]."""
     columns = [reshape(s, (axis.size, 1)) if b is not None else broadcast_in_dim(s, (axis.size, 1), ())
                for s, b in zip(starts, bdims, strict=True)]
@@ -332,13 +333,13 @@ dynamic_slice_p = Primitive("dynamic_slice", type_rule=_dynamic_slice_type, lowe
                             transpose=_dynamic_slice_transpose, batch=_dynamic_slice_batch)
 
 
-def _in_dim(shape: tuple[int, ...], axis: int, start: Any) -> list[Any]:
+def _in_dim(shape: tuple[int, ...], axis: int, start: ArrayLike) -> list[Any]:
     """Starts that are 0 except along one axis."""
     return [start if d == axis else 0 for d in range(len(shape))]
 
 
-def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: int = 0, *,
-                         allow_negative_indices: bool = True) -> Any:
+def dynamic_slice_in_dim(operand: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0, *,
+                         allow_negative_indices: bool = True) -> Array:
     """`dynamic_slice` along one axis; the other axes are kept whole."""
     shape = typeof(operand).shape
     axis = canonical_axis(axis, len(shape), "lax.dynamic_slice_in_dim")
@@ -347,8 +348,8 @@ def dynamic_slice_in_dim(operand: Any, start_index: Any, slice_size: int, axis: 
     return dynamic_slice(operand, _in_dim(shape, axis, start_index), sizes, allow_negative_indices=allowed)
 
 
-def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool = True, *,
-                         allow_negative_indices: bool = True) -> Any:
+def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True, *,
+                         allow_negative_indices: bool = True) -> Array:
     """The slice of size 1 at `index`, which may be traced; the axis is removed unless `keepdims`."""
     axis = canonical_axis(axis, typeof(operand).ndim, "lax.dynamic_index_in_dim")
     part = dynamic_slice_in_dim(operand, index, 1, axis, allow_negative_indices=allow_negative_indices)
@@ -357,8 +358,8 @@ def dynamic_index_in_dim(operand: Any, index: Any, axis: int = 0, keepdims: bool
 
 # -- dynamic_update_slice -----------------------------------------------------------------------------------------
 
-def dynamic_update_slice(operand: Any, update: Any, start_indices: Any, *,
-                         allow_negative_indices: bool | Sequence[bool] = True) -> Any:
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, *,
+                         allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """`operand` with the block at `start_indices` replaced by `update`.
 
     Args: operand: any[...]; update: the same dtype and number of axes, not larger; start_indices: see `dynamic_slice`.
@@ -423,8 +424,8 @@ dynamic_update_slice_p = Primitive(
     jvp=_dynamic_update_slice_jvp, transpose=_dynamic_update_slice_transpose, batch=_dynamic_update_slice_batch)
 
 
-def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axis: int, *,
-                                allow_negative_indices: bool = True) -> Any:
+def dynamic_update_slice_in_dim(operand: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int, *,
+                                allow_negative_indices: bool = True) -> Array:
     """`dynamic_update_slice` along one axis; along the other axes the update starts at 0."""
     shape = typeof(operand).shape
     axis = canonical_axis(axis, len(shape), "lax.dynamic_update_slice_in_dim")
@@ -432,8 +433,8 @@ def dynamic_update_slice_in_dim(operand: Any, update: Any, start_index: Any, axi
     return dynamic_update_slice(operand, update, _in_dim(shape, axis, start_index), allow_negative_indices=allowed)
 
 
-def dynamic_update_index_in_dim(operand: Any, update: Any, index: Any, axis: int, *,
-                                allow_negative_indices: bool = True) -> Any:
+def dynamic_update_index_in_dim(operand: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int, *,
+                                allow_negative_indices: bool = True) -> Array:
     """`operand` with the slice at `index` along an axis replaced; `update` may omit that axis."""
     aval = typeof(operand)
     axis = canonical_axis(axis, aval.ndim, "lax.dynamic_update_index_in_dim")

@@ -20,6 +20,7 @@ from xjax.ops.cpu.top_k import top_k_by_blocks
 from xjax.ops.gather import take_all_along, take_along
 from xjax.ops.shape import after_batch, reshape
 from xjax.ops.text import transpose_text
+from xjax.typing import ArrayLike
 
 _BOOL = np.dtype(bool)
 
@@ -50,7 +51,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     return tuple(outs) if several else outs[0]
 
 
-def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
+def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
     """`keys` in ascending order along an axis, and `values` in the same permutation."""
     return sort((keys, values), dimension, is_stable)
 
@@ -139,7 +140,7 @@ sort_p = Primitive("sort", type_rule=_sort_type, lower=_sort_lower, lower_on={"c
 
 # -- top_k --------------------------------------------------------------------------------------------------------
 
-def top_k(operand: Any, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> list[Any]:
     """The k largest elements along an axis in descending order, and their positions as int32: a list, as in JAX.
 
     NaN is the largest. Equal elements keep their order; with is_stable=False this is not guaranteed.

@@ -19,6 +19,7 @@ from xjax.ops.halves import in_single
 from xjax.ops.makers import binary_function, chlo, nary, scalar_like, unary, unary_function
 from xjax.ops.text import reduce_text
 from xjax.ops.transcendental import exp
+from xjax.typing import Array, ArrayLike
 
 # -- error function -----------------------------------------------------------------------------------------------
 
@@ -26,7 +27,7 @@ _ERF_SLOPE = 2 / math.sqrt(math.pi)         # derivative of erf at 0
 
 
 @in_single
-def _gaussian(x: Any) -> Any:
+def _gaussian(x: ArrayLike) -> Array:
     return exp(neg(square(x)))
 
 
@@ -141,7 +142,7 @@ lgamma = unary_function(lgamma_p, "Logarithm of the absolute value of the gamma 
 
 
 @in_single
-def _trigamma(x: Any) -> Any:
+def _trigamma(x: ArrayLike) -> Array:
     return polygamma(scalar_like(x, 1), x)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from xjax.core.hlo import Builder, Value, tensor_type
 from xjax.core.types import ShapedArray
+from xjax.typing import ArrayLike
 
 
 def slice_text(b: Builder, x: Value, starts: Sequence[int], limits: Sequence[int],
@@ -71,7 +71,7 @@ def transpose_text(b: Builder, x: Value, order: Sequence[int]) -> Value:
     return b.op(f"stablehlo.transpose {x}, dims = {list(order)} : ({x.type}) -> {tensor_type(out)}", out)
 
 
-def reduce_text(b: Builder, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+def reduce_text(b: Builder, x: Value, operation: str, init: ArrayLike, axes: Sequence[int]) -> Value:
     """`x` reduced over `axes` by one operation of the accumulator and the element, as StableHLO text."""
     out = ShapedArray(tuple(n for i, n in enumerate(x.aval.shape) if i not in axes), x.aval.dtype)
     start = b.constant(init, ShapedArray((), x.aval.dtype))

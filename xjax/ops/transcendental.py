@@ -38,17 +38,18 @@ from xjax.ops.makers import (
 )
 from xjax.ops.piecewise import abs, max, nonzero
 from xjax.ops.shape import broadcast_in_dim
+from xjax.typing import Array, ArrayLike
 
 
-def _one(x: Any) -> Any:
+def _one(x: ArrayLike) -> Any:
     return scalar_like(x, 1)
 
 
-def _is_complex(x: Any) -> bool:
+def _is_complex(x: ArrayLike) -> bool:
     return dtypes.is_complex(typeof(x).dtype)
 
 
-def _is_half(x: Any) -> bool:
+def _is_half(x: ArrayLike) -> bool:
     dtype = typeof(x).dtype
     return dtypes.accumulator_dtype(dtype) != dtype
 
@@ -209,7 +210,7 @@ cbrt = unary_function(cbrt_p, "Real cube root, element-wise.")
 
 # -- powers -------------------------------------------------------------------------------------------------------
 
-def pow(x: Any, y: Any) -> Any:
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
     """``x ** y``, element-wise.
 
     Args: x: float or complex[...];  y: of the same dtype, or integer, 0-d or of a shape that broadcasts with x.
@@ -485,7 +486,7 @@ tanh_p = unary("tanh", INEXACT, "stablehlo.tanh", _tanh_jvp)
 tanh = unary_function(tanh_p, "Hyperbolic tangent, element-wise.")
 
 
-def _asinh_slope(x: Any) -> Any:
+def _asinh_slope(x: ArrayLike) -> Array:
     """``rsqrt(x ** 2 + 1)`` without overflow: x is divided by a power of 2, which is 1 unless x is large."""
     if dtypes.is_complex(typeof(x).dtype):
         return _asinh_slope_of_complex(x)
@@ -494,7 +495,7 @@ def _asinh_slope(x: Any) -> Any:
     return mul(inverse, rsqrt(add(square(scaled), square(inverse))))
 
 
-def _inverse_scale(size: Any) -> Any:
+def _inverse_scale(size: Array) -> Array:
     """1 / s, a constant for derivatives: s >= 1 is finite, and so is ``(size / s) ** 2`` for every finite size."""
     exponent = dtypes.finfo(typeof(size).dtype).maxexp // 2
     scale = clamp(_one(size), mul(size, scalar_like(size, 2.0 ** (2 - exponent))),
@@ -502,7 +503,7 @@ def _inverse_scale(size: Any) -> Any:
     return reciprocal(stop_gradient_p.bind(scale))
 
 
-def _asinh_slope_of_complex(z: Any) -> Any:
+def _asinh_slope_of_complex(z: ArrayLike) -> Array:
     """``rsqrt(z ** 2 + 1)``, by parts: keeps signs of zeros at discontinuities, and does not cancel near i and -i."""
     x, y = real(z), imag(z)
     size = max(abs(x), abs(y))

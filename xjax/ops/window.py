@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from xjax.ops.conv_numbers import dilated_shape, explicit_pads, padtype_to_pads,
 from xjax.ops.reduce import extreme_value
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.ops.text import slice_text
+from xjax.typing import Array, ArrayLike
 
 Axes = tuple[int, ...]
 
@@ -131,7 +132,7 @@ def reduce_window_shape_tuple(operand_shape: Sequence[int], window_dimensions: S
     return window.out_shape(operand_shape)
 
 
-def windows_of(x: Any, fill: Any, window: Window) -> Any:
+def windows_of(x: ArrayLike, fill: ArrayLike, window: Window) -> Array:
     """The elements of a window at every position: shape (*window_dimensions, *positions).
 
     Axes are processed one by one, so that the number of slices is the sum of the window's sizes.

@@ -12,9 +12,10 @@ from xjax.core.types import ShapedArray, Zero, scalar_of
 from xjax.ops.keys import filled_keys
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim
+from xjax.typing import ArrayLike
 
 
-def full_of(aval: ShapedArray, value: Any) -> Any:
+def full_of(aval: ShapedArray, value: ArrayLike) -> ArrayLike:
     """Array of type `aval` filled with `value`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
@@ -23,10 +24,10 @@ def full_of(aval: ShapedArray, value: Any) -> Any:
     return vary_to(broadcast_in_dim(scalar_of(aval, value), aval.shape, ()), aval.vma)
 
 
-def zeros_of(aval: ShapedArray) -> Any:
+def zeros_of(aval: ShapedArray) -> ArrayLike:
     return full_of(aval, 0)
 
 
-def instantiate(x: Any) -> Any:
+def instantiate(x: Any) -> ArrayLike:
     """A tangent or cotangent as an array: Zero becomes zeros (of dtype float0 where there is no derivative)."""
     return zeros_of(x.aval) if type(x) is Zero else x

@@ -26,6 +26,7 @@ from xjax.runtime.arrays.array import Array, retyped, words_of
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit import Inline, Jitted, library_jit
 from xjax.runtime.placement.places import ON_ONE_DEVICE
+from xjax.typing import ArrayLike, DTypeLike, PRNGKey
 
 _UINT32 = np.dtype(np.uint32)
 
@@ -50,7 +51,7 @@ def default_kind() -> KeyKind:
     return KEY_TYPES[config.default_prng_impl].kind
 
 
-def check_key(caller: str, key: Any, *, batched: bool = False) -> Any:
+def check_key(caller: str, key: PRNGKey, *, batched: bool = False) -> Any:
     """`key` as a typed key, or with `batched` as an array of keys; words of keys, uint32[..., n], become typed keys.
 
     Raises: TypeError if it is not a key, ValueError for several keys unless `batched`.
@@ -65,7 +66,7 @@ def check_key(caller: str, key: Any, *, batched: bool = False) -> Any:
     return key
 
 
-def _wrapped(caller: str, words: Any) -> Any:
+def _wrapped(caller: str, words: ArrayLike) -> Any:
     """The keys whose words the user passed."""
     if config.legacy_prng_key != "allow":
         _report_words(caller)
@@ -87,7 +88,7 @@ def _report_words(caller: str) -> None:
     warn(str(error))
 
 
-def wrap_words(caller: str, words: Any, kind: KeyKind) -> Any:
+def wrap_words(caller: str, words: ArrayLike, kind: KeyKind) -> Any:
     """Typed keys from words uint32[..., kind.words].
 
     Raises: TypeError for anything else.
@@ -103,12 +104,12 @@ def wrap_words(caller: str, words: Any, kind: KeyKind) -> Any:
     return random_wrap(words, kind)
 
 
-def unwrap_keys(keys: Any) -> Any:
+def unwrap_keys(keys: ArrayLike) -> Any:
     """The words of typed keys."""
     return words_of(keys) if type(keys) is Array else random_unwrap(keys)
 
 
-def _words_type(caller: str, words: Any, kind: KeyKind) -> ShapedArray:
+def _words_type(caller: str, words: ArrayLike, kind: KeyKind) -> ShapedArray:
     try:
         return typeof(words)
     except TypeError as error:
@@ -168,7 +169,8 @@ def check_parameters(caller: str, dtype: np.dtype, *parameters: Any) -> None:
                       exc=TypePromotionError)
 
 
-def draw(caller: str, sampler: Callable, key: Any, shape: Any, dtype: Any, *parameters: Any, kinds: str = "f") -> Any:
+def draw(caller: str, sampler: Callable, key: PRNGKey, shape: Any, dtype: DTypeLike | None, *parameters: Any,
+         kinds: str = "f") -> Any:
     """Run ``sampler(shape, dtype, key, *parameters)``; the parameters broadcast to `shape` (None: their own shape)."""
     key = check_key(caller, key)
     dtype = check_dtype(caller, dtype, kinds)
@@ -181,7 +183,7 @@ _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "f
           "i": (dtypes.is_int, "integer"), "u": (dtypes.is_unsigned, "unsigned integer")}
 
 
-def check_dtype(caller: str, dtype: Any, kinds: str, default: Any = float,
+def check_dtype(caller: str, dtype: DTypeLike | None, kinds: str, default: Any = float,
                 exc: type[Exception] = ValueError) -> np.dtype:
     """`dtype`, or `default` if it is None, as a canonical dtype.
 

@@ -5,7 +5,7 @@ The operations and their order must not change: they make the numbers equal to t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import check_ranks
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.generators import random_bits, split_key
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 # -- uniform ------------------------------------------------------------------------------------------------------
 
-def uniform(key: Any, shape: Sequence[int] = (), dtype: Any = None, minval: Any = 0., maxval: Any = 1.) -> Any:
+def uniform(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, minval: ArrayLike = 0.,
+            maxval: ArrayLike = 1.) -> Array:
     """Numbers of the uniform distribution on [minval, maxval).
 
     Args:
@@ -44,7 +46,7 @@ def _check_width(caller: str, dtype: np.dtype) -> None:
                   fix="draw bfloat16 and convert with x.astype(...).")
 
 
-def unit_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def unit_floats(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     """Floats in [0, 1): random bits become the fraction of a number in [1, 2), from which 1 is subtracted."""
     info = dtypes.finfo(dtype)
     width, uint = info.bits, UINTS[info.bits]
@@ -56,7 +58,7 @@ def unit_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
     return lax.sub(lax.bitcast_convert_type(lax.bitwise_or(fraction, one.view(uint)[()]), dtype), one[()])
 
 
-def floats_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
+def floats_between(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, low: ArrayLike, high: ArrayLike) -> Array:
     """Floats in [low, high)."""
     low, high = (lax.broadcast_to_rank(x, len(shape)) if typeof(x).shape else x
                  for x in (lax.convert_element_type(low, dtype), lax.convert_element_type(high, dtype)))
@@ -64,13 +66,13 @@ def floats_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, 
     return lax.max(low, scaled)         # rounding must not give less than low
 
 
-def _literal_between(low: Any, high: Any, shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _literal_between(low: ArrayLike, high: ArrayLike, shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     return floats_between(shape, dtype, key, np.array(low, dtype)[()], np.array(high, dtype)[()])
 
 
 # -- normal -------------------------------------------------------------------------------------------------------
 
-def normal(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def normal(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of the standard normal distribution.
 
     Args: key: a random key; shape: that of the result; dtype: float, or complex with variance 1/2 in each part; default
@@ -84,26 +86,27 @@ def normal(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     return compiled(_complex_normal, check_shape("normal", shape), dtype)(key)
 
 
-def normal_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def normal_floats(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     """Normal numbers from uniform numbers in (-1, 1), by the inverse of the distribution function."""
     lowest = np.nextafter(np.array(-1, dtype), np.array(0, dtype), dtype=dtype)
     u = _literal_between(lowest, 1, shape, dtype, key)
     return lax.mul(np.array(np.sqrt(2), dtype)[()], lax.erf_inv(u))
 
 
-def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     part = np.empty(0, dtype).real.dtype
     re, im = (lax.convert_element_type(normal_floats(shape, part, k), dtype) for k in two_keys(key))
     return lax.div(lax.add(re, lax.mul(dtype.type(1j), im)), dtype.type(np.sqrt(2)))
 
 
-def two_keys(key: Any) -> tuple[Any, Any]:
+def two_keys(key: PRNGKey) -> tuple[Any, Any]:
     """Two keys from one."""
     keys = split_key((2,), key)
     return tuple(lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
 
 
-def truncated_normal(key: Any, lower: Any, upper: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def truncated_normal(key: PRNGKey, lower: ArrayLike, upper: ArrayLike, shape: Sequence[int] | None = None,
+                     dtype: DTypeLike | None = None) -> Array:
     """Numbers of the standard normal distribution, truncated to the open interval (lower, upper).
 
     Args: lower, upper: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: float.
@@ -116,7 +119,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Sequence[int] | No
     return compiled(_truncated_normal, shape, dtype)(key, lower, upper)
 
 
-def _truncated_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, lower: Any, upper: Any) -> Any:
+def _truncated_normal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, lower: Array, upper: Array) -> Array:
     root = np.array(np.sqrt(2), dtype)[()]
     lower, upper = (lax.convert_element_type(x, dtype) for x in (lower, upper))
     u = floats_between(shape, dtype, key, lax.erf(lax.div(lower, root)), lax.erf(lax.div(upper, root)))
@@ -130,54 +133,54 @@ def _truncated_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, lower: 
 
 # -- by a formula from uniform numbers ------------------------------------------------------------------------------
 
-def _by_formula(caller: str, formula: Any, key: Any, shape: Any, dtype: Any) -> Any:
+def _by_formula(caller: str, formula: Callable[..., Any], key: PRNGKey, shape: Any, dtype: DTypeLike | None) -> Array:
     key = check_key(caller, key)
     dtype = check_dtype(caller, dtype, "f")
     _check_width(caller, dtype)
     return compiled(formula, check_shape(caller, shape), dtype)(key)
 
 
-def exponential(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def exponential(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of the exponential distribution with mean 1."""
     return _by_formula("exponential", exponential_floats, key, shape, dtype)
 
 
-def exponential_floats(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def exponential_floats(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     """Exponential numbers: minus the logarithm of uniform numbers."""
     return lax.neg(lax.log1p(lax.neg(unit_floats(shape, dtype, key))))
 
 
-def cauchy(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def cauchy(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of the standard Cauchy distribution."""
     return _by_formula("cauchy", _cauchy, key, shape, dtype)
 
 
-def _cauchy(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _cauchy(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     u = _literal_between(dtypes.finfo(dtype).eps, 1, shape, dtype, key)
     return lax.tan(lax.mul(dtype.type(np.pi), lax.sub(u, dtype.type(0.5))))
 
 
-def laplace(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def laplace(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of the Laplace distribution with mean 0 and scale 1."""
     return _by_formula("laplace", _laplace, key, shape, dtype)
 
 
-def _laplace(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _laplace(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     u = _literal_between(-1. + dtypes.finfo(dtype).epsneg, 1, shape, dtype, key)
     return lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u))))
 
 
-def logistic(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def logistic(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers of the standard logistic distribution."""
     return _by_formula("logistic", _logistic, key, shape, dtype)
 
 
-def _logistic(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _logistic(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     u = _literal_between(dtypes.finfo(dtype).tiny, 1, shape, dtype, key)
     return lax.sub(lax.log(u), lax.log1p(lax.neg(u)))
 
 
-def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = None, mode: str | None = None) -> Any:
+def gumbel(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None, mode: str | None = None) -> Array:
     """Numbers of the standard Gumbel distribution.
 
     Args: mode: "low" draws one float for each number; "high" draws two, for larger numbers in the tail; None: "low", or
@@ -186,7 +189,7 @@ def gumbel(key: Any, shape: Sequence[int] = (), dtype: Any = None, mode: str | N
     return _by_formula("gumbel", gumbel_formula(mode), key, shape, dtype)
 
 
-def gumbel_formula(mode: str | None) -> Any:
+def gumbel_formula(mode: str | None) -> Callable[..., Any]:
     """The sampler `f(shape, dtype, key)` for a mode; None: by the option `jax_high_dynamic_range_gumbel`."""
     if mode is None:
         mode = "high" if config.high_dynamic_range_gumbel else "low"
@@ -197,12 +200,12 @@ def gumbel_formula(mode: str | None) -> Any:
     return formula
 
 
-def _gumbel(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _gumbel(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     u = _literal_between(dtypes.finfo(dtype).tiny, 1, shape, dtype, key)
     return lax.neg(lax.log(lax.neg(lax.log(u))))
 
 
-def _fine_gumbel(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def _fine_gumbel(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     info = dtypes.finfo(dtype)
     pair = unit_floats((2, *shape), dtype, key)
     high, low = (lax.squeeze(lax.slice_in_dim(pair, i, i + 1), (0,)) for i in (0, 1))

@@ -17,6 +17,7 @@ from xjax.numpy.promote import promote_inexact
 from xjax.random.arguments import check_dtype, check_key, check_method, check_shape, common_shape, compiled
 from xjax.random.continuous import two_keys, unit_floats
 from xjax.random.generators import split_key
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 
 def _until(done: Callable, step: Callable, state: tuple, limit: int) -> tuple:
@@ -27,7 +28,7 @@ def _until(done: Callable, step: Callable, state: tuple, limit: int) -> tuple:
     return lax.while_loop(cond, lambda carry: (carry[0] + np.int32(1), *step(*carry[1:])), (np.int32(0), *state))[1:]
 
 
-def _three_keys(key: Any) -> list[Any]:
+def _three_keys(key: PRNGKey) -> list[Any]:
     keys = split_key((3,), key)
     return [lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in range(3)]
 
@@ -36,8 +37,8 @@ _MOST = int(np.iinfo(np.int32).max)         # the largest possible limit of roun
 
 # -- poisson ------------------------------------------------------------------------------------------------------
 
-def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
-            method: str = "exact") -> Any:
+def poisson(key: PRNGKey, lam: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
+            method: str = "exact") -> Array:
     """Counts of the Poisson distribution with mean `lam`.
 
     Args: lam: number or array >= 0 that broadcasts to `shape` (None: its shape), used in single precision; dtype: an
@@ -53,7 +54,7 @@ def poisson(key: Any, lam: Any, shape: Sequence[int] | None = None, dtype: Any =
     return compiled(_poisson, common_shape("poisson", shape, lam), dtype)(key, lam)
 
 
-def _poisson(shape: tuple[int, ...], dtype: np.dtype, key: Any, lam: Any) -> Any:
+def _poisson(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, lam: Array) -> Array:
     lam = lax.convert_element_type(jnp.broadcast_to(lam, shape), np.float32)
     small, endless = jnp.isnan(lam) | (lam < 10), lam == np.inf
     limit = min(dtypes.iinfo(dtype).max, _MOST)
@@ -63,9 +64,9 @@ def _poisson(shape: tuple[int, ...], dtype: np.dtype, key: Any, lam: Any) -> Any
     return lax.select(lam == 0, lax.full_like(few, 0), lax.select(small, few, many))
 
 
-def _by_waiting(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
+def _by_waiting(dtype: np.dtype, key: PRNGKey, lam: Array, limit: int) -> Array:
     """The number of uniform factors until their product falls below exp(-lam), minus 1 (Knuth)."""
-    def step(count: Any, key: Any, log_product: Any) -> tuple:
+    def step(count: Array, key: PRNGKey, log_product: Array) -> tuple:
         key, subkey = two_keys(key)
         count = lax.select(log_product > -lam, count + dtype.type(1), count)
         return count, key, log_product + lax.log(unit_floats(lam.shape, np.dtype(np.float32), subkey))
@@ -75,7 +76,7 @@ def _by_waiting(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
     return _until(lambda count, key, log_product: ~(log_product > -lam), step, state, limit)[0] - dtype.type(1)
 
 
-def _by_ratio(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
+def _by_ratio(dtype: np.dtype, key: PRNGKey, lam: Array, limit: int) -> Array:
     """Transformed rejection (Hörmann, The transformed rejection method for generating Poisson variables, 1993)."""
     log_lam = lax.log(lam)
     b = 0.931 + 2.53 * lax.sqrt(lam)
@@ -83,7 +84,7 @@ def _by_ratio(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     v_r = 0.9277 - 3.6224 / (b - 2)
 
-    def step(counts: Any, accepted: Any, key: Any) -> tuple:
+    def step(counts: Any, accepted: Array, key: PRNGKey) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(lam.shape, lam.dtype, u_key) - 0.5
         v = unit_floats(lam.shape, lam.dtype, v_key)
@@ -101,7 +102,8 @@ def _by_ratio(dtype: np.dtype, key: Any, lam: Any, limit: int) -> Any:
 
 # -- binomial -----------------------------------------------------------------------------------------------------
 
-def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def binomial(key: PRNGKey, n: ArrayLike, p: ArrayLike, shape: Sequence[int] | None = None,
+             dtype: DTypeLike | None = None) -> Array:
     """Numbers of successes in n trials, each successful with probability p.
 
     Args: n, p: numbers or arrays that broadcast to `shape` (None: their common shape); dtype: a float dtype.
@@ -112,7 +114,7 @@ def binomial(key: Any, n: Any, p: Any, shape: Sequence[int] | None = None, dtype
     return compiled(_binomial, common_shape("binomial", shape, n, p), dtype)(key, n, p)
 
 
-def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
+def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, n: Array, p: Array) -> Array:
     p, = promote_inexact("random.binomial", p)
     n = jnp.broadcast_to(lax.convert_element_type(n, p.dtype), shape)
     p = jnp.broadcast_to(p, shape)
@@ -132,11 +134,11 @@ def _binomial(shape: tuple[int, ...], dtype: np.dtype, key: Any, n: Any, p: Any)
     return lax.select(keep, counts, lax.convert_element_type(n, dtype) - counts)
 
 
-def _by_gaps(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
+def _by_gaps(dtype: np.dtype, key: PRNGKey, n: Array, p: Array) -> Array:
     """The number of gaps between successes, drawn from the geometric distribution, that fit into n trials."""
     log_failure = jnp.log1p(-p)
 
-    def step(count: Any, total: Any, key: Any) -> tuple:
+    def step(count: Array, total: Array, key: PRNGKey) -> tuple:
         subkey, key = two_keys(key)
         count = lax.select(total <= n, count + 1, count)
         gap = lax.ceil(lax.log(unit_floats(p.shape, p.dtype, subkey)) / log_failure)
@@ -147,7 +149,7 @@ def _by_gaps(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
     return lax.convert_element_type(count - 1, dtype)
 
 
-def _by_transformed_ratio(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
+def _by_transformed_ratio(dtype: np.dtype, key: PRNGKey, n: Array, p: Array) -> Array:
     """Transformed rejection (Hörmann, The generation of binomial random variates, 1993, algorithm BTRS)."""
     deviation = jnp.sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
@@ -158,7 +160,7 @@ def _by_transformed_ratio(dtype: np.dtype, key: Any, n: Any, p: Any) -> Any:
     alpha = (2.83 + 5.1 / b) * deviation
     m = jnp.floor((n + 1) * p)
 
-    def step(counts: Any, accepted: Any, key: Any) -> tuple:
+    def step(counts: Any, accepted: Array, key: PRNGKey) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(p.shape, p.dtype, u_key) - 0.5
         v = unit_floats(p.shape, p.dtype, v_key)
@@ -181,7 +183,7 @@ _TAILS = np.array([math.lgamma(k + 1) - (0.5 * math.log(2 * math.pi) + (k + 0.5)
                    for k in range(10)])
 
 
-def _stirling_tail(k: Any) -> Any:
+def _stirling_tail(k: Array) -> Array:
     """log(k!) minus Stirling's formula: from the table for k <= 9, else by its series."""
     exact = k <= 9
     k = lax.clamp(k.dtype.type(0), k, k.dtype.type(9))
@@ -190,8 +192,8 @@ def _stirling_tail(k: Any) -> Any:
     return lax.select(exact, jnp.asarray(_TAILS, k.dtype)[jnp.floor(k).astype("int32")], series)
 
 
-def multinomial(key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None, dtype: Any = None,
-                unroll: int | bool = 1) -> Any:
+def multinomial(key: PRNGKey, n: ArrayLike, p: ArrayLike, *, shape: Sequence[int] | None = None,
+                dtype: DTypeLike | None = None, unroll: int | bool = 1) -> Array:
     """How often each of several outcomes occurs in n trials.
 
     Args:
@@ -211,13 +213,14 @@ def multinomial(key: Any, n: Any, p: Any, *, shape: Sequence[int] | None = None,
     return compiled(_multinomial, shape, dtype, unroll)(key, n, p)
 
 
-def _multinomial(shape: tuple[int, ...], dtype: np.dtype, unroll: int | bool, key: Any, n: Any, p: Any) -> Any:
+def _multinomial(shape: tuple[int, ...], dtype: np.dtype, unroll: int | bool, key: PRNGKey, n: Array,
+                 p: Array) -> Array:
     """Counts outcome by outcome: each is a binomial number of the remaining trials."""
     p = jnp.moveaxis(jnp.broadcast_to(p, shape), -1, 0)
     left = lax.cumsum(p, 0, reverse=True)
     ratios = p / jnp.where(left == 0, 1, left)
 
-    def outcome(trials: Any, ratio_and_key: tuple) -> tuple:
+    def outcome(trials: Array, ratio_and_key: tuple) -> tuple:
         ratio, key = ratio_and_key
         count = _binomial(shape[:-1], trials.dtype, key, trials, jnp.clip(ratio, 0, 1))
         return trials - count, count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from xjax.ops.sort import top_k
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.continuous import gumbel_formula, unit_floats
 from xjax.random.generators import random_bits, split_key
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 # -- bernoulli ----------------------------------------------------------------------------------------------------
 
-def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: str = "low") -> Any:
+def bernoulli(key: PRNGKey, p: ArrayLike = 0.5, shape: Sequence[int] | None = None, mode: str = "low") -> Array:
     """Bools that are true with probability `p`.
 
     Args:
@@ -38,11 +39,11 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Sequence[int] | None = None, mode: 
     return compiled(sampler, common_shape("bernoulli", shape, p))(key, p)
 
 
-def _bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+def _bernoulli(shape: tuple[int, ...], key: PRNGKey, p: Array) -> Array:
     return lax.lt(unit_floats(shape, p.dtype, key), _of_rank(p, len(shape)))
 
 
-def _fine_bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+def _fine_bernoulli(shape: tuple[int, ...], key: PRNGKey, p: Array) -> Array:
     dtype = p.dtype
     pair = unit_floats((2, *shape), dtype, key)
     u1, u2 = (lax.squeeze(lax.slice_in_dim(pair, i, i + 1), (0,)) for i in (0, 1))
@@ -50,18 +51,18 @@ def _fine_bernoulli(shape: tuple[int, ...], key: Any, p: Any) -> Any:
     return lax.lt(u2, lax.sub(_of_rank(p, len(shape)), u1))
 
 
-def _of_rank(x: Any, rank: int) -> Any:
+def _of_rank(x: Array, rank: int) -> Array:
     return lax.broadcast_to_rank(x, rank) if np.ndim(x) else x
 
 
-def rademacher(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def rademacher(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Signs: -1 or 1, each with probability 1/2, as numbers of `dtype` (default int)."""
     key = check_key("rademacher", key)
     dtype = dtypes.canonicalize_dtype(int) if dtype is None else dtypes.user_dtype(dtype, "random.rademacher")
     return compiled(signs, check_shape("rademacher", shape), dtype)(key)
 
 
-def signs(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
+def signs(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Array:
     """Random signs, -1 or 1, as numbers of any dtype."""
     coin = unit_floats(shape, dtypes.canonicalize_dtype(float), key)
     ones = lax.convert_element_type(lax.lt(coin, coin.dtype.type(0.5)), dtype)
@@ -72,7 +73,8 @@ def signs(shape: tuple[int, ...], dtype: np.dtype, key: Any) -> Any:
 
 # -- randint ------------------------------------------------------------------------------------------------------
 
-def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any = None) -> Any:
+def randint(key: PRNGKey, shape: Sequence[int], minval: ArrayLike, maxval: ArrayLike,
+            dtype: DTypeLike | None = None) -> Array:
     """Integers of the uniform distribution on [minval, maxval); minval where maxval <= minval.
 
     Unless the range is a power of 2, small numbers are more likely, by a relative difference of about range / 2**64
@@ -87,7 +89,7 @@ def randint(key: Any, shape: Sequence[int], minval: Any, maxval: Any, dtype: Any
     return compiled(_randint, shape, dtype)(key, minval, maxval)
 
 
-def _randint(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
+def _randint(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, low: Array, high: Array) -> Array:
     info = dtypes.iinfo(dtype)
     if info.bits >= 32:
         return integers_between(shape, dtype, key, _as_integer(low), _as_integer(high))
@@ -96,12 +98,12 @@ def _randint(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: 
     return lax.convert_element_type(integers_between(shape, np.dtype(np.int32), key, low, high), dtype)
 
 
-def _as_integer(x: Any) -> Any:
+def _as_integer(x: Array) -> Array:
     is_int = type(x) is int or dtypes.is_int(typeof(x).dtype)               # an integer of any size
     return x if is_int else lax.convert_element_type(x, dtypes.canonicalize_dtype(int))
 
 
-def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any, high: Any) -> Any:
+def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, low: ArrayLike, high: ArrayLike) -> Array:
     """Integers of 32 or 64 bits in [low, high).
 
     A random number with twice the bits of the dtype is reduced modulo the range: (upper * 2**width + lower) % span. The
@@ -125,7 +127,7 @@ def integers_between(shape: tuple[int, ...], dtype: np.dtype, key: Any, low: Any
     return lax.add(low, lax.convert_element_type(offset, dtype))
 
 
-def _clipped(x: Any, dtype: np.dtype) -> Any:
+def _clipped(x: Array, dtype: np.dtype) -> Array:
     """Integers converted to another dtype, after clipping to its range."""
     old, new = dtypes.iinfo(x.dtype), dtypes.iinfo(dtype)
     ends = (x.dtype.type(max(old.min, new.min)), x.dtype.type(min(old.max, new.max)))
@@ -134,8 +136,8 @@ def _clipped(x: Any, dtype: np.dtype) -> Any:
 
 # -- categorical --------------------------------------------------------------------------------------------------
 
-def categorical(key: Any, logits: Any, axis: int = -1, shape: Sequence[int] | None = None, replace: bool = True,
-                mode: str | None = None) -> Any:
+def categorical(key: PRNGKey, logits: ArrayLike, axis: int = -1, shape: Sequence[int] | None = None,
+                replace: bool = True, mode: str | None = None) -> Array:
     """Indices of categories, drawn with probabilities ``softmax(logits, axis)``.
 
     Args:
@@ -171,7 +173,8 @@ def _check_batch(shape: tuple[int, ...], batch: tuple[int, ...]) -> None:
                   fix=f"pass shape=(n, ...) + {batch}.", exc=ValueError)
 
 
-def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any, logits: Any) -> Any:
+def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Callable[..., Any], key: PRNGKey,
+                 logits: Array) -> Array:
     new = len(shape) - logits.ndim + 1
     position = new + axis
     noise = formula((*shape[:position], logits.shape[axis], *shape[position:]), dtype, key)
@@ -179,8 +182,8 @@ def _categorical(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: An
     return lax.argmax(scores, position, dtypes.canonicalize_dtype(int))
 
 
-def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Any, key: Any,
-                         logits: Any) -> Any:
+def _distinct_categories(shape: tuple[int, ...], axis: int, dtype: np.dtype, formula: Callable[..., Any], key: PRNGKey,
+                         logits: Array) -> Array:
     """The categories with the largest scores, log-probabilities plus Gumbel noise."""
     samples = math.prod(shape[:len(shape) - logits.ndim + 1])
     scores = lax.add(logits, formula(logits.shape, dtype, key))

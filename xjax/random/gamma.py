@@ -35,10 +35,11 @@ from xjax.random.discrete import signs
 from xjax.random.generators import key_operation, split_key
 from xjax.transforms.batching import place_axis
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 # -- the operation ------------------------------------------------------------------------------------------------
 
-def _one_sample(key: Any, a: Any, log_space: bool) -> Any:
+def _one_sample(key: PRNGKey, a: Array, log_space: bool) -> Array:
     """A sample for one key and one `a`; for a < 1 a sample for a + 1, times a power of a uniform number."""
     dtype = a.dtype
     zero, one, third = dtype.type(0), dtype.type(1), dtype.type(1 / 3)
@@ -46,7 +47,7 @@ def _one_sample(key: Any, a: Any, log_space: bool) -> Any:
     d = lax.sub(lax.select(boosted, a, lax.add(a, one)), third)
     c = lax.div(third, lax.sqrt(d))
 
-    def rejected(carry: tuple) -> Any:
+    def rejected(carry: tuple) -> Array:
         _, square, cube, u = carry
         not_surely = lax.ge(u, lax.sub(one, lax.mul(dtype.type(0.0331), lax.mul(square, square))))
         height = lax.add(lax.mul(square, dtype.type(0.5)), lax.mul(d, lax.add(lax.sub(one, cube), lax.log(cube))))
@@ -74,11 +75,11 @@ def _one_sample(key: Any, a: Any, log_space: bool) -> Any:
     return lax.mul(lax.mul(d, cube), boost)
 
 
-def _rows(keys: Any) -> list[Any]:
+def _rows(keys: Array) -> list[Any]:
     return [lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in range(keys.shape[0])]
 
 
-def _samples(key: Any, a: Any, *, log_space: bool) -> Any:
+def _samples(key: PRNGKey, a: Array, *, log_space: bool) -> Array:
     """Samples for keys[*batch] and a float[*batch, ...]; each key is split into one for each of its elements."""
     count = math.prod(a.shape[key.ndim:])
     keys = lax.reshape(split_key((count,), lax.reshape(key, (key.size,))), (a.size,))
@@ -119,8 +120,8 @@ random_gamma_p = key_operation("random_gamma", _samples, _type_rule, _batch, _jv
 
 # -- gamma, and its quotients and powers ----------------------------------------------------------------------------
 
-def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
-          method: str = "exact") -> Any:
+def gamma(key: PRNGKey, a: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
+          method: str = "exact") -> Array:
     """Numbers of the gamma distribution with scale 1; differentiable in its shape `a`.
 
     Args: a: number or array > 0 that broadcasts to `shape` (None: its shape); dtype: float, default float32, with
@@ -133,62 +134,63 @@ def gamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = Non
     return _draw_gamma("gamma", False, key, a, shape, dtype)
 
 
-def loggamma(key: Any, a: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
-             method: str = "exact") -> Any:
+def loggamma(key: PRNGKey, a: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
+             method: str = "exact") -> Array:
     """Logarithms of numbers of the gamma distribution; finite also for small `a`, where the numbers underflow to 0."""
     check_method("loggamma", method)
     return _draw_gamma("loggamma", True, key, a, shape, dtype)
 
 
-def _draw_gamma(caller: str, log_space: bool, key: Any, a: Any, shape: Any, dtype: Any) -> Any:
+def _draw_gamma(caller: str, log_space: bool, key: PRNGKey, a: ArrayLike, shape: Any, dtype: DTypeLike | None) -> Array:
     key = check_key(caller, key)
     dtype = check_dtype(caller, dtype, "f")
     return compiled(gamma_floats, common_shape(caller, shape, a), dtype, log_space)(key, a)
 
 
-def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: Any, a: Any) -> Any:
+def gamma_floats(shape: tuple[int, ...], dtype: np.dtype, log_space: bool, key: PRNGKey, a: ArrayLike) -> Array:
     """Numbers of the gamma distribution or their logarithms."""
     a = jnp.broadcast_to(lax.convert_element_type(a, dtype), shape)
     return random_gamma_p.bind(key, a, log_space=log_space)
 
 
-def chisquare(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
-              method: str = "exact") -> Any:
+def chisquare(key: PRNGKey, df: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None, *,
+              method: str = "exact") -> Array:
     """Numbers of the chi-squared distribution with `df` degrees of freedom."""
     check_method("chisquare", method)
     return draw("chisquare", _chisquare, key, shape, dtype, df)
 
 
-def _chisquare(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> Any:
+def _chisquare(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, df: Array) -> Array:
     half = lax.div(lax.convert_element_type(df, dtype), dtype.type(2))
     return lax.mul(lax.exp(gamma_floats(shape, dtype, True, key, half)), dtype.type(2))
 
 
-def f(key: Any, dfnum: Any, dfden: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def f(key: PRNGKey, dfnum: ArrayLike, dfden: ArrayLike, shape: Sequence[int] | None = None,
+      dtype: DTypeLike | None = None) -> Array:
     """Numbers of Fisher's F distribution: quotients of chi-squared numbers, each divided by its degrees of freedom."""
     return draw("f", _f, key, shape, dtype, dfnum, dfden)
 
 
-def _f(shape: tuple[int, ...], dtype: np.dtype, key: Any, dfnum: Any, dfden: Any) -> Any:
+def _f(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, dfnum: Array, dfden: Array) -> Array:
     dfnum, dfden = (lax.convert_element_type(x, dtype) for x in (dfnum, dfden))
     den_key, num_key = two_keys(key)
     num, den = _chisquare(shape, dtype, num_key, dfnum), _chisquare(shape, dtype, den_key, dfden)
     return (num / dfnum) / (den / dfden)
 
 
-def t(key: Any, df: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def t(key: PRNGKey, df: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None) -> Array:
     """Numbers of Student's t distribution with `df` degrees of freedom."""
     return draw("t", _t, key, shape, dtype, df)
 
 
-def _t(shape: tuple[int, ...], dtype: np.dtype, key: Any, df: Any) -> Any:
+def _t(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, df: Array) -> Array:
     normal_key, gamma_key = two_keys(key)
     half = lax.div(lax.convert_element_type(df, dtype), dtype.type(2))
     return normal_floats(shape, dtype, normal_key) * jnp.sqrt(half / gamma_floats(shape, dtype, False, gamma_key, half))
 
 
-def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: Any = None, *,
-         method: str = "exact") -> Any:
+def beta(key: PRNGKey, a: ArrayLike, b: ArrayLike, shape: Sequence[int] | None = None, dtype: DTypeLike | None = None,
+         *, method: str = "exact") -> Array:
     """Numbers of the beta distribution, in [0, 1]; differentiable in its parameters.
 
     Args: a, b: numbers or arrays > 0 that broadcast to `shape` (None: their common shape).
@@ -197,14 +199,15 @@ def beta(key: Any, a: Any, b: Any, shape: Sequence[int] | None = None, dtype: An
     return draw("beta", _beta, key, shape, dtype, a, b)
 
 
-def _beta(shape: tuple[int, ...], dtype: np.dtype, key: Any, a: Any, b: Any) -> Any:
+def _beta(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, a: Array, b: Array) -> Array:
     x, y = (gamma_floats(shape, dtype, True, k, v) for k, v in zip(two_keys(key), (a, b), strict=True))
     top = lax.max(x, y)                     # the larger number becomes 1, since both might underflow to 0
     x, y = lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top))
     return lax.div(x, lax.add(x, y))
 
 
-def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: Any = None) -> Any:
+def dirichlet(key: PRNGKey, alpha: ArrayLike, shape: Sequence[int] | None = None,
+              dtype: DTypeLike | None = None) -> Array:
     """Points of the simplex with the Dirichlet distribution.
 
     Args: alpha: float[..., n] > 0, whose leading axes broadcast to `shape` (None: the shape of these axes).
@@ -222,26 +225,26 @@ def dirichlet(key: Any, alpha: Any, shape: Sequence[int] | None = None, dtype: A
     return compiled(_dirichlet, whole, dtype)(key, alpha)
 
 
-def _dirichlet(shape: tuple[int, ...], dtype: np.dtype, key: Any, alpha: Any) -> Any:
+def _dirichlet(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, alpha: Array) -> Array:
     logs = gamma_floats(shape, dtype, True, key, alpha)
     parts = lax.exp(logs - lax.stop_gradient(jnp.max(logs, -1, keepdims=True)))
     return parts / jnp.sum(parts, -1, keepdims=True)
 
 
-def generalized_normal(key: Any, p: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def generalized_normal(key: PRNGKey, p: ArrayLike, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Numbers with density proportional to ``exp(-abs(x) ** p)``. Args: p: a number > 0."""
     key = check_key("generalized_normal", key)
     dtype = check_dtype("generalized_normal", dtype, "f")
     return compiled(_generalized_normal, check_shape("generalized_normal", shape), dtype)(key, p)
 
 
-def _generalized_normal(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: Any) -> Any:
+def _generalized_normal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, p: Array) -> Array:
     size_key, sign_key = two_keys(key)
     size = gamma_floats(shape, dtype, False, size_key, 1 / p)
     return signs(shape, dtype, sign_key) * size ** (1 / p)
 
 
-def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def ball(key: PRNGKey, d: int, p: ArrayLike = 2, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Points of the uniform distribution on the ball of radius 1 in the p-norm.
 
     Args: d: static int, the dimension; p: a number > 0.
@@ -252,7 +255,7 @@ def ball(key: Any, d: int, p: Any = 2, shape: Sequence[int] = (), dtype: Any = N
     return compiled(_ball, (*check_shape("ball", shape), static_int(d, "d", "random.ball")), dtype)(key, p)
 
 
-def _ball(shape: tuple[int, ...], dtype: np.dtype, key: Any, p: Any) -> Any:
+def _ball(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey, p: Array) -> Array:
     point_key, radius_key = two_keys(key)
     point = _generalized_normal(shape, dtype, point_key, p)
     noise = exponential_floats(shape[:-1], dtype, radius_key)

@@ -26,6 +26,7 @@ from xjax.ops.makers import broadcast_shape, elementwise_batch
 from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, compiled, operation
 from xjax.random.threefry import threefry_bits, threefry_fold_in, threefry_split
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 
 class _Generator(NamedTuple):
@@ -36,7 +37,7 @@ class _Generator(NamedTuple):
     fold_in: Callable[[Any, Any], Any]                      # (words, uint32) -> uint32[n]
 
 
-def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
+def bits(key: PRNGKey, shape: Sequence[int] = (), dtype: DTypeLike | None = None) -> Array:
     """Uniform random bits.
 
     Args: key: a random key; shape: that of the result; dtype: unsigned, of 8, 16, 32 or 64 bits (default uint32, with
@@ -49,7 +50,7 @@ def bits(key: Any, shape: Sequence[int] = (), dtype: Any = None) -> Any:
     return operation(random_bits, dtypes.itemsize_bits(dtype), check_shape("bits", shape))(key)
 
 
-def seed_words(high: Any, low: Any, count: int) -> Any:
+def seed_words(high: ArrayLike, low: ArrayLike, count: int) -> Array:
     """The words of the key of a seed, from its two words, uint32[] each."""
     return lax.concatenate([lax.broadcast_in_dim(w, (1,), ()) for w in (high, low)] * (count // 2), 0)
 
@@ -58,14 +59,14 @@ def seed_words(high: Any, low: Any, count: int) -> Any:
 
 def key_operation(name: str, f: Callable, type_rule: Callable, batch: Callable, jvp: Any = ZERO) -> Primitive:
     """An operation on keys that is lowered to the program of `f(*args, **params)`."""
-    def evaluate(*args: Any, **params: Any) -> Any:
+    def evaluate(*args: Any, **params: Any) -> Array:
         return compiled(_with_params, f, tuple(params.items()))(*args)
 
     return Primitive(name, type_rule=type_rule, lower=ByProgram(f), jvp=jvp, transpose=NOT_LINEAR, batch=batch,
                      evaluate=evaluate)
 
 
-def _with_params(f: Callable, params: tuple, *args: Any) -> Any:
+def _with_params(f: Callable, params: tuple, *args: Any) -> Array:
     return f(*args, **dict(params))
 
 
@@ -81,11 +82,11 @@ def _for_each(f: Callable, ndim: int) -> Callable:
     return f
 
 
-def _of(keys: Any) -> _Generator:
+def _of(keys: Array) -> _Generator:
     return _GENERATORS[keys.dtype.kind.name]
 
 
-def random_bits(width: int, shape: tuple[int, ...], keys: Any) -> Any:
+def random_bits(width: int, shape: tuple[int, ...], keys: ArrayLike) -> Array:
     """Random bits from each key, as unsigned integers of 8, 16, 32 or 64 bits, uint[*keys.shape, *shape]."""
     return random_bits_p.bind(keys, bit_width=width, shape=shape)
 
@@ -102,7 +103,7 @@ def _bits_type(keys, *, bit_width, shape):
 random_bits_p = key_operation("random_bits", _bits, _bits_type, _elementwise(lambda: random_bits_p))
 
 
-def split_key(shape: tuple[int, ...], keys: Any) -> Any:
+def split_key(shape: tuple[int, ...], keys: ArrayLike) -> Array:
     """New keys from each key, key[*keys.shape, *shape]."""
     return random_split_p.bind(keys, shape=shape)
 
@@ -119,7 +120,7 @@ def _split_type(keys, *, shape):
 random_split_p = key_operation("random_split", _split, _split_type, _elementwise(lambda: random_split_p))
 
 
-def fold_in_key(key: Any, data: Any) -> Any:
+def fold_in_key(key: PRNGKey, data: ArrayLike) -> Array:
     """A key from a key and a number, which is converted to uint32."""
     return random_fold_in_p.bind(key, lax.convert_element_type(data, np.uint32))
 
@@ -149,26 +150,26 @@ random_fold_in_p = key_operation("random_fold_in", _fold_in, _fold_in_type,
 
 # -- rbg: keys of four words, which are two keys of threefry ------------------------------------------------------
 
-def _rbg_bits(width: int, shape: tuple[int, ...], words: Any) -> Any:
+def _rbg_bits(width: int, shape: tuple[int, ...], words: Array) -> Array:
     return lax.rng_bit_generator(words, shape, UINTS[width])[1]
 
 
-def _rbg_split(shape: tuple[int, ...], words: Any) -> Any:
+def _rbg_split(shape: tuple[int, ...], words: Array) -> Array:
     halves = vmap(lambda half: threefry_split(shape, half), out_axes=len(shape))(lax.reshape(words, (2, 2)))
     return lax.reshape(halves, (*shape, 4))
 
 
-def _rbg_fold_in(words: Any, data: Any) -> Any:
+def _rbg_fold_in(words: Array, data: Array) -> Array:
     return lax.reshape(vmap(threefry_fold_in, (0, None))(lax.reshape(words, (2, 2)), data), (4,))
 
 
-def _unsafe_split(shape: tuple[int, ...], words: Any) -> Any:
+def _unsafe_split(shape: tuple[int, ...], words: Array) -> Array:
     """New keys: every tenth of the numbers of the generator."""
     drawn = _rbg_bits(32, (10 * math.prod(shape), 4), words)
     return lax.reshape(lax.slice_in_dim(drawn, 0, None, 10), (*shape, 4))
 
 
-def _unsafe_fold_in(words: Any, data: Any) -> Any:
+def _unsafe_fold_in(words: Array, data: Array) -> Array:
     """The key combined, by exclusive or, with the tenth number of the generator for the key of `data`."""
     drawn = _rbg_bits(32, (10, 4), seed_words(np.uint32(0), data, 4))
     return lax.bitwise_xor(words, lax.index_in_dim(drawn, 9, keepdims=False))

@@ -24,6 +24,7 @@ from xjax.random.generators import fold_in_key, seed_words, split_key
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.places import new_place
+from xjax.typing import ArrayLike, DTypeLike
 
 _MASK = 0xFFFFFFFF
 
@@ -31,7 +32,7 @@ _MASK = 0xFFFFFFFF
 Key = NewType("Key", Array)
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def key(seed: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     """A typed key from an integer.
 
     Args:
@@ -50,7 +51,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
     return wrap_words("key", _seeded("key", seed, kind), kind)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Any:
     """The words of `key(seed, impl=impl)`, or with jax_enable_custom_prng the typed key.
 
     Returns: uint32[2] for "threefry2x32", uint32[4] for the others.
@@ -63,7 +64,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     return wrap_words("PRNGKey", words, kind) if config.enable_custom_prng else words
 
 
-def key_dtype(impl_spec: Any = None) -> KeyType:
+def key_dtype(impl_spec: str | None = None) -> KeyType:
     """The dtype of the keys of a generator.
 
     >>> key_dtype("rbg")
@@ -72,7 +73,7 @@ def key_dtype(impl_spec: Any = None) -> KeyType:
     return KEY_TYPES[_kind("key_dtype", impl_spec).name]
 
 
-def _chosen(caller: str, impl: Any, dtype: Any) -> KeyKind:
+def _chosen(caller: str, impl: Any, dtype: DTypeLike | None) -> KeyKind:
     """The generator named by `impl` or by `dtype`."""
     if impl is not None and dtype is not None:
         raise bad(f"random.{caller}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
@@ -94,7 +95,7 @@ def _kind(caller: str, impl: Any) -> KeyKind:
 
 # -- seeds --------------------------------------------------------------------------------------------------------
 
-def _seeded(caller: str, seed: Any, kind: KeyKind) -> Any:
+def _seeded(caller: str, seed: ArrayLike, kind: KeyKind) -> Any:
     """The words of the key of a seed."""
     caller, seed = f"random.{caller}", converted(seed)
     if config.random_seed_offset:
@@ -119,7 +120,7 @@ def _canonical_width(caller: str, seed: int) -> int:
     return dtypes.itemsize_bits(dtypes.canonicalize_dtype(int))
 
 
-def _from_number(seed: int, width: int, kind: KeyKind) -> Any:
+def _from_number(seed: int, width: int, kind: KeyKind) -> Array:
     high = seed >> 32 & _MASK if width == 64 else 0
     return to_array(np.array([high, seed & _MASK] * (kind.words // 2), np.uint32), new_place())
 
@@ -134,7 +135,7 @@ def _from_array(count: int, seed: Any) -> Any:
 
 # -- keys from keys -----------------------------------------------------------------------------------------------
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: Array, num: int | Sequence[int] = 2) -> Any:
     """New, independent keys from one key, which should not be used again.
 
     Args: key: a random key; num: the number of keys, or the shape of the array of keys.
@@ -150,12 +151,12 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return _as_given(key, operation(split_key, shape)(typed))
 
 
-def _as_given(key: Any, keys: Any) -> Any:
+def _as_given(key: Array, keys: Any) -> Any:
     """`keys` in the form of `key`, which the user passed: typed keys or words."""
     return keys if _is_typed(key) else unwrap_keys(keys)
 
 
-def _is_typed(key: Any) -> bool:
+def _is_typed(key: Array) -> bool:
     return is_key(typeof(key))
 
 
@@ -163,7 +164,7 @@ def _split_shape(num: Any) -> tuple[int, ...]:
     return tuple([static_int(n, "num", "random.split") for n in (num if isinstance(num, Sequence) else (num,))])
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Array, data: ArrayLike) -> Any:
     """A new key from a key and a number, such as a step or the index of a layer.
 
     Args: key: a random key; data: a number, converted to uint32 (arrays wrap around, Python ints must fit).
@@ -181,7 +182,7 @@ def fold_in(key: Any, data: Any) -> Any:
     return _as_given(key, operation(fold_in_key)(typed, data))
 
 
-def clone(key: Any) -> Any:
+def clone(key: Array) -> Any:
     """The same key, for intended reuse."""
     check_key("clone", key, batched=True)
     return key
@@ -189,7 +190,7 @@ def clone(key: Any) -> Any:
 
 # -- typed keys and words -----------------------------------------------------------------------------------------
 
-def key_data(keys: Any) -> Any:
+def key_data(keys: ArrayLike) -> Any:
     """The words of keys, uint32[..., n].
 
     >>> key_data(key(7, impl="rbg"))
@@ -198,11 +199,11 @@ def key_data(keys: Any) -> Any:
     return unwrap_keys(check_key("key_data", keys, batched=True))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Any:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
     """Typed keys from their words, uint32[..., n]: the inverse of `key_data`. `impl` and `dtype` are those of `key`."""
     return wrap_words("wrap_key_data", key_bits_array, _chosen("wrap_key_data", impl, dtype))
 
 
-def key_impl(keys: Any) -> str:
+def key_impl(keys: ArrayLike) -> str:
     """The name of the generator of keys."""
     return check_key("key_impl", keys, batched=True).dtype.kind.name

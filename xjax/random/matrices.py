@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from xjax.numpy.promote import promote_inexact
 from xjax.ops.checks import static_int
 from xjax.random.arguments import check_dtype, check_key, check_shape, common_shape, compiled
 from xjax.random.continuous import normal, normal_floats
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 _METHODS = ("cholesky", "eigh", "svd")
 
 
-def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Sequence[int] | None = None, dtype: Any = None,
-                        method: str = "cholesky") -> Any:
+def multivariate_normal(key: PRNGKey, mean: ArrayLike, cov: ArrayLike, shape: Sequence[int] | None = None,
+                        dtype: DTypeLike | None = None, method: str = "cholesky") -> Array:
     """Vectors of the normal distribution with a mean and a covariance matrix.
 
     Args:
@@ -51,7 +51,8 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Sequence[int] | No
     return compiled(_multivariate_normal, whole, dtype, method)(key, mean, cov)
 
 
-def _multivariate_normal(shape: tuple[int, ...], dtype: np.dtype, method: str, key: Any, mean: Any, cov: Any) -> Any:
+def _multivariate_normal(shape: tuple[int, ...], dtype: np.dtype, method: str, key: PRNGKey, mean: Array,
+                         cov: Array) -> Array:
     if method == "svd":
         u, s, _ = linalg.svd(cov)
         factor = u * jnp.sqrt(s[..., None, :])
@@ -63,7 +64,8 @@ def _multivariate_normal(shape: tuple[int, ...], dtype: np.dtype, method: str, k
     return mean + jnp.einsum("...ij,...j->...i", factor, normal_floats(shape, dtype, key))
 
 
-def orthogonal(key: Any, n: int, shape: Sequence[int] = (), dtype: Any = None, m: int | None = None) -> Any:
+def orthogonal(key: PRNGKey, n: int, shape: Sequence[int] = (), dtype: DTypeLike | None = None,
+               m: int | None = None) -> Array:
     """Matrices with orthonormal rows or columns, uniformly distributed (Haar measure).
 
     Args: n, m: static ints, rows and columns (None: n); dtype: float or complex.
@@ -76,7 +78,7 @@ def orthogonal(key: Any, n: int, shape: Sequence[int] = (), dtype: Any = None, m
     return compiled(_orthogonal, check_shape("orthogonal", shape), dtype, n, m)(key)
 
 
-def _orthogonal(shape: tuple[int, ...], dtype: np.dtype, n: int, m: int, key: Any) -> Any:
+def _orthogonal(shape: tuple[int, ...], dtype: np.dtype, n: int, m: int, key: PRNGKey) -> Array:
     q, r = linalg.qr(normal(key, (*shape, max(n, m), min(n, m)), dtype))
     # The decomposition is unique, and the distribution uniform, only if the diagonal of R is positive.
     x = q * jnp.sign(jnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
@@ -19,9 +19,10 @@ from xjax.random.arguments import check_key, check_shape, compiled
 from xjax.random.continuous import gumbel_formula, unit_floats
 from xjax.random.discrete import randint
 from xjax.random.generators import random_bits, split_key
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(key: PRNGKey, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
     """`x` in random order along an axis, or the integers 0 ... x - 1 in random order.
 
     Args:
@@ -42,15 +43,15 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
     return compiled(_rows_shuffled, axis)(key, x)
 
 
-def _shuffled_range(n: int, key: Any) -> Any:
+def _shuffled_range(n: int, key: PRNGKey) -> Array:
     return _shuffled(0, key, lax.iota(dtypes.canonicalize_dtype(int), n))
 
 
-def _rows_shuffled(axis: int, key: Any, x: Any) -> Any:
+def _rows_shuffled(axis: int, key: PRNGKey, x: Array) -> Array:
     return jnp.take(x, _shuffled_range(x.shape[axis], key), axis, unique_indices=True)
 
 
-def _shuffled(axis: int, key: Any, x: Any) -> Any:
+def _shuffled(axis: int, key: PRNGKey, x: Array) -> Array:
     """Sort by random 32-bit numbers, repeatedly, until the bias from equal numbers is negligible."""
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
@@ -60,8 +61,8 @@ def _shuffled(axis: int, key: Any, x: Any) -> Any:
     return x
 
 
-def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p: Any = None, axis: int = 0,
-           mode: str | None = None) -> Any:
+def choice(key: PRNGKey, a: ArrayLike, shape: Sequence[int] = (), replace: bool = True, p: ArrayLike | None = None,
+           axis: int = 0, mode: str | None = None) -> Array:
     """Random elements of an array, or of the integers 0 ... a - 1.
 
     Args:
@@ -95,14 +96,15 @@ def choice(key: Any, a: Any, shape: Sequence[int] = (), replace: bool = True, p:
                                                    aval.ndim)
 
 
-def _in_shape(picked: Any, shape: tuple[int, ...], axis: int, ndim: int) -> Any:
+def _in_shape(picked: Array, shape: tuple[int, ...], axis: int, ndim: int) -> Array:
     """The samples, which are along one axis, reshaped to `shape`."""
     if not ndim:
         return jnp.reshape(picked, shape)
     return jnp.reshape(picked, picked.shape[:axis] + shape + picked.shape[axis + 1:])
 
 
-def _by_probability(key: Any, p: Any, n: int, shape: tuple[int, ...], replace: bool, mode: str | None) -> Any:
+def _by_probability(key: PRNGKey, p: ArrayLike, n: int, shape: tuple[int, ...], replace: bool,
+                    mode: str | None) -> Array:
     p, = promote_inexact("random.choice", array_like("random.choice", p))
     if typeof(p).shape != (n,):
         raise bad("random.choice", "`p` must have one probability for each element",
@@ -112,13 +114,13 @@ def _by_probability(key: Any, p: Any, n: int, shape: tuple[int, ...], replace: b
     return compiled(_by_scores, shape, gumbel_formula(mode))(key, p)
 
 
-def _by_distribution(shape: tuple[int, ...], key: Any, p: Any) -> Any:
+def _by_distribution(shape: tuple[int, ...], key: PRNGKey, p: Array) -> Array:
     cumulative = jnp.cumsum(p)
     drawn = cumulative[-1] * (1 - unit_floats(shape, cumulative.dtype, key))
     return jnp.searchsorted(cumulative, drawn).astype(int)
 
 
-def _by_scores(shape: tuple[int, ...], formula: Any, key: Any, p: Any) -> Any:
+def _by_scores(shape: tuple[int, ...], formula: Callable[..., Any], key: PRNGKey, p: Array) -> Array:
     """Draws without replacement: the largest log-probabilities after adding Gumbel noise."""
     scores = formula(p.shape, p.dtype, key) + jnp.log(p)
     return jnp.reshape(top_k(scores, math.prod(shape))[1], shape).astype(int)

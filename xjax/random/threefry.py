@@ -15,23 +15,24 @@ from xjax import lax
 from xjax.core.config import config, enable_x64
 from xjax.ops.prng import threefry2x32
 from xjax.random.arguments import UINTS, compiled
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 _WORDS = 2**32
 _BLOCK = _WORDS - 1                 # words that the older numbering draws with one key
 
 
-def threefry_bits(width: int, shape: tuple[int, ...], key: Any) -> Any:
+def threefry_bits(width: int, shape: tuple[int, ...], key: PRNGKey) -> Array:
     """Bits as unsigned integers of 8, 16, 32 or 64 bits."""
     draw = _bits_by_position if config.threefry_partitionable else _bits_in_pairs
     return draw(width, shape, key)
 
 
-def key_words(key: Any) -> tuple[Any, Any]:
+def key_words(key: PRNGKey) -> tuple[Any, Any]:
     """The two words of a key, uint32[] each."""
     return tuple(lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
 
 
-def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
+def threefry_split(shape: tuple[int, ...], key: PRNGKey) -> Array:
     """Keys uint32[*shape, 2] from one key.
 
     In a trace this and `threefry_fold_in` are calls, so that XLA computes keys once, not again in each loop that uses
@@ -40,7 +41,7 @@ def threefry_split(shape: tuple[int, ...], key: Any) -> Any:
     return compiled(_split, shape)(key)
 
 
-def _split(shape: tuple[int, ...], key: Any) -> Any:
+def _split(shape: tuple[int, ...], key: PRNGKey) -> Array:
     if not config.threefry_partitionable:
         count = 2 * math.prod(shape)
         return lax.reshape(encrypt_in_pairs(key_words(key), lax.iota(np.uint32, count)), (*shape, 2))
@@ -48,19 +49,19 @@ def _split(shape: tuple[int, ...], key: Any) -> Any:
     return lax.concatenate([lax.expand_dims(w, (len(shape),)) for w in words], len(shape))
 
 
-def threefry_fold_in(key: Any, data: Any) -> Any:
+def threefry_fold_in(key: PRNGKey, data: ArrayLike) -> Array:
     """A key from a key and a number, uint32[]."""
     return compiled(_fold_in)(key, data)
 
 
-def _fold_in(key: Any, data: Any) -> Any:
+def _fold_in(key: PRNGKey, data: Array) -> Array:
     words = threefry2x32(*key_words(key), np.uint32(0), data)
     return lax.concatenate([lax.expand_dims(w, (0,)) for w in words], 0)
 
 
 # -- by position --------------------------------------------------------------------------------------------------
 
-def _bits_by_position(width: int, shape: tuple[int, ...], key: Any) -> Any:
+def _bits_by_position(width: int, shape: tuple[int, ...], key: PRNGKey) -> Array:
     high, low = threefry2x32(*key_words(key), *_positions(shape))
     if width == 64:
         return _join(high, low)
@@ -68,7 +69,7 @@ def _bits_by_position(width: int, shape: tuple[int, ...], key: Any) -> Any:
     return out if width == 32 else lax.convert_element_type(out, UINTS[width])
 
 
-def _join(high: Any, low: Any) -> Any:
+def _join(high: Array, low: Array) -> Array:
     """64-bit numbers from their two halves."""
     high, low = (lax.convert_element_type(x, np.uint64) for x in (high, low))
     return lax.bitwise_or(lax.shift_left(high, np.uint64(32)), low)
@@ -88,7 +89,7 @@ def _wide_positions(shape: tuple[int, ...]) -> tuple[Any, Any]:
         return lax.convert_element_type(high, np.uint32), lax.convert_element_type(index, np.uint32)
 
 
-def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
+def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> ArrayLike:
     """Position of each element in row-major order, as a sum over the axes, which XLA can shard along any of them."""
     if not shape:
         return dtype.type(0)
@@ -102,7 +103,7 @@ def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> Any:
 
 # -- in pairs -----------------------------------------------------------------------------------------------------
 
-def encrypt_in_pairs(key: tuple[Any, Any], counters: Any) -> Any:
+def encrypt_in_pairs(key: tuple[Any, Any], counters: ArrayLike) -> Array:
     """Encrypt the numbers along the last axis: the first half has the high words of the blocks, the second the low."""
     count = counters.shape[-1]
     half = (count + 1) // 2
@@ -113,7 +114,7 @@ def encrypt_in_pairs(key: tuple[Any, Any], counters: Any) -> Any:
     return lax.slice_in_dim(out, 0, count, axis=-1) if count % 2 else out
 
 
-def _bits_in_pairs(width: int, shape: tuple[int, ...], key: Any) -> Any:
+def _bits_in_pairs(width: int, shape: tuple[int, ...], key: PRNGKey) -> Array:
     size = math.prod(shape)
     words = _words_in_pairs(-(-width * size // 32), key)
     if width == 64:
@@ -123,7 +124,7 @@ def _bits_in_pairs(width: int, shape: tuple[int, ...], key: Any) -> Any:
     return lax.reshape(words, shape)
 
 
-def _words_in_pairs(count: int, key: Any) -> Any:
+def _words_in_pairs(count: int, key: PRNGKey) -> Array:
     """`count` random words; more than _BLOCK are drawn with several keys."""
     blocks, rest = divmod(count, _BLOCK)
     if not blocks:
@@ -133,7 +134,7 @@ def _words_in_pairs(count: int, key: Any) -> Any:
     return lax.concatenate([*full, encrypt_in_pairs(key_words(_row(keys, blocks)), lax.iota(np.uint32, rest))], 0)
 
 
-def _row(keys: Any, i: int) -> Any:
+def _row(keys: Array, i: int) -> Array:
     return lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))
 
 

@@ -18,6 +18,7 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.process import memory
 from xjax.transforms import trace_cache
+from xjax.typing import ArrayLike
 
 
 def device_get(x: Any) -> Any:
@@ -31,7 +32,7 @@ def device_get(x: Any) -> Any:
     return tree_map(_get, x)
 
 
-def _get(x: Any) -> Any:
+def _get(x: ArrayLike) -> ArrayLike:
     if isinstance(x, Tracer):
         raise abstract_value_error("a NumPy array from", x, TracerArrayConversionError)
     return moves.device_get(x) if type(x) is Array and not is_key(x.aval) else x

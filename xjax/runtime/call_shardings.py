@@ -17,6 +17,7 @@ from xjax.runtime.placement.partition_spec import UNCONSTRAINED
 from xjax.runtime.placement.places import Place, check_same_layout
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.sharding_constraint import as_sharding, constrain, constrain_tree
+from xjax.typing import ArrayLike, PyTree
 
 
 class CallShardings:
@@ -32,7 +33,7 @@ class CallShardings:
         self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list is accepted for the tuple of arguments
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
 
-    def of_arguments(self, tree: Any) -> list[Sharding | None]:
+    def of_arguments(self, tree: PyTree) -> list[Sharding | None]:
         """The sharding of each leaf of (args, kwargs); None leaves the choice to XLA."""
         key = tree, current_mesh()
         shardings = self._of_arguments.get(key)
@@ -40,7 +41,7 @@ class CallShardings:
             shardings = self._of_arguments[key] = self._resolve_arguments(tree)
         return shardings
 
-    def _resolve_arguments(self, tree: Any) -> list[Sharding | None]:
+    def _resolve_arguments(self, tree: PyTree) -> list[Sharding | None]:
         if self._ins is None:
             return [None] * tree.num_leaves
         _, kwargs = tree_unflatten(tree, range(tree.num_leaves))
@@ -51,7 +52,7 @@ class CallShardings:
         caller = f"{self._caller}: in_shardings"
         return [as_sharding(caller, s) for s in flatten_axes(caller, tree, (self._ins, {}))]
 
-    def put_arguments(self, arrays: Sequence[Array], tree: Any, given: Sequence[Any]) -> list[Array]:
+    def put_arguments(self, arrays: Sequence[Array], tree: PyTree, given: Sequence[Any]) -> list[Array]:
         """The arguments of a call, moved to their `in_shardings`; `given` are the values that the user passed.
 
         Raises: ValueError for an argument that is committed to another sharding or cannot be split evenly, and for a
@@ -68,13 +69,13 @@ class CallShardings:
                 self._check_host_value(f"argument {leaf_of_arguments(tree, i)}", x, s)
         return [x if s is None else put(x, s) for x, s in zip(arrays, placed, strict=True)]
 
-    def _check_host_value(self, name: str, x: Any, sharding: Sharding) -> None:
+    def _check_host_value(self, name: str, x: ArrayLike, sharding: Sharding) -> None:
         if not (sharding.is_fully_addressable or sharding.is_fully_replicated):
             raise bad(self._caller, "a host value cannot be sharded over processes, since each may have another value",
                       {name: typeof(x).str_short(), "sharding": repr(sharding)},
                       "pass xjax.make_array_from_process_local_data(sharding, rows of this process).", exc=ValueError)
 
-    def check_arguments(self, leaves: Sequence[Any], tree: Any) -> None:
+    def check_arguments(self, leaves: Sequence[Any], tree: PyTree) -> None:
         """Raise ValueError for an argument that cannot have its sharding; see `put_arguments`."""
         for i, (x, sharding) in enumerate(zip(leaves, self.of_arguments(tree), strict=True)):
             if sharding is None:
@@ -84,7 +85,7 @@ class CallShardings:
                 check_same_layout(self._caller, name, x, sharding)
             sharding.check_even(np.shape(x), f"{self._caller}: in_shardings", name)
 
-    def constrain_arguments(self, leaves: Sequence[Any], tree: Any) -> list[Any]:
+    def constrain_arguments(self, leaves: Sequence[Any], tree: PyTree) -> list[Any]:
         """`put_arguments` inside a transform, where the arguments are tracers: they are constrained."""
         caller = f"{self._caller}: in_shardings"
         return [constrain(caller, x, s, even=True) for x, s in zip(leaves, self.of_arguments(tree), strict=True)]
@@ -100,7 +101,7 @@ class CallShardings:
 
         return constrained
 
-    def of_results(self, tree: Any) -> tuple[Sharding | None, ...]:
+    def of_results(self, tree: PyTree) -> tuple[Sharding | None, ...]:
         """The sharding of each leaf of the result; None if it leaves any dimension to the compiler."""
         caller = f"{self._caller}: out_shardings"
         shardings = [as_sharding(caller, s) for s in flatten_axes(caller, tree, self._outs)]

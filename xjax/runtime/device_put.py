@@ -23,9 +23,10 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
+from xjax.typing import ArrayLike
 
 
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> Any:
+def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: Any = None) -> Any:
     """A tree of arrays on a device, or sharded over devices; they are committed.
 
     Args:
@@ -79,7 +80,7 @@ def _placed(device: Any) -> Any:
 _OF_ONE_MEMORY = {Array, np.ndarray}    # types that are never arrays of another library on a GPU
 
 
-def put_one(x: Any, device: Any) -> Any:
+def put_one(x: ArrayLike, device: Any) -> Array:
     """`device_put` of one array, number or traced value."""
     if not isinstance(x, Tracer):
         if type(x) not in _OF_ONE_MEMORY and is_on_gpu(x):
@@ -98,7 +99,7 @@ def put_one(x: Any, device: Any) -> Any:
                              mesh=_mesh_for(device))
 
 
-def _sharding_of(x: Any, space: Space) -> Sharding:
+def _sharding_of(x: ArrayLike, space: Space) -> Sharding:
     """The sharding of an array, in another memory."""
     return to_array(x).sharding.with_memory_kind(space.other_memory)
 

@@ -30,6 +30,7 @@ from xjax.runtime.placement.places import ON_ONE_DEVICE, Place, common_place, de
 from xjax.runtime.programs.executable import load, program_executable
 from xjax.runtime.programs.launch import Executable, LaunchErrors, launch_error, types_and_places
 from xjax.runtime.programs.lowering import lower_primitive, lower_program
+from xjax.typing import ArrayLike
 
 
 class EvalTrace(Trace):
@@ -188,7 +189,7 @@ def launched(p: Primitive, fallback: Callable) -> Callable:
     Otherwise it returns `fallback(x)`, which must bind `p`. The shortcut saves three Python calls, a quarter of the
     time of a small operation.
     """
-    def launch(x: Any, /) -> Any:
+    def launch(x: ArrayLike, /) -> Any:
         if type(x) is Array and at_root():
             executable = eval_trace.ready.get((p, x.aval, x._place))
             if executable is not None:

@@ -52,6 +52,7 @@ from xjax.runtime.stages import Argument, Lowered, Program, Traced, abstract, pl
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_call
 from xjax.runtime.xla import Device
+from xjax.typing import ArrayLike, PyTree
 
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so no need to check
 
@@ -166,7 +167,7 @@ class Jitted(PickledByName):
             kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
         return self._fun(*args, **kwargs)
 
-    def _call_on_device(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+    def _call_on_device(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
         if placing_mesh() is not None:
             raise bad(f"jit `{self._name}`", "has its own device, but a mesh is set by set_mesh",
                       {"device": repr(self._device), "mesh": repr(placing_mesh())},
@@ -177,21 +178,21 @@ class Jitted(PickledByName):
             out = self._launcher(arrays, tree, static)(arrays)
             return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
 
-    def _launcher(self, arrays: Sequence[Array], tree: Any, static: Any) -> Launcher:
+    def _launcher(self, arrays: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
         key = (tree, static, config.trace_key(), *(types_and_places(arrays) if arrays else [config.default_device]))
         launcher = self._by_types.get(key)
         if launcher is None:
             launcher = self._by_types[key] = self._compile(arrays, tree, static)
         return launcher
 
-    def _argument(self, x: Any, leaves: Sequence[Any], tree: Any) -> Array:
+    def _argument(self, x: ArrayLike, leaves: Sequence[Any], tree: PyTree) -> Array:
         try:
             return to_array(x)
         except TypeError as error:
             caller = f"jit `{self._name}`"
             raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
-    def _compile(self, leaves: Sequence[Array], tree: Any, static: Any) -> Launcher:
+    def _compile(self, leaves: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # no donation then: the call may be repeated to find a NaN
@@ -210,7 +211,7 @@ class Jitted(PickledByName):
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
-    def _run_python(self, leaves: Sequence[Any], tree: Any, static: Any) -> Any:
+    def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
         args, kwargs = tree_unflatten(tree, leaves)
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
@@ -237,7 +238,7 @@ class Jitted(PickledByName):
                    for x, s in zip(out, traced.out_shardings, strict=True)]
         return tree_unflatten(traced.out_tree, out)
 
-    def _trace(self, avals: Sequence[ShapedArray], tree: Any, static: Any) -> Program:
+    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
         program = self._programs.get(key)
         if program is None:
@@ -246,7 +247,7 @@ class Jitted(PickledByName):
                 self._programs[key] = program
         return program
 
-    def _trace_now(self, avals: Sequence[ShapedArray], tree: Any, static: Any, key: tuple) -> Program:
+    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
@@ -342,7 +343,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
         device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
-        compiler_options: Mapping[str, Any] | None = None) -> Any:
+        compiler_options: Mapping[str, Any] | None = None) -> Jitted:
     """Compile a function; also a decorator, with or without arguments.
 
     The function is traced once for each combination of argument structure, shapes, dtypes and static values.
@@ -397,7 +398,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                   as_options(caller, compiler_options))
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: ArrayLike) -> Array:
     return to_array(x) if type(x) in NUMBERS else x
 
 

@@ -42,6 +42,7 @@ from xjax.runtime.stages import Argument, Lowered, Program, abstract
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.watch import is_watching, refuse_tracing, watch_devices
 from xjax.transforms.vmap import mapped_size
+from xjax.typing import ArrayLike, PyTree
 
 
 class _Traced:
@@ -65,7 +66,7 @@ class _Traced:
 class Pmapped:
     """A function mapped over devices, made by `pmap`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, axis_name: Any, in_axes: Any, out_axes: Any, static: StaticArguments,
+    def __init__(self, fun: Callable, axis_name: str | None, in_axes: Any, out_axes: Any, static: StaticArguments,
                  devices: Sequence[Any] | None, backend: str | None, axis_size: int | None):
         functools.update_wrapper(self, fun)
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
@@ -166,7 +167,7 @@ class Pmapped:
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)
 
-    def _mapped_axes(self, tree: Any, args: Sequence[Any], avals: Sequence[ShapedArray], static: Any) -> list:
+    def _mapped_axes(self, tree: PyTree, args: Sequence[Any], avals: Sequence[ShapedArray], static: Any) -> list:
         in_axes = tuple(self._in_axes) if isinstance(self._in_axes, list) else self._in_axes
         if isinstance(in_axes, tuple) and static is not None and len(in_axes) == static[0]:
             in_axes = tuple(d for i, d in enumerate(in_axes) if i not in self._static.nums)
@@ -188,7 +189,7 @@ class Pmapped:
             out.append(d)
         return out
 
-    def _out_axis(self, y: Any, d: Any) -> int | None:
+    def _out_axis(self, y: Any, d: ArrayLike | None) -> int | None:
         if d is None:
             return None
         rank = typeof(y).ndim + 1
@@ -216,7 +217,7 @@ class Pmapped:
                           "devices=xjax.local_devices() maps over this process only.", exc=ValueError)
 
     @property
-    def _name(self) -> Any:
+    def _name(self) -> str:
         return self._axis_name if self._axis_name is not None else UNNAMED
 
     def _mesh(self, size: int) -> Mesh:
@@ -257,7 +258,7 @@ def _processes(mesh: Mesh) -> list[int]:
     return sorted({d.process_index for d in mesh.devices_flat})
 
 
-def _spec(d: int | None, name: Any) -> PartitionSpec:
+def _spec(d: int | None, name: str) -> PartitionSpec:
     return PartitionSpec() if d is None else PartitionSpec(*[None] * d, name)
 
 
@@ -267,12 +268,12 @@ def _one_row(aval: ShapedArray, d: int | None) -> ShapedArray:
     return ShapedArray((*aval.shape[:d], 1, *aval.shape[d + 1:]), aval.dtype, aval.weak_type)
 
 
-def _place(x: Any, sharding: NamedSharding) -> Array:
+def _place(x: ArrayLike, sharding: NamedSharding) -> Array:
     """A value sharded over the devices; a host value is transferred directly to each of them."""
     return from_numpy(x, sharding) if type(x) is np.ndarray else put(to_array(x), sharding)
 
 
-def pmap(fun: Callable, axis_name: Any = None, *, in_axes: Any = 0, out_axes: Any = 0,
+def pmap(fun: Callable, axis_name: str | None = None, *, in_axes: Any = 0, out_axes: Any = 0,
          static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None,
          backend: str | None = None, axis_size: int | None = None,
          donate_argnums: int | Sequence[int] = ()) -> Callable:

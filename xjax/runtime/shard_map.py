@@ -42,6 +42,7 @@ from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
+from xjax.typing import PyTree
 
 Specs = tuple[PartitionSpec, ...]
 
@@ -156,7 +157,7 @@ def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _specs_of(caller: str, what: str, tree: Any, specs: Any, default: PartitionSpec | None = None) -> Specs:
+def _specs_of(caller: str, what: str, tree: PyTree, specs: Any, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
     specs = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
     if not all(isinstance(s, PartitionSpec) for s in specs):
@@ -168,7 +169,7 @@ def _specs_of(caller: str, what: str, tree: Any, specs: Any, default: PartitionS
     return tuple(specs)
 
 
-def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: Any) -> None:
+def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: PyTree) -> None:
     """Raise if a spec has an axis that is not manual."""
     others = {a for s in specs for a in s.all_axes()} - region.manual
     if not others:
@@ -185,7 +186,7 @@ def _check_axes(caller: str, specs: Specs, region: Region, what: str, tree: Any)
               exc=ValueError)
 
 
-def _check_ranks(caller: str, avals: Sequence[ShapedArray], specs: Specs, what: str, tree: Any, fix: str) -> None:
+def _check_ranks(caller: str, avals: Sequence[ShapedArray], specs: Specs, what: str, tree: PyTree, fix: str) -> None:
     """Raise if a spec has more entries than its array has axes."""
     if all(len(s) <= a.ndim for a, s in zip(avals, specs, strict=True)):
         return
@@ -194,7 +195,7 @@ def _check_ranks(caller: str, avals: Sequence[ShapedArray], specs: Specs, what: 
     raise bad(caller, "a spec has more entries than its array has axes", given=wrong, fix=fix, exc=ValueError)
 
 
-def _check_results(caller: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: Any) -> None:
+def _check_results(caller: str, avals: Sequence[ShapedArray], specs: Specs, region: Region, tree: PyTree) -> None:
     """Raise if a result varies along an axis that its spec omits, along which it must be equal on all devices."""
     wrong: dict[str, str] = {}
     first: Any = None

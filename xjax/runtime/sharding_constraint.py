@@ -18,6 +18,7 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import UNCONSTRAINED, PartitionSpec
 from xjax.runtime.placement.places import check_same_devices, on
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
+from xjax.typing import Array, ArrayLike
 
 _WHERE = "lax.with_sharding_constraint"
 
@@ -49,7 +50,7 @@ def constrain_tree(caller: str, x: Any, shardings: Any, even: bool = False) -> A
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
-def reshard(xs: Any, out_shardings: Any) -> Any:
+def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
     """`xs` sharded as `out_shardings` state: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
 
     Raises: as `with_sharding_constraint`; ValueError for None, which is not a sharding.
@@ -79,7 +80,7 @@ def as_sharding(caller: str, given: Any) -> Sharding | None:
     return NamedSharding(mesh, given)
 
 
-def constrain(caller: str, x: Any, given: Any, even: bool = False) -> Any:
+def constrain(caller: str, x: ArrayLike, given: Any, even: bool = False) -> ArrayLike:
     """One array, constrained to the sharding `given`; None leaves the sharding to the compiler.
 
     Args:

@@ -32,6 +32,7 @@ from xjax.runtime.programs.launch import Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
+from xjax.typing import ArrayLike, DTypeLike
 
 
 class ShapeDtypeStruct:
@@ -51,7 +52,7 @@ class ShapeDtypeStruct:
 
     __slots__ = ("_type", "sharding")
 
-    def __init__(self, shape: Sequence[int], dtype: Any, *, weak_type: bool = False, sharding: Any = None):
+    def __init__(self, shape: Sequence[int], dtype: DTypeLike, *, weak_type: bool = False, sharding: Any = None):
         check_sequence("ShapeDtypeStruct", "shape", shape)
         self._type = ShapedArray(tuple(shape), dtypes.explicit_dtype(dtype), weak_type)
         self.sharding = _checked_sharding(sharding, self._type)
@@ -63,7 +64,7 @@ class ShapeDtypeStruct:
         return struct
 
     @classmethod
-    def like(cls, x: Any) -> ShapeDtypeStruct:
+    def like(cls, x: ArrayLike) -> ShapeDtypeStruct:
         """The type and sharding of an array, a number, or an object with `shape` and `dtype`."""
         return cls.of(abstract(x), getattr(x, "sharding", None))
 
@@ -109,7 +110,7 @@ def _checked_sharding(sharding: Any, aval: ShapedArray) -> Sharding | None:
     return sharding
 
 
-def abstract(x: Any) -> ShapedArray:
+def abstract(x: ArrayLike) -> ShapedArray:
     """Aval of an array, a number, or an object with `shape` and `dtype`."""
     if type(x) is ShapedArray:
         return x
@@ -399,7 +400,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     axes = _named_axes(axis_env)
 
     @functools.wraps(fun)
-    def make_jaxpr_f(*args: Any, **kwargs: Any) -> Any:
+    def make_jaxpr_f(*args: Any, **kwargs: Any) -> ClosedJaxpr:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         closed = with_inner_consts(closed)
         if return_shape:

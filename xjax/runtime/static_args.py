@@ -10,6 +10,7 @@ from typing import Any
 from xjax.core.calls import as_argnums, function_name, is_hashable
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.tree import flatten, tree_unflatten
+from xjax.typing import PyTree
 
 
 def _positions(caller: str, option: str, x: Any) -> tuple[int, ...]:
@@ -130,7 +131,7 @@ class StaticArguments:
 
         return with_static
 
-    def donated_leaves(self, tree: Any) -> list[bool]:
+    def donated_leaves(self, tree: PyTree) -> list[bool]:
         """For each leaf of the dynamic (args, kwargs), whether it is donated."""
         if not (self.donate_nums or self.donate_names):
             return [False] * tree.num_leaves

@@ -16,6 +16,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact, promote_shapes
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.convert import convert_element_type_p
+from xjax.typing import Array, ArrayLike
 
 
 def floats(name: str, *xs: Any) -> list[Any]:
@@ -33,7 +34,7 @@ def reals(name: str, *xs: Any) -> list[Any]:
     return xs
 
 
-def single_or_double(name: str, x: Any) -> list[Any]:
+def single_or_double(name: str, x: ArrayLike) -> list[Any]:
     """The argument as an array of floats of 32 or 64 bits. Raises: TypeError if it has another dtype."""
     x, = floats(name, x)
     if not dtypes.is_float(x.dtype) or x.dtype.itemsize < 4:
@@ -59,7 +60,7 @@ def weak_as(y: Any, *xs: Any) -> Any:
     return convert_element_type_p.bind(y, new_dtype=typeof(y).dtype, weak_type=True)
 
 
-def horner(x: Any, coefficients: Sequence[float]) -> Any:
+def horner(x: ArrayLike, coefficients: Sequence[float]) -> Array:
     """The value of a polynomial by Horner's scheme, element-wise; the coefficient of the lowest power comes first."""
     total = lax.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
@@ -67,7 +68,7 @@ def horner(x: Any, coefficients: Sequence[float]) -> Any:
     return total
 
 
-def rational(x: Any, numerator: Sequence[float], denominator: Sequence[float]) -> Any:
+def rational(x: ArrayLike, numerator: Sequence[float], denominator: Sequence[float]) -> Array:
     """The quotient of two polynomials, as by `horner`."""
     return horner(x, numerator) / horner(x, denominator)
 

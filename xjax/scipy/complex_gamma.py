@@ -14,6 +14,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.arguments import horner
+from xjax.typing import Array, ArrayLike
 
 _STEPS = 10
 # Coefficients of the powers 1, 3, 5 ... of 1 / z in Stirling's series.
@@ -27,7 +28,7 @@ def _stirling_tail(z: Any) -> Any:
     return inverse * horner(inverse * inverse, _STIRLING)
 
 
-def _right(z: Any) -> Any:
+def _right(z: Array) -> Array:
     """The logarithm for real parts >= 1/2. One logarithm serves two factors: their angles add up to less than pi."""
     near = jnp.abs(z) < _LARGE
     small = jnp.where(near, z, 1)
@@ -39,7 +40,7 @@ def _right(z: Any) -> Any:
     return stirling - jnp.where(near, factors, 0)
 
 
-def _log_sine(z: Any) -> Any:
+def _log_sine(z: Array) -> Array:
     """``log(sin(pi z))`` for imaginary parts >= 0, where it is continuous; it is real on (0, 1).
 
     It uses ``sin(pi z) = (i / 2) exp(-i pi z) (1 - q)`` with ``q = exp(2 i pi z)`` and ``abs(q) <= 1``.
@@ -50,7 +51,7 @@ def _log_sine(z: Any) -> Any:
     return rest - math.log(2) + 1j * math.pi * (0.5 - z)
 
 
-def loggamma_of_complex(z: Any) -> Any:
+def loggamma_of_complex(z: ArrayLike) -> Array:
     """The logarithm of the gamma function, continuous except across the negative real axis; nan at 0, -1, -2 ..."""
     x, y = jnp.real(z), jnp.imag(z)
     pole = (y == 0) & (x <= 0) & (x == jnp.floor(x)) | jnp.isnan(z)
@@ -64,6 +65,6 @@ def loggamma_of_complex(z: Any) -> Any:
     return jnp.where(pole, complex(np.nan, np.nan), value)
 
 
-def gamma_of_complex(z: Any) -> Any:
+def gamma_of_complex(z: ArrayLike) -> Array:
     """The gamma function; nan at 0, -1, -2 ..."""
     return jnp.exp(loggamma_of_complex(z))

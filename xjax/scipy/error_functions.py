@@ -25,6 +25,7 @@ from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import chebyshev_series, floats, horner, of_reals, rational
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 class _Rule(NamedTuple):
@@ -51,13 +52,13 @@ def _rule(dtype: np.dtype, more: int = 0) -> _Rule:
     return _Rule(step, nodes(0.0), nodes(0.5), far)
 
 
-def _is_between(x: Any, step: float) -> Any:
+def _is_between(x: Array, step: float) -> Array:
     """Whether the nodes between the multiples of the step are farther from x than the multiples."""
     phase = x / step - jnp.floor(x / step)
     return jnp.abs(phase - 0.5) > 0.25
 
 
-def _trapezoid(re: Any, im: Any, is_between: Any, rule: _Rule) -> tuple[Any, Any]:
+def _trapezoid(re: Array, im: Array, is_between: Array, rule: _Rule) -> tuple[Any, Any]:
     """Real and imaginary part of ``(2 step / pi) * sum of weight / (s - square of the node)``, s = re + i im."""
     real, imaginary = lax.full_like(re, 0), lax.full_like(re, 0)
     number, c = re.dtype.type, 2 * rule.step / math.pi
@@ -69,21 +70,21 @@ def _trapezoid(re: Any, im: Any, is_between: Any, rule: _Rule) -> tuple[Any, Any
     return real, imaginary
 
 
-def _tangent(x: Any) -> Any:
+def _tangent(x: Array) -> Array:
     """The tangent of x up to pi / 4, by Lambert's continued fraction ``x / (1 - x**2 / (3 - x**2 / (5 - ...)))``."""
     square = x * x
     return x * rational(square, (34459425.0, -4729725.0, 135135.0, -990.0, 1.0),
                         (34459425.0, -16216200.0, 945945.0, -13860.0, 45.0))
 
 
-def _tangent_of_phase(x: Any, is_between: Any, step: float) -> Any:
+def _tangent_of_phase(x: Array, is_between: Array, step: float) -> Array:
     """The tangent of pi times the distance, in steps, of x from the middle between two nodes: angles up to pi / 4."""
     turns = x / step - jnp.where(is_between, number_of(x.dtype, 0), number_of(x.dtype, 0.5))
     return _tangent(math.pi * (turns - jnp.round(turns)))
 
 
 @custom_jvp
-def _wofz(z: Any) -> Any:
+def _wofz(z: Array) -> Array:
     """w(z) from its values in the first quadrant: ``w(-conj(z)) = conj(w(z))``, ``w(-z) = 2 exp(-z**2) - w(z)``.
 
     It is computed in real numbers, since complex ones would take several times as many operations. Derivatives do not
@@ -119,7 +120,7 @@ _wofz.defjvps(lambda dz, w, z: dz * jnp.where(w == 0, 0, 2j / math.sqrt(math.pi)
 
 
 @library_jit
-def wofz(z: Any) -> Any:
+def wofz(z: ArrayLike) -> Array:
     """Faddeeva's function ``exp(-z**2) * erfc(-i z)``, element-wise.  z: real or complex numbers -> complex.
 
     >>> round(float(wofz(1j).real), 4)
@@ -188,7 +189,7 @@ def _scaled_erfc_in_single(x: Any) -> Any:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def scaled_erfc(x: Any, n: int) -> Any:
+def scaled_erfc(x: ArrayLike, n: int) -> Array:
     """The n-th derivative of ``exp(x**2) erfc(x)`` at x >= 0. The terms of a recurrence in n would cancel."""
     if n == 0 and x.dtype == np.float32:
         return _scaled_erfc_in_single(x)
@@ -206,7 +207,7 @@ def _scaled_erfc_jvp(n: int, primals: Sequence[Any], tangents: Sequence[Any]) ->
 
 
 @custom_jvp
-def _twice_growth(x: Any) -> Any:
+def _twice_growth(x: Array) -> Array:
     """``2 exp(x**2)``."""
     square = square_of(jnp.clip(x, -30.0, 30.0))
     return 2 * jnp.exp(square.high) * (1 + square.low)
@@ -215,14 +216,14 @@ def _twice_growth(x: Any) -> Any:
 _twice_growth.defjvps(lambda dx, y, x: dx * (2 * x * y))
 
 
-def _erfcx(x: Any) -> Any:
+def _erfcx(x: Array) -> Array:
     """erfcx of real numbers; for x < 0 it is ``2 exp(x**2) - erfcx(-x)``."""
     below, decay = x < 0, scaled_erfc(jnp.abs(x), 0)
     return jnp.where(below, _twice_growth(jnp.where(below, x, 0)) - decay, decay)
 
 
 @library_jit
-def erfcx(x: Any) -> Any:
+def erfcx(x: ArrayLike) -> Array:
     """``exp(x**2) * erfc(x)`` of real or complex numbers, element-wise, also where this product is 0 times infinity."""
     x, = floats("erfcx", x)
     if dtypes.is_complex(x.dtype):
@@ -236,7 +237,7 @@ _DAWSON_TERMS = 1 / np.cumprod(np.arange(1.0, 30, 2))           # 1 / (1 * 3 * 5
 
 
 @custom_jvp
-def _dawsn(x: Any) -> Any:
+def _dawsn(x: Array) -> Array:
     """``sqrt(pi) / 2`` times the imaginary part of w(x). For real x the residue is ``exp(-x**2)`` times a tangent."""
     size, rule = jnp.abs(x), _rule(x.dtype)
     near = jnp.minimum(size, rule.far)
@@ -268,14 +269,14 @@ _DAWSON_SLOPE_IN_SINGLE = _DAWSON_SLOPE[:17]
 
 
 @custom_jvp
-def _dawsn_slope(x: Any) -> Any:
+def _dawsn_slope(x: Array) -> Array:
     """The slope of dawsn, ``1 - 2 x dawsn(x)``, by formulas whose terms do not cancel."""
     near = jnp.clip(x, -_DAWSON_SPLIT, _DAWSON_SPLIT)
     inside = horner(0.5 * near * near - 1, _DAWSON_SLOPE if x.dtype == np.float64 else _DAWSON_SLOPE_IN_SINGLE)
     return jnp.where(jnp.abs(x) < _DAWSON_SPLIT, inside, _dawsn_slope_beyond(x))
 
 
-def _dawsn_slope_beyond(x: Any) -> Any:
+def _dawsn_slope_beyond(x: Array) -> Array:
     """The slope of dawsn for abs(x) >= 2: the derivative of the rule in `_dawsn`, whose terms have one sign. For large
     x it is the asymptotic series ``-r (1 + 3 r + 3 5 r**2 ...)`` in ``r = 1 / (2 x**2)``."""
     end = 8.0 if x.dtype == np.float64 else 6.0
@@ -338,7 +339,7 @@ _dawsn.defjvps(lambda dx, y, x: dx * _dawsn_slope(x))
 
 
 @library_jit
-def dawsn(x: Any) -> Any:
+def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral of real numbers, element-wise: ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x.
 
     >>> round(float(dawsn(1.0)), 4)

@@ -24,11 +24,12 @@ from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.promote import library_rules
 from xjax.ops.checks import canonical_axes, canonical_axis, static_int
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- the last axis, real ----------------------------------------------------------------------------------------------
 
 @library_rules
-def _forward(x: Any, norm: str | None) -> Any:
+def _forward(x: Array, norm: str | None) -> Array:
     """The transform ``2 sum(x[j] cos(pi k (2 j + 1) / (2 n)))`` of x[..., n]."""
     n = x.shape[-1]
     spectrum = jnp.fft.rfft(jnp.concatenate([x[..., ::2], x[..., 1::2][..., ::-1]], -1)) * _turns(n, -1, x.dtype)
@@ -37,7 +38,7 @@ def _forward(x: Any, norm: str | None) -> Any:
 
 
 @library_rules
-def _backward(x: Any, norm: str | None) -> Any:
+def _backward(x: Array, norm: str | None) -> Array:
     """The inverse of `_forward`."""
     n = x.shape[-1]
     x = x / _factors(n, norm, x.dtype) / 2
@@ -47,12 +48,12 @@ def _backward(x: Any, norm: str | None) -> Any:
     return jnp.take(ordered, jnp.asarray(place.astype(np.int32)), -1, mode="clip", unique_indices=True)
 
 
-def _turns(n: int, sign: int, dtype: Any) -> np.ndarray:
+def _turns(n: int, sign: int, dtype: DTypeLike) -> np.ndarray:
     """Factors of the spectrum that shift the signal by half a sample, in the direction of `sign`."""
     return np.exp(sign * 0.5j * np.pi * np.arange(n // 2 + 1) / n).astype(dtypes.to_complex_dtype(dtype))
 
 
-def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
+def _factors(n: int, norm: str | None, dtype: DTypeLike) -> np.ndarray:
     """Factors that make the transform orthogonal; 1 unless `norm` is "ortho"."""
     factors = np.ones(n)
     if norm == "ortho":
@@ -63,8 +64,8 @@ def _factors(n: int, norm: str | None, dtype: Any) -> np.ndarray:
 
 # -- arguments --------------------------------------------------------------------------------------------------------
 
-def _transformed(caller: str, of_last: Callable, x: Any, type: int, sizes: dict[int, int | None],
-                 norm: str | None) -> Any:
+def _transformed(caller: str, of_last: Callable, x: Array, type: int, sizes: dict[int, int | None],
+                 norm: str | None) -> Array:
     """The transform along the axes in `sizes`, each truncated or padded to its size, unless that is None."""
     if type != 2:
         raise bad(caller, f"type {type!r} is not supported", fix="pass type=2.", exc=NotImplementedError)
@@ -88,7 +89,7 @@ def _one_axis(name: str, of_last: Callable, doc: str) -> Callable:
     caller = f"scipy.fft.{name}"
 
     @one_launch
-    def transform(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def transform(x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
         x, = inexact(caller, x)
         return _transformed(caller, of_last, x, type, {canonical_axis(axis, x.ndim, caller): n}, norm)
 
@@ -106,8 +107,8 @@ def _several_axes(name: str, of_last: Callable, doc: str) -> Callable:
     caller = f"scipy.fft.{name}"
 
     @one_launch
-    def transform(x: Any, type: int = 2, s: int | Sequence[int] | None = None, axes: Any = None,
-                  norm: str | None = None) -> Any:
+    def transform(x: ArrayLike, type: int = 2, s: int | Sequence[int] | None = None, axes: Any = None,
+                  norm: str | None = None) -> Array:
         x, = inexact(caller, x)
         if s is not None:
             s = tuple(s) if np.ndim(s) else (operator.index(s),)

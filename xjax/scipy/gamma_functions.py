@@ -25,11 +25,12 @@ from xjax.scipy.complex_gamma import gamma_of_complex, loggamma_of_complex
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
+from xjax.typing import Array, ArrayLike
 
 # -- gamma --------------------------------------------------------------------------------------------------------
 
 @one_launch
-def gammasgn(x: Any) -> Any:
+def gammasgn(x: ArrayLike) -> Array:
     """Sign of the gamma function, element-wise: 1 or -1; nan at -1, -2 ...; the sign of x at 0 and -0."""
     x, = reals("gammasgn", x)
     below = lax.floor(x)
@@ -38,7 +39,7 @@ def gammasgn(x: Any) -> Any:
 
 
 @one_launch
-def gamma(x: Any) -> Any:
+def gamma(x: ArrayLike) -> Array:
     """Gamma function, element-wise: ``(x - 1)!`` at whole numbers > 0, nan at -1, -2 ...  x: real or complex numbers.
 
     >>> round(float(gamma(5.0)), 3)
@@ -62,7 +63,7 @@ _gamma.defjvps(lambda dx, y, x: dx * (y * lax.digamma(x)))
 
 
 @one_launch
-def loggamma(x: Any) -> Any:
+def loggamma(x: ArrayLike) -> Array:
     """Logarithm of the gamma function, element-wise.
 
     For real numbers it is inf at 0 and nan for x < 0, unlike `gammaln`. For complex numbers it is continuous except
@@ -74,7 +75,7 @@ def loggamma(x: Any) -> Any:
     return jnp.where(x >= 0, lax.lgamma(x), np.nan)
 
 
-def factorial(n: Any, exact: bool = False) -> Any:
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """``n!`` as floats, element-wise; for fractions the gamma function of n + 1; 0 for n < 0.
 
     Raises: NotImplementedError if `exact`, which would need integers of unlimited size.
@@ -86,7 +87,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
 
 
 @one_launch
-def _factorial(n: Any) -> Any:
+def _factorial(n: ArrayLike) -> Array:
     return weak_as(of_reals("factorial", _factorial_of_reals, n), n)
 
 
@@ -99,19 +100,19 @@ def _factorial_of_reals(n: Any) -> Any:
 _factorial_of_reals.defjvps(lambda dn, y, n: dn * (y * lax.digamma(jnp.where(n < 0, 0, n) + 1)))
 
 
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: ArrayLike, d: int) -> Array:
     """Logarithm of the multivariate gamma function of dimension d, element-wise, for a > (d - 1) / 2. d: static int."""
     return _multigammaln(a, static_int(d, "d", "scipy.special.multigammaln"))
 
 
 @one_launch
-def _multigammaln(a: Any, d: int) -> Any:
+def _multigammaln(a: ArrayLike, d: int) -> Array:
     a, = reals("multigammaln", a)
     shifted = a[..., None] - np.arange(d, dtype=a.dtype).reshape((1,) * a.ndim + (d,)) / number_of(a.dtype, 2)
     return jnp.sum(lax.lgamma(shifted), -1) + number_of(a.dtype, 0.25 * d * (d - 1) * math.log(math.pi))
 
 
-def poch(z: Any, m: Any) -> Any:
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """Pochhammer symbol ``gamma(z + m) / gamma(z)`` of real numbers, element-wise; 1 where m is 0.
 
     Where z is 0, -1 ... it is the limit: the product ``z (z + 1) ... (z + m - 1)`` for whole m, else 0.
@@ -119,17 +120,17 @@ def poch(z: Any, m: Any) -> Any:
     return _poch(*jnp.broadcast_arrays(*reals("poch", z, m)))
 
 
-def _is_pole(x: Any) -> Any:
+def _is_pole(x: ArrayLike) -> Array:
     """Whether x is 0, -1, -2 ..."""
     return (x <= 0) & (x == lax.floor(x))
 
 
-def _sign_of_power(m: Any) -> Any:
+def _sign_of_power(m: ArrayLike) -> Array:
     """``(-1)**m`` for whole m."""
     return 1 - 2 * jnp.remainder(m, 2)
 
 
-def _poch_cases(z: Any, m: Any) -> tuple[Any, Any]:
+def _poch_cases(z: ArrayLike, m: ArrayLike) -> tuple[Any, Any]:
     """Whether gamma(z) has a pole, and whether gamma(z + m) has one as well."""
     pole = _is_pole(z) & (z > -np.inf)
     return pole, pole & (m == lax.floor(m)) & (z + m <= 0)
@@ -137,7 +138,7 @@ def _poch_cases(z: Any, m: Any) -> tuple[Any, Any]:
 
 @custom_jvp
 @library_jit
-def _poch(z: Any, m: Any) -> Any:
+def _poch(z: Array, m: Array) -> Array:
     return of_reals("poch", _poch_of_floats, z, m)
 
 
@@ -190,7 +191,7 @@ def _beta_ends(a: Any, b: Any) -> tuple[Any, Any, Any]:
     return a, b, (pole | _is_pole(b)) & ~finite
 
 
-def _digamma_rise(a: Any, b: Any) -> Any:
+def _digamma_rise(a: ArrayLike, b: ArrayLike) -> Array:
     """``digamma(a + b) - digamma(a)``, exact also where b is much smaller than a."""
     a, b = jnp.broadcast_arrays(a, b)
     regular = (a > 0) & (b > 0) & (a < np.inf) & (b < np.inf)
@@ -203,7 +204,7 @@ _RISE_STEPS = 10
 _DIGAMMA_TAIL = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
-def _rise_terms(a: Any, b: Any) -> Any:
+def _rise_terms(a: Array, b: Array) -> Array:
     """The sum of ``1 / (a + k) - 1 / (a + b + k)`` over k >= 0: the first terms, and the others by Stirling's formula.
 
     Each difference is written as b times a positive quotient, so that nothing cancels.
@@ -223,7 +224,7 @@ def _rise_terms(a: Any, b: Any) -> Any:
 
 
 @custom_jvp
-def _positive_rise(a: Any, b: Any) -> Any:
+def _positive_rise(a: Array, b: Array) -> Array:
     return _rise_terms(a, b)
 
 
@@ -236,7 +237,7 @@ _positive_rise.defjvps(lambda da, y, a, b: da * _positive_rise_slope(a, b),
 
 
 @one_launch(arrays=2)
-def betaln(a: Any, b: Any) -> Any:
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """Logarithm of the absolute value of the beta function, element-wise; large arguments lose no digits.
 
     At integers <= 0 it is inf, or the logarithm of the limit if `beta` has one.
@@ -245,7 +246,7 @@ def betaln(a: Any, b: Any) -> Any:
 
 
 @custom_jvp
-def _log_beta(a: Any, b: Any) -> Any:
+def _log_beta(a: ArrayLike, b: ArrayLike) -> Array:
     return of_reals("betaln", _log_beta_of_floats, a, b)
 
 
@@ -299,7 +300,7 @@ def _one_less(x: Pair) -> Pair:
 
 
 @one_launch(arrays=2)
-def beta(a: Any, b: Any) -> Any:
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """Beta function ``gamma(a) gamma(b) / gamma(a + b)`` of real numbers, element-wise.
 
     At integers <= 0 it is inf, or the limit if there is one, as in SciPy.
@@ -308,7 +309,7 @@ def beta(a: Any, b: Any) -> Any:
 
 
 @custom_jvp
-def _beta(a: Any, b: Any) -> Any:
+def _beta(a: Array, b: Array) -> Array:
     return of_reals("beta", _beta_of_floats, a, b)
 
 
@@ -335,7 +336,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     return y, change
 
 
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """Number of ways to choose k of N things, as floats, element-wise; 0 unless 0 <= k <= N.
 
     Args: repetition: whether a thing can be chosen several times.
@@ -344,7 +345,7 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
 
 
 @one_launch(arrays=2)
-def _choices(n: Any, k: Any) -> Any:
+def _choices(n: ArrayLike, k: ArrayLike) -> Array:
     return weak_as(_binomial(*jnp.broadcast_arrays(*reals("comb", n, k))), n, k)
 
 
@@ -383,29 +384,29 @@ _binomial.defjvps(
 
 
 @one_launch(arrays=2)
-def _choices_again(n: Any, k: Any) -> Any:
+def _choices_again(n: ArrayLike, k: ArrayLike) -> Array:
     n, k = reals("comb", n, k)
     return jnp.where((k == 0) & (n >= 0), 1, _choices(n + k - 1, k))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Any:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Regularised incomplete beta function of real numbers, element-wise. Only the derivative in x is available."""
     return lax.betainc(*reals("betainc", a, b, x))
 
 
-def gammainc(a: Any, x: Any) -> Any:
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """Regularised lower incomplete gamma function of real numbers, element-wise."""
     return lax.igamma(*reals("gammainc", a, x))
 
 
-def gammaincc(a: Any, x: Any) -> Any:
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """``1 - gammainc(a, x)``, element-wise, exact where it is small."""
     return lax.igammac(*reals("gammaincc", a, x))
 
 
 # -- polygamma and zeta -------------------------------------------------------------------------------------------
 
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """Derivative of order n of `digamma`, element-wise. Args: n: integers >= 0; x: real numbers.
 
     Raises: ValueError unless n is an integer.
@@ -416,7 +417,7 @@ def polygamma(n: Any, x: Any) -> Any:
     return lax.polygamma(*reals("polygamma", n, x))
 
 
-def _zeta_sum(x: Any, q: Any) -> Any:
+def _zeta_sum(x: Array, q: Array) -> Array:
     """The zeta function: its first terms, and the others by Euler-Maclaurin summation (Johansson 2015, eq. 5)."""
     count = 12
     total = sum((q + k) ** -x for k in range(count))
@@ -429,7 +430,7 @@ def _zeta_sum(x: Any, q: Any) -> Any:
 
 
 @custom_jvp
-def _zeta(x: Any, q: Any) -> Any:
+def _zeta(x: Array, q: Array) -> Array:
     return lax.zeta(x, q)
 
 
@@ -447,7 +448,7 @@ def _zeta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
     return _zeta(x, q), change
 
 
-def _rise_times_zeta(x: Any, q: Any) -> Any:
+def _rise_times_zeta(x: Array, q: Array) -> Array:
     """``x zeta(x + 1, q)``. The rounding error of x + 1 is corrected: as in ``q**-x``, it has the factor log(q)."""
     order = x + 1
     above = _zeta(order, q)
@@ -457,12 +458,12 @@ def _rise_times_zeta(x: Any, q: Any) -> Any:
     return jnp.where(above == 0, 0, x * above)
 
 
-def zeta(x: Any, q: Any = None) -> Any:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Hurwitz zeta function: the sum of ``1 / (k + q) ** x`` over k = 0, 1, 2 ...; q None: 1, Riemann's function."""
     return _zeta(*jnp.broadcast_arrays(*reals("zeta", x, 1 if q is None else q)))
 
 
-def bernoulli(n: int) -> Any:
+def bernoulli(n: int) -> Array:
     """The Bernoulli numbers B(0) ... B(n), float[n + 1], with B(1) = -1/2. Args: n: static int >= 0.
 
     >>> bernoulli(2)

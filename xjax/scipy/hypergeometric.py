@@ -20,11 +20,12 @@ from xjax.scipy.gamma_functions import gamma
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
+from xjax.typing import Array, ArrayLike
 
 _LIMIT = 10_000                         # maximum number of terms; the sum up to there is returned
 
 
-def _series(x: Any, ups: Sequence[Any], downs: Sequence[Any]) -> Any:
+def _series(x: Array, ups: Sequence[Any], downs: Sequence[Any]) -> Array:
     """The sum of ``prod((u)_k) / prod((d)_k) * x**k / k!`` over k = 0, 1 ..., ``(u)_k = u (u + 1) ... (u + k - 1)``.
 
     It ends when a bound of the terms is below rounding. In the bound, factors less than 1 are replaced by 1, so that it
@@ -54,12 +55,12 @@ def _series(x: Any, ups: Sequence[Any], downs: Sequence[Any]) -> Any:
     return lax.while_loop(cond, step, start)[-1]
 
 
-def _is_end(x: Any) -> Any:
+def _is_end(x: Array) -> Array:
     """Whether x is 0, -1, -2 ..., for which ``(x)_k`` becomes 0."""
     return (x <= 0) & (x == jnp.floor(x))
 
 
-def _over_gamma(x: Any) -> Any:
+def _over_gamma(x: Array) -> Array:
     """``1 / gamma(x)``."""
     end = _is_end(x)
     return jnp.where(end, 0, 1 / gamma(jnp.where(end, 1, x)))
@@ -91,9 +92,9 @@ def _rule(function: custom_jvp, value: Callable, slope: Callable) -> None:
 _FAR = {4: 50.0, 8: 100.0}              # by bytes of the dtype; exp(x) does not overflow up to there
 
 
-def _far_below(a: Any, b: Any, x: Any) -> Any:
+def _far_below(a: Array, b: Array, x: Array) -> Array:
     """``gamma(b) / gamma(b - a) x**-a`` times the asymptotic series of 1F1(a, b, -x) for large x (DLMF 13.7.2)."""
-    def add_term(k: Any, state: tuple) -> tuple:
+    def add_term(k: Array, state: tuple) -> tuple:
         term, total = state
         term = term * (a + k) * (1 + a - b + k) / ((k + 1) * x)
         return term, total + term
@@ -103,7 +104,7 @@ def _far_below(a: Any, b: Any, x: Any) -> Any:
     return gamma(b) * _over_gamma(b - a) * x ** -a * total
 
 
-def _value_1f1(a: Any, b: Any, x: Any) -> Any:
+def _value_1f1(a: Array, b: Array, x: Array) -> Array:
     """1F1(a, b, x); for x < 0 by Kummer's ``exp(x) 1F1(b - a, b, -x)``, whose terms do not cancel."""
     end = _FAR[x.dtype.itemsize]
     below, far = x < 0, x < -end
@@ -122,7 +123,7 @@ _rule(_hyp1f1, _value_1f1, lambda a, b, x: jnp.where(a == 0, 0, a / b * _hyp1f1(
 
 
 @library_jit
-def hyp1f1(a: Any, b: Any, x: Any) -> Any:
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's function 1F1, element-wise: the sum of ``(a)_k / (b)_k * x**k / k!``, where (a)_k is ``poch(a, k)``.
 
     Args: a, b, x: real numbers; for x < -50, a and b must be small compared with x.
@@ -139,14 +140,14 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
 _TERMS = 80                             # number of terms of a Taylor series at half its radius of convergence
 
 
-def _taylor(a: Any, b: Any, c: Any, rest: Any, step: Any, f: Any, slope: Any) -> tuple[Any, Any]:
+def _taylor(a: Array, b: Array, c: Array, rest: Array, step: Array, f: Array, slope: Array) -> tuple[Any, Any]:
     """2F1 and its slope at ``x + step`` from value f and slope at ``x = 1 - rest``, by the hypergeometric equation
 
         x (1 - x) f'' + (c - (a + b + 1) x) f' - a b f = 0.
     """
     x = 1 - rest
 
-    def add_term(n: Any, state: tuple) -> tuple:
+    def add_term(n: Array, state: tuple) -> tuple:
         low, high, total, weighted = state                      # terms n and n + 1, including powers of `step`
         n = n.astype(x.dtype)
         new = (n + a) * (n + b) * step * low - (n + 1) * ((1 - 2 * x) * n + c - (a + b + 1) * x) * high
@@ -158,7 +159,7 @@ def _taylor(a: Any, b: Any, c: Any, rest: Any, step: Any, f: Any, slope: Any) ->
     return value, weighted / jnp.where(step == 0, 1, step)
 
 
-def _towards_one(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _towards_one(a: Array, b: Array, c: Array, x: Array) -> Array:
     """2F1 at 1/2 <= x < 1, by Taylor series from 1/2 on, each of which halves the distance to the singularity at 1."""
     half, end = lax.full_like(x, 0.5), 1 - x
 
@@ -176,7 +177,7 @@ def _towards_one(a: Any, b: Any, c: Any, x: Any) -> Any:
     return lax.while_loop(cond, move, start)[1]
 
 
-def _at_one(a: Any, b: Any, c: Any) -> Any:
+def _at_one(a: Array, b: Array, c: Array) -> Array:
     """2F1 at x = 1, by Gauss's formula; infinite unless c > a + b."""
     gap = c - a - b
     fine = gap > 0
@@ -184,7 +185,7 @@ def _at_one(a: Any, b: Any, c: Any) -> Any:
     return jnp.where(fine, value, np.inf)
 
 
-def _value_2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def _value_2f1(a: Array, b: Array, c: Array, x: Array) -> Array:
     """2F1; for x < 0 by Pfaff's ``(1 - x)**-a 2F1(a, c - b, c, x / (x - 1))``; a polynomial if a or b is 0, -1 ..."""
     constant, single = (x == 0) | ((a == 0) | (b == 0)) & (c != 0), _is_end(c)
     polynomial = _is_end(a) | _is_end(b)
@@ -209,7 +210,7 @@ _rule(_hyp2f1, _value_2f1, lambda a, b, c, x: jnp.where(
 
 
 @library_jit
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's function 2F1, element-wise: the sum of ``(a)_k (b)_k / (c)_k * x**k / k!``, continued to x < -1.
 
     Args: a, b, c, x: real numbers.

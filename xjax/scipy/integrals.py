@@ -19,6 +19,7 @@ from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.scipy.normal_distribution import bell, density, tail_of
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
+from xjax.typing import Array, ArrayLike
 
 # -- exponential integrals ------------------------------------------------------------------------------------------
 
@@ -27,12 +28,12 @@ _UNIT = 32.0                            # unit of x in series with large coeffic
 _FACTORIALS = np.cumprod(np.concatenate([[1.0], np.arange(1.0, 41) / _UNIT]))
 
 
-def _scaled_fraction(n: Any, x: Any, depth: int) -> Any:
+def _scaled_fraction(n: Array, x: Array, depth: int) -> Array:
     """``exp(x) E_n(x)`` as ``1 / (x + n - 1 n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - ...)))``, innermost term first.
 
     The error is about ``exp(-4 sqrt(depth abs(x)) cos(arg(x) / 2))``.  n: real; x: real or complex.
     """
-    def step(i: Any, rest: Any) -> Any:
+    def step(i: Array, rest: Array) -> Array:
         k = (depth - i).astype(n.dtype)
         return (k * (n + k - 1)).astype(x.dtype) / (x + (n + 2 * k).astype(x.dtype) - rest)
     return 1 / (x + n.astype(x.dtype) - lax.fori_loop(0, depth, step, lax.full_like(x, 0)))
@@ -61,7 +62,7 @@ def _depth(x: Any) -> int:
 
 
 @custom_jvp
-def _expn(n: Any, x: Any) -> Any:
+def _expn(n: Array, x: Array) -> Array:
     whole = n == jnp.floor(n)
     near = (x <= 1) & (n <= _RECURRENCE_END) & whole
     first = jnp.exp(-x) * _scaled_fraction(n, jnp.where(near | (x < 0), 2, x), _depth(x))
@@ -83,7 +84,7 @@ def _expn_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 
 @library_jit
-def expn(n: Any, x: Any) -> Any:
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The exponential integral: ``x**(n-1)`` times the integral of ``exp(-t) / t**n`` from x to infinity, element-wise.
 
     Args: n: whole numbers >= 0 (for x > 1 also fractions); x: real numbers >= 0. The result is nan for others.
@@ -120,7 +121,7 @@ def _exp1_middle(x: Any) -> Any:
 
 
 @custom_jvp
-def _exp1(x: Any) -> Any:
+def _exp1(x: Array) -> Array:
     middle, large = jnp.clip(x, _MIDDLE_START, 1), jnp.maximum(x, 1)
     between = jnp.exp(-middle) * _exp1_middle(middle)
     beyond = jnp.exp(-large) * _scaled_fraction(lax.full_like(x, 1), large, _depth(x))
@@ -133,7 +134,7 @@ _exp1.defjvps(lambda dx, y, x: dx * -(jnp.exp(-x) / x))
 
 
 @library_jit
-def exp1(x: Any) -> Any:
+def exp1(x: ArrayLike) -> Array:
     """Exponential integral of ``exp(-t) / t`` from x to infinity, element-wise: `expn` of order 1; nan for x < 0."""
     return of_reals("exp1", _exp1, x)
 
@@ -142,7 +143,7 @@ _EULER_SERIES = [_UNIT ** k / (k * float(math.factorial(k))) for k in range(1, 1
 
 
 @custom_jvp
-def _expi(x: Any) -> Any:
+def _expi(x: Array) -> Array:
     """For x > 0 ``euler + log(x)`` plus the sum of ``x**k / (k k!)``, with positive terms; for x > 40 asymptotic."""
     near = jnp.clip(x, 0, _SERIES_END) / _UNIT
     series = np.euler_gamma + jnp.log(jnp.where(x > 0, x, 1)) + near * horner(near, _EULER_SERIES)
@@ -158,7 +159,7 @@ _expi.defjvps(lambda dx, y, x: dx * jnp.exp(x) / x)
 
 
 @library_jit
-def expi(x: Any) -> Any:
+def expi(x: ArrayLike) -> Array:
     """The exponential integral of ``exp(t) / t`` from -infinity to x, its principal value, element-wise; -inf at 0.
 
     >>> round(float(expi(1.0)), 4)
@@ -175,7 +176,7 @@ def _spence_terms() -> np.ndarray:
 
 
 @custom_jvp
-def _spence(x: Any) -> Any:
+def _spence(x: Array) -> Array:
     inside = jnp.where((x > 0) & jnp.isfinite(x), x, 1)
     # x is reduced to [1/2, 2]. With u = -log(x) the value is u - u**2 / 4 + sum of B(2 k) u**(2 k + 1) / (2 k + 1)!.
     large = inside > 2
@@ -192,7 +193,7 @@ def _spence(x: Any) -> Any:
 
 
 @custom_jvp
-def _spence_slope(x: Any) -> Any:
+def _spence_slope(x: Array) -> Array:
     """``log(x) / (1 - x)``, near x = 1 by log1p; 0 at infinity."""
     off = jnp.where(jnp.isinf(x), 1, x - 1)
     log_x = jnp.where(jnp.abs(off) < 0.5, jnp.log1p(off), jnp.log(x))
@@ -200,7 +201,7 @@ def _spence_slope(x: Any) -> Any:
     return jnp.where(x == np.inf, 0, slope)
 
 
-def _spence_bend(y: Any, x: Any) -> Any:
+def _spence_bend(y: Array, x: Array) -> Array:
     """The derivative ``(1 / x + y) / (1 - x)`` of the slope y; near 1 the sum of ``k / (k + 1) (1 - x)**(k - 1)``."""
     off = 1 - x
     near = jnp.abs(off) < 0.4
@@ -213,7 +214,7 @@ _spence.defjvps(lambda dx, y, x: dx * _spence_slope(x))
 
 
 @library_jit
-def spence(x: Any) -> Any:
+def spence(x: ArrayLike) -> Array:
     """The dilogarithm: the integral of ``log(t) / (1 - t)`` from 1 to x, element-wise; nan for x < 0.
 
     Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
@@ -231,7 +232,7 @@ _OWEN_NODES = 32
 _OWEN_END = 9.5                         # the h t at which exp(-(h t)**2 / 2) is below rounding
 
 
-def _owen_integral(h: Any, a: Any) -> Any:
+def _owen_integral(h: Array, a: Array) -> Array:
     """``exp(-h**2 / 2) / (2 pi)`` times the integral of ``exp(-(h t)**2 / 2) / (1 + t**2)`` over 0 <= t <= a <= 1, by
     Gauss-Legendre quadrature up to the t from which the integrand is below rounding."""
     nodes, weights = np.polynomial.legendre.leggauss(_OWEN_NODES)
@@ -244,7 +245,7 @@ def _owen_integral(h: Any, a: Any) -> Any:
 
 
 @custom_jvp
-def _owens_t(h: Any, a: Any) -> Any:
+def _owens_t(h: Array, a: Array) -> Array:
     """T(h, a); for a > 1 by ``T(h, a) = (q(h) + q(a h)) / 2 - q(h) q(a h) - T(a h, 1 / a)`` with q(x) = ndtr(-x)."""
     h, size = jnp.minimum(jnp.abs(h), 1e3), jnp.minimum(jnp.abs(a), 1e30)      # equivalent to infinity
     steep, (above, rest) = size > 1, product_of(h, size)
@@ -303,7 +304,7 @@ _slope_in_h.defjvps(lambda dh, y, h, a: dh * _bend_in_h(y, h, a), lambda da, y, 
 
 
 @library_jit
-def owens_t(h: Any, a: Any) -> Any:
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's function of real numbers, element-wise.
 
     It is the integral of ``exp(-h**2 (1 + t**2) / 2) / (1 + t**2) / (2 pi)`` from t = 0 to a. For h > 0 this is the

@@ -17,6 +17,7 @@ from xjax.core.tree_nodes import register_pytree_node_class
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, promote_inexact
 from xjax.runtime.jit import library_jit
+from xjax.typing import Array, ArrayLike
 
 _NAME = "scipy.interpolate.RegularGridInterpolator"
 
@@ -36,8 +37,8 @@ class RegularGridInterpolator:
     Array([1.5, nan], dtype=float32)
     """
 
-    def __init__(self, points: Sequence[Any], values: Any, method: str = "linear", bounds_error: bool = False,
-                 fill_value: Any = np.nan) -> None:
+    def __init__(self, points: Sequence[Any], values: ArrayLike, method: str = "linear", bounds_error: bool = False,
+                 fill_value: ArrayLike | None = np.nan) -> None:
         if bounds_error:
             raise bad(_NAME, "a compiled function cannot raise an error for points outside",
                       fix="use fill_value, and test the result for it.", exc=NotImplementedError)
@@ -57,7 +58,7 @@ class RegularGridInterpolator:
         new.grid, new.values, new.fill_value = children
         return new
 
-    def __call__(self, xi: Any, method: str | None = None) -> Any:
+    def __call__(self, xi: Any, method: str | None = None) -> Array:
         """Values at points.
 
         Args: xi: real[..., number of axes], or a tuple of an array for each axis; method: None for that of the object.
@@ -74,7 +75,7 @@ def _known(method: str) -> str:
     return method
 
 
-def _check(grid: tuple[Any, ...], values: Any, fill: Any) -> None:
+def _check(grid: tuple[Any, ...], values: Array, fill: Array | None) -> None:
     if len(grid) > values.ndim or any(g.shape != (n,) or n < 2 for g, n in zip(grid, values.shape, strict=False)):
         raise bad(_NAME, "the coordinates do not fit the values",
                   given={"points": ", ".join(str(g.shape) for g in grid), "values": typeof(values)},
@@ -89,7 +90,7 @@ def _check(grid: tuple[Any, ...], values: Any, fill: Any) -> None:
                   exc=ValueError)
 
 
-def _points(xi: Any, axes: int) -> Any:
+def _points(xi: Any, axes: int) -> Array:
     """Points [..., axes] from an array or a tuple of arrays."""
     if isinstance(xi, tuple):
         xi = jnp.stack(jnp.broadcast_arrays(*xi), -1) if len(xi) > 1 else xi[0]
@@ -102,7 +103,7 @@ def _points(xi: Any, axes: int) -> Any:
     return x
 
 
-def _located(f: RegularGridInterpolator, points: Any) -> tuple[list[Any], list[Any], Any]:
+def _located(f: RegularGridInterpolator, points: Array) -> tuple[list[Any], list[Any], Any]:
     """For each axis the lower index of the cell and the position in it, from 0 to 1; whether a point is outside."""
     indices, places, outside = [], [], False
     for d, g in enumerate(f.grid):
@@ -115,7 +116,7 @@ def _located(f: RegularGridInterpolator, points: Any) -> tuple[list[Any], list[A
 
 
 @library_jit
-def _interpolated(f: RegularGridInterpolator, points: Any) -> Any:
+def _interpolated(f: RegularGridInterpolator, points: Array) -> Array:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))
     values = 0
@@ -127,14 +128,14 @@ def _interpolated(f: RegularGridInterpolator, points: Any) -> Any:
 
 
 @library_jit
-def _nearest(f: RegularGridInterpolator, points: Any) -> Any:
+def _nearest(f: RegularGridInterpolator, points: Array) -> Array:
     indices, places, outside = _located(f, points)
     channels = tuple(range(points.ndim - 1, points.ndim - 1 + f.values.ndim - len(f.grid)))
     values = f.values[tuple(jnp.where(y <= 0.5, i, i + 1) for i, y in zip(indices, places, strict=True))]
     return _filled(f, values, outside, channels)
 
 
-def _filled(f: RegularGridInterpolator, values: Any, outside: Any, channels: tuple[int, ...]) -> Any:
+def _filled(f: RegularGridInterpolator, values: Any, outside: Array, channels: tuple[int, ...]) -> Array:
     return values if f.fill_value is None else jnp.where(jnp.expand_dims(outside, channels), f.fill_value, values)
 
 

@@ -15,9 +15,10 @@ from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.runtime.jit import library_jit
+from xjax.typing import Array, ArrayLike
 
 
-def _folded(index: Any, period: int, last: int) -> Any:
+def _folded(index: Array, period: int, last: int) -> Array:
     """Index into an axis that is continued by its mirror image, periodically: the smaller of j and ``last - j``."""
     index = index % period if period else jnp.zeros_like(index)
     return jnp.minimum(index, last - index)
@@ -41,7 +42,7 @@ class _Node(NamedTuple):
     weight: Any
 
 
-def _nodes(x: Any, size: int, order: int, mode: str) -> list[_Node]:
+def _nodes(x: Array, size: int, order: int, mode: str) -> list[_Node]:
     if order == 0:
         pairs = [(_rounded(x).astype(dtypes.int32), None)]
     else:
@@ -52,12 +53,12 @@ def _nodes(x: Any, size: int, order: int, mode: str) -> list[_Node]:
             for i, weight in pairs]
 
 
-def _rounded(x: Any) -> Any:
+def _rounded(x: Array) -> Array:
     return x if dtypes.is_int(x.dtype) else lax.round(x)
 
 
-def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: str = "constant",
-                    cval: Any = 0.0) -> Any:
+def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int, mode: str = "constant",
+                    cval: Any = 0.0) -> Array:
     """Values of an array between its elements.
 
     Args:
@@ -86,7 +87,7 @@ def map_coordinates(input: Any, coordinates: Sequence[Any], order: int, mode: st
 
 
 @functools.partial(library_jit, static_argnums=(3, 4))
-def _mapped(x: Any, coordinates: list[Any], cval: Any, order: int, mode: str) -> Any:
+def _mapped(x: Array, coordinates: list[Any], cval: Array, order: int, mode: str) -> Array:
     axes = [_nodes(c, n, order, mode) for c, n in zip(coordinates, x.shape, strict=True)]
     total = None
     for corner in itertools.product(*axes):

@@ -20,10 +20,11 @@ from xjax.scipy.arguments import chebyshev_series, horner, of_reals, rational, s
 from xjax.scipy.error_functions import decay_variable, exact_decay, scaled_erfc
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 @library_jit
-def ndtr(x: Any) -> Any:
+def ndtr(x: ArrayLike) -> Array:
     """Distribution function of the standard normal distribution, element-wise, exact where the result is small.
 
     Raises: TypeError unless x is (or, as an integer, becomes) a float of 32 or 64 bits.
@@ -33,7 +34,7 @@ def ndtr(x: Any) -> Any:
 
 
 @custom_jvp
-def _ndtr(x: Any) -> Any:
+def _ndtr(x: Array) -> Array:
     tail = tail_of(x)
     return jnp.where(x > 0, 1 - tail, tail)
 
@@ -62,7 +63,7 @@ _ndtr.defjvps(lambda dx, y, x: dx * density(x))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def log_ndtr(x: Any, series_order: int = 3) -> Any:
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """Logarithm of `ndtr`, element-wise, exact also where `ndtr` rounds to 0 or 1.
 
     Args: series_order: from 0 to 30, as in JAX. It has no effect, since no series is used.
@@ -76,7 +77,7 @@ def log_ndtr(x: Any, series_order: int = 3) -> Any:
 
 
 @library_jit
-def _log_ndtr(x: Any) -> Any:
+def _log_ndtr(x: Array) -> Array:
     """For x > 0 ``log(1 - tail)``, corrected for the rounding error of 1 - tail. Both signs share one logarithm."""
     x, = single_or_double("log_ndtr", x)
     above, tail, decay = x > 0, tail_of(x), scaled_erfc(lax.abs(x) * math.sqrt(0.5), 0)
@@ -92,7 +93,7 @@ def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[
 
 
 @custom_jvp
-def _hazard(x: Any) -> Any:
+def _hazard(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``. For x <= 0 the exponential, which may underflow, is cancelled."""
     above, size = x > 0, jnp.abs(x)
     decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(jnp.minimum(size, 40.0))
@@ -154,7 +155,7 @@ _FAR = ((6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580,
 
 @custom_jvp
 @library_jit
-def ndtri(p: Any) -> Any:
+def ndtri(p: ArrayLike) -> Array:
     """Inverse of `ndtr`, element-wise: -inf at 0, inf at 1, nan outside of [0, 1].
 
     Source: Wichura, Algorithm AS 241: the percentage points of the normal distribution (1988), PPND16.
@@ -166,7 +167,7 @@ def ndtri(p: Any) -> Any:
     return jnp.where(tail > 0, _quantile(p - 0.5, -lax.log(jnp.where(tail > 0, tail, 0.5))), end)
 
 
-def _quantile(q: Any, log_of_tail: Any) -> Any:
+def _quantile(q: Array, log_of_tail: Array) -> Array:
     """`ndtri` of ``p = q + 1/2``, from q and ``-log(min(p, 1 - p))``."""
     middle = q * rational(0.180625 - q * q, *_MIDDLE)
     r = jnp.sqrt(log_of_tail)
@@ -175,7 +176,7 @@ def _quantile(q: Any, log_of_tail: Any) -> Any:
 
 
 @custom_jvp
-def _ndtri_slope(p: Any) -> Any:
+def _ndtri_slope(p: ArrayLike) -> Array:
     """``1 / density(x)`` at x = ndtri(p), by the tail: exp(x**2 / 2) would multiply the relative error of x by x**2."""
     x, tail = ndtri(p), lax.min(p, 1 - p)
     inside = tail > 0
@@ -188,7 +189,7 @@ ndtri.defjvps(lambda dp, x, p: dp * _ndtri_slope(p))
 
 
 @one_launch
-def erfcinv(y: Any) -> Any:
+def erfcinv(y: ArrayLike) -> Array:
     """Inverse of the complementary error function, element-wise: inf at 0, -inf at 2, nan outside of [0, 2].
 
     It is exact also for small y, where ``erfinv(1 - y)`` is not. Raises: ValueError for complex numbers.
@@ -200,7 +201,7 @@ def erfcinv(y: Any) -> Any:
 
 
 @custom_jvp
-def _erfcinv(y: Any) -> Any:
+def _erfcinv(y: Array) -> Array:
     """``-ndtri(y / 2) / sqrt(2)``, also where y / 2 is subnormal."""
     tail = lax.min(y, 2 - y)
     inside = _quantile(0.5 * (1 - y), math.log(2) - lax.log(jnp.where(tail > 0, tail, 1.0))) * math.sqrt(0.5)

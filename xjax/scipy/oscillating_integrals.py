@@ -20,6 +20,7 @@ from xjax.lax.double_word import guarded, square_of, sum_of
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import horner, of_reals, rational
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 # Not `import numpy.polynomial.polynomial`: if another thread imports `numpy.polynomial` through SciPy, the two imports
 # can deadlock, and Python then gives one of them an incomplete module.
@@ -45,7 +46,7 @@ def _auxiliary_terms(count: int, power: float) -> tuple[np.ndarray, np.ndarray, 
     return across, along, below
 
 
-def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
+def _auxiliary(inverse: Array, power: float) -> tuple[Any, Any]:
     """Integrals of ``t**power exp(-t) / (t**2 + z**2)`` times z and times t, for inverse = 1 / z from 0 to 1 / 4.
 
     The error with n nodes is about ``exp(-sqrt(8 n z))``.
@@ -55,7 +56,7 @@ def _auxiliary(inverse: Any, power: float) -> tuple[Any, Any]:
     return inverse * rational(square, across, below), square * rational(square, along, below)
 
 
-def _waves(inverse: Any, power: float, sin: Any, cos: Any) -> tuple[Any, Any]:
+def _waves(inverse: Array, power: float, sin: Array, cos: Array) -> tuple[Any, Any]:
     """The limit of a sine integral minus its value, and the value of a cosine integral minus its limit."""
     across, along = _auxiliary(inverse, power)
     return across * cos + along * sin, across * sin - along * cos
@@ -76,7 +77,7 @@ def _ci_terms() -> list[float]:
     return [0.11962978600800033, *(c / k for k, c in enumerate(slope[1:], 1))]
 
 
-def _sici_series(x: Any) -> tuple[Any, Any]:
+def _sici_series(x: Array) -> tuple[Any, Any]:
     """Both integrals for 0 <= x <= 4, by sums of ``(-1)**k x**m / (m m!)``, m = 2 k + 1 for the sine, m = 2 k > 0 for
     the cosine. From x = 2 on the terms of the cosine would cancel in part; there its Taylor series is used."""
     terms = [(-1) ** (m // 2) / (m * math.factorial(m)) for m in range(1, 33)]
@@ -90,7 +91,7 @@ def _sici_series(x: Any) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _sici(x: Any) -> tuple[Any, Any]:
+def _sici(x: Array) -> tuple[Any, Any]:
     size = jnp.abs(x)
     near = size <= _START
     turning = jnp.where(jnp.isfinite(size), size, 0)                # both auxiliary functions are 0 at infinity
@@ -131,7 +132,7 @@ def _sici_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 
 @library_jit
-def sici(x: Any) -> tuple[Any, Any]:
+def sici(x: ArrayLike) -> tuple[Any, Any]:
     """The integrals of ``sin(t) / t`` from 0 to x and of ``cos(t) / t`` from infinity to ``abs(x)``, element-wise.
 
     Returns: (Si, Ci), floats like x.
@@ -148,7 +149,7 @@ _FRESNEL_START = 1.6        # where z, which is pi x**2 / 2, is 4.02
 
 
 @custom_jvp
-def _quarter_turns(x: Any) -> tuple[Any, Any]:
+def _quarter_turns(x: Array) -> tuple[Any, Any]:
     """``sin(pi x**2 / 2)`` and ``cos(pi x**2 / 2)``, exact for large x and near the roots.
 
     With x = 2 m + f and a whole m, the angle in turns is ``x**2 / 4 = m**2 + m f + f**2 / 4``, of which m**2 is whole
@@ -176,7 +177,7 @@ def _quarter_turns_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple
     return (sin, cos), (dx * (speed * cos), dx * (-speed * sin))
 
 
-def _fresnel_series(x: Any) -> tuple[Any, Any]:
+def _fresnel_series(x: Array) -> tuple[Any, Any]:
     """Power series of both, for 0 <= x <= 1.6: terms ``(pi/2)**k x**(2k+1) / (k! (2k+1))``, alternating in pairs."""
     fourth = jnp.square(jnp.square(x))
     terms = [(math.pi / 2) ** k / (math.factorial(k) * (2 * k + 1)) * (-1) ** (k // 2) for k in range(36)]
@@ -184,7 +185,7 @@ def _fresnel_series(x: Any) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _fresnel(x: Any) -> tuple[Any, Any]:
+def _fresnel(x: Array) -> tuple[Any, Any]:
     size = jnp.abs(x)
     near = size <= _FRESNEL_START
     inverse = 1 / jnp.maximum(size, _FRESNEL_START)
@@ -202,7 +203,7 @@ def _fresnel_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 @library_jit
-def fresnel(x: Any) -> tuple[Any, Any]:
+def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """Fresnel's integrals of real numbers, element-wise: of ``sin(pi t**2 / 2)`` and ``cos(pi t**2 / 2)`` from 0 to x.
 
     Returns: (S, C), floats like x.

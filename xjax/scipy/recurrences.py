@@ -18,11 +18,12 @@ from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.scipy.arguments import reals
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 # -- Bessel functions -----------------------------------------------------------------------------------------------
 
 
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0, 1 ... v, element-wise.
 
     Args:
@@ -44,7 +45,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 
 
 @functools.partial(library_jit, static_argnums=(1, 2))
-def _bessel_jn(z: Any, v: int, n_iter: int) -> Any:
+def _bessel_jn(z: Array, v: int, n_iter: int) -> Array:
     return _bessel_orders(reals("bessel_jn", z)[0], v, n_iter)
 
 
@@ -73,7 +74,8 @@ def _bessel_orders_jvp(v: int, n_iter: int, primals: Sequence[Any], tangents: Se
 
 # -- spherical harmonics --------------------------------------------------------------------------------------------
 
-def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max: int | None = None) -> Any:
+def sph_harm_y(n: ArrayLike, m: ArrayLike, theta: ArrayLike, phi: ArrayLike, diff_n: None = None,
+               n_max: int | None = None) -> Array:
     """Spherical harmonics of degree n and order m, element-wise; orthonormal, with the Condon-Shortley phase.
 
     Args:
@@ -98,7 +100,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: None = None, n_max:
 
 
 @functools.partial(library_jit, static_argnums=4)
-def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
+def _sph_harm_y(n: Array, m: Array, theta: Array, phi: Array, n_max: int) -> Array:
     n, m = jnp.minimum(n, n_max), jnp.asarray(m)
     theta, phi, _ = reals("sph_harm_y", theta, phi, 0.0)
     order = jnp.abs(m)
@@ -110,7 +112,7 @@ def _sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, n_max: int) -> Any:
     return jnp.where(negative, mirrored, harmonic)
 
 
-def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
+def _legendre(n: Array, m: Array, theta: Array, n_max: int) -> Array:
     """Associated Legendre functions of ``cos(theta)``, normalised on the sphere, by recurrence from degree m to n.
 
     ``P(m, m) = -sqrt(1 + 1 / (2 m)) sin(theta) P(m - 1, m - 1)`` and, with a(l) = sqrt((4 l**2 - 1) / (l**2 - m**2)),
@@ -120,11 +122,11 @@ def _legendre(n: Any, m: Any, theta: Any, n_max: int) -> Any:
     sine = jnp.where(sine < 0, -sine, sine)                 # sqrt(1 - cosine**2), with the slope of the sine at 0
     square = jnp.square(m.astype(dtype))
 
-    def inverse_growth(degree: Any) -> Any:
+    def inverse_growth(degree: Array) -> Array:
         """``1 / a(degree)``; 0 at degree m, where the recurrence starts."""
         return jnp.sqrt(jnp.maximum(degree * degree - square, 0) / (4 * degree * degree - 1))
 
-    def step(i: Any, state: tuple) -> tuple:
+    def step(i: Array, state: tuple) -> tuple:
         diagonal, before, now = state
         degree = i.astype(dtype)
         below = inverse_growth(degree)

@@ -48,6 +48,7 @@ from xjax.scipy.oscillating_integrals import fresnel, sici
 from xjax.scipy.recurrences import bessel_jn, sph_harm_y
 from xjax.scipy.relative_entropy import kl_div, rel_entr
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
@@ -60,7 +61,7 @@ __all__ = [
 # -- functions that are one operation -----------------------------------------------------------------------------
 
 def _function(name: str, operation: Callable, doc: str) -> Callable:
-    def special(x: Any) -> Any:
+    def special(x: ArrayLike) -> Array:
         x, = promote_inexact(f"scipy.special.{name}", x)
         return operation(x)
 
@@ -79,13 +80,13 @@ i0e = _function("i0e", lax.bessel_i0e, "Modified Bessel function of order 0 time
 i1e = _function("i1e", lax.bessel_i1e, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")
 
 
-def i0(x: Any) -> Any:
+def i0(x: ArrayLike) -> Array:
     """Modified Bessel function of order 0, element-wise; `i0e` does not overflow."""
     return jnp.i0(x)
 
 
 @one_launch
-def i1(x: Any) -> Any:
+def i1(x: ArrayLike) -> Array:
     """Modified Bessel function of order 1, element-wise; `i1e` does not overflow."""
     x, = promote_inexact("scipy.special.i1", x)
     return bessel_i(x, 1)
@@ -95,7 +96,7 @@ def i1(x: Any) -> Any:
 
 @custom_jvp
 @library_jit
-def logit(x: Any) -> Any:
+def logit(x: ArrayLike) -> Array:
     """``log(x / (1 - x))``, element-wise: the inverse of `expit`."""
     x, = promote_inexact("scipy.special.logit", x)
     return jnp.log(x / (1 - x))
@@ -104,13 +105,13 @@ def logit(x: Any) -> Any:
 logit.defjvps(lambda dx, y, x: dx / (x * (1 - x)))
 
 
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """``x * log(y)``, element-wise; 0 where x is 0 (nan if y is nan)."""
     caller = "scipy.special.xlogy"
     return _xlogy(*promote_shapes(caller, *promote_inexact(caller, x, y)))
 
 
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """``x * log(1 + y)``, element-wise, exact for small y; 0 where x is 0 (nan if y is nan)."""
     caller = "scipy.special.xlog1py"
     return _xlog1py(*promote_shapes(caller, *promote_inexact(caller, x, y)))
@@ -118,17 +119,17 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 @custom_jvp
 @library_jit
-def _xlogy(x: Any, y: Any) -> Any:
+def _xlogy(x: Array, y: Array) -> Array:
     return _product_or_zero(x, y, jnp.log)
 
 
 @custom_jvp
 @library_jit
-def _xlog1py(x: Any, y: Any) -> Any:
+def _xlog1py(x: Array, y: Array) -> Array:
     return _product_or_zero(x, y, jnp.log1p)
 
 
-def _product_or_zero(x: Any, y: Any, logarithm: Callable) -> Any:
+def _product_or_zero(x: Array, y: Array, logarithm: Callable) -> Array:
     return jnp.where((x != 0) | (y != y), x * logarithm(y), 0)
 
 
@@ -144,7 +145,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     return _xlog1py(x, y), dx * jnp.log1p(y) + dy * _share(x, 1 + y)
 
 
-def _share(x: Any, y: Any) -> Any:
+def _share(x: ArrayLike, y: ArrayLike) -> Array:
     """``x / y``; 0 where x is 0, or both are subnormal, which XLA on CPUs replaces by 0."""
     smallest = float(dtypes.finfo(typeof(x).dtype).smallest_normal)
     vanishes = (x == 0) & (y == y) | (jnp.abs(x) < smallest) & (jnp.abs(y) < smallest)
@@ -152,7 +153,7 @@ def _share(x: Any, y: Any) -> Any:
 
 
 @custom_jvp
-def _xlogx(x: Any) -> Any:
+def _xlogx(x: Array) -> Array:
     return xlogy(x, x)
 
 
@@ -161,7 +162,7 @@ _xlogx.defjvps(lambda dx, y, x: dx * (jnp.log(x) + 1))
 
 
 @library_jit
-def entr(x: Any) -> Any:
+def entr(x: ArrayLike) -> Array:
     """``-x * log(x)``, element-wise: 0 at 0, -inf for x < 0.
 
     Raises: ValueError for complex numbers.
@@ -170,12 +171,12 @@ def entr(x: Any) -> Any:
     return jnp.where(x < 0, -np.inf, 0 - _xlogx(x))
 
 
-def softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
+def softmax(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None) -> Array:
     """``exp(x) / sum(exp(x))`` along `axis`; None: over all elements."""
     return normalize.softmax(x, axis)
 
 
-def log_softmax(x: Any, /, *, axis: int | Sequence[int] | None = None) -> Any:
+def log_softmax(x: ArrayLike, /, *, axis: int | Sequence[int] | None = None) -> Array:
     """Logarithm of `softmax`, exact also where `softmax` underflows to 0."""
     return normalize.log_softmax(x, axis)
 

@@ -33,6 +33,7 @@ from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat, only_live
 from xjax.transforms.transpose import backward
 from xjax.transforms.vjp_function import VJP, flags_of
+from xjax.typing import ArrayLike
 
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
@@ -110,7 +111,7 @@ def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], av
             for aval, flag in zip(avals, lin.active, strict=True)]
 
 
-def _as_result(ct: Any) -> Any:
+def _as_result(ct: Any) -> ArrayLike:
     """A tangent or cotangent as a result for the user: symbolic zeros instantiated, host values as arrays."""
     return instantiate(ct) if type(ct) is Zero else _as_array(ct)
 
@@ -145,7 +146,7 @@ def argument_paths(args: Sequence[Any], nums: Sequence[int]) -> list[str]:
     return [path for n in nums for path in leaf_paths(f"argument {n}", tree_structure(args[n]))]
 
 
-def check_input(caller: str, x: Any, path: str, holomorphic: bool, allow_int: bool) -> None:
+def check_input(caller: str, x: ArrayLike, path: str, holomorphic: bool, allow_int: bool) -> None:
     if not is_array_like(x):
         raise bad(caller, f"{path} is not an array", given={"value": f"{type(x).__name__} {x!r:.60}"},
                   fix="pass arrays or numbers, or choose other arguments with argnums.")
@@ -161,7 +162,7 @@ def check_input(caller: str, x: Any, path: str, holomorphic: bool, allow_int: bo
                   fix="pass a float (2.0 instead of 2), choose other arguments with argnums, or use allow_int=True.")
 
 
-def _check_scalar(caller: str, outs: Sequence[Any], flat: Flat, holomorphic: bool) -> Any:
+def _check_scalar(caller: str, outs: Sequence[Any], flat: Flat, holomorphic: bool) -> ArrayLike:
     if not treedef_is_leaf(flat.out_tree) or not is_array_like(outs[0]):
         raise bad(caller, "the function must return one scalar", given={"result": str(flat.out_tree)},
                   fix="return the loss alone, or (loss, other) with has_aux=True.")
@@ -266,7 +267,8 @@ class _VjpFunction(_Linear):
         return tree_unflatten(self.in_tree, in_cts)
 
 
-def _check_tangent(caller: str, what: str, x: Any, aval: Any, wrong_dtype: type[Exception] = TypeError) -> Any:
+def _check_tangent(caller: str, what: str, x: ArrayLike, aval: ShapedArray,
+                   wrong_dtype: type[Exception] = TypeError) -> ArrayLike:
     """A tangent or cotangent, checked against the type of its value; Python numbers are converted to its dtype.
 
     Args: wrong_dtype: the class of the error for a tangent of another dtype.

@@ -15,6 +15,7 @@ from xjax.core.types import ShapedArray, Vma, typeof
 from xjax.core.varying import INVARIANT, typed_axes
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, move_axis
+from xjax.typing import Array, ArrayLike
 
 Bdim = int | None
 
@@ -50,7 +51,7 @@ class BatchTracer(Tracer):
 
     __slots__ = ("value", "bdim")
 
-    def __init__(self, tag: Tag, value: Any, bdim: int):
+    def __init__(self, tag: Tag, value: ArrayLike, bdim: int):
         self.tag, self.value, self.bdim = tag, value, bdim
         self.aval = without_axis(typeof(value), bdim)
 
@@ -81,12 +82,12 @@ class BatchTrace(Trace):
         super().__init__(parent, axis.tag)
         self.axis = axis
 
-    def split(self, x: Any) -> tuple[Any, Bdim]:
+    def split(self, x: ArrayLike) -> tuple[Any, Bdim]:
         if type(x) is BatchTracer and x.tag is self.tag:
             return x.value, x.bdim
         return x, None
 
-    def join(self, value: Any, bdim: Bdim) -> Any:
+    def join(self, value: ArrayLike, bdim: Bdim) -> Array:
         return value if bdim is None else BatchTracer(self.tag, value, bdim)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -144,7 +145,7 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[
     return [y for y, _ in pairs], [b for _, b in pairs]
 
 
-def place_axis(x: Any, bdim: Bdim, destination: Bdim, size: int) -> Any:
+def place_axis(x: ArrayLike, bdim: Bdim, destination: Bdim, size: int) -> Array:
     """`x` with its mapped axis moved to `destination`; an unmapped value is repeated."""
     if bdim is None:
         if destination is None:

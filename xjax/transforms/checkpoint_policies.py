@@ -150,7 +150,7 @@ class _ByName:
         return next((answer for name, answer in self.names if name == params["name"]), self.others)
 
 
-def _by_name(names: Sequence[str], answer: Any, others: Any, unnamed: Any) -> Policy:
+def _by_name(names: Sequence[str], answer: bool, others: bool, unnamed: bool) -> Policy:
     return _ByName(frozenset((name, answer) for name in names), others, unnamed)
 
 
@@ -174,7 +174,7 @@ class _Either:
     first: Policy
     second: Policy
 
-    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> bool:
         return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
 
 

@@ -13,6 +13,7 @@ from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import typeof
 from xjax.transforms.batching import BatchTracer
 from xjax.transforms.jvp import DualTracer
+from xjax.typing import Array, ArrayLike
 
 
 def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[Any]]:
@@ -39,7 +40,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     values = [x for x, flag in zip(closed.consts, is_value, strict=True) if flag]
     count = len(example_args)
 
-    def converted(*args: Any) -> Any:
+    def converted(*args: Any) -> Array:
         if len(args) != count + len(values):
             raise bad(caller, f"the converted function takes {count} arguments and then {len(values)} captured values",
                       given={"arguments": str(len(args))}, fix="call it as converted(*args, *values).")
@@ -55,7 +56,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     return converted, values
 
 
-def _may_be_differentiated(x: Any) -> bool:
+def _may_be_differentiated(x: ArrayLike) -> bool:
     """Whether a captured value has a tangent, or is staged and may get one when the program is differentiated."""
     while isinstance(x, BatchTracer):
         x = x.value

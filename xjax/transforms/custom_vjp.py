@@ -47,6 +47,7 @@ from xjax.transforms.rule_functions import (
     unsymbolic,
     wide_cotangent,
 )
+from xjax.typing import ArrayLike, PyTree
 
 
 class custom_vjp(FunctionWithRule):
@@ -125,9 +126,9 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
-def custom_vjp_primal_tree_values(tree: Any) -> Any:
+def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
     """The arguments of `fwd` under `symbolic_zeros`, with each `CustomVJPPrimal` replaced by its value."""
-    def value(leaf: Any) -> Any:
+    def value(leaf: CustomVJPPrimal) -> ArrayLike:
         if type(leaf) is not CustomVJPPrimal:
             raise bad("custom_vjp_primal_tree_values", f"a leaf of type {type(leaf).__name__} is not a CustomVJPPrimal",
                       fix="pass arguments of a `fwd` that was set with symbolic_zeros=True.")
@@ -249,7 +250,7 @@ def _without_consts(fwd: Callable, bwd: Callable, count: int, caller: str) -> tu
             raise closed_over(caller)
         return fwd(perturbed[count:], *xs[count:])
 
-    def backward(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def backward(tree: PyTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         return [None] * count + list(bwd(tree, residuals, cts))
 
     return _named(forward, fwd), _named(backward, bwd)
@@ -290,7 +291,7 @@ def _batch(axis, args, bdims, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 
 def _batched_backward(bwd: Callable, axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
     """`bwd` on residuals and cotangents that are mapped at axis 0; arguments are mapped at `bdims`."""
-    def batched(tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    def batched(tree: PyTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         n, zero_cts, zeros = len(residuals), [type(ct) is Zero for ct in cts], []
 
         def run(*inner: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import reshape
 from xjax.transforms.autodiff import argument_paths, check_input, check_output, jvp, vjp
 from xjax.transforms.vmap import vmap
+from xjax.typing import Array
 
 
 def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
@@ -39,7 +40,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
                 raise bad(name, f"needs real inputs, but {path} is complex", given={path: typeof(x).str_short()},
                           fix="use holomorphic=True for a complex-differentiable function, jvp for other functions.")
 
-        def push(basis: Any) -> Any:
+        def push(basis: list[Array]) -> Any:
             return jvp(f, chosen, tree_unflatten(treedef, basis), has_aux=has_aux)
 
         y, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_basis(leaves))
@@ -118,7 +119,7 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     return out
 
 
-def _pieces(x: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+def _pieces(x: Array, leaves: Sequence[Any], axis: int) -> list[Any]:
     """Split the basis axis (first, or last) of `x` into one piece for each leaf, with the shape of the leaf."""
     out, start = [], 0
     shape = typeof(x).shape

@@ -16,6 +16,7 @@ from xjax.core.types import Zero, typeof, with_zeros
 from xjax.core.varying import casts_needed
 from xjax.ops.pvary import vary_to
 from xjax.ops.zeros import instantiate
+from xjax.typing import Array, ArrayLike
 
 
 class DualTracer(Tracer):
@@ -23,11 +24,11 @@ class DualTracer(Tracer):
 
     __slots__ = ("primal", "tangent")
 
-    def __init__(self, tag: Tag, primal: Any, tangent: Any):
+    def __init__(self, tag: Tag, primal: ArrayLike, tangent: ArrayLike):
         self.tag, self.primal, self.tangent = tag, primal, tangent
         self.aval = typeof(primal)
 
-    def concrete(self) -> Any:
+    def concrete(self) -> ArrayLike | None:
         return known_value(self.primal)
 
     def origin(self) -> str:
@@ -42,13 +43,13 @@ class DualTrace(Trace):
 
     __slots__ = ()
 
-    def split(self, x: Any) -> tuple[Any, Any]:
+    def split(self, x: ArrayLike) -> tuple[Any, Any]:
         """(primal, tangent) of a value; a value of another trace is constant."""
         if type(x) is DualTracer and x.tag is self.tag:
             return x.primal, x.tangent
         return x, Zero(typeof(x).tangent())
 
-    def join(self, primal: Any, tangent: Any) -> Any:
+    def join(self, primal: ArrayLike, tangent: Any) -> Array:
         return primal if type(tangent) is Zero else DualTracer(self.tag, primal, tangent)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:

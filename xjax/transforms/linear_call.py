@@ -18,6 +18,7 @@ from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_axis
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis
+from xjax.typing import PyTree
 
 # Returns (transposed program, captured values), computed at the first call.
 Transpose = Callable[[], tuple[ClosedJaxpr, Sequence[Any]]]
@@ -61,7 +62,7 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     return tree_unflatten(flat.out_tree, outs)
 
 
-def _check_transpose(caller: str, tree: Any, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
+def _check_transpose(caller: str, tree: PyTree, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
     if got != tree:
         raise bad(caller, "`fun_transpose` must return a tree with the structure of the linear arguments",
                   given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")

@@ -17,9 +17,10 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
 from xjax.transforms.autodiff import check_no_reduce_axes
 from xjax.transforms.transpose import backward
+from xjax.typing import Array
 
 
-def linear_transpose(fun: Callable, *primals: Any, reduce_axes: Any = ()) -> Callable:
+def linear_transpose(fun: Callable, *primals: Any, reduce_axes: tuple[Array, ...] = ()) -> Callable:
     """The transpose of a linear function: maps a cotangent of its result to the tuple of cotangents of its arguments.
 
     Args:
@@ -56,7 +57,7 @@ class _Transposed:
         self.jaxpr, self.out_avals, self.avals = closed.jaxpr, closed.out_avals, avals
         self.in_tree, self.out_tree, self.caller = in_tree, out_tree, caller
 
-    def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
+    def __call__(self, consts: Sequence[Any], ct: Any) -> tuple[Array, ...]:
         cts, tree = flatten(ct)
         if tree != self.out_tree:
             raise bad(self.caller, "the structure of the cotangent differs from that of the function's result",

@@ -21,6 +21,7 @@ from xjax.core.trace import Tag, Trace
 from xjax.core.types import Zero, typeof
 from xjax.ops.zeros import instantiate
 from xjax.transforms.jvp import DualTrace, DualTracer
+from xjax.typing import Array, ArrayLike
 
 
 class SplitTrace(Trace):
@@ -41,7 +42,7 @@ class SplitTrace(Trace):
                 return self.tangent.process(p, args, params)
         return self.parent.process(p, args, params)
 
-    def is_tangent(self, x: Any) -> bool:
+    def is_tangent(self, x: ArrayLike) -> bool:
         return type(x) is StagingTracer and x.tag is self.tag
 
 
@@ -55,7 +56,7 @@ class LinearizeTrace(DualTrace):
         self.tangent = StagingTrace(parent, caller)
         self.split_trace = SplitTrace(parent, self.tangent)
 
-    def join(self, primal: Any, tangent: Any) -> Any:
+    def join(self, primal: ArrayLike, tangent: Any) -> Array:
         if type(primal) is StagingTracer and primal.tag is self.tangent.tag:
             raise bad("linearize", "a derivative rule made a result depend on a tangent",
                       given={"result": primal.aval.str_short()},

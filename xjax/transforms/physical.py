@@ -24,6 +24,7 @@ from xjax.ops.keys import random_unwrap_p, random_wrap_p
 from xjax.ops.reduce import reduce_and, reduce_or
 from xjax.ops.shape import move_axis
 from xjax.transforms.batching import BatchAxis
+from xjax.typing import Array, ArrayLike
 
 # Comparisons of keys are computed word by word; these functions combine the results of the words.
 _ANSWERS = {eq_p: reduce_and, ne_p: reduce_or}
@@ -58,7 +59,7 @@ def _on_words(closed: ClosedJaxpr) -> ClosedJaxpr:
     return trace.finish(args, [_value(v, env) for v in j.outvars])
 
 
-def _value(v: Any, env: dict) -> Any:
+def _value(v: Any, env: dict) -> ArrayLike:
     return v.val if type(v) is Literal else env[v]
 
 
@@ -110,7 +111,7 @@ def _by_batching(trace: StagingTrace, eqn: Eqn, env: dict, words: int) -> list[A
         return [_placed(eqn, v, y, dim) for v, y, dim in zip(eqn.outvars, outs, dims, strict=True)]
 
 
-def _placed(eqn: Eqn, v: Var, y: Any, dim: int | None) -> Any:
+def _placed(eqn: Eqn, v: Var, y: Array, dim: int | None) -> Array:
     """A result with its words along the last axis; the results of the words are combined if it is not a key."""
     p = eqn.primitive
     if is_key(v.aval):

@@ -21,6 +21,7 @@ from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
 from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_axis
 from xjax.transforms.jvp import DualTracer
+from xjax.typing import Array, ArrayLike, PyTree
 
 
 class FunctionWithRule(PickledByName):
@@ -89,7 +90,7 @@ class PrimalFunction(Flat):
         self.out_avals = [typeof(y) for y in outs]
         return outs
 
-    def take_value(self, rule: str, outs: Sequence[Any], tree: Any) -> None:
+    def take_value(self, rule: str, outs: Sequence[Any], tree: PyTree) -> None:
         """Accept the value that a rule computed, or raise if its structure or types differ from the function's."""
         if self.out_avals is None:                      # only the rule has run, as in eager differentiation
             self.out_tree = tree
@@ -111,7 +112,7 @@ class SymbolicZero:
 
     __slots__ = ("aval",)
 
-    def __init__(self, aval: Any):
+    def __init__(self, aval: ShapedArray):
         self.aval = aval
 
     shape = property(lambda self: self.aval.shape)
@@ -119,7 +120,7 @@ class SymbolicZero:
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: SymbolicZero) -> bool:
         return isinstance(other, SymbolicZero) and self.aval == other.aval
 
     def __hash__(self) -> int:
@@ -131,7 +132,7 @@ class SymbolicZero:
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     """The zero tangent of a tree of values: zeros (of dtype float0 for integers), or `SymbolicZero`s."""
-    def zero(x: Any) -> Any:
+    def zero(x: ArrayLike) -> Any:
         aval = typeof(x).tangent()
         return SymbolicZero(aval) if symbolic_zeros else zeros_of(aval)
     return tree_map(zero, val)
@@ -190,14 +191,14 @@ def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequen
     return call
 
 
-def fit_cotangent(ct: Any, bdim: int | None, wanted: int | None, size: int) -> Any:
+def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> Array:
     """A cotangent with the mapped axis of its argument; for an argument that is not mapped, the sum over the axis."""
     if wanted is None:
         return reduce_sum(place_axis(ct, bdim, 0, size), (0,))
     return place_axis(ct, bdim, wanted, size)
 
 
-def fit_vma(caller: str, what: str, x: Any, vma: Vma, total: bool) -> Any:
+def fit_vma(caller: str, what: str, x: ArrayLike, vma: Vma, total: bool) -> Array:
     """A derivative from a user's rule, cast to vary along the mesh axes `vma` of its value.
 
     Args: total: if it varies along other axes, sum it over them, because the value is equal on devices along them.

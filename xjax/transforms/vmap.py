@@ -13,9 +13,10 @@ from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tr
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
+from xjax.typing import ArrayLike
 
 
-def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: Any = None, axis_size: int | None = None,
+def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: str | None = None, axis_size: int | None = None,
          spmd_axis_name: Any = None) -> Callable:
     """A function that applies `fun` to every element along an axis of its arguments.
 
@@ -117,7 +118,7 @@ def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
     return lines + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
 
 
-def _place(caller: str, y: Any, bdim: int | None, wanted: Any, size: int) -> Any:
+def _place(caller: str, y: ArrayLike, bdim: int | None, wanted: Any, size: int) -> ArrayLike:
     if wanted is None:
         if bdim is not None:
             raise bad(caller, "out_axes is None for a result that depends on the mapped axis",

@@ -4,6 +4,8 @@ A cell is a layer ``apply(params, x, carry=None) -> (y, carry)`` for the input x
 from zeros, which `xnn.init_carry` returns. Any layer of this form is a cell, including a `composite` of cells.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import xjax.numpy as jnp
 from xjax import lax, nn, random, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import Layer, recorded
 
@@ -39,13 +42,13 @@ class Recurrence:
     advance: Callable[[Any, Any, Any], tuple[Any, Any]]
     spatial: int = 0
 
-    def __call__(self, params: Any, x: Any, carry: Any = None, *, rng: Any = None, train: bool = False) -> Any:
+    def __call__(self, params: Params, x: ArrayLike, carry: Any = None, *, rng: Any = None, train: bool = False) -> Any:
         x = self.check(params, x)
         first = self.first(x)
         carry = first if carry is None else check_carry(self.name, carry, first)
         return self.advance(params, self.project(params, x), carry)
 
-    def check(self, params: Any, x: Any, min_rank: int = 1) -> Any:
+    def check(self, params: Params, x: ArrayLike, min_rank: int = 1) -> Array:
         """x as an array of floats.  Raises: TypeError for wrong axes of x or wrong parameters."""
         x = check_float(self.name, x, min_rank + self.spatial)
         check_params(self.name, params, x, **self.shapes(x.shape[-1]))
@@ -235,21 +238,21 @@ def _drawn(features: int, w_init: Init, recurrent_init: Init, b_init: Init, forg
     return draw
 
 
-def _affine(params: Any, x: Any) -> Any:
+def _affine(params: Params, x: Array) -> Array:
     return _plus(x @ params["w_in"], params, "b")
 
 
-def _plus(x: Any, params: Any, name: str) -> Any:
+def _plus(x: Array, params: Params, name: str) -> Array:
     return x + jnp.broadcast_to(params[name], x.shape) if name in params else x
 
 
-def _lstm(gates: Any, c: Any) -> tuple[Any, Any]:
+def _lstm(gates: Array, c: Array) -> tuple[Any, Any]:
     i, f, g, o = jnp.split(gates, 4, -1)
     c = nn.sigmoid(f) * c + nn.sigmoid(i) * jnp.tanh(g)
     return nn.sigmoid(o) * jnp.tanh(c), c
 
 
-def _conv(x: Any, w: Any) -> Any:
+def _conv(x: Array, w: Array) -> Array:
     """Convolution over the spatial axes before the last axis, for any leading axes."""
     spatial = w.ndim - 2
     at = x.ndim - spatial - 1

@@ -4,16 +4,18 @@ The length of `window` is the number of spatial axes; an int means one axis. As 
 weights are not flipped, so the result is a correlation.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, random
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, PRNGKey
 from xnn.checks import check_float, check_params
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, as_one_batch, make_window, sizes_of
@@ -171,13 +173,13 @@ def ConvLocal(features: int, window: Sizes, *, strides: Sizes = 1, padding: Padd
     return Layer(init, apply, name)
 
 
-def _at_each(out: tuple[int, ...], rng: Any, init: Callable, sizes: tuple[int, ...]) -> Any:
+def _at_each(out: tuple[int, ...], rng: PRNGKey, init: Callable, sizes: tuple[int, ...]) -> Array:
     """Weights of these sizes for each position, drawn separately, so that an initializer gets the shape of a window."""
     keys = random.split(rng, math.prod(out))
     return jnp.reshape(xjax.vmap(lambda key: init(key, sizes))(keys), (*out, *sizes))
 
 
-def _by_position(window: Window, x: Any, w: Any) -> Any:
+def _by_position(window: Window, x: Array, w: Array) -> Array:
     """The product of the window of x at each position with the weights of that position."""
     n = window.n_axes
     x, leading = as_one_batch(x, n)
@@ -209,7 +211,7 @@ def _by_groups(name: str, features: int, groups: int) -> Callable[[int], tuple[i
     return channels
 
 
-def _correlated(window: Window, x: Any, w: Any, groups: int) -> Any:
+def _correlated(window: Window, x: Array, w: Array, groups: int) -> Array:
     x, leading = as_one_batch(x, window.n_axes)
     x, pads = window.padded(x)
     y = lax.conv_general_dilated(x, w, window.strides, pads, rhs_dilation=window.dilation,

@@ -3,6 +3,8 @@
 `DotProductAttention` is for attention within a sequence, `ContextAttention` for attention to another sequence.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 import operator
@@ -15,6 +17,7 @@ import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
 from xjax.forms import limits
+from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn.checks import check_float, type_text
 from xnn.layer import CacheFns, Layer, recorded, shape_kept
 from xnn.layers.dropout import Dropout
@@ -115,12 +118,12 @@ class _Heads(NamedTuple):
     scale: float | None
     dropout: Layer
 
-    def split(self, x: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+    def split(self, x: Array, key: PRNGKey, value: ArrayLike) -> tuple[Any, Any, Any]:
         """Query, key and value as [batch, time, heads, head_size]."""
         return (self.split_one("the query", x, self.heads), self.split_one("`key`", key, self.kv_heads),
                 self.split_one("`value`", value, self.kv_heads))
 
-    def split_one(self, what: str, x: Any, heads: int) -> Any:
+    def split_one(self, what: str, x: ArrayLike, heads: int) -> Array:
         if x is None:
             raise bad(self.name, f"{what} is None", fix="pass the context; None needs a cache that holds the context.")
         x = check_sequence(self.name, x)
@@ -133,15 +136,15 @@ class _Heads(NamedTuple):
         shape = (batch, length, self.kv_heads, self.head_size)
         return {"key": jnp.zeros(shape), "value": jnp.zeros(shape)}
 
-    def unmasked(self, mask: Any, query: Any, key: Any) -> list[Any]:
+    def unmasked(self, mask: ArrayLike | None, query: Array, key: PRNGKey) -> list[Any]:
         """The mask as a list of one condition [batch, heads, queries, keys]; an empty list without a mask."""
         if mask is None:
             return []
         mask = check_mask(self.name, mask, (query.shape[0], self.heads, query.shape[1], key.shape[1]))
         return [mask if mask.ndim == 4 else mask[:, None, None]]
 
-    def means(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any, rng: Any = None,
-              train: bool = False, noncausal: list[Any] | None = None) -> Any:
+    def means(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None, rng: Any = None,
+              train: bool = False, noncausal: list[Any] | None = None) -> Array:
         """The weighted means of values, [batch, queries, heads * head_size].
 
         `nn.dot_product_attention` is not enough: it has no dropout, and for a query without keys it returns the mean of
@@ -165,7 +168,8 @@ class _Heads(NamedTuple):
         means = jnp.einsum("bkgts,bskd->btkgd", weights, value)
         return jnp.reshape(means, (batch, time, self.heads * self.head_size))
 
-    def _fits_cudnn(self, query: Any, key: Any, value: Any, conditions: list[Any], bias: Any) -> bool:
+    def _fits_cudnn(self, query: Array, key: PRNGKey, value: Array, conditions: list[Any],
+                    bias: ArrayLike | None) -> bool:
         """Whether cuDNN computes it: the limits are in the table of forms, and a bias must have the query's dtype."""
         measured = limits("attention by cuDNN", xjax.default_backend())
         if measured is None or query.dtype not in (jnp.float16, jnp.bfloat16):
@@ -178,8 +182,8 @@ class _Heads(NamedTuple):
         return (self.head_size <= measured["features"] and not self.head_size % measured["step"]
                 and (is_plain or not (query.shape[1] % 2 or key.shape[1] % 2)))
 
-    def _means_by_cudnn(self, query: Any, key: Any, value: Any, seen: list[Any], bias: Any,
-                        noncausal: list[Any] | None) -> Any:
+    def _means_by_cudnn(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None,
+                        noncausal: list[Any] | None) -> Array:
         """As `means`, in one call of cuDNN that does not store the products."""
         positions = query.shape[1], key.shape[1]
         conditions = seen if noncausal is None else noncausal
@@ -192,7 +196,7 @@ class _Heads(NamedTuple):
             y = jnp.where(jnp.swapaxes(sees, 1, 2)[..., None], y, 0)
         return jnp.reshape(y, (*query.shape[:2], self.heads * self.head_size))
 
-    def _weights(self, products: Any, seen: list[Any]) -> Any:
+    def _weights(self, products: Array, seen: list[Any]) -> Array:
         if not seen:
             return nn.softmax(products, axis=-1)
         sees = seen[0]
@@ -203,7 +207,7 @@ class _Heads(NamedTuple):
         weights = nn.softmax(jnp.where(sees, products, jnp.finfo(products.dtype).min), axis=-1)
         return jnp.where(sees, weights, 0)
 
-    def _by_group(self, what: str, x: Any, products: Any) -> Any:
+    def _by_group(self, what: str, x: Array, products: Array) -> Array:
         """x, which broadcasts to [batch, heads, queries, keys], in the shape of the products [batch, kv_heads, ...]."""
         batch, groups, of_group, queries, keys = products.shape
         shape = (batch, self.heads, queries, keys)
@@ -218,19 +222,19 @@ class _Heads(NamedTuple):
 # -- positions -----------------------------------------------------------------------------------------------------
 
 
-def _in_order(causal: bool, query_slots: Any, key_slots: Any) -> list[Any]:
+def _in_order(causal: bool, query_slots: Array, key_slots: Array) -> list[Any]:
     return [(key_slots[None] <= query_slots[:, None])[None, None]] if causal else []
 
 
-def _near(window: int | None, at: Any, key_at: Any) -> list[Any]:
+def _near(window: int | None, at: Array, key_at: Array) -> list[Any]:
     return [] if window is None else [(jnp.abs(at[:, :, None] - key_at[:, None]) < window)[:, None]]
 
 
-def _rotated(encoding: Any, query: Any, key: Any, at: Any) -> tuple[Any, Any]:
+def _rotated(encoding: Any, query: Array, key: PRNGKey, at: Array) -> tuple[Any, Any]:
     return (encoding.rotate(query, at), encoding.rotate(key, at)) if isinstance(encoding, Rotary) else (query, key)
 
 
-def _with_alibi(encoding: Any, heads: int, bias: Any, at: Any, key_at: Any) -> Any:
+def _with_alibi(encoding: Any, heads: int, bias: ArrayLike | None, at: Array, key_at: Array) -> ArrayLike | None:
     if not isinstance(encoding, ALiBi):
         return bias
     alibi = encoding.bias(heads, at, key_at)

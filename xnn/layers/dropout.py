@@ -1,10 +1,13 @@
 """Dropout of values, features or examples, and alpha dropout for Selu networks."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
 from xnn.layer import Layer, recorded, shape_kept
@@ -103,7 +106,7 @@ def _scaled(mask, x, keep):
     return jnp.where(mask, x / keep, 0.0)
 
 
-def _mask(rng: Any, x: Any, keep: float, broadcast: Sequence[int]) -> Any:
+def _mask(rng: Any, x: Array, keep: float, broadcast: Sequence[int]) -> Array:
     """A random bool mask of the shape of x, constant along the axes of `broadcast`."""
     axes = {a % x.ndim for a in broadcast}
     if isinstance(rng, RowKey) and 0 in axes:
@@ -112,7 +115,7 @@ def _mask(rng: Any, x: Any, keep: float, broadcast: Sequence[int]) -> Any:
     return jnp.broadcast_to(drawn, x.shape)
 
 
-def _with_axes(caller: str, x: Any, axes: Sequence[int]) -> Any:
+def _with_axes(caller: str, x: ArrayLike, axes: Sequence[int]) -> ArrayLike:
     rank = len(x.shape) if hasattr(x, "shape") else jnp.ndim(x)
     if axes and (isinstance(x, CSR) or not all(-rank <= a < rank for a in axes)):
         raise bad(caller, "`broadcast` must be axes of a dense input", {"x": type_text(x), "broadcast": str(axes)},

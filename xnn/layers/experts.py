@@ -1,8 +1,10 @@
 """MixtureOfExperts: a router chooses a few of n experts for each token."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import xjax
@@ -10,6 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax, nn, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array
 from xnn import rng as rng_lib
 from xnn.checks import as_row_mask, check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
@@ -81,7 +84,7 @@ class _Routing(NamedTuple):
         return tokens if factor is None else min(tokens, math.ceil(factor * self.k * tokens / self.n))
 
 
-def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> Any:
+def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> Array:
     """``balance * balance_loss + z * z_loss``, summed over all mixtures of experts in the state of a model.
 
     The weights are those of Switch Transformer and ST-MoE. 0 for a model without such layers.
@@ -133,7 +136,7 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
                  parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
 
 
-def _routed(call: Calls, state: Any, x: Any, mask: Any, routing: _Routing) -> tuple[Any, Any]:
+def _routed(call: Calls, state: Any, x: Array, mask: Array | None, routing: _Routing) -> tuple[Any, Any]:
     """(Output, new state). Args: call: applies router, experts and noise layer; mask: bool[...] or None."""
     x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
     logits = call("router", x)
@@ -148,7 +151,7 @@ def _routed(call: Calls, state: Any, x: Any, mask: Any, routing: _Routing) -> tu
     return jnp.reshape(y, (*x.shape[:-1], y.shape[-1])), _new_state(state, logits, plan) if call.train else state
 
 
-def _router(n: int, w_init: Any = None) -> Layer:
+def _router(n: int, w_init: Callable[..., Any] | None = None) -> Layer:
     """The logits, computed in float32 (Fedus et al.); `with_precision` rounds them once. The softmax is in float32."""
     return dataclasses.replace(Dense(n, bias=False, w_init=w_init), computes_in="float32")
 
@@ -188,19 +191,19 @@ class _Plan(NamedTuple):
     slots: Any
     n_slots: int
 
-    def dispatched(self, tokens: Any, routing: _Routing) -> Any:
+    def dispatched(self, tokens: Array, routing: _Routing) -> Array:
         """[n, slots, features]: the tokens in their slots, zeros elsewhere."""
         empty = jnp.zeros((routing.n, self.n_slots, tokens.shape[-1]), tokens.dtype)
         each = jnp.broadcast_to(tokens[:, None], (*self.slots.shape, tokens.shape[-1]))
         return empty.at[self.experts, self.slots].set(each, mode="drop")
 
-    def combined(self, outs: Any) -> Any:
+    def combined(self, outs: Array) -> Array:
         """[tokens, n_out]: the outputs of each token's experts, weighted by the gates; 0 for a token without a slot."""
         each = outs.at[self.experts, self.slots].get(mode="fill", fill_value=0)
         return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
 
 
-def _plan(logits: Any, counts: Any, routing: _Routing, n_slots: int) -> _Plan:
+def _plan(logits: Array, counts: Array, routing: _Routing, n_slots: int) -> _Plan:
     probs = nn.softmax(logits.astype(at_least_float32(logits.dtype)))
     gates, experts = lax.top_k(probs, routing.k)
     if routing.k > 1:
@@ -212,7 +215,7 @@ def _plan(logits: Any, counts: Any, routing: _Routing, n_slots: int) -> _Plan:
     return _Plan(counts, probs, experts, gates, slots, n_slots)
 
 
-def _new_state(state: Any, logits: Any, plan: _Plan) -> dict[str, Any]:
+def _new_state(state: Any, logits: Array, plan: _Plan) -> dict[str, Any]:
     n, weights = plan.probs.shape[-1], plan.counts.astype(plan.probs.dtype)
     weights = weights / jnp.maximum(jnp.sum(weights), 1)
     share = weights @ jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), 1)

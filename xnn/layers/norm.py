@@ -1,5 +1,7 @@
 """Normalisation layers. The features are the last axis. All layers compute in float32 under `with_precision`."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,6 +9,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
+from xjax.typing import Array, Params
 from xnn.checks import as_axes, as_row_mask, check_float, check_params, check_shape, check_state
 from xnn.inputs import ROW_MASK
 from xnn.layer import Layer, StateFns, recorded
@@ -158,7 +161,7 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
                  state=StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
 
 
-def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
+def _batch_moments(x: Array, axis_name: str | None) -> tuple[Any, Any, int]:
     """(Mean, biased variance, number of values) of each feature, in two passes, because E[x²] - E[x]² cancels."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.pmean(v, axis_name)
     n = math.prod(x.shape[:-1]) * (1 if axis_name is None else lax.axis_size(axis_name))
@@ -169,7 +172,7 @@ def _batch_moments(x: Any, axis_name: str | None) -> tuple[Any, Any, int]:
     return mean, over_devices(jnp.mean(jnp.square(x - _along_features(mean, x)), axes)), n
 
 
-def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any, Any]:
+def _masked_moments(x: Array, mask: Array, axis_name: str | None) -> tuple[Any, Any, Any]:
     """As `_batch_moments`, for the rows where the mask is True; x must be 0 in the others."""
     axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.psum(v, axis_name)
     n = over_devices(jnp.sum(mask, dtype=x.dtype))
@@ -178,17 +181,17 @@ def _masked_moments(x: Any, mask: Any, axis_name: str | None) -> tuple[Any, Any,
     return mean, over_devices(jnp.sum(jnp.square(apart), axes)) / jnp.maximum(n, 1), n
 
 
-def _moved(running: Any, new: Any, momentum: float) -> Any:
+def _moved(running: Array, new: Array, momentum: float) -> Array:
     return ((1 - momentum) * running + momentum * new).astype(running.dtype)
 
 
-def _by_group(x: Any, groups: int, epsilon: float) -> Any:
+def _by_group(x: Array, groups: int, epsilon: float) -> Array:
     split = jnp.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)                             # positions, and the features of a group
     return jnp.reshape(_standardized(split, axes, epsilon), x.shape)
 
 
-def _standardized(x: Any, axes: Sequence[int], epsilon: float) -> Any:
+def _standardized(x: Array, axes: Sequence[int], epsilon: float) -> Array:
     """Zero mean and unit variance over `axes`, in two passes."""
     wide = x.astype(at_least_float32(x.dtype))                     # squares of numbers above 256 overflow float16
     centered = wide - jnp.mean(wide, axes, keepdims=True)
@@ -200,11 +203,11 @@ def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:
     return {**({"scale": jnp.ones(sizes)} if scale else {}), **({"bias": jnp.zeros(sizes)} if bias else {})}
 
 
-def _along_features(v: Any, x: Any) -> Any:
+def _along_features(v: Array, x: Array) -> Array:
     return jnp.broadcast_to(v, x.shape)
 
 
-def _scaled(caller: str, params: Any, x: Any, axes: Sequence[int], scale: bool, bias: bool) -> Any:
+def _scaled(caller: str, params: Params, x: Array, axes: Sequence[int], scale: bool, bias: bool) -> Array:
     """``scale * x + bias``, with parameters along `axes` of x."""
     axes = sorted(a % x.ndim for a in axes)
     sizes, others = tuple(x.shape[a] for a in axes), [a for a in range(x.ndim) if a not in axes]

@@ -1,5 +1,7 @@
 """Pooling of [batch, ..., features]: reductions over windows, bins or all positions, for each feature separately."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
+from xjax.typing import Array
 from xnn.checks import check_float
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
@@ -68,11 +71,11 @@ def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, d
     return shape
 
 
-def _total(window: Window, x: Any) -> Any:
+def _total(window: Window, x: Array) -> Array:
     return _reduced(window, x, 0.0, lax.add)
 
 
-def _reduced(window: Window, x: Any, start: float, combine: Callable) -> Any:
+def _reduced(window: Window, x: Array, start: float, combine: Callable) -> Array:
     def of_all_axes(spatial, other):
         return (*[other] * (x.ndim - window.n_axes - 1), *spatial, other)
 
@@ -118,12 +121,12 @@ def AdaptiveMaxPool(out_sizes: int | Sequence[int | None]) -> Layer:
     return _adaptive_pool("AdaptiveMaxPool", out_sizes, _largest_of_bins)
 
 
-def _mean_of_bins(binned: Any, inside: Any, axis: int) -> Any:
+def _mean_of_bins(binned: Array, inside: Array, axis: int) -> Array:
     counts = jnp.sum(inside.astype(binned.dtype), axis)
     return jnp.sum(jnp.where(inside, binned, 0), axis) / counts
 
 
-def _largest_of_bins(binned: Any, inside: Any, axis: int) -> Any:
+def _largest_of_bins(binned: Array, inside: Array, axis: int) -> Array:
     return jnp.max(jnp.where(inside, binned, -np.inf), axis)
 
 

@@ -4,6 +4,8 @@ All layers here and in `xnn.layers.attention` count in the same way (`positions_
 mask keeps, with padding before or after them. A cache continues the count of each row.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +16,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.precision import at_least_float32
@@ -97,7 +100,8 @@ def _adding(name: str, init: Callable, rows: Callable) -> Layer:
 # -- counting ------------------------------------------------------------------------------------------------------
 
 
-def positions_of(caller: str, x: Any, mask: Any, positions: Any, start: Any = None) -> Any:
+def positions_of(caller: str, x: ArrayLike, mask: ArrayLike | None, positions: ArrayLike | None,
+                 start: ArrayLike | None = None) -> Array:
     """int32 [batch or 1, time]: the position of each vector of x [batch, time, features] in its sequence.
 
     Args:
@@ -121,7 +125,7 @@ def positions_of(caller: str, x: Any, mask: Any, positions: Any, start: Any = No
     return at if start is None else at + start[:, None]
 
 
-def _kept(at: Any, mask: Any) -> Any:
+def _kept(at: Array, mask: Array | None) -> Array:
     """The positions, with -1 where a mask [batch, time] is False."""
     return at if mask is None or np.ndim(mask) != 2 else jnp.where(jnp.asarray(mask), at, -1)
 
@@ -131,7 +135,8 @@ def init_slots(batch: int, length: int) -> dict[str, Any]:
     return {"positions": jnp.full((batch, length), -1, "int32"), "filled": jnp.zeros((), "int32")}
 
 
-def fill_slots(caller: str, slots: Mapping[str, Any], x: Any, mask: Any, positions: Any) -> tuple[Any, dict[str, Any]]:
+def fill_slots(caller: str, slots: Mapping[str, Any], x: ArrayLike, mask: ArrayLike | None,
+               positions: Any) -> tuple[Any, dict[str, Any]]:
     """(Positions of the new vectors x, slots that include them).
 
     Raises: TypeError for a mask of pairs; ValueError for more vectors than slots.
@@ -148,7 +153,7 @@ def fill_slots(caller: str, slots: Mapping[str, Any], x: Any, mask: Any, positio
     return at, {"positions": write(slots["positions"], new, slots["filled"]), "filled": slots["filled"] + time}
 
 
-def write(slots: Any, new: Any, at: Any) -> Any:
+def write(slots: ArrayLike, new: ArrayLike, at: ArrayLike) -> Array:
     """`slots` [batch, length, ...] with `new` [batch, time, ...] written from slot `at`."""
     zero = jnp.zeros((), "int32")
     return lax.dynamic_update_slice(slots, new, (zero, at, *[zero] * (slots.ndim - 2)))
@@ -157,7 +162,7 @@ def write(slots: Any, new: Any, at: Any) -> Any:
 # -- checks --------------------------------------------------------------------------------------------------------
 
 
-def check_sequence(caller: str, x: Any) -> Any:
+def check_sequence(caller: str, x: ArrayLike) -> Array:
     """x as an array. Raises: TypeError unless it is floats [batch, time, features]."""
     x = check_float(caller, x, 3)
     if x.ndim != 3:
@@ -166,7 +171,7 @@ def check_sequence(caller: str, x: Any) -> Any:
     return x
 
 
-def check_mask(caller: str, mask: Any, shape: tuple[int, int, int, int]) -> Any:
+def check_mask(caller: str, mask: ArrayLike, shape: tuple[int, int, int, int]) -> Array:
     """The mask as bools [batch, keys], or with four axes that broadcast to `shape`: batch, heads, queries, keys."""
     mask = jnp.asarray(mask)
     wanted = (shape[0], shape[3]) if mask.ndim == 2 else shape
@@ -179,7 +184,7 @@ def check_mask(caller: str, mask: Any, shape: tuple[int, int, int, int]) -> Any:
     return mask
 
 
-def angles_of(x: Any, at: Any, frequencies: Any) -> Any:
+def angles_of(x: ArrayLike, at: ArrayLike, frequencies: ArrayLike) -> Array:
     """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048."""
     dtype, shape = at_least_float32(x.dtype), (*at.shape, len(frequencies))
     return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(

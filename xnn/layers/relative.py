@@ -1,15 +1,17 @@
 """Relative positions in attention: `Rotary` and `ALiBi`, options of an attention layer, and T5's `RelativeBias`."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_params, check_shape
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
@@ -46,7 +48,7 @@ class Rotary:
         frequencies = self.base ** (-np.arange(0, n, 2) / max(n, 1))
         return self.scaling(frequencies) if self.scaling else frequencies
 
-    def rotate(self, x: Any, at: Any) -> Any:
+    def rotate(self, x: ArrayLike, at: ArrayLike) -> Array:
         """x [batch, time, heads, head_size] rotated by the angles of the positions `at`, int [batch or 1, time]."""
         frequencies = self.frequencies(x.shape[-1])
         n = 2 * len(frequencies)
@@ -73,7 +75,7 @@ class ALiBi:
         whole = 2.0 ** (-8 / n * np.arange(1, n + 1))
         return np.concatenate([whole, 2.0 ** (-4 / n * np.arange(1, 2 * (heads - n), 2))])
 
-    def bias(self, heads: int, queries: Any, keys: Any) -> Any:
+    def bias(self, heads: int, queries: ArrayLike, keys: ArrayLike) -> Array:
         """float32 [batch or 1, heads, queries, keys] from positions, int [batch or 1, time]."""
         distance = jnp.abs(_distance(queries, keys)).astype("float32")[:, None]
         slopes = jnp.asarray(self.slopes(heads), "float32")[None, :, None, None]
@@ -124,12 +126,12 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
     return Layer(init_params, apply, "RelativeBias", cache=CacheFns(init_slots, apply_with_cache))
 
 
-def _distance(queries: Any, keys: Any) -> Any:
+def _distance(queries: Array, keys: Array) -> Array:
     """int32 [batch or 1, queries, keys]: position of the key minus position of the query."""
     return keys[:, None, :] - queries[:, :, None]
 
 
-def bucket_of(distance: Any, buckets: int, max_distance: int, bidirectional: bool) -> Any:
+def bucket_of(distance: ArrayLike, buckets: int, max_distance: int, bidirectional: bool) -> Array:
     """int32: the T5 bucket of each distance, where a distance is positive if the key is after the query."""
     n = buckets // 2 if bidirectional else buckets
     first = jnp.where(distance > 0, n, 0) if bidirectional else jnp.zeros_like(distance)

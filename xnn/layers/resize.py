@@ -1,7 +1,9 @@
 """Changes of the spatial sizes: Upsample, PixelShuffle, PixelUnshuffle, Pad."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
@@ -167,7 +169,7 @@ def PixelUnshuffle(factor: int) -> Layer:
     return _rearrangement("PixelUnshuffle", factor, out_shape, unshuffled)
 
 
-def _rearrangement(name: str, factor: int, out_shape: Any, fun: Any) -> Layer:
+def _rearrangement(name: str, factor: int, out_shape: Callable[..., Any], fun: Callable[..., Any]) -> Layer:
     def init(rng, in_shape):
         return out_shape(check_spatial_shape(name, in_shape, 2)), ()
 

@@ -1,5 +1,7 @@
 """`scan_over_time`: a cell applied along a sequence [batch, time, ..., features]."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import check_float, check_shape, type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import Input, bind, map_shapes
@@ -21,7 +24,7 @@ _MASK = Input("mask", None, "bool[batch, time], True at positions that count")
 _CARRY = Input("carry", None, "carry before the first step; None: zeros")
 
 
-def init_carry(cell: Layer, params: Any, x: Any, **extra: Any) -> Any:
+def init_carry(cell: Layer, params: Params, x: Any, **extra: Any) -> Any:
     """The initial carry of a cell: zeros, for the input x of one step, or its type.
 
     Args: extra: extra inputs of the cell by name.
@@ -99,7 +102,7 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
                  sized_by=cell.sized_by)
 
 
-def check_cell(caller: str, cell: Any) -> Layer:
+def check_cell(caller: str, cell: Layer) -> Layer:
     cell = as_layer(cell, caller)
     if "carry" not in cell.extra_inputs:
         raise bad(caller, f"{cell.name} is not a cell, because it has no input `carry`",
@@ -128,7 +131,7 @@ def _carry_as_cache(recurrence: Recurrence, run: Callable, inputs: Sequence[Inpu
     return CacheFns(init_cache, apply_with_cache)
 
 
-def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], options: Mapping[str, Any], reverse: bool,
+def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], options: Mapping[str, Any], reverse: bool,
           unroll: int) -> tuple[Any, Any]:
     """(Outputs, last carry) of a cell over the positions of x."""
     counts = _positions_that_count(x, values["lengths"], values["mask"])
@@ -147,7 +150,7 @@ def _scan(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], options: 
     return tree_util.tree_map(_axes_swapped, y), carry
 
 
-def _steps(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], rng: Any, train: bool) -> tuple:
+def _steps(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], rng: Any, train: bool) -> tuple:
     """(Inputs of the steps, with time first; ``step(carry, input, i) -> (y, carry)``; the initial carry)."""
     xs = _axes_swapped(x)
     of_one_step = xjax.ShapeDtypeStruct(xs.shape[1:], x.dtype)
@@ -164,11 +167,11 @@ def _steps(cell: Layer, params: Any, x: Any, values: Mapping[str, Any], rng: Any
     return xs, step, init_carry(cell, params, of_one_step, **others)
 
 
-def _axes_swapped(x: Any) -> Any:
+def _axes_swapped(x: Array) -> Array:
     return jnp.swapaxes(x, 0, 1)
 
 
-def _positions_that_count(x: Any, lengths: Any, mask: Any) -> Any:
+def _positions_that_count(x: Array, lengths: ArrayLike | None, mask: Array | None) -> Array | None:
     """bool[time, batch], or None if all positions count."""
     batch, time = x.shape[:2]
     counts = None
@@ -181,7 +184,7 @@ def _positions_that_count(x: Any, lengths: Any, mask: Any) -> Any:
     return None if counts is None else _axes_swapped(counts)
 
 
-def _checked_input(name: str, value: Any, x: Any, shape: tuple[int, ...], kind: type) -> Any:
+def _checked_input(name: str, value: ArrayLike, x: Array, shape: tuple[int, ...], kind: type) -> Array:
     value = jnp.asarray(value)
     if value.shape != shape or not jnp.issubdtype(value.dtype, kind):
         expected = f"{'bools' if kind is np.bool_ else 'integers'} [{','.join(map(str, shape))}]"
@@ -191,7 +194,7 @@ def _checked_input(name: str, value: Any, x: Any, shape: tuple[int, ...], kind: 
     return value
 
 
-def _chosen(choice: Any, one: Any, other: Any) -> Any:
+def _chosen(choice: Array, one: Any, other: Any) -> Any:
     """Rows of `one` where `choice`, bool[batch], is True, and of `other` elsewhere, leaf by leaf."""
 
     def choose(a, b):

@@ -8,11 +8,14 @@ A block is built from layers that the caller passes, so their options are not re
 and the block of BERT has `norm_first=False`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
 from xjax import nn
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.compose import composite
 from xnn.layer import Layer, as_layer, call_text, recorded
 from xnn.layers.dense import Dense
@@ -46,7 +49,7 @@ def FeedForward(features: int, hidden: int, *, activation: Callable = nn.gelu, g
                      **{name: Dense(n, bias=bias, w_init=w_init) for name, n in sizes.items()})
 
 
-def exact_gelu(x: Any) -> Any:
+def exact_gelu(x: ArrayLike) -> Array:
     """x times the standard normal distribution function of x, by erf: the activation of BERT and ViT."""
     return nn.gelu(x, approximate=False)
 
@@ -111,7 +114,7 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
 def _added(norm_first: bool) -> Callable:
     """A function ``(name, layers, x, **inputs)``: x plus the layer's output, with the norm before or after."""
 
-    def added(name: str, layers: Any, x: Any, **inputs: Any) -> Any:
+    def added(name: str, layers: Any, x: ArrayLike, **inputs: Any) -> Array:
         norm = layers[f"{name}_norm"]
         y = layers.dropout(layers[name](norm(x) if norm_first else x, **inputs))
         return x + y if norm_first else norm(x + y)

@@ -1,5 +1,7 @@
 """Sliding windows over the spatial axes of [batch, ..., features]: sizes, strides, dilation, padding."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_shape, counted
 
 Pads = tuple[tuple[int, int], ...]
@@ -59,7 +62,7 @@ class Window(NamedTuple):
             return tuple((total // 2, total - total // 2) for total in totals)
         return tuple(_NAMES[self.padding][1](extent) for extent in self.extents)
 
-    def padded(self, x: Any) -> tuple[Any, Pads]:
+    def padded(self, x: ArrayLike) -> tuple[Any, Pads]:
         """(x with its padding, or unchanged if that is zeros; numbers of zeros that remain to be added)."""
         pads = self.pads(self.spatial(x.shape))
         mode = _NAMES[self.padding][0] if isinstance(self.padding, str) else "constant"
@@ -162,13 +165,13 @@ def check_spatial_shape(caller: str, in_shape: Any, n: int) -> tuple[int, ...]:
     return in_shape
 
 
-def pad_spatial(x: Any, pads: Pads, mode: str = "constant", value: float = 0.0) -> Any:
+def pad_spatial(x: ArrayLike, pads: Pads, mode: str = "constant", value: float = 0.0) -> Array:
     """x padded along its spatial axes, which are the last axes before the features."""
     widths = ((0, 0),) * (x.ndim - len(pads) - 1) + (*pads, (0, 0))
     return jnp.pad(x, widths, mode, **({"constant_values": value} if mode == "constant" else {}))
 
 
-def as_one_batch(x: Any, n: int) -> tuple[Any, tuple[int, ...]]:
+def as_one_batch(x: ArrayLike, n: int) -> tuple[Any, tuple[int, ...]]:
     """(x with all axes before the n spatial axes and the features merged into one, the sizes of these axes)."""
     leading = x.shape[:-n - 1]
     return jnp.reshape(x, (math.prod(leading), *x.shape[-n - 1:])), leading

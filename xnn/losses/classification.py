@@ -1,17 +1,19 @@
 """Losses for classification: cross-entropies of logits, focal and hinge losses, KL divergence."""
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
 
 
-def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, ignored_label: int | None = None,
-                  weights: Any = None, reduction: str | None = "mean") -> Any:
+def cross_entropy(logits: ArrayLike, labels: ArrayLike, *, label_smoothing: float = 0.0,
+                  ignored_label: int | None = None, weights: ArrayLike | None = None,
+                  reduction: str | None = "mean") -> Array:
     """``-log softmax(logits)[label]``, or ``-sum(labels log softmax(logits))`` if labels are probabilities.
 
     Args:
@@ -46,8 +48,8 @@ def cross_entropy(logits: Any, labels: Any, *, label_smoothing: float = 0.0, ign
     return reduced("cross_entropy", losses, weights, reduction, dtype)
 
 
-def binary_cross_entropy(logits: Any, labels: Any, *, positive_weight: float = 1.0, weights: Any = None,
-                         reduction: str | None = "mean") -> Any:
+def binary_cross_entropy(logits: ArrayLike, labels: ArrayLike, *, positive_weight: float = 1.0,
+                         weights: ArrayLike | None = None, reduction: str | None = "mean") -> Array:
     """``-y log sigmoid(x) - (1 - y) log sigmoid(-x)`` of logits x and labels y, which may be probabilities.
 
     Args:
@@ -61,8 +63,8 @@ def binary_cross_entropy(logits: Any, labels: Any, *, positive_weight: float = 1
     return reduced("binary_cross_entropy", losses, weights, reduction, dtype)
 
 
-def focal(logits: Any, labels: Any, *, gamma: float = 2.0, alpha: float | None = 0.25, weights: Any = None,
-          reduction: str | None = "mean") -> Any:
+def focal(logits: ArrayLike, labels: ArrayLike, *, gamma: float = 2.0, alpha: float | None = 0.25,
+          weights: ArrayLike | None = None, reduction: str | None = "mean") -> Array:
     """Binary cross-entropy times ``(1 - p)^gamma``, where p is the probability of the label (Lin et al., 2017).
 
     Args:
@@ -80,7 +82,8 @@ def focal(logits: Any, labels: Any, *, gamma: float = 2.0, alpha: float | None =
     return reduced("focal", losses, weights, reduction, dtype)
 
 
-def hinge(scores: Any, signs: Any, *, margin: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
+def hinge(scores: ArrayLike, signs: ArrayLike, *, margin: float = 1.0, weights: ArrayLike | None = None,
+          reduction: str | None = "mean") -> Array:
     """``max(0, margin - sign * score)`` for two classes with the signs 1 and -1, as in a support vector machine.
 
     Args: scores: floats; signs: numbers of the same shape; weights, reduction: as in all losses.
@@ -90,7 +93,8 @@ def hinge(scores: Any, signs: Any, *, margin: float = 1.0, weights: Any = None, 
     return reduced("hinge", nn.relu(margin - signs * scores), weights, reduction, dtype)
 
 
-def kl_divergence(log_q: Any, p: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def kl_divergence(log_q: ArrayLike, p: ArrayLike, *, weights: ArrayLike | None = None,
+                  reduction: str | None = "mean") -> Array:
     """``sum(p (log p - log q))`` of a distribution p and predictions log q; a term is 0 where p is 0.
 
     Args:
@@ -103,7 +107,7 @@ def kl_divergence(log_q: Any, p: Any, *, weights: Any = None, reduction: str | N
     return reduced("kl_divergence", jnp.sum(_product_or_0(p, log_p - log_q), -1), weights, reduction, dtype)
 
 
-def _at_label(log_p: Any, labels: Any) -> Any:
+def _at_label(log_p: Array, labels: Array) -> Array:
     """Entries at the labels; NaN for a label outside [0, classes), because a negative index counts from the end."""
     classes = log_p.shape[-1]
     at = jnp.where((labels >= 0) & (labels < classes), labels, 0)
@@ -111,11 +115,11 @@ def _at_label(log_p: Any, labels: Any) -> Any:
     return jnp.where((labels >= 0) & (labels < classes), values, np.nan)
 
 
-def _product_or_0(p: Any, x: Any) -> Any:
+def _product_or_0(p: Array, x: Array) -> Array:
     """p x, and 0 where p is 0, also for infinite x."""
     return jnp.where(p == 0, 0, p * jnp.where(p == 0, 0, x))
 
 
-def _both(caller: str, counts: Any, weights: Any) -> Any:
+def _both(caller: str, counts: Array, weights: Array | None) -> Array:
     """The weights, 0 where `counts` is false."""
     return counts if weights is None else reduced(caller, counts.astype(np.float32), weights, None, np.float32)

@@ -1,17 +1,20 @@
 """Losses for embeddings: distances of pairs and triplets, and contrastive losses over the examples of a batch."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.losses.classification import cross_entropy
 from xnn.losses.reduction import reduced, same_shape, spread_weights, wide
 
 
-def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = None,
-                    reduction: str | None = "mean") -> Any:
+def cosine_distance(x: ArrayLike, y: ArrayLike, *, epsilon: float = 1e-8, weights: ArrayLike | None = None,
+                    reduction: str | None = "mean") -> Array:
     """``1 - x y / (|x| |y|)`` over the last axis, with norms of at least epsilon, so it is 1 for a vector of zeros.
 
     Shape: x and y are [..., features]; the losses are [...].
@@ -21,8 +24,8 @@ def cosine_distance(x: Any, y: Any, *, epsilon: float = 1e-8, weights: Any = Non
     return reduced("cosine_distance", 1 - jnp.sum(_unit(x, epsilon) * _unit(y, epsilon), -1), weights, reduction, dtype)
 
 
-def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, weights: Any = None,
-            reduction: str | None = "mean") -> Any:
+def triplet(anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike, *, margin: float = 1.0,
+            weights: ArrayLike | None = None, reduction: str | None = "mean") -> Array:
     """``max(0, |anchor - positive| - |anchor - negative| + margin)`` with Euclidean norms (Schroff et al., 2015).
 
     Shape: the three inputs are [..., features]; the losses are [...]. The distance of equal vectors has gradient 0.
@@ -33,8 +36,8 @@ def triplet(anchor: Any, positive: Any, negative: Any, *, margin: float = 1.0, w
     return reduced("triplet", jnp.maximum(near - far + margin, 0), weights, reduction, dtype)
 
 
-def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bool = False, weights: Any = None,
-             reduction: str | None = "mean") -> Any:
+def info_nce(queries: ArrayLike, keys: ArrayLike, *, temperature: float = 0.1, symmetric: bool = False,
+             weights: ArrayLike | None = None, reduction: str | None = "mean") -> Array:
     """Cross-entropy of the cosine similarities of query i to all keys; key i is the right one (van den Oord, 2018).
 
     Args:
@@ -56,7 +59,8 @@ def info_nce(queries: Any, keys: Any, *, temperature: float = 0.1, symmetric: bo
     return reduced("info_nce", losses, weights, reduction, dtype)
 
 
-def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, reduction: str | None = "mean") -> Any:
+def nt_xent(x: ArrayLike, y: ArrayLike, *, temperature: float = 0.5, weights: ArrayLike | None = None,
+            reduction: str | None = "mean") -> Array:
     """SimCLR's loss for two views x, y of each example (Chen et al., 2020).
 
     It is the cross-entropy of the similarities of a view to the other 2n - 1 views; the other view of the same example
@@ -78,18 +82,18 @@ def nt_xent(x: Any, y: Any, *, temperature: float = 0.5, weights: Any = None, re
     return reduced("nt_xent", (losses[:n] + losses[n:]) / 2, weights, reduction, dtype)
 
 
-def _is_used(caller: str, x: Any, weights: Any) -> Any:
+def _is_used(caller: str, x: Array, weights: ArrayLike | None) -> Array:
     """bool [n]: whether an example has a weight other than 0."""
     return jnp.ones(len(x), bool) if weights is None else spread_weights(caller, x[:, 0], weights) != 0
 
 
-def _of_used(similar: Any, right: Any, is_used: Any) -> Any:
+def _of_used(similar: Array, right: Array, is_used: Array) -> Array:
     """Cross-entropy of each row with the label `right`, over that column and the used columns."""
     is_right = jnp.arange(similar.shape[1])[None] == right[:, None]
     return cross_entropy(jnp.where(is_used[None] | is_right, similar, -np.inf), right, reduction=None)
 
 
-def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:
+def _pairs(caller: str, x: Array, y: Array, temperature: float) -> tuple[Any, Any]:
     if np.ndim(x) != 2:
         raise bad(caller, "the inputs must be matrices, one row for each example", {"x": x, "y": y},
                   fix="pass arrays [n, features].")
@@ -99,10 +103,10 @@ def _pairs(caller: str, x: Any, y: Any, temperature: float) -> tuple[Any, Any]:
     return wide(caller, x, 2)
 
 
-def _norm(x: Any, epsilon: float = 0.0) -> Any:
+def _norm(x: Array, epsilon: float = 0.0) -> Array:
     """Euclidean norm over the last axis, at least epsilon; its gradient at 0 is 0."""
     return jnp.maximum(jnp.linalg.norm(x, axis=-1), epsilon)
 
 
-def _unit(x: Any, epsilon: float = 1e-8) -> Any:
+def _unit(x: Array, epsilon: float = 1e-8) -> Array:
     return x / jnp.broadcast_to(_norm(x, epsilon)[..., None], x.shape)

@@ -1,20 +1,22 @@
 """`ctc`: a loss for a sequence of labels whose positions in the input are unknown."""
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax, nn
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.losses.reduction import reduced, wide
 
 _NEVER = -1e30         # log of 0; finite, so that differences of such numbers, and gradients, are finite
 
 
-def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = None, blank: int = 0,
-        weights: Any = None, reduction: str | None = "mean") -> Any:
+def ctc(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = None,
+        label_lengths: ArrayLike | None = None, blank: int = 0, weights: ArrayLike | None = None,
+        reduction: str | None = "mean") -> Array:
     """Connectionist temporal classification (Graves et al., 2006): -log of the probability of a sequence of labels.
 
     An output has one class for each position; it gives the labels if repetitions are merged and then blanks are
@@ -63,19 +65,19 @@ def ctc(logits: Any, labels: Any, *, lengths: Any = None, label_lengths: Any = N
     return reduced("ctc", jnp.where(losses > -_NEVER / 2, np.inf, losses), weights, reduction, dtype)
 
 
-def _moved(alpha: Any, n: int) -> Any:
+def _moved(alpha: Array, n: int) -> Array:
     """Values of the states shifted by n: entry i is the value of state i - n."""
     return jnp.pad(alpha, ((0, 0), (n, 0)), constant_values=_NEVER)[:, :alpha.shape[1]]
 
 
-def _at_states(log_p: Any, states: Any) -> Any:
+def _at_states(log_p: Array, states: Array) -> Array:
     """Log-probabilities of the states: [batch, time, states]; NaN for a label that is not a class."""
     inside = (states >= 0) & (states < log_p.shape[-1])
     at = jnp.broadcast_to(jnp.where(inside, states, 0)[:, None], (*log_p.shape[:2], states.shape[1]))
     return jnp.where(inside[:, None], jnp.take_along_axis(log_p, at, -1), np.nan)
 
 
-def _integers(caller: str, name: str, value: Any, logits: Any, rank: int) -> Any:
+def _integers(caller: str, name: str, value: Array, logits: Array, rank: int) -> Array:
     value = jnp.asarray(value)
     if not jnp.issubdtype(value.dtype, np.integer) or value.ndim != rank or len(value) != len(logits):
         sizes = ",".join([str(len(logits)), "n"][:rank])

@@ -3,19 +3,23 @@
 Losses are computed in float32 or wider, and returned in the dtype of the predictions.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import check_float, type_text
 from xnn.precision import at_least_float32
 
 REDUCTIONS = ("mean", "sum", None)
 
 
-def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype: Any) -> Any:
+def reduced(caller: str, losses: ArrayLike, weights: ArrayLike | None, reduction: str | None,
+            dtype: DTypeLike) -> Array:
     """The losses times their weights, reduced to one number, or unreduced for reduction None.
 
     Args:
@@ -40,7 +44,7 @@ def reduced(caller: str, losses: Any, weights: Any, reduction: str | None, dtype
     return total.astype(dtype)
 
 
-def spread_weights(caller: str, losses: Any, weights: Any) -> Any:
+def spread_weights(caller: str, losses: ArrayLike, weights: ArrayLike) -> Array:
     """Weights broadcast from the leading axes of the losses to their shape, in the dtype of the losses."""
     weights = jnp.asarray(weights)
     if losses.shape[:weights.ndim] != weights.shape:
@@ -51,13 +55,13 @@ def spread_weights(caller: str, losses: Any, weights: Any) -> Any:
     return jnp.broadcast_to(spread, losses.shape).astype(losses.dtype)
 
 
-def wide(caller: str, x: Any, min_rank: int = 0) -> tuple[Any, Any]:
+def wide(caller: str, x: ArrayLike, min_rank: int = 0) -> tuple[Any, Any]:
     """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats."""
     x = check_float(caller, x, min_rank)
     return x.astype(at_least_float32(x.dtype)), x.dtype
 
 
-def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
+def same_shape(caller: str, x: ArrayLike, other: ArrayLike, name: str) -> Array:
     """`other` in the dtype of x.  Raises: TypeError for another shape, because broadcasting would hide a mistake."""
     other = jnp.asarray(other)
     if other.shape != x.shape:
@@ -67,7 +71,7 @@ def same_shape(caller: str, x: Any, other: Any, name: str) -> Any:
     return other.astype(x.dtype)
 
 
-def integer_labels(caller: str, logits: Any, labels: Any) -> Any:
+def integer_labels(caller: str, logits: ArrayLike, labels: ArrayLike) -> Array:
     """The labels as an array.  Raises: TypeError unless they are integers with the logits' shape without classes."""
     labels = jnp.asarray(labels)
     if not jnp.issubdtype(labels.dtype, np.integer) or labels.shape != logits.shape[:-1]:

@@ -1,14 +1,18 @@
 """Losses for regression: mean squared and absolute errors, Huber loss, log-cosh. Both arrays have the same shape."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import custom_jvp
+from xjax.typing import Array, ArrayLike
 from xnn.losses.reduction import reduced, same_shape, wide
 
 
-def mse(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def mse(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
+        reduction: str | None = "mean") -> Array:
     """Mean squared error: ``(prediction - target)^2``.
 
     >>> mse(jnp.array([1.0, 5.0]), jnp.array([0.0, 0.0]), weights=jnp.array([True, False]))
@@ -18,14 +22,15 @@ def mse(predictions: Any, targets: Any, *, weights: Any = None, reduction: str |
     return reduced("mse", jnp.square(difference), weights, reduction, dtype)
 
 
-def mae(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def mae(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
+        reduction: str | None = "mean") -> Array:
     """Mean absolute error: ``|prediction - target|``; the gradient is 0 where the two are equal."""
     difference, dtype = _difference("mae", predictions, targets)
     return reduced("mae", jnp.abs(difference), weights, reduction, dtype)
 
 
-def huber(predictions: Any, targets: Any, *, delta: float = 1.0, weights: Any = None,
-          reduction: str | None = "mean") -> Any:
+def huber(predictions: ArrayLike, targets: ArrayLike, *, delta: float = 1.0, weights: ArrayLike | None = None,
+          reduction: str | None = "mean") -> Array:
     """``d^2 / 2`` for differences up to delta, ``delta (|d| - delta / 2)`` for larger ones (Huber, 1964)."""
     difference, dtype = _difference("huber", predictions, targets)
     size = jnp.abs(difference)
@@ -33,14 +38,15 @@ def huber(predictions: Any, targets: Any, *, delta: float = 1.0, weights: Any = 
     return reduced("huber", inner * (size - inner / 2), weights, reduction, dtype)
 
 
-def log_cosh(predictions: Any, targets: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def log_cosh(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
+             reduction: str | None = "mean") -> Array:
     """``log cosh(prediction - target)``: close to `mse` / 2 for small differences, to `mae` - log 2 for large ones."""
     difference, dtype = _difference("log_cosh", predictions, targets)
     return reduced("log_cosh", _log_cosh(difference), weights, reduction, dtype)
 
 
 @custom_jvp
-def _log_cosh(x: Any) -> Any:
+def _log_cosh(x: Array) -> Array:
     """``log cosh(x)``; for |x| < 1 as ``log(1 + sinh(x)^2) / 2``, where ``log(exp(x) + exp(-x)) - log 2`` cancels.
 
     There sinh is computed by its series, which takes less time than `expm1`.
@@ -57,6 +63,6 @@ def _log_cosh(x: Any) -> Any:
 _log_cosh.defjvps(lambda dx, y, x: dx * jnp.tanh(x))
 
 
-def _difference(caller: str, predictions: Any, targets: Any) -> tuple[Any, Any]:
+def _difference(caller: str, predictions: Array, targets: Array) -> tuple[Any, Any]:
     predictions, dtype = wide(caller, predictions)
     return predictions - same_shape(caller, predictions, targets, "targets"), dtype

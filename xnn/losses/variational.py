@@ -1,15 +1,18 @@
 """Losses for variational autoencoders: the divergence from the prior, and the bound on the likelihood."""
 
+from __future__ import annotations
+
 import math
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.losses.reduction import reduced, same_shape, wide
 
 
-def gaussian_kl(mean: Any, log_variance: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def gaussian_kl(mean: ArrayLike, log_variance: ArrayLike, *, weights: ArrayLike | None = None,
+                reduction: str | None = "mean") -> Array:
     """KL divergence of independent normal distributions from the standard normal one, summed over the last axis.
 
     ``sum(exp(log_variance) + mean^2 - 1 - log_variance) / 2``.
@@ -21,8 +24,9 @@ def gaussian_kl(mean: Any, log_variance: Any, *, weights: Any = None, reduction:
     return reduced("gaussian_kl", losses, weights, reduction, dtype)
 
 
-def negative_elbo(outputs: Any, x: Any, mean: Any, log_variance: Any, *, likelihood: str = "bernoulli",
-                  beta: float = 1.0, weights: Any = None, reduction: str | None = "mean") -> Any:
+def negative_elbo(outputs: ArrayLike, x: ArrayLike, mean: ArrayLike, log_variance: ArrayLike, *,
+                  likelihood: str = "bernoulli", beta: float = 1.0, weights: ArrayLike | None = None,
+                  reduction: str | None = "mean") -> Array:
     """Negative evidence lower bound of a variational autoencoder: ``-log p(x | z) + beta KL(q(z | x), N(0, 1))``.
 
     Args:

@@ -1,10 +1,13 @@
 """`Average`: a mean over batches and devices, exact for batches of different sizes."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import xjax.numpy as jnp
+from xjax.typing import Array, ArrayLike
 from xnn.losses.reduction import reduced
 
 
@@ -27,21 +30,21 @@ class Average(NamedTuple):
     weight: Any
 
     @classmethod
-    def of(cls, values: Any, weights: Any = None) -> "Average":
+    def of(cls, values: ArrayLike, weights: ArrayLike | None = None) -> Average:
         """The average of numbers or bools; weights as in `xnn.losses`."""
         values = jnp.asarray(values).astype(np.float32)
         ones = jnp.ones_like(values)
         return cls(*(reduced("Average", what, weights, "sum", np.float32) for what in (values, ones)))
 
     @classmethod
-    def empty(cls) -> "Average":
+    def empty(cls) -> Average:
         """The average of no values, the start of a loop over batches."""
         return cls(jnp.zeros((), np.float32), jnp.zeros((), np.float32))
 
-    def __add__(self, other: "Average") -> "Average":      # type: ignore[override]   # a tuple's would concatenate
+    def __add__(self, other: Average) -> Average:      # type: ignore[override]   # a tuple's would concatenate
         return Average(self.total + other.total, self.weight + other.weight)
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Array:
         """The mean; NaN if there are no values."""
         return self.total / self.weight

@@ -1,5 +1,7 @@
 """Metrics of predicted classes: accuracies, perplexity, the confusion matrix, precision, recall and F1."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -7,12 +9,14 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.losses import cross_entropy
 from xnn.losses.reduction import integer_labels, reduced, wide
 
 
-def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def accuracy(logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None,
+             reduction: str | None = "mean") -> Array:
     """Share of examples whose label has the largest logit; of equal logits, the first counts as the largest.
 
     Args:
@@ -23,13 +27,14 @@ def accuracy(logits: Any, labels: Any, *, weights: Any = None, reduction: str | 
     return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
 
 
-def top_k_accuracy(logits: Any, labels: Any, k: int = 5, *, weights: Any = None, reduction: str | None = "mean") -> Any:
+def top_k_accuracy(logits: ArrayLike, labels: ArrayLike, k: int = 5, *, weights: Any = None,
+                   reduction: str | None = "mean") -> Array:
     """Share of examples whose label is among the k largest logits; equal logits count in order. See `accuracy`."""
     right = _among_largest("top_k_accuracy", logits, labels, k)
     return reduced("top_k_accuracy", right, weights, reduction, np.float32)
 
 
-def _among_largest(caller: str, logits: Any, labels: Any, k: int) -> Any:
+def _among_largest(caller: str, logits: ArrayLike, labels: ArrayLike, k: int) -> Array:
     """1.0 for each label among the k largest logits, else 0.0."""
     logits, _ = wide(caller, logits, 1)
     if not 1 <= k <= logits.shape[-1]:
@@ -43,22 +48,24 @@ def _among_largest(caller: str, logits: Any, labels: Any, k: int) -> Any:
     return (is_class[..., 0] & (jnp.sum(before, -1) < k)).astype(np.float32)
 
 
-def perplexity(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
+def perplexity(logits: ArrayLike, labels: ArrayLike, *, ignored_label: int | None = None, weights: Any = None) -> Array:
     """``exp`` of the mean cross-entropy of tokens; it is n for uniform predictions over n tokens."""
     return jnp.exp(_entropy("perplexity", logits, labels, ignored_label, weights))
 
 
-def bits_per_token(logits: Any, labels: Any, *, ignored_label: int | None = None, weights: Any = None) -> Any:
+def bits_per_token(logits: ArrayLike, labels: ArrayLike, *, ignored_label: int | None = None,
+                   weights: ArrayLike | None = None) -> Array:
     """The mean cross-entropy of tokens with logarithms to the base 2."""
     return _entropy("bits_per_token", logits, labels, ignored_label, weights) / math.log(2)
 
 
-def _entropy(caller: str, logits: Any, labels: Any, ignored_label: int | None, weights: Any) -> Any:
+def _entropy(caller: str, logits: Array, labels: Array, ignored_label: int | None, weights: Array | None) -> Array:
     logits, _ = wide(caller, logits, 1)                       # a mean in half precision has too few digits
     return cross_entropy(logits, labels, ignored_label=ignored_label, weights=weights)
 
 
-def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: Any = None) -> Any:
+def confusion_matrix(predictions: ArrayLike, labels: ArrayLike, classes: int, *,
+                     weights: ArrayLike | None = None) -> Array:
     """Counts [classes, classes]: entry (i, j) is the number of examples with label i and prediction j.
 
     Matrices of several batches can be added. Pairs with a label or prediction outside [0, classes) are left out.
@@ -81,7 +88,7 @@ def confusion_matrix(predictions: Any, labels: Any, classes: int, *, weights: An
     return jnp.zeros((classes, classes), dtype).at[rows, columns].add(amounts, mode="drop")
 
 
-def precision(confusion: Any, *, average: str | None = "macro") -> Any:
+def precision(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     """Share of the predictions of each class that are right, from a `confusion_matrix`.
 
     Args:
@@ -93,19 +100,19 @@ def precision(confusion: Any, *, average: str | None = "macro") -> Any:
     return _averaged(_ratio(right, predicted), labelled, average)
 
 
-def recall(confusion: Any, *, average: str | None = "macro") -> Any:
+def recall(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     """Share of the labels of each class that are predicted; see `precision`. A class without labels has recall 0."""
     right, _, labelled = _counts("recall", confusion, average)
     return _averaged(_ratio(right, labelled), labelled, average)
 
 
-def f1(confusion: Any, *, average: str | None = "macro") -> Any:
+def f1(confusion: ArrayLike, *, average: str | None = "macro") -> Array:
     """Harmonic mean of precision and recall of each class; see `precision`."""
     right, predicted, labelled = _counts("f1", confusion, average)
     return _averaged(_ratio(2 * right, predicted + labelled), labelled, average)
 
 
-def _counts(caller: str, confusion: Any, average: str | None) -> tuple[Any, Any, Any]:
+def _counts(caller: str, confusion: Array, average: str | None) -> tuple[Any, Any, Any]:
     """Numbers of right predictions, of predictions and of labels of each class; for "micro" their totals [1]."""
     confusion = jnp.asarray(confusion)
     if confusion.ndim != 2 or confusion.shape[0] != confusion.shape[1]:
@@ -119,11 +126,11 @@ def _counts(caller: str, confusion: Any, average: str | None) -> tuple[Any, Any,
     return right, predicted, labelled
 
 
-def _ratio(one: Any, other: Any) -> Any:
+def _ratio(one: Array, other: Array) -> Array:
     return jnp.where(other == 0, 0, one / jnp.where(other == 0, 1, other))
 
 
-def _averaged(values: Any, labelled: Any, average: str | None) -> Any:
+def _averaged(values: Array, labelled: Array, average: str | None) -> Array:
     if average is None:
         return values
     return _ratio(jnp.sum(values * labelled), jnp.sum(labelled)) if average == "weighted" else jnp.mean(values)

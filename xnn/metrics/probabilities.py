@@ -3,17 +3,20 @@
 They need all examples in one call: collect the predictions, labels and weights of all batches, with their padding.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
 
 
-def roc_auc(scores: Any, labels: Any, *, weights: Any = None) -> Any:
+def roc_auc(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     """Probability that a positive example has a higher score than a negative one; equal scores count half.
 
     Args:
@@ -32,7 +35,7 @@ def roc_auc(scores: Any, labels: Any, *, weights: Any = None) -> Any:
     return wins / (jnp.sum(positive) * jnp.sum(negative))
 
 
-def average_precision(scores: Any, labels: Any, *, weights: Any = None) -> Any:
+def average_precision(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     """Mean over the positive examples of the precision among all scores at least as high; see `roc_auc`.
 
     This is the area under the step curve of precision and recall, as in scikit-learn.
@@ -44,7 +47,8 @@ def average_precision(scores: Any, labels: Any, *, weights: Any = None) -> Any:
     return jnp.sum(positive * precision) / jnp.sum(positive)
 
 
-def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15, weights: Any = None) -> Any:
+def calibration_error(probabilities: ArrayLike, labels: ArrayLike, *, bins: int = 15,
+                      weights: ArrayLike | None = None) -> Array:
     """Expected calibration error: mean gap between confidence and accuracy, over bins of confidence (Guo et al., 2017).
 
     Args:
@@ -66,7 +70,7 @@ def calibration_error(probabilities: Any, labels: Any, *, bins: int = 15, weight
     return jnp.sum(jnp.abs(gaps)) / jnp.sum(weights)
 
 
-def r2(predictions: Any, targets: Any, *, weights: Any = None) -> Any:
+def r2(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
     """Share of the variance of the targets that the predictions explain: 1 - squared errors / squared deviations.
 
     Args: predictions, targets: numbers of the same shape; weights: as in `xnn.losses`.
@@ -79,7 +83,7 @@ def r2(predictions: Any, targets: Any, *, weights: Any = None) -> Any:
     return (1 - squares[0] / squares[1]).astype(dtype)
 
 
-def _sorted(caller: str, scores: Any, labels: Any, weights: Any) -> tuple[Any, Any, Any, Any]:
+def _sorted(caller: str, scores: Array, labels: ArrayLike, weights: ArrayLike | None) -> tuple[Any, Any, Any, Any]:
     """(Scores in ascending order, weights of the positive examples, of the negative ones, of both)."""
     scores, _ = wide(caller, scores, 1)
     labels = same_shape(caller, scores, labels, "labels")
@@ -92,6 +96,6 @@ def _sorted(caller: str, scores: Any, labels: Any, weights: Any) -> tuple[Any, A
     return scores[order], weights * labels, weights * (1 - labels), weights
 
 
-def _up_to(amounts: Any) -> Any:
+def _up_to(amounts: Array) -> Array:
     """Sums of the first 0, 1, ..., n amounts."""
     return jnp.pad(jnp.cumsum(amounts), (1, 0))

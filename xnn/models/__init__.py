@@ -6,7 +6,10 @@ A model's file is loaded when its name is first used; the files of the configs d
     model = resnet18(classes=10, small_images=True)
 """
 
+from __future__ import annotations
+
 import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from xnn.models.configs import (
@@ -67,7 +70,7 @@ _FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "
                            "GraphSAGEStack", "SGCStack", "graph_stack"), "graph_networks")}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Any]:
     if name not in _FILES:
         raise AttributeError(f"module 'xnn.models' has no attribute {name!r}")
     globals()[name] = getattr(importlib.import_module(f"xnn.models.{_FILES[name]}"), name)

@@ -1,5 +1,7 @@
 """The variational autoencoder of Kingma and Welling (2014), with dense layers."""
 
+from __future__ import annotations
+
 import math
 from typing import Any
 
@@ -7,6 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
+from xjax.typing import Array
 from xnn.checks import type_text
 from xnn.combinators import serial
 from xnn.compose import composite
@@ -74,7 +77,7 @@ def _NormalSample() -> Layer:
     return Layer(init, apply, "NormalSample", positionwise=True)
 
 
-def _normal_like(rng: Any, x: Any) -> Any:
+def _normal_like(rng: Any, x: Array) -> Array:
     """Standard normal numbers of the shape of x; a `RowKey` draws them row by row."""
     if not isinstance(rng, RowKey):
         return random.normal(rng, x.shape, x.dtype)

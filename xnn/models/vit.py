@@ -1,10 +1,11 @@
 """ViT, a transformer for images (Dosovitskiy et al., 2021)."""
 
-from typing import Any
+from __future__ import annotations
 
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.combinators import repeat
 from xnn.compose import composite
@@ -43,7 +44,7 @@ def ViT(config: ViTConfig = ViTConfig()) -> Layer:
         norm=norm, logits=Dense(config.classes), dropout=Dropout(config.dropout))
 
 
-def _patches(images: Any, config: ViTConfig) -> Any:
+def _patches(images: ArrayLike, config: ViTConfig) -> Array:
     """[batch, patches, patch * patch * channels]: the squares of an image, row by row."""
     images = check_float("ViT", images)
     if images.ndim != 4 or images.shape[1:3] != (config.image, config.image):

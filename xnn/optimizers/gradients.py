@@ -6,9 +6,10 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import tree_util
+from xjax.typing import Array, ArrayLike, PyTree
 
 
-def l2_norm(tree: Any) -> Any:
+def l2_norm(tree: PyTree) -> Array:
     """Root of the sum of the squares of all entries of all arrays, in float32 or wider.
 
     Its derivative at 0 is NaN, like that of sqrt.
@@ -19,12 +20,12 @@ def l2_norm(tree: Any) -> Any:
     return jnp.sqrt(sum(jnp.vdot(x, x) for x in map(_wide, tree_util.tree_leaves(tree))))
 
 
-def _wide(x: Any) -> Any:
+def _wide(x: Array) -> Array:
     """Half precision as float32, because squares of numbers above 256 overflow float16."""
     return x.astype(jnp.float32) if jnp.result_type(x) in (jnp.float16, jnp.bfloat16) else x
 
 
-def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
+def clip_grads(grad_tree: Any, max_norm: ArrayLike) -> Any:
     """The tree unchanged if its `l2_norm` is below max_norm, else scaled to that norm; gradients keep their dtypes.
 
     >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)
@@ -32,7 +33,7 @@ def clip_grads(grad_tree: Any, max_norm: Any) -> Any:
     """
     norm = l2_norm(grad_tree)
 
-    def clip(g: Any) -> Any:
+    def clip(g: Array) -> Array:
         dtype, g = jnp.result_type(g), _wide(g)
         clipped = jnp.where(norm < max_norm, g, g * (max_norm / norm))
         return clipped.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else clipped

@@ -8,6 +8,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.typing import Array, ArrayLike
 from xnn.optimizers.schedules import Schedule, Step, make_schedule
 from xnn.optimizers.trees import Optimizer, optimizer
 
@@ -17,18 +18,18 @@ def _keep(n_slots: int) -> Callable[[Any], tuple]:
     return lambda x: (x, *(jnp.zeros_like(x) for _ in range(n_slots)))
 
 
-def _first(state: tuple) -> Any:
+def _first(state: tuple) -> Array:
     """A `get_params`: the parameter is the first entry of the state."""
     return state[0]
 
 
-def _inverse_root(x: Any) -> Any:
+def _inverse_root(x: Array) -> Array:
     """1 / sqrt(x), and 0 with derivative 0 where x is 0."""
     positive = x > 0
     return jnp.where(positive, 1.0 / jnp.sqrt(jnp.where(positive, x, 1)), 0.0)
 
 
-def _unbiased(average: Any, decay: float, i: Step) -> Any:
+def _unbiased(average: ArrayLike, decay: float, i: Step) -> Array:
     """The bias correction of an exponential average that started at 0: its divisor after step i."""
     decay = jnp.asarray(decay, average.dtype)
     return 1 - (decay ** (i + 1) if isinstance(i, int) else lax.pow(decay, i + 1))

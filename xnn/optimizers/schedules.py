@@ -7,12 +7,13 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import ArrayLike
 
 Step = int | Any  # a number, or a traced integer scalar
 Schedule = Callable[[Step], Any]
 
 
-def constant(step_size: Any) -> Schedule:
+def constant(step_size: ArrayLike) -> Schedule:
     """The same step size at each step."""
     return lambda i: step_size
 

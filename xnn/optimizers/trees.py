@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xjax import tree_util
 from xjax.errors import bad, tree_mismatch
+from xjax.typing import PyTree
 from xnn.optimizers.schedules import Step
 
 Params = State = Updates = Any  # trees of arrays
@@ -100,13 +101,13 @@ def _for_trees(name: str, init: Callable, update: Callable, get_params: Callable
     return Optimizer(tree_init, tree_update, tree_get_params)
 
 
-def _pack(tree: Any, states: Iterable[State]) -> OptimizerState:
+def _pack(tree: PyTree, states: Iterable[State]) -> OptimizerState:
     """The `OptimizerState` of the states of all leaves; `tree` is the structure of the parameters."""
     flat = [tree_util.tree_flatten(state) for state in states]
     return OptimizerState(tuple(leaves for leaves, _ in flat), tree, tuple(subtree for _, subtree in flat))
 
 
-def _unpack(caller: str, opt_state: Any) -> list[State]:
+def _unpack(caller: str, opt_state: OptimizerState) -> list[State]:
     """The state of each parameter."""
     if not isinstance(opt_state, OptimizerState):
         raise bad(caller, "needs the state that init or update returned",

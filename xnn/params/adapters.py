@@ -10,6 +10,8 @@ updates only them:
 and ``weights = params.adapted(weights, adapters, 8.0)`` after training makes the change permanent.
 """
 
+from __future__ import annotations
+
 import math
 import zlib
 from collections.abc import Mapping
@@ -18,13 +20,15 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
+from xjax.typing import ArrayLike, DTypeLike, PRNGKey
 from xnn.checks import type_text
 from xnn.layer import Params
 from xnn.params.patterns import Pattern, by_path, dtype_of, listing, selected, shape_of
 from xnn.params.values import unknown_path, updated
 
 
-def low_rank(key: Any, params: Params, pattern: Pattern, rank: int, *, dtype: Any = None) -> dict[str, Any]:
+def low_rank(key: PRNGKey, params: Params, pattern: Pattern, rank: int, *,
+             dtype: DTypeLike | None = None) -> dict[str, Any]:
     """Adapters of the matrices that match: path -> {"a": [..., n_in, rank], "b": [..., rank, n_out]}.
 
     `a` is normal with variance 1 / n_in and `b` is zero, so the adapted parameters initially equal the parameters.
@@ -59,7 +63,7 @@ def _factors(key, path, shape, rank, dtype):
     return {"a": a, "b": jnp.zeros((*leading, rank, n_out), dtype)}
 
 
-def adapted(params: Params, adapters: Mapping[str, Any], scale: Any = 1.0) -> Params:
+def adapted(params: Params, adapters: Mapping[str, Any], scale: ArrayLike = 1.0) -> Params:
     """The parameters with ``W + scale / rank * a @ b`` for each matrix that has an adapter.
 
     Differentiable in all three arguments; `grad` with respect to the adapters leaves the parameters fixed.

@@ -1,11 +1,14 @@
 """Functions that change the values of a tree: update, reinitialize, freeze, cast, moving average."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad, did_you_mean
+from xjax.typing import ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.layer import Params
 from xnn.params.patterns import Pattern, by_path, dtype_of, listing, selected, shape_of, with_leaves
@@ -61,7 +64,7 @@ def freeze(params: Params, pattern: Pattern) -> Params:
     return _mapped("params.freeze", lax.stop_gradient, params, pattern)
 
 
-def cast(params: Params, dtype: Any, pattern: Pattern = "**") -> Params:
+def cast(params: Params, dtype: DTypeLike, pattern: Pattern = "**") -> Params:
     """The same tree with the floating-point leaves that match converted to a dtype.
 
     Args: dtype: a floating-point dtype. Complex leaves become complex128 for float64, else complex64. Integers, bools
@@ -81,7 +84,7 @@ def cast(params: Params, dtype: Any, pattern: Pattern = "**") -> Params:
     return _mapped("params.cast", converted, params, pattern)
 
 
-def ema(average: Params, params: Params, decay: Any, *, step: Any = None) -> Params:
+def ema(average: Params, params: Params, decay: ArrayLike, *, step: ArrayLike | None = None) -> Params:
     """Exponential moving average: ``average + (1 - decay) * (params - average)``, leaf by leaf.
 
     Start with ``average = cast(params, jnp.float32)``; an average that starts from the parameters needs no bias
@@ -137,7 +140,7 @@ def updated(caller: str, params: Params, leaves: Mapping[str, Any]) -> Params:
     return with_leaves(params, old.values())
 
 
-def check_fits(caller: str, path: str, old: Any, new: Any) -> None:
+def check_fits(caller: str, path: str, old: Any, new: ArrayLike) -> None:
     """Raises: TypeError if `new` cannot replace the leaf `old`, see `fits`."""
     if not fits(old, new):
         raise bad(caller, "a new leaf has another shape or a higher kind of dtype",
@@ -148,7 +151,7 @@ def check_fits(caller: str, path: str, old: Any, new: Any) -> None:
 _KINDS = (jnp.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
 
 
-def fits(old: Any, new: Any) -> bool:
+def fits(old: Any, new: ArrayLike) -> bool:
     """Whether a new leaf has the shape of the old leaf, and a dtype of the same or a lower kind (see `_KINDS`)."""
     dtypes = dtype_of(old), dtype_of(new)
     ranks = [next((i for i, kind in enumerate(_KINDS) if jnp.issubdtype(dtype, kind)), None) for dtype in dtypes]

@@ -1,5 +1,7 @@
 """`load` and `save`: folders with config.json and safetensors, in one file or in several files with an index."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -89,7 +91,7 @@ def _read_json(file: Path) -> dict[str, Any]:
                   "download it again.", ValueError) from err
 
 
-def _family(kind: Any) -> Family:
+def _family(kind: str) -> Family:
     if kind not in FAMILIES:
         raise bad("pretrained.load", f"the model type {kind!r} is not supported", {"supported": ", ".join(FAMILIES)},
                   "load a model of one of these types.", ValueError)

@@ -3,6 +3,8 @@
 The tables of both are computed once, on the host. No array of size rows x columns is allocated, except by `todense`.
 """
 
+from __future__ import annotations
+
 import importlib
 import sys
 from dataclasses import dataclass, replace
@@ -13,6 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
+from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.moved_modules import old_attribute
 from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
@@ -51,7 +54,7 @@ class CSR:
     near, far = old_attribute("CSR.near", "by_row"), old_attribute("CSR.far", "by_col")
 
     @classmethod
-    def from_edges(cls, rows: Any, cols: Any, values: Any = None, *, shape: Any) -> "CSR":
+    def from_edges(cls, rows: Any, cols: Any, values: Any = None, *, shape: Any) -> CSR:
         """Matrix with ``values[k]`` at ``(rows[k], cols[k])``, in any order.
 
         Args:
@@ -79,7 +82,7 @@ class CSR:
         return cls(data, *_sides(rows, cols, n_rows, n_cols), (n_rows, n_cols)).tune()
 
     @classmethod
-    def from_arrays(cls, data: Any, indices: Any, indptr: Any, *, shape: Any) -> "CSR":
+    def from_arrays(cls, data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, *, shape: Any) -> CSR:
         """Matrix from the three arrays of the CSR format, with SciPy's names.
 
         Args:
@@ -103,7 +106,7 @@ class CSR:
         return cls.from_edges(rows, indices, data, shape=shape)
 
     @classmethod
-    def from_scipy(cls, matrix: Any) -> "CSR":
+    def from_scipy(cls, matrix: Any) -> CSR:
         """The same matrix from any SciPy sparse matrix or array; repeated positions are summed."""
         if not is_scipy_sparse(matrix) or matrix.ndim != 2:
             raise bad("CSR.from_scipy", "takes a two-dimensional SciPy sparse matrix", {"matrix": type_text(matrix)},
@@ -113,7 +116,7 @@ class CSR:
         return cls.from_arrays(matrix.data, matrix.indices, matrix.indptr, shape=matrix.shape)
 
     @classmethod
-    def from_dense(cls, x: Any) -> "CSR":
+    def from_dense(cls, x: ArrayLike) -> CSR:
         """The matrix of the non-zero values of a two-dimensional array, not traced."""
         x = _host_array("CSR.from_dense", "x", x)
         if x.ndim != 2:
@@ -122,17 +125,17 @@ class CSR:
         return cls.from_edges(rows, cols, x[rows, cols], shape=x.shape)
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Array:
         """int32[nnz]: the row of each stored value."""
         return self.by_row.rows
 
     @property
-    def indices(self) -> Any:
+    def indices(self) -> Array:
         """int32[nnz]: the column of each stored value."""
         return self.by_row.cols
 
     @property
-    def indptr(self) -> Any:
+    def indptr(self) -> Array:
         """int32[n_rows + 1]: where each row starts in `data`."""
         return self.by_row.indptr
 
@@ -152,7 +155,7 @@ class CSR:
         return 2
 
     @property
-    def T(self) -> "CSR":
+    def T(self) -> CSR:
         """The transpose: its tables are already stored, so only the values are reordered."""
         return CSR(self.data[self.by_col.order], self.by_col, self.by_row, self.shape[::-1])
 
@@ -161,7 +164,7 @@ class CSR:
         """Form in which products are computed: "unrolled" or "segments"."""
         return "segments" if self.by_row.blocks is None else "unrolled"
 
-    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "CSR":
+    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> CSR:
         """The same matrix, in the form of products with the least total time, including compilation.
 
         The choice depends only on the arguments and the structure, so results are reproducible: the two forms add in
@@ -190,7 +193,7 @@ class CSR:
         return replace(self, by_row=_on_device(with_blocks(by_row, values)),
                        by_col=_on_device(with_blocks(by_col, by_col_values)))
 
-    def with_data(self, data: Any) -> "CSR":
+    def with_data(self, data: ArrayLike) -> CSR:
         """The same positions with other values.  Raises: ValueError if the number of values differs."""
         if tuple(data.shape) != tuple(self.data.shape):
             raise bad("CSR.with_data", "the number of values differs",
@@ -199,14 +202,14 @@ class CSR:
                       exc=ValueError)
         return replace(self, data=data, by_row=other_values(self.by_row), by_col=other_values(self.by_col))
 
-    def astype(self, dtype: Any) -> "CSR":
+    def astype(self, dtype: DTypeLike) -> CSR:
         """The same matrix with values of another dtype."""
         data = self.data.astype(dtype)
         by_row, by_col = (side if side.blocks is None else side._replace(blocks=converted(side.blocks, data.dtype))
                           for side in (self.by_row, self.by_col))
         return replace(self, data=data, by_row=by_row, by_col=by_col)
 
-    def todense(self) -> Any:
+    def todense(self) -> Array:
         """The dense array [n_rows, n_cols], for inspection and tests of small matrices."""
         return jnp.zeros(self.shape, self.dtype).at[self.rows, self.indices].add(self.data)
 
@@ -234,12 +237,12 @@ class CSR:
             out = product(csr.data, columns, csr.by_row, csr.by_col)
         return out if dense.ndim == 2 else out[:, 0]
 
-    def __rmatmul__(self, dense: Any) -> Any:
+    def __rmatmul__(self, dense: ArrayLike) -> Array:
         """``dense @ csr``: [f, n_rows] @ [n_rows, n_cols] -> [f, n_cols]."""
         dense = jnp.asarray(dense)
         return (self.T @ dense.T).T
 
-    def product(self, dense: Any, reduce: Reduce = "sum") -> Any:
+    def product(self, dense: ArrayLike, reduce: Reduce = "sum") -> Array:
         """As ``csr @ dense``, with a choice of reduction of the terms ``value * row``; equal extremes share a gradient.
 
         Shape: [n_rows, n_cols], [n_cols, f] -> [n_rows, f], or without f; 0 in rows without values.
@@ -255,12 +258,12 @@ class CSR:
         y = _REDUCTIONS[reduce](terms, self.rows, self.shape[0], is_sorted=True, rows=self.by_row.blocks)
         return y if dense.ndim == 2 else y[:, 0]
 
-    def softmax(self) -> "CSR":
+    def softmax(self) -> CSR:
         """The softmax of the stored values of each row, at the same positions."""
         return self.with_data(segment_softmax(self.data, self.rows, self.shape[0], is_sorted=True,
                                               rows=self.by_row.blocks))
 
-    def sampled(self, left: Any, right: Any) -> "CSR":
+    def sampled(self, left: ArrayLike, right: ArrayLike) -> CSR:
         """``left @ right.T`` at the stored positions only, such as scores of edges; the stored values are not used.
 
         Args: left: [n_rows, f]; right: [n_cols, f].
@@ -361,7 +364,7 @@ def _to_scipy(caller: str, csr: CSR) -> Any:
     return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
 
 
-def _dense_operand(dense, csr: CSR) -> Any:
+def _dense_operand(dense, csr: CSR) -> Array:
     dense = jnp.asarray(dense)
     if dense.ndim not in (1, 2) or dense.shape[0] != csr.shape[1]:
         what = "takes a dense vector or matrix with one row for each column of the sparse matrix"

@@ -1,6 +1,6 @@
 """The maximum over the rows of x selected by each row of a sparse matrix, and its derivatives."""
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 
@@ -8,12 +8,13 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.custom_derivatives import linear_call
+from xjax.typing import Array, ArrayLike
 from xnn.sparse.product import Side
 from xnn.sparse.rows import matching_sum, row_max
 
 
 @xjax.custom_jvp
-def neighbour_max(x: Any, by_row: Side, by_col: Side) -> Any:
+def neighbour_max(x: ArrayLike, by_row: Side, by_col: Side) -> Array:
     """Maximum, column by column, over the rows of x selected by each row of a matrix: [m, f] -> [n_rows, f].
 
     Rows with equal values share the gradient, as in `segment_max`. No array of size [nnz, f] is allocated.

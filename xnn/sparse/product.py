@@ -5,6 +5,8 @@ no scatter. The derivative with respect to the values is `sampled`: for each sto
 All derivatives exist, in both modes.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from typing import Any, Literal, NamedTuple
@@ -16,6 +18,7 @@ import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import SymbolicZero, linear_call
 from xjax.forms import limits
+from xjax.typing import Array, ArrayLike
 from xnn.sparse.rows import SlicedEll, at, make_rows, spread, weighted_sum, widened, without_weights
 
 Form = Literal["unrolled", "segments"]
@@ -57,7 +60,7 @@ def other_values(side: Side) -> Side:
 
 
 @xjax.custom_jvp
-def product(values: Any, x: Any, by_row: Side, by_col: Side) -> Any:
+def product(values: ArrayLike | None, x: ArrayLike, by_row: Side, by_col: Side) -> Array:
     """``A x``: values [nnz], x [n_cols, f] -> [n_rows, f]; `by_row` and `by_col` are the sides of A.
 
     With values [nnz, heads] and x [n_cols, heads, f] it computes several products, of matrices with the same positions.
@@ -78,7 +81,7 @@ def _product_rule(primals, tangents):
 
 
 @xjax.custom_jvp
-def _by_values(values: Any, x: Any, by_row: Side, by_col: Side) -> Any:
+def _by_values(values: Array, x: Array, by_row: Side, by_col: Side) -> Array:
     """`product` as a linear function of the values."""
     def transposed(tables, ct):
         return sampled(ct, tables[0], tables[1].rows, tables[1].cols)
@@ -99,14 +102,14 @@ product.defjvp(_product_rule, symbolic_zeros=True)
 _by_values.defjvp(_by_values_rule, symbolic_zeros=True)
 
 
-def _sum_of(tangents: list[Any], x: Any, by_row: Side) -> Any:
+def _sum_of(tangents: list[Any], x: ArrayLike, by_row: Side) -> Array:
     there = [tangent for tangent in tangents if tangent is not None]
     if not there:
         return jnp.zeros((by_row.indptr.shape[0] - 1, *x.shape[1:]), x.dtype)
     return there[0] if len(there) == 1 else there[0] + there[1]
 
 
-def _row_sums(values: Any, x: Any, side: Side) -> Any:
+def _row_sums(values: Array | None, x: Array, side: Side) -> Array:
     if side.blocks is not None:
         return weighted_sum(side.blocks, x, values)
     picked = widened(spread(x, side.cols))
@@ -115,7 +118,7 @@ def _row_sums(values: Any, x: Any, side: Side) -> Any:
     return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
 
 
-def sampled(left: Any, right: Any, rows: Any, cols: Any) -> Any:
+def sampled(left: ArrayLike, right: ArrayLike, rows: ArrayLike, cols: ArrayLike) -> Array:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
     f, measured = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
     if f > (step := int(measured["at_once"])):              # limits the memory of the terms [nnz, f]

@@ -10,7 +10,10 @@ A row with fewer values than the width of its block repeats its last column with
 already in the cache. So an infinite number in that row of x makes the sum NaN.
 """
 
+from __future__ import annotations
+
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +21,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.moved_modules import old_names
 
 WIDTHS = (1, 2, 4, 8, 16)
@@ -54,7 +58,7 @@ class SlicedEll(NamedTuple):
 
     blocks: tuple[EllBlock, ...]
     chunks: EllBlock | None
-    above: "SlicedEll | None"
+    above: SlicedEll | None
     place: Any
 
 
@@ -115,7 +119,7 @@ def _long(starts: np.ndarray, counts: np.ndarray, width: int, columns: np.ndarra
 # -- sums ------------------------------------------------------------------------------------------------------------
 
 
-def _weighted_sum(rows: SlicedEll, x: Any, values: Any) -> Any:
+def _weighted_sum(rows: SlicedEll, x: Array, values: Array | None) -> Array:
     """``sum_j A[i, j] x[j]`` for each row i: x [m, ..., f] -> [n_rows, ..., f].
 
     Args: values: [nnz, ...], the stored values in row order, with the middle axes of x; None: all are 1. If the blocks
@@ -125,7 +129,7 @@ def _weighted_sum(rows: SlicedEll, x: Any, values: Any) -> Any:
     read = _as_pairs(x) if in_pairs else x
     read = lax.optimization_barrier(read)                         # computed once, although its rows are read often
 
-    def terms(block: EllBlock) -> Any:
+    def terms(block: EllBlock) -> Array:
         neighbours = [at(read, block.columns[:, k]) for k in range(block.columns.shape[1])]
         weights = None if values is None else widened(_packed(block, values))
         if in_pairs:
@@ -139,41 +143,41 @@ def _weighted_sum(rows: SlicedEll, x: Any, values: Any) -> Any:
     return lax.bitcast_convert_type(sums, x.dtype).reshape(sums.shape[0], *x.shape[1:])
 
 
-def _block_sum(block: EllBlock, neighbours: list[Any], weights: Any) -> Any:
+def _block_sum(block: EllBlock, neighbours: list[Any], weights: Array | None) -> Array:
     """Sums of the rows of a block. Args: neighbours: [r, ..., f] for each k; weights: [r, width, ...] or None for 1."""
     if weights is None:
         return _sum_of_there(block, neighbours)
     return functools.reduce(jnp.add, [y * weights[:, k][..., None] for k, y in enumerate(neighbours)])
 
 
-def _message_sum(rows: SlicedEll, messages: Any) -> Any:
+def _message_sum(rows: SlicedEll, messages: Array) -> Array:
     """Sum of the messages of each row, where each stored value is a message: [nnz, f] -> [n_rows, f]; 0 if empty."""
-    def terms(block: EllBlock) -> Any:
+    def terms(block: EllBlock) -> Array:
         each = [widened(_message(block, messages, k)) for k in range(block.columns.shape[1])]
         return _sum_of_there(block, each).astype(messages.dtype)
 
     return _placed(rows, messages, terms, _message_sum)
 
 
-def _message_max(rows: SlicedEll, messages: Any) -> Any:
+def _message_max(rows: SlicedEll, messages: Array) -> Array:
     """Maximum of the messages of each row, column by column: [nnz, f] -> [n_rows, f]; 0 for an empty row."""
-    def terms(block: EllBlock) -> Any:                            # the last message of a short row is read repeatedly
+    def terms(block: EllBlock) -> Array:                            # the last message of a short row is read repeatedly
         return functools.reduce(jnp.maximum, [_message(block, messages, k) for k in range(block.columns.shape[1])])
 
     return _placed(rows, messages, terms, _message_max)
 
 
-def _row_max(rows: SlicedEll, x: Any) -> Any:
+def _row_max(rows: SlicedEll, x: Array) -> Array:
     """Maximum over the rows of x selected by each row, column by column: [m, f] -> [n_rows, f]; 0 for an empty row."""
     x = lax.optimization_barrier(x)
 
-    def terms(block: EllBlock) -> Any:
+    def terms(block: EllBlock) -> Array:
         return functools.reduce(jnp.maximum, [at(x, block.columns[:, k]) for k in range(block.columns.shape[1])])
 
     return _placed(rows, x, terms, _message_max)
 
 
-def _matching_sum(rows: SlicedEll, row_of: Any, own: Any, others: Any, x: Any) -> Any:
+def _matching_sum(rows: SlicedEll, row_of: Array, own: Array, others: Array, x: Array | None) -> Array:
     """Sum of x[j] over the columns j of row i with ``others[j] == own[i]``, for each feature: -> [n_rows, f].
 
     Args:
@@ -183,7 +187,7 @@ def _matching_sum(rows: SlicedEll, row_of: Any, own: Any, others: Any, x: Any) -
     """
     own, others, x = lax.optimization_barrier((own, others, x))
 
-    def terms(block: EllBlock) -> Any:
+    def terms(block: EllBlock) -> Array:
         mine = at(own, lax.optimization_barrier(at(row_of, block.starts)))
         columns = [block.columns[:, k] for k in range(block.columns.shape[1])]
         equal = [mine == at(others, column) for column in columns]
@@ -198,13 +202,13 @@ def _matching_sum(rows: SlicedEll, row_of: Any, own: Any, others: Any, x: Any) -
     return _placed(rows, own, terms, _message_sum)
 
 
-def _sum_of_there(block: EllBlock, each: list[Any]) -> Any:
+def _sum_of_there(block: EllBlock, each: list[Any]) -> Array:
     """The sum of the terms of each row, without the terms beyond its end."""
     kept = [jnp.where(over_columns(k < block.counts, x), x, 0) for k, x in enumerate(each)]
     return functools.reduce(jnp.add, [each[0], *kept[1:]])
 
 
-def _message(block: EllBlock, messages: Any, k: int) -> Any:
+def _message(block: EllBlock, messages: Array, k: int) -> Array:
     """[r, f]: message k of each row, or its last one."""
     return at(messages, block.starts + jnp.minimum(k, block.counts - 1))
 
@@ -213,12 +217,12 @@ def _message(block: EllBlock, messages: Any, k: int) -> Any:
 # which would then read twice as many bytes.
 
 
-def _as_pairs(x: Any) -> Any:
+def _as_pairs(x: Array) -> Array:
     """bfloat16[..., f] -> uint32[..., f / 2]."""
     return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2), np.uint32)
 
 
-def _paired(*halves: Any) -> Any:
+def _paired(*halves: Any) -> Array:
     """Pairs of two float32 numbers, each rounded to bfloat16: uint32."""
     first, second = (lax.bitcast_convert_type(lax.reduce_precision(x, 8, 7), np.uint32) for x in halves)
     return first >> np.uint32(16) | second
@@ -229,11 +233,11 @@ _HALVES = (lambda pair: lax.bitcast_convert_type(pair << np.uint32(16), np.float
            lambda pair: lax.bitcast_convert_type(pair & np.uint32(0xffff0000), np.float32))
 
 
-def _paired_message_sum(rows: SlicedEll, messages: Any) -> Any:
+def _paired_message_sum(rows: SlicedEll, messages: Array) -> Array:
     return _paired(*(_message_sum(rows, half(messages)) for half in _HALVES))
 
 
-def _placed(rows: SlicedEll, like: Any, terms: Any, reduce: Any) -> Any:
+def _placed(rows: SlicedEll, like: Array, terms: Callable[..., Any], reduce: Callable[..., Any]) -> Array:
     """The results of all blocks, in the order of the rows.
 
     Args:
@@ -248,7 +252,7 @@ def _placed(rows: SlicedEll, like: Any, terms: Any, reduce: Any) -> Any:
     return at(jnp.concatenate(results), rows.place)
 
 
-def _packed(block: EllBlock, values: Any) -> Any:
+def _packed(block: EllBlock, values: Array) -> Array:
     """[r, width, ...]: the stored values of the rows of a block, 0 beyond their ends."""
     if block.weights is not None:
         return block.weights
@@ -259,22 +263,22 @@ def _packed(block: EllBlock, values: Any) -> Any:
     return lax.optimization_barrier(jnp.where(there, at(values, places), 0))
 
 
-def over_columns(rows: Any, x: Any) -> Any:
+def over_columns(rows: ArrayLike, x: ArrayLike) -> Array:
     """`rows` with an axis of size 1 appended for each axis of x after its first."""
     return rows.reshape(rows.shape + (1,) * (x.ndim - 1))
 
 
-def widened(x: Any) -> Any:
+def widened(x: ArrayLike) -> Array:
     """Half-precision numbers as float32, the dtype of their sums."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def spread(x: Any, index: Any) -> Any:
+def spread(x: ArrayLike, index: ArrayLike) -> Array:
     """``x[index]`` for repeated indices: x is computed once, and not recomputed by each reader."""
     return at(lax.optimization_barrier(x), index)
 
 
-def at(x: Any, index: Any) -> Any:
+def at(x: ArrayLike, index: ArrayLike) -> Array:
     """``x[index]`` without a check: the indices were checked when the matrix was made, and a check costs a select."""
     return x.at[index].get(mode="promise_in_bounds")
 
@@ -287,13 +291,13 @@ def without_weights(rows: SlicedEll) -> SlicedEll:
     return _map_blocks(rows, lambda block: block._replace(weights=None))
 
 
-def converted(rows: SlicedEll, dtype: Any) -> SlicedEll:
+def converted(rows: SlicedEll, dtype: DTypeLike) -> SlicedEll:
     """The same blocks with their weights in another dtype."""
     return _map_blocks(rows, lambda block: block if block.weights is None else
                        block._replace(weights=block.weights.astype(dtype)))
 
 
-def _map_blocks(rows: SlicedEll, f: Any) -> SlicedEll:
+def _map_blocks(rows: SlicedEll, f: Callable[..., Any]) -> SlicedEll:
     return rows._replace(blocks=tuple(map(f, rows.blocks)), chunks=None if rows.chunks is None else f(rows.chunks))
 
 

@@ -13,6 +13,8 @@ Args that all functions share:
     (`CSR.tune`).
 """
 
+from __future__ import annotations
+
 import functools
 import operator
 from typing import Any
@@ -24,12 +26,13 @@ import xjax.numpy as jnp
 from xjax import lax, ops
 from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.sparse.rows import message_max, message_sum, over_columns, spread
 
 
-def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                rows: Any = None) -> Any:
+def segment_sum(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                is_sorted: bool = False, rows: Any = None) -> Array:
     """Sum of the rows of each segment.
 
     >>> segment_sum(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -39,8 +42,8 @@ def segment_sum(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     return _wide_sum(x, ids, n_segments, mask, is_sorted, rows).astype(x.dtype)
 
 
-def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                  rows: Any = None, dtype: Any = np.int32) -> Any:
+def segment_count(ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None, is_sorted: bool = False,
+                  rows: Any = None, dtype: DTypeLike = np.int32) -> Array:
     """Number of rows of each segment: [n_segments].
 
     >>> segment_count(jnp.array([0, 0, 2]), 3)
@@ -50,8 +53,8 @@ def segment_count(ids: Any, n_segments: int, *, mask: Any = None, is_sorted: boo
     return _wide_sum(ones, ids, n_segments, mask, is_sorted, rows).astype(dtype)
 
 
-def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                 rows: Any = None) -> Any:
+def segment_mean(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                 is_sorted: bool = False, rows: Any = None) -> Array:
     """Mean of the rows of each segment.
 
     >>> segment_mean(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -64,8 +67,8 @@ def segment_mean(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     return mean.astype(x.dtype) if jnp.issubdtype(x.dtype, np.inexact) else mean
 
 
-def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                rows: Any = None, epsilon: float = 1e-5) -> Any:
+def segment_std(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                is_sorted: bool = False, rows: Any = None, epsilon: float = 1e-5) -> Array:
     """Standard deviation of the rows of each segment, in two passes: the root of the mean of ``(x - mean)**2``.
 
     A variance up to `epsilon` counts as 0 and has no gradient, because the gradient of the root is unbounded near 0
@@ -83,8 +86,8 @@ def segment_std(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     return jnp.where(flat, 0, jnp.sqrt(jnp.where(flat, 1, variance)))
 
 
-def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                rows: Any = None) -> Any:
+def segment_max(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                is_sorted: bool = False, rows: Any = None) -> Array:
     """Maximum over the rows of each segment, column by column; rows with equal values share its gradient.
 
     >>> segment_max(jnp.array([-1.0, -2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -93,8 +96,8 @@ def segment_max(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     return _extreme("segment_max", 1, x, ids, n_segments, mask, is_sorted, rows)
 
 
-def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                rows: Any = None) -> Any:
+def segment_min(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                is_sorted: bool = False, rows: Any = None) -> Array:
     """Minimum over the rows of each segment, column by column; see `segment_max`.
 
     >>> segment_min(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -103,8 +106,8 @@ def segment_min(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorte
     return _extreme("segment_min", -1, x, ids, n_segments, mask, is_sorted, rows)
 
 
-def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sorted: bool = False,
-                 rows: Any = None) -> Any:
+def segment_prod(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
+                 is_sorted: bool = False, rows: Any = None) -> Array:
     """Product of the rows of each segment; 0 for a segment without rows, as in the other reductions.
 
     >>> segment_prod(jnp.array([2.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -128,15 +131,15 @@ def segment_prod(x: Any, ids: Any, n_segments: int, *, mask: Any = None, is_sort
     return jnp.where(over_columns(some, product), product, jnp.zeros((), product.dtype))
 
 
-def _product_of_runs(one: Any, other: Any) -> Any:
+def _product_of_runs(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
     (one_starts, one_product), (other_starts, other_product) = one, other
     # The choice is in the factor. A choice between two products would give NaN gradients: 0 times an infinite product
     # of an earlier segment.
     return one_starts | other_starts, jnp.where(other_starts, jnp.ones_like(one_product), one_product) * other_product
 
 
-def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
-                    rows: Any = None) -> Any:
+def segment_softmax(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | None = None, *,
+                    mask: ArrayLike | None = None, is_sorted: bool = False, rows: Any = None) -> Any:
     """Softmax over the rows of each segment, with the shape of x; 0 for rows that do not count.
 
     Args: own: [n_segments, ...], one more row for each segment, which is not in x.
@@ -155,8 +158,8 @@ def segment_softmax(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask:
     return weights if own is None else (weights, own / total)
 
 
-def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any = None, is_sorted: bool = False,
-                rows: Any = None) -> tuple[Any, Any, Any]:
+def segment_exp(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | None = None, *,
+                mask: ArrayLike | None = None, is_sorted: bool = False, rows: Any = None) -> tuple[Any, Any, Any]:
     """Numerators and denominator of `segment_softmax`: ``exp(x - maximum of the segment)``, and sums over segments.
 
     Derivatives are correct only for quotients of the results, in which the maximum cancels.
@@ -178,7 +181,8 @@ def segment_exp(x: Any, ids: Any, n_segments: int, own: Any = None, *, mask: Any
     return grown, own, total + own
 
 
-def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None) -> tuple[Any, Any]:
+def segment_top_k(x: ArrayLike, ids: ArrayLike, n_segments: int, k: int, *,
+                  mask: ArrayLike | None = None) -> tuple[Any, Any]:
     """Positions of the k largest values of each segment, in descending order, and whether they exist.
 
     Equal values are in the order of their positions; NaN counts as larger than all numbers.
@@ -209,7 +213,7 @@ def segment_top_k(x: Any, ids: Any, n_segments: int, k: int, *, mask: Any = None
     return jnp.where(exists, positions, 0).astype(np.int32), exists
 
 
-def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) -> Any:
+def rows_of(table: ArrayLike, ids: ArrayLike, *, is_sorted: bool = False, rows: Any = None) -> Array:
     """``table[ids]``: for each row the value of its segment; 0 for a row that belongs to no segment."""
     n = table.shape[0]
     if n == 0:
@@ -223,18 +227,18 @@ def rows_of(table: Any, ids: Any, *, is_sorted: bool = False, rows: Any = None) 
         lambda known, ct: segment_sum(ct, known[0], n, is_sorted=is_sorted, rows=known[1]), (ids, rows), table)
 
 
-def _counted_ids(ids: Any, n_segments: int) -> Any:
+def _counted_ids(ids: ArrayLike, n_segments: int) -> Array:
     """ids with every invalid id replaced by n_segments, because a negative index would count from the end."""
     return jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
 
 
-def _counted(ids: Any, n_segments: int, mask: Any) -> Any:
+def _counted(ids: ArrayLike, n_segments: int, mask: ArrayLike | None) -> Array:
     """bool[n]: whether a row belongs to a segment."""
     counted = (ids >= 0) & (ids < n_segments)
     return counted if mask is None else counted & jnp.asarray(mask)
 
 
-def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
+def _wide_sum(x: Array, ids: Array, n_segments: int, mask: ArrayLike | None, is_sorted: bool, rows: Any) -> Array:
     """Sum in 32 bits for narrower dtypes, because a sum of ones in bfloat16 stops at 256."""
     x = kept(x, mask, 0)
     if x.dtype.itemsize < 4:
@@ -245,24 +249,26 @@ def _wide_sum(x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, row
                        (rows, ids), x)
 
 
-def _largest(x: Any, ids: Any, n_segments: int, *, is_sorted: bool, rows: Any) -> Any:
+def _largest(x: Array, ids: ArrayLike, n_segments: int, *, is_sorted: bool, rows: Any) -> Array:
     """Maximum over the rows of each segment, without derivatives; any value for a segment without rows."""
     if rows is None:
         return ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted)
     return _by_rows(message_max, rows, x)
 
 
-def _by_rows(reduce: Any, rows: Any, x: Any) -> Any:
+def _by_rows(reduce: Any, rows: Any, x: Array) -> Array:
     return reduce(rows, x.reshape(x.shape[0], -1)).reshape(-1, *x.shape[1:])
 
 
-def _extreme(caller: str, sign: int, x: Any, ids: Any, n_segments: int, mask: Any, is_sorted: bool, rows: Any) -> Any:
+def _extreme(caller: str, sign: int, x: ArrayLike, ids: ArrayLike, n_segments: int, mask: ArrayLike | None,
+             is_sorted: bool, rows: Any) -> Array:
     x, ids = _rows(caller, x, ids, mask)
     find = _float_extreme if jnp.issubdtype(x.dtype, np.inexact) else _find_extreme
     return find(sign, n_segments, is_sorted, x, ids, mask, rows)
 
 
-def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Any, ids: Any, mask: Any, rows: Any) -> Any:
+def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Array, ids: Array, mask: ArrayLike | None,
+                  rows: Any) -> Array:
     options, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
     x = kept(x, mask, -sign * np.inf if is_float else (jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
@@ -287,7 +293,7 @@ def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
     return extreme, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **options) / jnp.maximum(ties, 1)
 
 
-def _rows(caller: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
+def _rows(caller: str, x: ArrayLike, ids: ArrayLike, mask: ArrayLike | None) -> tuple[Any, Any]:
     x, ids = jnp.asarray(x), jnp.asarray(ids)
     if x.dtype == np.bool_:
         raise bad(caller, "needs numbers, not bools", {"x": type_text(x)}, "convert them: x.astype('int32').")
@@ -300,7 +306,7 @@ def _rows(caller: str, x: Any, ids: Any, mask: Any) -> tuple[Any, Any]:
     return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 16 bits
 
 
-def kept(x: Any, mask: Any, fill: Any) -> Any:
+def kept(x: ArrayLike, mask: ArrayLike | None, fill: Any) -> Array:
     """x with `fill` in the rows where `mask` is False."""
     if mask is None:
         return x

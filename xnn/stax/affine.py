@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.initializers import glorot_normal, normal
+from xjax.typing import Array
 from xnn import layers
 from xnn.layer import Layer
 from xnn.rng import split
@@ -81,7 +81,7 @@ def _convolution(name: str, convolve: Callable, layouts: Layouts, out_chan: int,
     W_init = W_init or glorot_normal(W_layout.index("I"), W_layout.index("O"))
     b_init = b_init or normal(1e-6)
 
-    def linear(x: Any, W: Any) -> Any:
+    def linear(x: Array, W: Array) -> Array:
         return convolve(x, W, strides, padding, dimension_numbers=layouts)
 
     def init(rng, in_shape):

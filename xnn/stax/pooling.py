@@ -9,6 +9,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.typing import Array
 from xnn.layer import Layer
 from xnn.stax.shapes import check_image_shape, shape_of_result
 
@@ -51,13 +52,13 @@ class _Windows(NamedTuple):
     batch: int
     channel: int
 
-    def largest(self, x: Any) -> Any:
+    def largest(self, x: Array) -> Array:
         return lax.reduce_window(x, -np.inf, lax.max, self.sizes, self.strides, self.padding)
 
-    def total(self, x: Any) -> Any:
+    def total(self, x: Array) -> Array:
         return lax.reduce_window(x, 0.0, lax.add, self.sizes, self.strides, self.padding)
 
-    def mean(self, x: Any) -> Any:
+    def mean(self, x: Array) -> Array:
         image = [1 if axis in (self.batch, self.channel) else n for axis, n in enumerate(x.shape)]
         return self.total(x) / self.total(jnp.ones(image, x.dtype))
 

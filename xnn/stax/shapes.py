@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import xjax
 from xjax.errors import bad
+from xjax.typing import DTypeLike
 
 
 def check_image_shape(name: str, in_shape: Sequence[int], rank: int, batch: int) -> None:
@@ -17,7 +17,8 @@ def check_image_shape(name: str, in_shape: Sequence[int], rank: int, batch: int)
               {"in_shape": repr(in_shape)}, f"pass all {rank} sizes; only the batch size may be -1.")
 
 
-def shape_of_result(fun: Callable, in_shape: Sequence[int], dtype: Any, batch_axes: tuple[int, int]) -> tuple[int, ...]:
+def shape_of_result(fun: Callable, in_shape: Sequence[int], dtype: DTypeLike,
+                    batch_axes: tuple[int, int]) -> tuple[int, ...]:
     """Shape of ``fun(x)`` for x of this shape, where the batch size may be -1.
 
     Args: batch_axes: batch axis of the input and of the result; `fun` must not change the batch size.

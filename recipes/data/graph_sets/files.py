@@ -5,13 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from recipes.data.graphs import LabelledGraph, undirected
 from recipes.errors import DataError
 from recipes.lazy import sp, xnn
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike
 
 
 class NodeSet(NamedTuple):
@@ -63,7 +66,8 @@ def as_labelled(nodes: NodeSet, path: Path) -> LabelledGraph:
                          np.maximum(labels, 0).astype(np.int32), int(labels.max(initial=0)) + 1, nodes.split)
 
 
-def make_graph(senders: np.ndarray, receivers: np.ndarray, nodes: Any, edges: Any, n: int, file: Path) -> Any:
+def make_graph(senders: np.ndarray, receivers: np.ndarray, nodes: ArrayLike | None, edges: Any, n: int,
+               file: Path) -> Any:
     """The Graph. Raises: DataError if an edge ends at an unknown node, or has no row of features."""
     check_count(n, file)
     for ends in (senders, receivers):
@@ -73,8 +77,8 @@ def make_graph(senders: np.ndarray, receivers: np.ndarray, nodes: Any, edges: An
     return xnn.graph.Graph.from_edges(senders, receivers, nodes, edges, n_nodes=n)
 
 
-def many_graphs(senders: np.ndarray, receivers: np.ndarray, nodes: Any, edges: Any, graph_of: np.ndarray,
-                n_graphs: int, file: Path) -> list[Any]:
+def many_graphs(senders: np.ndarray, receivers: np.ndarray, nodes: ArrayLike | None, edges: ArrayLike | None,
+                graph_of: np.ndarray, n_graphs: int, file: Path) -> list[Any]:
     """Graphs whose nodes are stored one graph after another. Args: senders, receivers: numbers among all nodes."""
     whole = make_graph(senders, receivers, nodes, edges, len(graph_of), file)
     across = np.flatnonzero(graph_of[whole.senders] != graph_of[whole.receivers])

@@ -11,12 +11,15 @@ Names of nodes, features and classes in these files are pickled objects, which c
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
 from recipes.lazy import sp
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike
 
 _MOST_FEATURES = 2 ** 32          # values of a dense float32 matrix: 16 GB
 
@@ -89,7 +92,7 @@ def _arrays(file: Path, needed: list[str], optional: list[str]) -> dict[str, np.
     return arrays
 
 
-def _matrix(file: Path, name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
+def _matrix(file: Path, name: str, data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: ArrayLike) -> Any:
     """Builds the matrix and checks every index, which SciPy's C++ code does not."""
     try:
         if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or shape.dtype.kind not in "iu":
@@ -111,7 +114,7 @@ def _from_pairs(file: Path, row: np.ndarray, col: np.ndarray, data: np.ndarray, 
     return sp.csr_matrix((data.astype(np.float32), (row, col)), shape=(n, n))
 
 
-def _check(file: Path, adjacency: Any, features: Any, labels: Any) -> None:
+def _check(file: Path, adjacency: Any, features: ArrayLike | None, labels: ArrayLike | None) -> None:
     n, square = adjacency.shape[0], adjacency.shape[0] == adjacency.shape[1]
     fine = (square and (features is None or (features.ndim == 2 and len(features) == n and np.isfinite(features).all()))
             and (labels is None or (labels.shape == (n,) and labels.dtype.kind in "iu")))
@@ -121,12 +124,12 @@ def _check(file: Path, adjacency: Any, features: Any, labels: Any) -> None:
                     "a square adjacency, finite features [n, f] and integer labels [n].")
 
 
-def _graph(file: Path, adjacency: Any, features: Any) -> Any:
+def _graph(file: Path, adjacency: Any, features: ArrayLike | None) -> Any:
     entries = adjacency.tocoo()
     weights = None if (entries.data == 1).all() else entries.data
     return make_graph(entries.col.astype(np.int64), entries.row.astype(np.int64),
                       None if features is None else features.astype(np.float32), weights, adjacency.shape[0], file)
 
 
-def _text(x: Any) -> str:
+def _text(x: ArrayLike) -> str:
     return "none" if x is None else f"{x.dtype}{list(x.shape)}"

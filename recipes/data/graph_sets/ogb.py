@@ -12,11 +12,14 @@ All files may also be decompressed. The splits of link sets are PyTorch files, w
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.data.graph_sets import files
+
+if TYPE_CHECKING:
+    from xjax.typing import ArrayLike
 
 _PARTS = {"train": "train", "valid": "val", "test": "test"}
 
@@ -94,7 +97,8 @@ def labels_in(folder: Path, name: str, rows: int, of: str) -> np.ndarray:
     return values[:, 0] if values.shape[1] == 1 else values
 
 
-def _directed(senders: np.ndarray, receivers: np.ndarray, features: Any, both: bool) -> tuple[Any, Any, Any]:
+def _directed(senders: np.ndarray, receivers: np.ndarray, features: ArrayLike | None,
+              both: bool) -> tuple[Any, Any, Any]:
     if not both:
         return senders, receivers, features
     return (np.append(senders, receivers), np.append(receivers, senders),

@@ -26,6 +26,7 @@ from xjax.ops.piecewise import abs
 from xjax.ops.shape import broadcast_in_dim, reduce_sum
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.xla import cuda_library_version, initialize_cuda_hybrids
+from xjax.typing import Array
 
 _LARGEST_OF_JACOBI = 1024           # rows or columns: up to this size JAX computes singular values by Jacobi's method
 _BATCHED_JACOBI = 32                # up to this size the plugin calls gesvdjBatched, which returns full matrices only
@@ -92,7 +93,7 @@ def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: 
 
 def _failed_unless_finite(b: Builder, x: Value, info: Value) -> Value:
     """`info`, set to a failure where a matrix has NaN or infinite elements, which cuSOLVER does not report."""
-    def report(x: Any, info: Any) -> list[Any]:
+    def report(x: Array, info: Array) -> list[Any]:
         rank = typeof(x).ndim
         differences = reduce_sum(abs(sub(x, x)), (rank - 2, rank - 1))         # 0, or NaN
         return [select(eq(differences, filled_like(differences, 0)), info, filled_like(info, 1))]
@@ -221,9 +222,9 @@ def gtsv(b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
     return lower_function(b, lambda x: [slice_in_dim(x, 0, n, axis=-2)], [x])[0] if more else x
 
 
-def _banded(dl: Any, d: Any, du: Any, rhs: Any, more: int) -> list[Any]:
+def _banded(dl: Array, d: Array, du: Array, rhs: Array, more: int) -> list[Any]:
     """The operands with zeros outside the matrix, and with `more` rows of the identity below."""
-    def padded(x: Any, axis: int, value: float, low: int, high: int) -> Any:
+    def padded(x: Array, axis: int, value: float, low: int, high: int) -> Array:
         if not low + high:
             return x
         axis += typeof(x).ndim

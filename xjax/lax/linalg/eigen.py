@@ -38,6 +38,7 @@ from xjax.ops.piecewise import max as larger
 from xjax.ops.reduce import argmax, reduce_max
 from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import slice_in_dim
+from xjax.typing import Array, ArrayLike
 
 
 class EighImplementation(enum.Enum):
@@ -58,7 +59,7 @@ class EigImplementation(enum.Enum):
 
 # -- eigh -----------------------------------------------------------------------------------------------------------
 
-def eigh(x: Any, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
+def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True, sort_eigenvalues: bool = True,
          subset_by_index: tuple[int, int] | None = None,
          implementation: EighImplementation | None = None) -> tuple[Any, Any]:
     """Eigenvectors and eigenvalues of Hermitian matrices: ``x @ v = v * w``.
@@ -126,7 +127,7 @@ eigh_p = matrix_primitive("eigh", type_rule=_eigh_type, lower_on=by_library(_eig
 
 # -- eig ------------------------------------------------------------------------------------------------------------
 
-def eig(x: Any, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
+def eig(x: ArrayLike, *, compute_left_eigenvectors: bool = True, compute_right_eigenvectors: bool = True,
         enable_eigvec_derivs: bool = False, implementation: EigImplementation | None = None,
         use_magma: bool | None = None) -> list[Any]:
     """Eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``.
@@ -186,7 +187,7 @@ def _eig_jvp(primals, tangents, *, compute_left_eigenvectors, compute_right_eige
     return outs, [dw, *dleft, *[dv] * compute_right_eigenvectors]
 
 
-def _vector_change(w: Any, v: Any, dx: Any) -> tuple[Any, Any]:
+def _vector_change(w: Array, v: Array, dx: Array) -> tuple[Any, Any]:
     """dw, and dv = u + v c: u follows from the perturbation of distinct eigenvalues; c keeps the norm at 1 and the
     largest element real, the scaling of LAPACK."""
     inner = product(solve(v, dx), v)

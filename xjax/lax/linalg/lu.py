@@ -33,11 +33,12 @@ from xjax.ops.elementwise import add
 from xjax.ops.makers import filled_like
 from xjax.ops.shape import broadcast_in_dim, reduce_sum, squeeze
 from xjax.ops.slice import dynamic_slice_in_dim, pad, slice_in_dim
+from xjax.typing import Array, ArrayLike
 
 # -- lu_pivots_to_permutation ---------------------------------------------------------------------------------------
 
 
-def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The order of the rows after the exchanges of row i with row ``pivots[i]``, for i = 0, 1, ...
 
     Args: pivots: int32[..., k]; permutation_size: the number n of rows, at least k.
@@ -56,12 +57,12 @@ def _order_type(pivots, *, permutation_size):
     return (ShapedArray((*pivots.shape[:-1], permutation_size), native.INT32),)
 
 
-def _order(pivots: Any, *, permutation_size: int) -> Sequence[Any]:
+def _order(pivots: Array, *, permutation_size: int) -> Sequence[Any]:
     *batch, k = typeof(pivots).shape
     shape = (*batch, permutation_size)
     positions = broadcasted_iota(np.int32, shape, len(batch))
 
-    def exchange(i: Any, order: Any) -> Any:
+    def exchange(i: Array, order: Array) -> Array:
         j = broadcast_in_dim(squeeze(dynamic_slice_in_dim(pivots, i, 1, len(batch)), (len(batch),)), shape,
                              range(len(batch)))
         i = broadcast_in_dim(convert_element_type(i, np.int32), shape, ())
@@ -71,7 +72,7 @@ def _order(pivots: Any, *, permutation_size: int) -> Sequence[Any]:
     return [fori_loop(np.int32(0), np.int32(k), exchange, positions) if k else positions]
 
 
-def _value_at(order: Any, mask: Any) -> Any:
+def _value_at(order: Array, mask: Any) -> Array:
     """The value of each row at the position where `mask` is true, repeated along the row."""
     shape = typeof(order).shape
     value = reduce_sum(select(mask, order, filled_like(order, 0)), (len(shape) - 1,))
@@ -84,7 +85,7 @@ lu_pivots_to_permutation_p = matrix_primitive("lu_pivots_to_permutation", type_r
 
 # -- lu -------------------------------------------------------------------------------------------------------------
 
-def lu(x: Any) -> tuple[Any, Any, Any]:
+def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
     """Decompose matrices as ``x[permutation] = L @ U``.
 
     Args: x: float or complex[..., m, n].

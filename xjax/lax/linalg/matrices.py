@@ -27,6 +27,7 @@ from xjax.ops.gather import gather
 from xjax.ops.index_numbers import GatherDimensionNumbers
 from xjax.ops.makers import filled_like
 from xjax.ops.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape, transpose
+from xjax.typing import Array, ArrayLike
 
 _ACCEPTED = ("float32", "float64", "complex64", "complex128")
 
@@ -71,22 +72,22 @@ def lower_by(function: Callable[..., Sequence[Any]]) -> Callable:
 
 # -- functions of matrices ------------------------------------------------------------------------------------------
 
-def swapped(x: Any) -> Any:
+def swapped(x: ArrayLike) -> Array:
     """Transposed matrices."""
     n = typeof(x).ndim
     return transpose(x, (*range(n - 2), n - 1, n - 2))
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: ArrayLike) -> Array:
     """Transposed and conjugated matrices."""
     return swapped(conjugate(x))
 
 
-def conjugate(x: Any) -> Any:
+def conjugate(x: ArrayLike) -> ArrayLike:
     return conj(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
-def real_part(x: Any) -> Any:
+def real_part(x: ArrayLike) -> Array:
     return real(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
@@ -95,17 +96,17 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
     return part_dtype(dtype) if dtypes.is_complex(dtype) else dtype
 
 
-def product(x: Any, y: Any) -> Any:
+def product(x: ArrayLike, y: ArrayLike) -> Array:
     """Matrix products in full precision."""
     return batch_matmul(x, y, Precision.HIGHEST)
 
 
-def symmetrized(x: Any) -> Any:
+def symmetrized(x: ArrayLike) -> Array:
     """Half the sum of the matrices and their adjoints."""
     return mul(add(x, adjoint(x)), number_of(typeof(x).dtype, 0.5))
 
 
-def mask_of(x: Any, test: Callable, k: int = 0) -> Any:
+def mask_of(x: ArrayLike, test: Callable, k: int = 0) -> Array:
     """Where ``test(row + k, column)`` holds: bool, of the shape of `x`."""
     aval = typeof(x)
     shape = aval.shape[-2:]
@@ -114,37 +115,37 @@ def mask_of(x: Any, test: Callable, k: int = 0) -> Any:
     return broadcast_in_dim(mask, aval.shape, (aval.ndim - 2, aval.ndim - 1))
 
 
-def lower_triangle(x: Any, k: int = 0) -> Any:
+def lower_triangle(x: ArrayLike, k: int = 0) -> Array:
     """The matrices with zeros above the k-th diagonal."""
     return select(mask_of(x, ge, k), x, filled_like(x, 0))
 
 
-def upper_triangle(x: Any, k: int = 0) -> Any:
+def upper_triangle(x: ArrayLike, k: int = 0) -> Array:
     """The matrices with zeros below the k-th diagonal."""
     return select(mask_of(x, ge, k - 1), filled_like(x, 0), x)
 
 
-def identity_like(x: Any) -> Any:
+def identity_like(x: ArrayLike) -> Array:
     """The identity for each matrix, with the shape and dtype of `x`."""
     return convert_element_type(mask_of(x, eq), typeof(x).dtype)
 
 
-def diagonal(x: Any) -> Any:
+def diagonal(x: ArrayLike) -> Array:
     """The diagonals: [..., n, n] -> [..., n]."""
     return reduce_sum(select(mask_of(x, eq), x, filled_like(x, 0)), (typeof(x).ndim - 1,))
 
 
-def as_row(x: Any) -> Any:
+def as_row(x: ArrayLike) -> Array:
     """[..., n] -> [..., 1, n]."""
     return expand_dims(x, (typeof(x).ndim - 1,))
 
 
-def as_column(x: Any) -> Any:
+def as_column(x: ArrayLike) -> Array:
     """[..., n] -> [..., n, 1]."""
     return expand_dims(x, (typeof(x).ndim,))
 
 
-def take_rows(x: Any, order: Any) -> Any:
+def take_rows(x: ArrayLike, order: ArrayLike) -> Array:
     """The rows of each matrix in another order.  x: any[..., m, n]; order: int[..., k] -> any[..., k, n]."""
     aval, rows = typeof(x), typeof(order)
     if not aval.size:

@@ -33,12 +33,13 @@ from xjax.ops.piecewise import abs as absolute
 from xjax.ops.shape import reduce_sum
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.transcendental import sqrt
+from xjax.typing import Array, ArrayLike
 
 _HALLEY = 3.0, 1.0, 3.0                 # the limit of the weights
 _ILL_CONDITIONED = 100.0                # up to this weight c the Cholesky factor of 1 + c u^H u is accurate enough
 
 
-def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
+def qdwh(x: ArrayLike, *, is_hermitian: bool = False, max_iterations: int | None = None, eps: float | None = None,
          dynamic_shape: tuple[Any, Any] | None = None) -> tuple[Any, Any, Any, Any]:
     """Polar decomposition ``x = u @ h`` by Halley's iteration with dynamic weights (Nakatsukasa, Bai and Gygi 2010).
 
@@ -68,11 +69,11 @@ def qdwh(x: Any, *, is_hermitian: bool = False, max_iterations: int | None = Non
     return u, symmetrized(product(adjoint(u), x)), count, converged
 
 
-def _times(x: Any, number: float) -> Any:
+def _times(x: Array, number: float) -> Array:
     return mul(x, number_of(typeof(x).dtype, number))
 
 
-def _masked(x: Any, counts: tuple[Any, Any]) -> Any:
+def _masked(x: Array, counts: tuple[Any, Any]) -> Array:
     """The matrix with zeros outside the first rows and columns."""
     shape = typeof(x).shape
     rows, columns = (lt(broadcasted_iota(np.int32, shape, axis), convert_element_type(count, np.int32))
@@ -80,7 +81,7 @@ def _masked(x: Any, counts: tuple[Any, Any]) -> Any:
     return select(bitwise_and(rows, columns), x, filled_like(x, 0))
 
 
-def _scaled(x: Any) -> Any:
+def _scaled(x: ArrayLike) -> Array:
     """The matrix divided by a bound of its largest singular value: the geometric mean of its 1- and infinity-norm."""
     if not typeof(x).size:
         return x
@@ -106,7 +107,7 @@ def _weights(limit: int, eps: float) -> list[tuple[float, float, float]]:
     return weights
 
 
-def _step(u: Any, a: float, b: float, c: float) -> Any:
+def _step(u: Array, a: float, b: float, c: float) -> Array:
     """``u (a + b u^H u) (1 + c u^H u)^-1``, as ``b/c u + (a - b/c) u (1 + c u^H u)^-1``."""
     gram = product(adjoint(u), u)
     eye = identity_like(gram)
@@ -122,12 +123,12 @@ def _step(u: Any, a: float, b: float, c: float) -> Any:
     return add(_times(u, b / c), inner)
 
 
-def _iterate(u: Any, limit: int, eps: float) -> tuple[Any, Any, Any]:
+def _iterate(u: Array, limit: int, eps: float) -> tuple[Any, Any, Any]:
     """(u, number of steps, whether the last step changed little): planned steps, then Halley's until convergence."""
     tolerance = real_dtype(typeof(u).dtype).type((5 * eps) ** (1 / 3))
     weights, changing = _weights(limit, eps), np.bool_(True)
 
-    def moved(new: Any, old: Any) -> Any:
+    def moved(new: Array, old: Array) -> Array:
         change = absolute(sub(new, old))
         return gt(sqrt(reduce_sum(mul(change, change), (0, 1))), tolerance)
 

@@ -33,13 +33,14 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add, mul, sub
 from xjax.ops.shape import expand_dims
 from xjax.ops.text import slice_text
+from xjax.typing import Array, ArrayLike
 
 _NO_DERIVATIVE = Missing("reflections have no derivative rule", fix="differentiate through lax.linalg.qr.")
 
 
 # -- householder_product --------------------------------------------------------------------------------------------
 
-def householder_product(a: Any, taus: Any) -> Any:
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Array:
     """The first n columns of the product of k reflections ``1 - tau v v^H``.
 
     Args:
@@ -73,7 +74,7 @@ householder_product_p = matrix_primitive("householder_product", type_rule=_house
 
 # -- ormqr ----------------------------------------------------------------------------------------------------------
 
-def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False) -> Array:
     """``Q @ c`` (or ``c @ Q``) for the full Q of k reflections, without computing Q.
 
     Args:
@@ -111,7 +112,7 @@ ormqr_p = matrix_primitive("ormqr", type_rule=_ormqr_type, lower_on=by_library(_
 
 # -- geqrf ----------------------------------------------------------------------------------------------------------
 
-def geqrf(a: Any) -> tuple[Any, Any]:
+def geqrf(a: ArrayLike) -> tuple[Any, Any]:
     """QR decomposition in LAPACK's form: R above, the reflections below the diagonal, and their factors `taus`.
 
     Args: a: float or complex[..., m, n].
@@ -137,7 +138,8 @@ geqrf_p = matrix_primitive("geqrf", type_rule=_geqrf_type, lower_on=by_library(_
 
 # -- qr -------------------------------------------------------------------------------------------------------------
 
-def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> tuple[Any, ...]:
+def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True,
+       use_magma: bool | None = None) -> tuple[Any, ...]:
     """Decompose matrices as ``x = Q @ R``, or ``x[:, p] = Q @ R`` with `pivoting`.
 
     Args:

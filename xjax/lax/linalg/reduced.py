@@ -18,11 +18,12 @@ from xjax.ops.makers import accumulate, filled_like
 from xjax.ops.shape import move_axis, reshape
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.zeros import zeros_of
+from xjax.typing import Array, ArrayLike
 
 # -- schur ----------------------------------------------------------------------------------------------------------
 
 
-def schur(x: Any, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
+def schur(x: ArrayLike, *, compute_schur_vectors: bool = True, sort_eig_vals: bool = False,
           select_callable: Callable[..., Any] | None = None) -> tuple[Any, ...]:
     """Decompose square matrices as ``x = Z @ T @ Z^H``: T upper triangular (real: with blocks of 2 on the diagonal).
 
@@ -55,7 +56,7 @@ schur_p = matrix_primitive("schur", type_rule=_schur_type, lower=on_host(lambda:
 
 # -- hessenberg -----------------------------------------------------------------------------------------------------
 
-def hessenberg(a: Any) -> tuple[Any, Any]:
+def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
     """Reduce square matrices to Hessenberg form H, which is zero below the first subdiagonal.
 
     Args: a: float or complex[..., n, n].
@@ -87,7 +88,7 @@ hessenberg_p = matrix_primitive("hessenberg", type_rule=_hessenberg_type, lower=
 
 # -- tridiagonal ----------------------------------------------------------------------------------------------------
 
-def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """Reduce Hermitian matrices to tridiagonal form.
 
     Args: a: float or complex[..., n, n]; only the triangle selected by `lower` is read.
@@ -122,7 +123,8 @@ tridiagonal_p = matrix_primitive("tridiagonal", type_rule=_tridiagonal_type, low
 
 # -- tridiagonal_solve ----------------------------------------------------------------------------------------------
 
-def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
+def tridiagonal_solve(dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *,
+                      perturb_singular: bool = False) -> Array:
     """The x with ``A @ x = b`` for tridiagonal A.
 
     Args:
@@ -154,7 +156,7 @@ def _banded_lower(library: Library, b: Builder, out: ShapedArray, dl: Value, d: 
     return solve(b, [dl, d, du], rhs)
 
 
-def _banded_product(dl: Any, d: Any, du: Any, x: Any) -> Any:
+def _banded_product(dl: Array, d: Array, du: Array, x: Array) -> Array:
     """A @ x."""
     axis, n = typeof(x).ndim - 2, typeof(x).shape[-2]
     gap = filled_like(slice_in_dim(x, 0, 1, axis=axis), 0)

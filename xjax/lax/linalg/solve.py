@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core.types import typeof
@@ -14,9 +12,10 @@ from xjax.lax.linear_solve import custom_linear_solve
 from xjax.ops.arrange import broadcasted_iota
 from xjax.ops.identity import stop_gradient
 from xjax.ops.sort import sort_key_val
+from xjax.typing import Array, ArrayLike
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with ``a @ x = b``.
 
     Args: a: float or complex[..., n, n]; b: the same dtype [..., n, k], with the same batch axes.
@@ -27,7 +26,7 @@ def solve(a: Any, b: Any) -> Any:
                                transpose_solve=lambda _, y: solve_factored(factors, order, y, trans=1))
 
 
-def solve_factored(factors: Any, order: Any, b: Any, trans: int = 0) -> Any:
+def solve_factored(factors: ArrayLike, order: ArrayLike, b: ArrayLike, trans: int = 0) -> Array:
     """The x with ``a @ x = b`` (`trans` 1: a^T, 2: a^H) from `lu`'s first result and permutation."""
     if trans == 0:
         x = triangular_solve(factors, take_rows(b, order), left_side=True, lower=True, unit_diagonal=True)
@@ -39,7 +38,7 @@ def solve_factored(factors: Any, order: Any, b: Any, trans: int = 0) -> Any:
     return take_rows(x, inverse_order(order))
 
 
-def inverse_order(order: Any) -> Any:
+def inverse_order(order: ArrayLike) -> Array:
     """The permutation that undoes a permutation: int32[..., n]."""
     shape = typeof(order).shape
     return sort_key_val(order, broadcasted_iota(np.int32, shape, len(shape) - 1))[1]

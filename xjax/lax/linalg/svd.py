@@ -32,6 +32,7 @@ from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import max as larger
 from xjax.ops.piecewise import min as smaller
 from xjax.ops.slice import slice_in_dim
+from xjax.typing import ArrayLike
 
 
 class SvdAlgorithm(enum.Enum):
@@ -45,8 +46,8 @@ class SvdAlgorithm(enum.Enum):
     JACOBI, POLAR, DIVIDE_AND_CONQUER = "Jacobi", "polar", "divide_and_conquer"
 
 
-def svd(x: Any, *, full_matrices: bool = True, compute_uv: bool = True, subset_by_index: tuple[int, int] | None = None,
-        algorithm: SvdAlgorithm | None = None) -> Any:
+def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True,
+        subset_by_index: tuple[int, int] | None = None, algorithm: SvdAlgorithm | None = None) -> Any:
     """Decompose matrices as ``x = U @ diag(s) @ Vh``.
 
     Args:

@@ -30,12 +30,13 @@ from xjax.ops.arrange import batched_in_front
 from xjax.ops.elementwise import add, div, neg
 from xjax.ops.makers import accumulate
 from xjax.ops.shape import move_axis, reshape, squeeze
+from xjax.typing import Array, ArrayLike
 
 # -- triangular_solve -----------------------------------------------------------------------------------------------
 
 
-def triangular_solve(a: Any, b: Any, *, left_side: bool = False, lower: bool = False, transpose_a: bool = False,
-                     conjugate_a: bool = False, unit_diagonal: bool = False) -> Any:
+def triangular_solve(a: ArrayLike, b: ArrayLike, *, left_side: bool = False, lower: bool = False,
+                     transpose_a: bool = False, conjugate_a: bool = False, unit_diagonal: bool = False) -> Array:
     """The x with ``x @ op(a) = b``, or ``op(a) @ x = b`` with `left_side`, for a triangular matrix.
 
     Args:
@@ -120,7 +121,7 @@ triangular_solve_p = matrix_primitive(
 
 # -- cholesky -------------------------------------------------------------------------------------------------------
 
-def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with ``L @ L^H = x``.
 
     Args:
@@ -144,7 +145,7 @@ def _cholesky_lower(library: Library, b: Builder, out: ShapedArray, x: Value) ->
     return native.nan_where_failed(b, info, factor)[0]
 
 
-def _hermitian_of_lower(x: Any) -> Any:
+def _hermitian_of_lower(x: Array) -> Array:
     """The Hermitian matrix that has the lower triangle of `x`, and the real part of its diagonal."""
     whole = add(lower_triangle(x), adjoint(lower_triangle(x, -1)))
     return symmetrized(whole) if dtypes.is_complex(typeof(x).dtype) else whole

@@ -35,12 +35,13 @@ from xjax.ops.shape import broadcast_in_dim, move_axis
 from xjax.ops.slice import dynamic_slice_in_dim
 from xjax.ops.transcendental import sqrt
 from xjax.ops.zeros import instantiate
+from xjax.typing import Array, ArrayLike
 
 # -- symmetric_product ----------------------------------------------------------------------------------------------
 
 
-def symmetric_product(a_matrix: Any, c_matrix: Any, *, alpha: float = 1.0, beta: float = 0.0,
-                      symmetrize_output: bool = False) -> Any:
+def symmetric_product(a_matrix: ArrayLike, c_matrix: ArrayLike, *, alpha: float = 1.0, beta: float = 0.0,
+                      symmetrize_output: bool = False) -> Array:
     """``alpha * a @ a^T + beta * c``.
 
     Args:
@@ -60,7 +61,7 @@ def _product_type(a, c, **_):
     return c.strong()
 
 
-def _sum(a: Any, b: Any, c: Any, alpha: float, beta: float) -> Any:
+def _sum(a: Array, b: Array, c: Array, alpha: float, beta: float) -> Array:
     """``alpha * a @ b^T + beta * c``."""
     number = typeof(a).dtype.type
     return add(mul(product(a, swapped(b)), number(alpha)), mul(c, number(beta)))
@@ -85,7 +86,7 @@ symmetric_product_p = matrix_primitive("symmetric_product", type_rule=_product_t
 
 # -- cholesky_update ------------------------------------------------------------------------------------------------
 
-def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
     """The upper triangular R' with ``R'^T @ R' = R^T @ R + w @ w^T``, in n^2 operations.
 
     Args: r_matrix: float[..., n, n], R, upper triangular; w_vector: the same dtype [..., n].
@@ -102,14 +103,14 @@ def _update_type(r, w):
     return r.strong()
 
 
-def _rotate(r: Any, w: Any) -> Sequence[Any]:
+def _rotate(r: Array, w: Array) -> Sequence[Any]:
     """Rotate each row of R with w, one after the other, so that the row's element of w becomes 0."""
     shape, axis = typeof(w).shape, typeof(w).ndim - 1
 
-    def element(x: Any, k: Any) -> Any:
+    def element(x: Array, k: Array) -> Array:
         return broadcast_in_dim(dynamic_slice_in_dim(x, k, 1, axis), shape, tuple(range(axis + 1)))
 
-    def step(carry: tuple, row: Any) -> tuple[tuple, Any]:
+    def step(carry: tuple, row: Array) -> tuple[tuple, Any]:
         k, w = carry
         x, y = element(row, k), element(w, k)
         nothing = eq(y, filled_like(y, 0))

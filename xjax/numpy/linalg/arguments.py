@@ -9,6 +9,7 @@ from xjax.numpy.promote import broadcast_shapes, broadcast_to, cast, check_ranks
 from xjax.numpy.selection import operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.shape import expand_dims
+from xjax.typing import Array, ArrayLike
 
 
 def inexact(caller: str, *xs: Any) -> list[Any]:
@@ -17,7 +18,7 @@ def inexact(caller: str, *xs: Any) -> list[Any]:
             for x in promote_inexact(caller, *[operand(caller, x) for x in xs])]
 
 
-def matrices(caller: str, x: Any, square: bool = False, exc: type[Exception] = ValueError) -> Any:
+def matrices(caller: str, x: ArrayLike, square: bool = False, exc: type[Exception] = ValueError) -> Array:
     """One argument as an array [..., m, n] (or [..., n, n] if `square`) of a float or complex dtype."""
     x, = inexact(caller, x)
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
@@ -27,7 +28,7 @@ def matrices(caller: str, x: Any, square: bool = False, exc: type[Exception] = V
     return x
 
 
-def system(caller: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
+def system(caller: str, a: ArrayLike, b: ArrayLike) -> tuple[Any, Any, bool]:
     """Matrices [..., n, n] and right-hand sides [..., n, k] with the same batch axes, and whether `b` was a vector [n].
 
     Raises: ValueError if the shapes do not fit.

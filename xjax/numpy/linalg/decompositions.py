@@ -18,6 +18,7 @@ from xjax.ops.piecewise import abs, sign
 from xjax.ops.shape import expand_dims
 from xjax.ops.sort import sort
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 class EigResult(NamedTuple):
@@ -50,7 +51,7 @@ class SVDResult(NamedTuple):
 
 
 @one_launch
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with ``L @ L^H = a``, or its adjoint with `upper`.
 
     Args:
@@ -66,7 +67,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
 
 
 @one_launch
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """Decompose ``a = Q @ R``.
 
     Args:
@@ -90,7 +91,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @one_launch
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False,
         subset_by_index: tuple[int, int] | None = None) -> Any:
     """Decompose ``a = U @ diag(S) @ Vh``.
 
@@ -111,7 +112,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return SVDResult(*result) if compute_uv else result
 
 
-def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> Any:
+def _hermitian_svd(a: Array, compute_uv: bool, subset: tuple[int, int] | None) -> Any:
     """The singular values are the absolute values of the eigenvalues, whose signs are applied to V."""
     v, w = lax_linalg.eigh(a, subset_by_index=subset)
     last = w.ndim - 1
@@ -124,13 +125,13 @@ def _hermitian_svd(a: Any, compute_uv: bool, subset: tuple[int, int] | None) -> 
 
 
 @one_launch
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of [..., m, n], descending: real[..., min(m, n)]."""
     return lax_linalg.svd(matrices("numpy.linalg.svdvals", x), compute_uv=False)
 
 
 @one_launch
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
 
     Args:
@@ -145,7 +146,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
 
 
 @one_launch
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Eigenvalues of Hermitian matrices, ascending: see `eigh`.
 
     >>> eigvalsh(np.array([[0.0, 1.0], [1.0, 0.0]])).round(3).tolist()
@@ -155,14 +156,14 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
 
 
 @one_launch
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Eigenvalues and eigenvectors of square matrices [..., n, n], complex, in no order: see `lax.linalg.eig`."""
     w, v = lax_linalg.eig(matrices("numpy.linalg.eig", a, square=True), compute_left_eigenvectors=False)
     return EigResult(w, v)
 
 
 @one_launch
-def eigvals(a: Any) -> Any:
+def eigvals(a: ArrayLike) -> Array:
     """Eigenvalues of square matrices [..., n, n]: complex[..., n], in no order."""
     return lax_linalg.eig(matrices("numpy.linalg.eigvals", a, square=True), compute_left_eigenvectors=False,
                           compute_right_eigenvectors=False)[0]

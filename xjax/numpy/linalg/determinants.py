@@ -29,6 +29,7 @@ from xjax.ops.compare import ne
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 class SlogdetResult(NamedTuple):
@@ -38,7 +39,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
-def _odd(pivots: Any) -> Any:
+def _odd(pivots: Array) -> Array:
     """-1 for an odd number of row exchanges, else 1: int32[...]."""
     moved = ne(pivots, broadcasted_iota(np.int32, pivots.shape, pivots.ndim - 1))
     return 1 - 2 * (sum(moved, -1, dtype=np.int32) % 2)
@@ -47,7 +48,7 @@ def _odd(pivots: Any) -> Any:
 # -- det ------------------------------------------------------------------------------------------------------------
 
 @one_launch
-def det(a: Any) -> Any:
+def det(a: ArrayLike) -> Array:
     """Determinants [...] of matrices [..., n, n]. The derivative is right for singular matrices too.
 
     >>> float(det(np.array([[1.0, 2.0], [3.0, 4.0]])))
@@ -59,7 +60,7 @@ def det(a: Any) -> Any:
 
 
 @custom_jvp
-def _det(a: Any) -> Any:
+def _det(a: Array) -> Array:
     factors, pivots, _ = lax_linalg.lu(a)
     return prod(diagonal(factors, 0, -2, -1), -1) * _odd(pivots).astype(a.dtype)
 
@@ -71,7 +72,7 @@ def _det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
     return _det(a), trace(_adjugate_times(a, da), 0, -2, -1)
 
 
-def _adjugate_times(a: Any, b: Any) -> Any:
+def _adjugate_times(a: Array, b: Array) -> Array:
     """``adj(a) @ b`` from a = Q R P^T, where the absolute values of the diagonal of R descend.
 
     adj(R) = det(R) R^-1 is finite even if the last diagonal element of R is 0. Let p be the product of the other ones.
@@ -103,7 +104,7 @@ _LOST = 1 / 16
 
 
 @custom_jvp
-def _small_det(a: Any) -> Any:
+def _small_det(a: ArrayLike) -> Array:
     n = a.shape[-1]
     return _det_of([[a[..., i, j] for j in range(n)] for i in range(n)])
 
@@ -114,10 +115,10 @@ def _small_det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
     return _small_det(a), sum(_cofactors(a) * da, (-2, -1))
 
 
-def _cofactors(a: Any) -> Any:
+def _cofactors(a: ArrayLike) -> Array:
     n = a.shape[-1]
 
-    def cofactor(i: int, j: int) -> Any:
+    def cofactor(i: int, j: int) -> Array:
         rest = delete(delete(a, i, -2), j, -1)
         minor = _small_det(rest) if n == 3 else rest[..., 0, 0]
         return minor if (i + j) % 2 == 0 else -minor
@@ -125,7 +126,7 @@ def _cofactors(a: Any) -> Any:
     return stack([stack([cofactor(i, j) for j in range(n)], -1) for i in range(n)], -2)
 
 
-def _det_of(rows: list[list[Any]]) -> Any:
+def _det_of(rows: list[list[Any]]) -> Array:
     terms = [_product([row[j] for row, j in zip(rows, order, strict=True)]) * sign
              for order, sign in _ORDERS[len(rows)]]
     total, size = functools.reduce(operator.add, terms), functools.reduce(operator.add, map(abs, terms))
@@ -152,7 +153,7 @@ def _pivots(rows: list[list[Any]]) -> list[Any]:
     return [first[0], *_pivots(below)]
 
 
-def _product(factors: list[Any]) -> Any:
+def _product(factors: list[Any]) -> ArrayLike:
     """The product of 2 or 3 factors; of 3, the largest times the smallest first, in range if the product is."""
     if len(factors) == 2:
         return factors[0] * factors[1]
@@ -163,7 +164,7 @@ def _product(factors: list[Any]) -> Any:
     return x * z * y
 
 
-def _by_size(x: Any, y: Any) -> tuple[Any, Any]:
+def _by_size(x: ArrayLike, y: ArrayLike) -> tuple[Any, Any]:
     falls = abs(x) > abs(y)
     return choose(falls, y, x), choose(falls, x, y)
 
@@ -171,7 +172,7 @@ def _by_size(x: Any, y: Any) -> tuple[Any, Any]:
 # -- slogdet --------------------------------------------------------------------------------------------------------
 
 @one_launch
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """Sign and logarithm of the absolute value of determinants, without overflow.
 
     Args: a: [..., n, n]. method: the decomposition: "lu" (also for None) or "qr".
@@ -187,7 +188,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(*(_slogdet_by_qr if method == "qr" else _slogdet)(a))
 
 
-def _sign_and_log(elements: Any, sign: Any) -> tuple[Any, Any]:
+def _sign_and_log(elements: Array, sign: Array) -> tuple[Any, Any]:
     """Sign, and logarithm of the absolute value, of `sign` times the product of the elements."""
     size = abs(elements)
     singular = any(size == 0, -1)
@@ -197,13 +198,13 @@ def _sign_and_log(elements: Any, sign: Any) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _slogdet(a: Any) -> tuple[Any, Any]:
+def _slogdet(a: Array) -> tuple[Any, Any]:
     factors, pivots, _ = lax_linalg.lu(a)
     return _sign_and_log(diagonal(factors, 0, -2, -1), _odd(pivots).astype(a.dtype))
 
 
 @custom_jvp
-def _slogdet_by_qr(a: Any) -> tuple[Any, Any]:
+def _slogdet_by_qr(a: Array) -> tuple[Any, Any]:
     q, r = lax_linalg.qr(a)
     return _sign_and_log(diagonal(r, 0, -2, -1), _det(q))
 

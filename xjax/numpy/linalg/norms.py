@@ -20,25 +20,26 @@ from xjax.numpy.selection import choose
 from xjax.ops.checks import canonical_axes
 from xjax.ops.piecewise import abs
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 Axis = int | tuple[int, ...] | None
 
 
-def _away_from_zero(f: Callable, s: Any) -> Any:
+def _away_from_zero(f: Callable, s: Array) -> Array:
     """``f(s)``, with value and gradient 0 at 0."""
     zero = s == 0
     result = f(choose(zero, number_of(s.dtype, 1), s))
     return choose(zero, number_of(result.dtype, 0), result)
 
 
-def _length(x: Any, axes: Axis, keepdims: bool, narrow: Any) -> Any:
+def _length(x: Array, axes: Axis, keepdims: bool, narrow: Any) -> Array:
     """Root of the sum of squares."""
     axes = canonical_axes(axes, x.ndim, "numpy.linalg.norm")
     result = root_of_squares(x, axes, flat_at_zero=True, narrow=narrow)
     return expand_dims(result, axes) if keepdims else result
 
 
-def _norms(caller: str, x: Any, norm: Callable) -> Any:
+def _norms(caller: str, x: ArrayLike, norm: Callable) -> Array:
     """``norm(x, dtype of x)``; floats of fewer than 32 bits are first converted to float32."""
     x, = inexact(caller, x)
     wide = accumulator_dtype(x.dtype)
@@ -46,7 +47,7 @@ def _norms(caller: str, x: Any, norm: Callable) -> Any:
 
 
 @one_launch
-def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool = False) -> Any:
+def norm(x: ArrayLike, ord: int | str | None = None, axis: Axis = None, keepdims: bool = False) -> Array:
     """Norm of vectors or matrices.
 
     Args:
@@ -76,7 +77,7 @@ def norm(x: Any, ord: int | str | None = None, axis: Axis = None, keepdims: bool
 
 
 @one_launch
-def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: int | str = 2) -> Any:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: int | str = 2) -> Array:
     """Norm of vectors: ``sum(abs(x) ** ord) ** (1 / ord)``.
 
     Args:
@@ -90,7 +91,7 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: in
     return _norms(caller, x, lambda x, narrow: _vector_norm(caller, x, axis, keepdims, ord, narrow))
 
 
-def _vector_norm(caller: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Any:
+def _vector_norm(caller: str, x: Array, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Array:
     if ord is None or ord == 2:
         return _length(x, axes, keepdims, narrow)
     if isinstance(ord, str):
@@ -110,12 +111,12 @@ def _vector_norm(caller: str, x: Any, axes: Axis, keepdims: bool, ord: Any, narr
     return result if keepdims else result.squeeze(axes)
 
 
-def _size(x: Any) -> Any:
+def _size(x: Array) -> Array:
     return _away_from_zero(abs, x)
 
 
 @one_launch
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") -> Any:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: str | int = "fro") -> Array:
     """Norm of matrices [..., m, n].
 
     Args:
@@ -131,7 +132,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: str | int = "fro") ->
         caller, x, canonical_axes((-2, -1), x.ndim, caller), keepdims, ord, narrow))
 
 
-def _matrix_norm(caller: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Any:
+def _matrix_norm(caller: str, x: Array, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Array:
     if ord is None or ord in ("f", "fro"):
         return _length(x, axes, keepdims, narrow)
     rows, columns = axes
@@ -150,5 +151,5 @@ def _matrix_norm(caller: str, x: Any, axes: tuple[int, ...], keepdims: bool, ord
     return expand_dims(result, axes) if keepdims else result
 
 
-def _unknown(caller: str, ord: Any, known: str) -> Exception:
+def _unknown(caller: str, ord: str, known: str) -> Exception:
     return bad(caller, f"unknown order {ord!r}", fix=f"pass {known}.", exc=ValueError)

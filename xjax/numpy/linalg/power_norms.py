@@ -32,9 +32,10 @@ from xjax.ops.piecewise import abs
 from xjax.ops.shape import after_batch, expand_dims, reduce_sum
 from xjax.ops.transcendental import pow
 from xjax.ops.zeros import full_of, zeros_of
+from xjax.typing import Array, ArrayLike
 
 
-def root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+def root_of_powers(ord: float, axes: tuple[int, ...], x: ArrayLike) -> Array:
     """``sum(abs(x) ** ord) ** (1 / ord)`` of real numbers over axes, which are kept.
 
     The derivative for an element x is ``sign(x) * (abs(x) / result) ** (ord - 1)``; it is 0 where x is 0, even if the
@@ -43,7 +44,7 @@ def root_of_powers(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     return root_of_powers_p.bind(x, ord=int(ord) if ord == int(ord) else float(ord), axes=axes)
 
 
-def _power(x: Any, exponent: float) -> Any:
+def _power(x: Array, exponent: float) -> Array:
     """``abs(x) ** exponent``; for integer exponents by multiplication, exact to a few ulp wherever it is in range."""
     if not isinstance(exponent, int):
         return pow(abs(x), full_of(typeof(x), exponent))
@@ -53,7 +54,7 @@ def _power(x: Any, exponent: float) -> Any:
 
 # -- the forms ----------------------------------------------------------------------------------------------------
 
-def _root(ord: float, total: Any) -> Any:
+def _root(ord: float, total: Array) -> Array:
     """``total ** (1 / ord)``. Far from 1 it loses digits; for an integer `ord`, a Newton step restores them."""
     if ord == -1:
         return 1 / total
@@ -64,7 +65,7 @@ def _root(ord: float, total: Any) -> Any:
     return choose(bitwise_and(total > 0, total < np.inf), better, root)
 
 
-def _in_double(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+def _in_double(ord: float, axes: tuple[int, ...], x: Array) -> Array:
     """For few float32 numbers: double precision holds their powers."""
     total = expand_dims(reduce_sum(_power(to_double(x), ord), axes), axes)
     like = ShapedArray(typeof(total).shape, x.dtype)
@@ -72,13 +73,13 @@ def _in_double(ord: float, axes: tuple[int, ...], x: Any) -> Any:
     return convert_element_type(pow(total, exponent), x.dtype)
 
 
-def _scaled(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+def _scaled(ord: float, axes: tuple[int, ...], x: Array) -> Array:
     """The elements are first divided by a power of two near the element that dominates the norm."""
     unit = _unit_near(ord, axes, x)
     return unit * _root(ord, sum(_power(x / unit, ord), axes, keepdims=True))
 
 
-def _by_choice(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+def _by_choice(ord: float, axes: tuple[int, ...], x: Array) -> Array:
     """The root of the plain sum if all sums are in range; otherwise `_scaled`, for all.
 
     If `ord` is not an integer, the sums must be near 1: far from it powers lose digits, some 8 ulp at 2 ** 100.
@@ -90,7 +91,7 @@ def _by_choice(ord: float, axes: tuple[int, ...], x: Any) -> Any:
                 lambda x, total: _scaled(ord, axes, computed_again(x)), x, total)
 
 
-def _unit_near(ord: float, axes: tuple[int, ...], x: Any) -> Any:
+def _unit_near(ord: float, axes: tuple[int, ...], x: Array) -> Array:
     """A power of two near the element that dominates a norm: elements divided by it have powers in range.
 
     Axes are kept. It is 1 where that element is 0 or infinite. Its reciprocal is not subnormal, since XLA's CPU backend
@@ -132,7 +133,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, ord: float, axes: t
     return root, sum(mul(_slope(ord, x, root), dx), axes, keepdims=True)
 
 
-def _slope(ord: float, x: Any, root: Any) -> Any:
+def _slope(ord: float, x: Array, root: Array) -> Array:
     length = choose(root == 0, full_of(typeof(root), 1), root)
     if isinstance(ord, int) and ord > 1:
         ratio = x / length

@@ -30,10 +30,11 @@ from xjax.ops.checks import static_int
 from xjax.ops.identity import stop_gradient
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 @one_launch(arrays=2)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The x with ``a @ x = b``.
 
     Args: a: [..., n, n]; b: [n] or [..., n, k]; the batch axes broadcast.
@@ -49,7 +50,7 @@ def solve(a: Any, b: Any) -> Any:
 
 
 @one_launch
-def inv(a: Any) -> Any:
+def inv(a: ArrayLike) -> Array:
     """Inverses of matrices [..., n, n]; inf or NaN where a matrix is singular.
 
     >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]])).tolist()
@@ -61,7 +62,8 @@ def inv(a: Any) -> Any:
 
 # -- least squares --------------------------------------------------------------------------------------------------
 
-def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *,
+          numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
     """The x of least norm for which ``norm(b - a @ x)`` is smallest.
 
     Args:
@@ -82,7 +84,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = Fal
 
 
 @one_launch(arrays=3)
-def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+def _lstsq(a: ArrayLike, b: ArrayLike, rcond: Any) -> tuple[Any, Any, Any, Any]:
     caller = "numpy.linalg.lstsq"
     a, b = inexact(caller, a, b)
     if a.ndim != 2 or b.ndim not in (1, 2):
@@ -102,7 +104,7 @@ def _lstsq(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @one_launch
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
+def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
     """Pseudo-inverses of matrices: [..., m, n] -> [..., n, m].
 
     Args:
@@ -120,13 +122,13 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     return _pinv(a, rtol, hermitian)
 
 
-def _one_tolerance(caller: str, rtol: Any, other: Any, name: str) -> Any:
+def _one_tolerance(caller: str, rtol: ArrayLike | None, other: Any, name: str) -> ArrayLike | None:
     if rtol is not None and other is not None:
         raise bad(caller, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
     return other if rtol is None else rtol
 
 
-def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
+def _pinv(a: Array, rtol: Any, hermitian: bool) -> Array:
     u, s, vh = svd(stop_gradient(a), full_matrices=False, hermitian=hermitian)
     if not a.size:
         return product(adjoint(vh), adjoint(u))
@@ -140,12 +142,12 @@ def _pinv(a: Any, rtol: Any, hermitian: bool) -> Any:
 # derivatives. Derivatives follow from the equations that define the pseudo-inverse, so they are right at equal singular
 # values too.
 
-def _inverses(s: Any, kept: Any) -> Any:
+def _inverses(s: Array, kept: Array) -> Array:
     return choose(kept, 1 / choose(kept, s, number_of(s.dtype, 1)), number_of(s.dtype, 0))
 
 
 @custom_jvp
-def _pinv_of(a: Any, factors: Sequence[Any]) -> Any:
+def _pinv_of(a: Array, factors: Sequence[Any]) -> Array:
     """The pseudo-inverse of `a`, from its singular value decomposition."""
     u, inverses, vh = factors
     return product(adjoint(vh), adjoint(u) * inverses[..., None].astype(u.dtype))
@@ -164,7 +166,7 @@ def _pinv_of_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
 
 
 @custom_jvp
-def _solution(a: Any, b: Any, factors: Sequence[Any]) -> Any:
+def _solution(a: Array, b: Array, factors: Sequence[Any]) -> Array:
     """The x of least norm for which ``norm(b - a @ x)`` is smallest."""
     u, inverses, vh = factors
     return product(adjoint(vh), inverses[:, None].astype(u.dtype) * product(adjoint(u), b))
@@ -184,7 +186,7 @@ def _solution_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 # -- size, rank, powers ----------------------------------------------------------------------------------------------
 
 @one_launch
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: Any = None) -> Array:
     """The number of singular values above a tolerance; for a vector, 1 if an element is not 0, else 0.
 
     Args: M: [..., m, n]; rtol (or tol): the tolerance; None: largest * max(m, n) * eps.
@@ -205,7 +207,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
 
 
 @one_launch
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: ArrayLike, p: Any = None) -> Array:
     """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; p = None means 2.
 
     Returns: real[...]; inf where a matrix is singular.
@@ -228,7 +230,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 @one_launch
-def matrix_power(a: Any, n: int) -> Any:
+def matrix_power(a: ArrayLike, n: int) -> ArrayLike:
     """The n-th power of square matrices [..., m, m]; n < 0 takes the inverse, 0 gives the identity.
 
     >>> matrix_power(np.array([[1, 1], [0, 1]]), 5).tolist()
@@ -248,7 +250,7 @@ def matrix_power(a: Any, n: int) -> Any:
     return result
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """Product of matrices, in the order that takes the fewest operations; the first and the last may be vectors.
 
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
@@ -275,7 +277,7 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Any:
 # -- tensors --------------------------------------------------------------------------------------------------------
 
 @one_launch
-def tensorinv(a: Any, ind: int = 2) -> Any:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse of an array for `tensordot` over its first `ind` axes, which have as many elements as the others."""
     caller = "numpy.linalg.tensorinv"
     a, ind = operand(caller, a), static_int(ind, "ind", caller)
@@ -288,7 +290,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @one_launch(arrays=2)
-def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
     """The x with ``tensordot(a, x, x.ndim) = b``; `axes` of `a` are moved to its end first."""
     caller = "numpy.linalg.tensorsolve"
     a, b = inexact(caller, a, b)
@@ -304,7 +306,7 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
 # -- functions of xjax.numpy, on the last axes ------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Cross product of vectors with 3 components along `axis`."""
     caller = "numpy.linalg.cross"
     x1, x2 = operand(caller, x1), operand(caller, x2)
@@ -315,7 +317,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @one_launch(arrays=2)
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> ArrayLike:
     """Products of all pairs of two vectors: [n] and [m] give [n, m]."""
     caller = "numpy.linalg.outer"
     x1, x2 = operand(caller, x1), operand(caller, x2)
@@ -326,12 +328,12 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @one_launch
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Sum along a diagonal of the last two axes."""
     return any_trace(x, offset, -2, -1, dtype)
 
 
 @one_launch
-def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """A diagonal of the last two axes, as the last axis."""
     return any_diagonal(x, offset, -2, -1)

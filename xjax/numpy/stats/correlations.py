@@ -27,9 +27,10 @@ from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.shape import expand_dims
 from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import DTypeLike
 
 
-def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: DTypeLike) -> Any:
     """The variables as the rows of one matrix."""
     if dtype is not None:
         dtype = as_dtype(dtype, caller)
@@ -44,7 +45,7 @@ def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
 
 @one_launch
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, dtype: Any = None) -> Any:
+        aweights: Any = None, dtype: DTypeLike | None = None) -> Any:
     """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
 
     Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: number of occurrences of
@@ -78,7 +79,7 @@ def scale_of(value: float, like: Any) -> Any:
 
 
 @one_launch
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Any:
     """Correlation coefficients of variables, laid out as for `cov`; they may be of any magnitude."""
     x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))

@@ -19,6 +19,7 @@ from xjax.ops.arrange import rev
 from xjax.ops.makers import scalar_like
 from xjax.ops.slice import pad as lax_pad
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import DTypeLike
 
 
 def _sliding(name: str, flip: bool, doc: str) -> Callable:
@@ -26,7 +27,7 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
 
     @one_launch(arrays=2)
     def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
-                preferred_element_type: Any = None) -> Any:
+                preferred_element_type: DTypeLike | None = None) -> Any:
         check_choice(caller, "mode", mode, ("full", "same", "valid"))
         a, v = (to_array_like(caller, x) for x in promote_inexact(caller, a, v))
         if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
@@ -45,7 +46,7 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
     return sliding
 
 
-def _slide(a: Any, kernel: Any, mode: str, precision: Any, preferred_element_type: Any) -> Any:
+def _slide(a: Any, kernel: Any, mode: str, precision: Any, preferred_element_type: DTypeLike) -> Any:
     """Sums of products of `kernel` with each window of `a`, the longer of the two."""
     n, m = a.size, kernel.size
     before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]

@@ -29,6 +29,7 @@ from xjax.runtime.placement.sharding import (
     device_put_sharded,
     same_placement,
 )
+from xjax.typing import DTypeLike
 
 WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
@@ -76,7 +77,7 @@ class Array(array_type.Array):
             raise deleted(self)
         return buf
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         value = self.numpy()
         if dtype is not None and value.dtype != dtype:
             return value.astype(dtype)

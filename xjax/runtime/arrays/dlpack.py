@@ -19,6 +19,7 @@ from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.places import on
 from xjax.runtime.xla import XlaRuntimeError
+from xjax.typing import ArrayLike
 
 _HOST, _CUDA = 1, 2     # DLPack's device types of CPU memory and of NVIDIA GPU memory
 _ALIGNMENT = 64         # bytes; XLA copies memory at other addresses
@@ -164,7 +165,7 @@ def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
         return convert_element_type(shared, kept)
 
 
-def _on_host(x: Any) -> np.ndarray:
+def _on_host(x: ArrayLike) -> np.ndarray:
     """The memory of `x` as a NumPy array."""
     if isinstance(x, np.ndarray):                   # NumPy exports no read-only arrays
         return x

@@ -17,6 +17,7 @@ from xjax.core.errors import bad, warn
 from xjax.core.jaxpr import ClosedJaxpr, Var
 from xjax.core.tree import leaf_paths, tree_structure, tree_unflatten
 from xjax.runtime import xla
+from xjax.typing import PyTree
 
 _own_state = xla.Buffer.is_deleted       # only of the first part, if there are several
 
@@ -130,7 +131,7 @@ def _take(free: Counter, key: Any) -> bool:
     return available
 
 
-def names_by_position(tree: Any) -> list[str]:
+def names_by_position(tree: PyTree) -> list[str]:
     """A name for each leaf of (args, kwargs)."""
     args, kwargs = tree_unflatten(tree, range(tree.num_leaves))
     return [path for name, part in (*enumerate(args), *((f"`{k}`", kwargs[k]) for k in sorted(kwargs)))

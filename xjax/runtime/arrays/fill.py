@@ -15,6 +15,7 @@ from xjax.runtime.arrays.array import Array, on_device_type
 from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.arrays.moves import as_sharding, to_array
 from xjax.runtime.placement.sharding import Sharding
+from xjax.typing import ArrayLike
 
 
 def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | None:
@@ -36,7 +37,7 @@ def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | 
     return sharding if tuple(shape) == tuple(x.shape) or sharding.is_fully_replicated else None
 
 
-def filled_at(caller: str, number: Any, aval: ShapedArray, device: Any) -> Array:
+def filled_at(caller: str, number: ArrayLike, aval: ShapedArray, device: Any) -> Array:
     """An array filled with `number`, which has the dtype of `aval`, on a device or with a sharding.
 
     Each device fills its own part: the whole array need not fit on one device.

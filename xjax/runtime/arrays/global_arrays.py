@@ -17,10 +17,11 @@ from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices.backend import process_count
 from xjax.runtime.placement.places import device_names, on
 from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
+from xjax.typing import DTypeLike
 
 
 def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any],
-                             dtype: Any = None) -> Array:
+                             dtype: DTypeLike | None = None) -> Array:
     """An array assembled from calls of a function for its parts: `data_callback(index)` returns `whole[index]`.
 
     Args:
@@ -47,7 +48,7 @@ def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_call
 
 
 def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Sharding, arrays: Sequence[Array], *,
-                                         dtype: Any = None) -> Array:
+                                         dtype: DTypeLike | None = None) -> Array:
     """An array made of existing parts, one on each of this process's devices of `sharding`, in any order.
 
     The parts are not copied: deleting them deletes the whole array.
@@ -117,7 +118,8 @@ def _from_local(sharding: Sharding, local: np.ndarray, global_shape: Sequence[in
     return _join(caller, shape, sharding, parts, None)
 
 
-def _join(caller: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray], dtype: Any) -> Array:
+def _join(caller: str, shape: tuple[int, ...], sharding: Sharding, parts: Sequence[np.ndarray],
+          dtype: DTypeLike | None) -> Array:
     if not parts and dtype is None:
         raise bad(caller, "no device of this process has a part, so the dtype is unknown", fix="pass dtype=.",
                   exc=ValueError)

@@ -17,6 +17,7 @@ from xjax.core.config import config
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.places import default_place_of
+from xjax.typing import ArrayLike
 
 # Reads a value for a launch: (value, key, operands) -> whether it stays a host value. It appends the launch's operand
 # to `operands`: a buffer, or a value that is never written to. It appends the properties that select a program to
@@ -54,7 +55,7 @@ def _add_number(x: bool | int | float | complex, key: list[Any], operands: list[
     return add_number(x, default_place_of(key[0]), key, operands)
 
 
-def _narrowed(x: Any) -> Any:
+def _narrowed(x: ArrayLike) -> Any:
     """A 64-bit NumPy value narrowed to 32 bits; None with x64, or if an integer would change."""
     dtype = _NARROWER.get(x.dtype)
     if dtype is None or config.enable_x64:

@@ -20,9 +20,10 @@ from xjax.runtime.arrays.number_cache import CACHED_SCALARS, NUMBERS, from_numpy
 from xjax.runtime.devices import host_errors, processes
 from xjax.runtime.placement.places import Place, on, sharding_of
 from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
+from xjax.typing import ArrayLike
 
 
-def to_array(x: Any, place: Place | None = None) -> Array:
+def to_array(x: ArrayLike, place: Place | None = None) -> Array:
     """An array-like value that is not a tracer as an `Array`; an `Array` is returned unchanged.
 
     Raises: TypeError for a value that is not array-like; the escaped-tracer error for a tracer.
@@ -74,12 +75,12 @@ def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
     return upload(np.array([xla.to_numpy(x._buf) for x in arrays]), place, keep_dtype=True)
 
 
-def device_put(x: Any, device: Any = None) -> Any:
+def device_put(x: ArrayLike, device: Any = None) -> Array:
     """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
     return _device_put(x, device) if hooks.guard is None else hooks.guard.explicitly(_device_put, x, device)
 
 
-def _device_put(x: Any, device: Any) -> Any:
+def _device_put(x: ArrayLike, device: Any) -> Array:
     if device is None:
         return to_array(x)
     sharding = as_sharding("device_put", device)

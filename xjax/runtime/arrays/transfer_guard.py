@@ -21,6 +21,7 @@ from xjax.core.types import ShapedArray, typeof
 from xjax.runtime import xla
 from xjax.runtime.arrays import hooks, host_values
 from xjax.runtime.arrays.hooks import BETWEEN, TO_DEVICE, TO_HOST
+from xjax.typing import ArrayLike
 
 _logger = logging.getLogger("xjax")
 _FIXES = {
@@ -35,7 +36,7 @@ class TransferGuard(threading.local):
 
     _explicit = False
 
-    def check(self, direction: str, x: Any) -> None:
+    def check(self, direction: str, x: ArrayLike) -> None:
         """Raises: JaxRuntimeError if the options disallow the move of `x`."""
         level = getattr(config, f"transfer_guard_{direction.replace('-', '_')}")
         if level in (None, "allow") or (self._explicit and not level.endswith("_explicit")):
@@ -48,7 +49,7 @@ class TransferGuard(threading.local):
         raise bad("transfer_guard", f"disallowed {kind} {direction} transfer", given, _FIXES[direction],
                   xla.XlaRuntimeError)
 
-    def explicitly(self, move: Callable, *args: Any) -> Any:
+    def explicitly(self, move: Callable, *args: Any) -> ArrayLike:
         """Call `move(*args)`, whose transfers are explicit."""
         saved, self._explicit = self._explicit, True
         try:
@@ -57,7 +58,7 @@ class TransferGuard(threading.local):
             self._explicit = saved
 
 
-def _describe(x: Any) -> str:
+def _describe(x: ArrayLike) -> str:
     if isinstance(x, np.ndarray):
         return typeof(x).str_short()
     aval = getattr(x, "aval", x)

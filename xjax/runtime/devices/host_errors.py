@@ -25,6 +25,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
+from xjax.typing import Array, DTypeLike
 
 _MOST = 16                          # exceptions that are kept until a caller reads them
 _kept: OrderedDict[int, BaseException] = OrderedDict()
@@ -125,7 +126,7 @@ class SharedCalls:
         self._turn = threading.Lock()
         self._running: Any = None               # token of a launch whose wait was interrupted
 
-    def launch(self, start: Callable[[], tuple[Any, Any]]) -> Any:
+    def launch(self, start: Callable[[], tuple[Any, Any]]) -> list[Array]:
         """The results of ``start() -> (results, token)``, after the program has ended.
 
         Raises: the first exception of a host function.
@@ -152,7 +153,7 @@ class SharedCalls:
                     self.error, self._failed_at = noted(error, caller), time.monotonic()
         return None
 
-    def filler(self, dtype: Any) -> Any:
+    def filler(self, dtype: DTypeLike) -> Any:
         """The value of all elements that a failed call returns: 0 at first.
 
         The value may keep a loop of the program running, so every second it changes to another extreme.

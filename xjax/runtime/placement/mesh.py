@@ -17,6 +17,7 @@ from xjax.runtime.placement.abstract_mesh import EMPTY_ABSTRACT_MESH, AbstractDe
 from xjax.runtime.placement.mesh_axes import AxisName as Axis
 from xjax.runtime.placement.mesh_axes import AxisType, NamedAxes, checked_names, checked_types
 from xjax.runtime.xla import Device
+from xjax.typing import ArrayLike
 
 
 class Mesh(NamedAxes, contextlib.ContextDecorator):
@@ -109,7 +110,7 @@ class Mesh(NamedAxes, contextlib.ContextDecorator):
         return AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types,
                             abstract_device=AbstractDevice(first.device_kind, cores, first.platform))
 
-    def update(self, devices: Any = None, axis_names: Axis | Sequence[Axis] | None = None,
+    def update(self, devices: ArrayLike | None = None, axis_names: Axis | Sequence[Axis] | None = None,
                axis_types: AxisType | Sequence[AxisType] | None = None) -> Mesh:
         """The mesh with other devices, names or types of axes."""
         return Mesh(self._grid if devices is None else devices, self.axis_names if axis_names is None else axis_names,

@@ -8,6 +8,7 @@ from typing import Any
 
 from xjax.core.errors import bad
 from xjax.runtime.placement.mesh_axes import AxisName
+from xjax.typing import ArrayLike
 
 Axis = AxisName
 
@@ -67,7 +68,7 @@ class PartitionSpec:
         raise bad("PartitionSpec", "PartitionSpec cannot be subclassed", {"class": cls.__qualname__},
                   "keep a spec as an attribute.", exc=TypeError)
 
-    def _set_reductions(self, unreduced: Any, reduced: Any, kind: Any) -> None:
+    def _set_reductions(self, unreduced: Any, reduced: Any, kind: UnreducedKind | None) -> None:
         given = {"partitions": self._parts, "unreduced": _text_of(unreduced), "reduced": _text_of(reduced)}
         if kind is not None and (not isinstance(kind, UnreducedKind) or not unreduced):
             wrong_type = not isinstance(kind, UnreducedKind)
@@ -112,7 +113,7 @@ class PartitionSpec:
     def __len__(self) -> int:
         return len(self._parts)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: ArrayLike) -> Any:
         self._refuse_losing_reductions("spec[...]")
         return self._parts[index]
 

@@ -27,6 +27,7 @@ from xjax.runtime.placement.current_mesh import devices_for, placing_mesh
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
+from xjax.typing import ArrayLike
 
 
 class Uncommitted:
@@ -207,13 +208,13 @@ def device_names(devices: Sequence[Any]) -> str:
     return f"{devices[0].platform} device{'s' if len(ids) > 1 else ''} {shown}"
 
 
-def check_same_devices(caller: str, name: str, x: Any, wanted: Sharding) -> None:
+def check_same_devices(caller: str, name: str, x: ArrayLike, wanted: Sharding) -> None:
     """Raise ValueError if the array `x` is committed to other devices than those of `wanted`."""
     if x.committed and x.sharding.devices != wanted.devices:
         raise _apart(caller, [f"{name}, {x.aval.str_short()}", "needed"], [x.sharding.devices, wanted.devices])
 
 
-def check_same_layout(caller: str, name: str, x: Any, wanted: Sharding) -> None:
+def check_same_layout(caller: str, name: str, x: ArrayLike, wanted: Sharding) -> None:
     """Raise ValueError if the array `x` is committed to another split than `wanted`, or to another memory.
 
     Its devices may differ.

@@ -122,7 +122,7 @@ def compile_program(closed: ClosedJaxpr, name: str, place: Place, donated: Seque
                 listeners=listeners_of(closed, module, device), options=options)
 
 
-def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
+def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Mesh, in_shardings: Sequence[NamedSharding],
                     out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool] = (),
                     options: Options = (), memories: Memories = ()) -> Executable:
     """Executable of a global program over the devices of `mesh`; XLA chooses the result shardings that are None."""
@@ -143,7 +143,7 @@ def compile_sharded(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Seq
                       donated, shared_calls(module.callbacks))
 
 
-def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Any, in_shardings: Sequence[NamedSharding],
+def _sharded_module(closed: ClosedJaxpr, name: str, mesh: Mesh, in_shardings: Sequence[NamedSharding],
                     out_shardings: Sequence[NamedSharding | None], donated: Sequence[bool], memories: Memories = (),
                     platform: str | None = None) -> ModuleText:
     ins, outs = map(physical, closed.in_avals), map(physical, closed.out_avals)
@@ -208,7 +208,7 @@ def shardings_over(mesh: Mesh, closed: ClosedJaxpr, places: Sequence[Place]) -> 
     return [s if s.other_memory is None else s.with_memory_kind(None) for s in shardings]
 
 
-def _with_results(executable: Executable, wanted: Sequence[Sharding | None], mesh: Any) -> Executable:
+def _with_results(executable: Executable, wanted: Sequence[Sharding | None], mesh: Mesh) -> Executable:
     """The executable with the result shardings `wanted`, where these are equivalent to XLA's choice."""
     wanted = [w.update(mesh=mesh) if isinstance(w, NamedSharding) and w.mesh.shape_tuple == mesh.shape_tuple
               and isinstance(w.mesh, AbstractMesh) else w for w in wanted]

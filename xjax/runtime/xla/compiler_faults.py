@@ -23,7 +23,7 @@ _YNN = "xla_cpu_experimental_ynn_fusion_type"
 _SINGLE_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
 
 
-def _is_more_than_single_products(value: Any) -> bool:
+def _is_more_than_single_products(value: str) -> bool:
     """Whether a value of the YNN flag fuses more than one product or convolution at a time.
 
     >>> [_is_more_than_single_products(value) for value in ("individual_dot", "-reduce", "", "+eltwise", "dot")]

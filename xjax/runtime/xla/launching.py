@@ -14,6 +14,7 @@ from xjax.core.once import once
 from xjax.runtime.xla.arrays import device_put
 from xjax.runtime.xla.names import Buffer, Device, Executable, ResultHandler
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device
+from xjax.typing import ArrayLike
 
 # Feature probe of the installed jaxlib.
 _HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
@@ -98,7 +99,7 @@ def host_call(
                      _jax.PjitFunctionCache(8))
 
 
-def put_host_value(x: Any, device: Device) -> Buffer:
+def put_host_value(x: ArrayLike, device: Device) -> Buffer:
     """The buffer of a host value that `host_call` accepts."""
     x = _OF_NUMBER[type(x)](x) if type(x) in _OF_NUMBER else x
     return device_put(_HostType(x.shape, x.dtype), on_device(device), [x], [device])

@@ -10,10 +10,11 @@ from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import ArrayLike
 
 
 @one_launch(arrays=2)
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:
     """The entry of a code book with the least Euclidean distance to each observation.
 
     Args:

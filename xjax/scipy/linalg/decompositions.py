@@ -17,6 +17,7 @@ from xjax.numpy import linalg as numpy_linalg
 from xjax.numpy.linalg.arguments import inexact, matrices, system
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # SciPy's arguments for overwritten memory, for checks of values and for the choice of a LAPACK routine are accepted and
 # do nothing: arrays never change, and values are unknown in a trace.
@@ -25,7 +26,7 @@ from xjax.runtime.one_launch import one_launch
 # -- cholesky -------------------------------------------------------------------------------------------------------
 
 @one_launch
-def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The upper triangular U with ``U^H @ U = a``, or with `lower` the lower triangular L with ``L @ L^H = a``.
 
     Args: a: [..., n, n], Hermitian and positive definite; only its upper, or with `lower` its lower, triangle is read.
@@ -39,12 +40,14 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     return factor if lower else adjoint(factor)
 
 
-def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
+def cho_factor(a: ArrayLike, lower: bool = False, overwrite_a: bool = False,
+               check_finite: bool = True) -> tuple[Any, bool]:
     """The arguments of `cho_solve`: the factor returned by `cholesky`, and `lower`."""
     return cholesky(a, lower), lower
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def cho_solve(c_and_lower: tuple[Any, bool], b: ArrayLike, overwrite_b: bool = False,
+              check_finite: bool = True) -> Array:
     """The x with ``a @ x = b`` from `cho_factor(a)`.  b: [n] or [..., n, k].
 
     >>> cho_solve(cho_factor(np.array([[4.0, 0.0], [0.0, 1.0]])), np.array([4.0, 3.0])).tolist()
@@ -55,13 +58,13 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
 
 
 @one_launch(arrays=2)
-def _cho_solve(c: Any, b: Any, lower: bool) -> Any:
+def _cho_solve(c: ArrayLike, b: ArrayLike, lower: bool) -> Array:
     c, b, vector = system("scipy.linalg.cho_solve", c, b)
     x = _solve_by_cholesky(c, b, lower)
     return x[..., 0] if vector else x
 
 
-def _solve_by_cholesky(c: Any, b: Any, lower: bool) -> Any:
+def _solve_by_cholesky(c: Array, b: Array, lower: bool) -> Array:
     options = {"left_side": True, "lower": lower}
     x = lax_linalg.triangular_solve(c, b, transpose_a=not lower, conjugate_a=not lower, **options)
     return lax_linalg.triangular_solve(c, x, transpose_a=lower, conjugate_a=lower, **options)
@@ -70,14 +73,14 @@ def _solve_by_cholesky(c: Any, b: Any, lower: bool) -> Any:
 # -- lu -------------------------------------------------------------------------------------------------------------
 
 @one_launch
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
+def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     """The arguments of `lu_solve`: the packed factors, and the row exchanges, int32[..., min(m, n)]."""
     factors, pivots, _ = lax_linalg.lu(matrices("scipy.linalg.lu_factor", a))
     return factors, pivots
 
 
-def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: bool = False,
-             check_finite: bool = True) -> Any:
+def lu_solve(lu_and_piv: tuple[Any, Any], b: ArrayLike, trans: int = 0, overwrite_b: bool = False,
+             check_finite: bool = True) -> Array:
     """The x with ``a @ x = b`` (`trans` 1: a^T, 2: a^H) from `lu_factor(a)`.  b: [n] or [..., n, k].
 
     >>> lu_solve(lu_factor(np.array([[0.0, 2.0], [1.0, 0.0]])), np.array([4.0, 3.0])).tolist()
@@ -90,7 +93,7 @@ def lu_solve(lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, overwrite_b: b
 
 
 @one_launch(arrays=3)
-def _lu_solve(factors: Any, pivots: Any, b: Any, trans: int) -> Any:
+def _lu_solve(factors: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int) -> Array:
     factors, b, vector = system("scipy.linalg.lu_solve", factors, b)
     order = lax_linalg.lu_pivots_to_permutation(pivots, factors.shape[-1])
     x = solve_factored(factors, broadcast_to(order, factors.shape[:-1]), b, trans)
@@ -98,7 +101,7 @@ def _lu_solve(factors: Any, pivots: Any, b: Any, trans: int) -> Any:
 
 
 @one_launch
-def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
+def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, ...]:
     """Decompose a matrix as ``a = P @ L @ U``.
 
     Args: a: [m, n]. permute_l: join the first two factors.
@@ -119,7 +122,7 @@ def lu(a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite:
 # -- qr, svd, eigenvalues ------------------------------------------------------------------------------------------
 
 @one_launch
-def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
+def qr(a: ArrayLike, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
        check_finite: bool = True) -> tuple[Any, ...]:
     """Decompose ``a = Q @ R``, or ``a[:, p] = Q @ R`` with `pivoting`.
 
@@ -134,7 +137,7 @@ def qr(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
 
 
 @one_launch(arrays=2)
-def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+def qr_multiply(a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
                 overwrite_a: bool = False, overwrite_c: bool = False) -> tuple[Any, ...]:
     """``c @ Q`` and R, where ``a = Q @ R`` and Q has orthonormal columns.
 
@@ -161,24 +164,24 @@ def qr_multiply(a: Any, c: Any, mode: str = "right", pivoting: bool = False, con
 
 
 @one_launch
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, overwrite_a: bool = False,
         check_finite: bool = True, lapack_driver: str = "gesdd") -> Any:
     """Decompose ``a = U @ diag(s) @ Vh``. Returns: (U, s, Vh), or s if not `compute_uv`; see `numpy.linalg.svd`."""
     a = matrices("scipy.linalg.svd", a)
     return lax_linalg.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Determinants of matrices [..., n, n]: see `numpy.linalg.det`."""
     return numpy_linalg.det(a)
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Inverses of matrices [..., n, n]: see `numpy.linalg.inv`."""
     return numpy_linalg.inv(a)
 
 
-def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
+def eigh(a: ArrayLike, b: None = None, lower: bool = True, eigvals_only: bool = False, overwrite_a: bool = False,
          overwrite_b: bool = False, turbo: bool = True, eigvals: None = None, type: int = 1,
          check_finite: bool = True) -> Any:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices [..., n, n].
@@ -197,7 +200,7 @@ def eigh(a: Any, b: None = None, lower: bool = True, eigvals_only: bool = False,
     return w if eigvals_only else (w, v)
 
 
-def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str = "a",
+def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a",
                      select_range: tuple[int, int] | None = None, tol: float | None = None, key: Any = None) -> Any:
     """Eigenvalues, ascending, and eigenvectors of the Hermitian matrix with diagonal `d` and `e` above it: by `eigh`.
 
@@ -229,7 +232,7 @@ def eigh_tridiagonal(d: Any, e: Any, *, eigvals_only: bool = False, select: str 
 
 
 @one_launch
-def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
+def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
     """Decompose square matrices as ``a = Z @ T @ Z^H`` with an upper triangular T. Returns: (T, Z).
 
     Args: output: "real": T of a real matrix is real, with 2 x 2 blocks on its diagonal; "complex": T is triangular.
@@ -242,7 +245,7 @@ def schur(a: Any, output: str = "real") -> tuple[Any, Any]:
 
 
 @one_launch
-def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def hessenberg(a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """The Hessenberg form H of square matrices, which is zero below the first subdiagonal: ``a = Q @ H @ Q^H``.
 
     Returns: H [..., n, n], or (H, Q) with `calc_q`.
@@ -264,8 +267,8 @@ def hessenberg(a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check
 # -- systems --------------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def solve(a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
-          debug: bool = False, check_finite: bool = True, assume_a: str = "gen") -> Any:
+def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+          debug: bool = False, check_finite: bool = True, assume_a: str = "gen") -> Array:
     """The x with ``a @ x = b``.
 
     Args:
@@ -291,8 +294,8 @@ _FORMS = {0: (False, False), 1: (True, False), 2: (True, True), "N": (False, Fal
 
 
 @one_launch(arrays=2)
-def solve_triangular(a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
-                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Any:
+def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
+                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Array:
     """The x with ``a @ x = b`` for triangular `a`.
 
     Args:

@@ -19,6 +19,7 @@ from xjax.scipy.linalg.decompositions import schur
 from xjax.scipy.linalg.schur_forms import solve_sylvester
 from xjax.transforms.autodiff import jvp
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 # Coefficients of the diagonal Pade approximants of exp, and the norm up to which their error is below rounding
 # (Higham 2005, table 2.3), by bytes of the dtype: of degree 7 for single precision, 13 for double.
@@ -31,7 +32,7 @@ _PADE = {
 
 
 @one_launch
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices, by scaling, a Pade approximant, and squaring.
 
     Args:
@@ -56,7 +57,7 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     return where(expand_dims(floor(scale) > max_squarings, (-2, -1)), number_of(A.dtype, np.nan), result)
 
 
-def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
+def _pade(x: Array, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
     """Odd and even part of the numerator, each by a polynomial in x^2."""
     squared, one = product(x, x), identity_like(x)
     odd, even = coefficients[-1] * one, coefficients[-2] * one
@@ -66,16 +67,16 @@ def _pade(x: Any, coefficients: tuple[float, ...]) -> tuple[Any, Any]:
     return product(x, odd), even
 
 
-def _squared(x: Any, times: Any, limit: int) -> Any:
+def _squared(x: Array, times: Array, limit: int) -> Array:
     """Matrices [..., n, n], each squared as many times as its element of times[...]."""
-    def step(x: Any, i: Any) -> tuple[Any, None]:
+    def step(x: Array, i: Array) -> tuple[Any, None]:
         more = expand_dims(i < times, (-2, -1))
         kept = where(more, x, number_of(x.dtype, 0))          # others might overflow, and inf * 0 is a NaN gradient
         return lax.cond(any(more), lambda: where(more, product(kept, kept), x), lambda: x), None
     return lax.scan(step, x, np.arange(limit, dtype=times.dtype))[0]
 
 
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+def expm_frechet(A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True) -> Any:
     """The exponential of A and its derivative in the direction E, both [..., n, n]; one result if not `compute_expm`.
 
     Raises: ValueError if the shapes differ.
@@ -89,7 +90,7 @@ def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: boo
 
 
 @one_launch
-def sqrtm(A: Any, blocksize: int = 1) -> Any:
+def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a matrix [n, n], complex.
 
     Its derivative solves a Sylvester equation, so eigenvalues may be equal; it is NaN at a singular matrix.
@@ -108,7 +109,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
 
 
 @custom_jvp
-def _sqrtm(a: Any) -> Any:
+def _sqrtm(a: Array) -> Array:
     triangular, basis = schur(a, "complex")
     return product(product(basis, _root_of_triangle(triangular)), adjoint(basis))
 
@@ -120,12 +121,12 @@ def _sqrtm_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, An
     return x, solve_sylvester(x, x, tangents[0].astype(x.dtype), tol=0)
 
 
-def _root_of_triangle(t: Any) -> Any:
+def _root_of_triangle(t: Array) -> Array:
     """U with U @ U = t, column by column, each upward from the diagonal (Bjorck and Hammarling 1983)."""
     on_diagonal = sqrt(diagonal(t))
 
-    def column(j: Any, u: Any) -> Any:
-        def element(k: Any, u: Any) -> Any:
+    def column(j: Array, u: Array) -> Array:
+        def element(k: Array, u: Array) -> Array:
             i = j - 1 - k
             rest = t[i, j] - sum(u[i] * u[:, j])        # elements that are not computed yet are 0
             return u.at[i, j].set(where(rest == 0, rest, rest / (on_diagonal[i] + on_diagonal[j])))
@@ -134,7 +135,7 @@ def _root_of_triangle(t: Any) -> Any:
 
 
 @one_launch
-def polar(a: Any, side: str = "right", *, method: str = "svd", eps: float | None = None,
+def polar(a: ArrayLike, side: str = "right", *, method: str = "svd", eps: float | None = None,
           max_iterations: int | None = None) -> tuple[Any, Any]:
     """Decompose ``a = u @ p`` or ``a = p @ u``, where u has orthonormal columns or rows and p is positive semidefinite.
 

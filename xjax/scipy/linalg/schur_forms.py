@@ -18,11 +18,12 @@ from xjax.numpy.promote import library_rules
 from xjax.runtime.jit import library_jit
 from xjax.scipy.linalg.decompositions import schur
 from xjax.transforms.linear_transpose import linear_transpose
+from xjax.typing import Array, ArrayLike
 
 # -- the complex Schur form -----------------------------------------------------------------------------------------
 
 
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:
     """The complex Schur form from the real one: T becomes triangular, ``Z @ T @ Z^H`` does not change.
 
     Args: T, Z: [..., n, n], the results of `schur`.
@@ -38,18 +39,18 @@ def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Any, Any]:
 
 
 @library_jit
-def _to_complex(t: Any, z: Any) -> tuple[Any, Any]:
+def _to_complex(t: Array, z: Array) -> tuple[Any, Any]:
     return jnp.vectorize(_rotate_blocks, signature="(n,n),(n,n)->(n,n),(n,n)")(t, z)
 
 
-def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
+def _rotate_blocks(t: Array, z: Array) -> tuple[Any, Any]:
     """Make t triangular: each 2 x 2 block on the diagonal, from the last one, is rotated so that its first element is
     one of its eigenvalues (Golub and Van Loan 2013, section 7.6.4)."""
     n, dtype = t.shape[0], dtypes.to_complex_dtype(t.dtype)
     eps = float(np.finfo(dtype).eps)
 
     @library_rules
-    def rotate(i: Any, state: tuple) -> tuple:
+    def rotate(i: Array, state: tuple) -> tuple:
         t, z = state
         k = n - 2 - i
         (a, b), (c, d) = lax.dynamic_slice(t, (k, k), (2, 2))
@@ -60,7 +61,7 @@ def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
         x, y = jnp.where(block, vector / jnp.linalg.norm(jnp.where(block, vector, 1)), jnp.array([1, 0], dtype))
         rotation = jnp.array([[x.conj(), y.conj()], [-y, x]])
 
-        def on_columns(matrix: Any) -> Any:
+        def on_columns(matrix: Array) -> Array:
             pair = product(lax.dynamic_slice_in_dim(matrix, k, 2, 1), adjoint(rotation))
             return lax.dynamic_update_slice_in_dim(matrix, pair, k, 1)
 
@@ -73,7 +74,7 @@ def _rotate_blocks(t: Any, z: Any) -> tuple[Any, Any]:
 
 # -- functions of matrices --------------------------------------------------------------------------------------------
 
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
     """A function of a matrix, by Parlett's recurrence on its Schur form. It runs on the CPU only and has no derivative.
 
     Args:
@@ -102,14 +103,14 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
 
 
 @library_jit
-def _parlett(t: Any, f: Any) -> tuple[Any, Any]:
+def _parlett(t: Array, f: Array) -> tuple[Any, Any]:
     """f(t) from its diagonal, one diagonal after the other, by ``t f = f t``; and the smallest divisor."""
     n = t.shape[0]
     above = jnp.arange(n)[None, :] - jnp.arange(n)[:, None]
     gaps = jnp.diagonal(t)[None, :] - jnp.diagonal(t)[:, None]
     safe = jnp.where(gaps == 0, 1, gaps)
 
-    def fill(k: Any, f: Any) -> Any:
+    def fill(k: Array, f: Array) -> Array:
         return jnp.where(above == k, (product(t, f) - product(f, t)) / safe, f)      # elements not computed yet are 0
 
     divisors = jnp.where(above > 0, jnp.abs(gaps), np.inf)
@@ -118,7 +119,7 @@ def _parlett(t: Any, f: Any) -> tuple[Any, Any]:
 
 # -- Sylvester's equation ---------------------------------------------------------------------------------------------
 
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Any:
+def solve_sylvester(A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8) -> Array:
     """The X with ``A @ X + X @ B = C``.
 
     Args:
@@ -142,13 +143,13 @@ def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float
     return _sylvester(A, B, C, method, tol)
 
 
-def _schur_factors(a: Any, b: Any) -> tuple[Any, ...]:
+def _schur_factors(a: Array, b: Array) -> tuple[Any, ...]:
     """(R, U, U^-1, S, V, V^-1) with ``a = U R U^-1`` and ``b = V S V^-1``, R and S upper triangular."""
     (r, u), (s, v) = schur(a, "complex"), schur(b, "complex")
     return r, u, adjoint(u), s, v, adjoint(v)
 
 
-def _eigen_factors(a: Any, b: Any) -> tuple[Any, ...]:
+def _eigen_factors(a: Array, b: Array) -> tuple[Any, ...]:
     (r, u), (s, v) = jnp.linalg.eig(a), jnp.linalg.eig(b)
     return jnp.diag(r), u, jnp.linalg.inv(u), jnp.diag(s), v, jnp.linalg.inv(v)
 
@@ -156,13 +157,13 @@ def _eigen_factors(a: Any, b: Any) -> tuple[Any, ...]:
 _FACTORS = {"schur": _schur_factors, "eigen": _eigen_factors}
 
 
-def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
+def _solve_factored(factors: Sequence[Any], c: Array, tol: float) -> Array:
     """X from the solution Y of ``R Y + Y S = U^-1 C V``, in which each column is a triangular system."""
     r, u, u_inverse, s, v, v_inverse = factors
     right = product(product(u_inverse, c.astype(r.dtype)), v)
     eye = jnp.eye(r.shape[0], dtype=r.dtype)
 
-    def column(j: Any, y: Any) -> Any:
+    def column(j: Array, y: Array) -> Array:
         known = right[:, j] - product(y, s[:, j][:, None])[:, 0]             # columns of y not computed yet are 0
         return y.at[:, j].set(lax.linalg.triangular_solve(r + s[j, j] * eye, known, left_side=True))
 
@@ -174,14 +175,14 @@ def _solve_factored(factors: Sequence[Any], c: Any, tol: float) -> Any:
 
 
 @functools.partial(library_jit, static_argnums=(3, 4))
-def _sylvester(a: Any, b: Any, c: Any, method: str, tol: float) -> Any:
-    def one(a: Any, b: Any, c: Any) -> Any:
+def _sylvester(a: Array, b: Array, c: Array, method: str, tol: float) -> Array:
+    def one(a: Array, b: Array, c: Array) -> Array:
         factors = _FACTORS[method](*lax.stop_gradient((a, b)))
 
-        def solve(_: Any, c: Any) -> Any:
+        def solve(_: Callable[..., Any] | None, c: Array) -> Array:
             return _solve_factored(factors, c, tol)
 
-        def solve_transposed(_: Any, ct: Any) -> Any:
+        def solve_transposed(_: Callable[..., Any], ct: Array) -> Array:
             return linear_transpose(lambda c: solve(None, c), c)(ct)[0]
 
         # Derivatives of any order solve the same equation, whose left side is linear in x.

@@ -27,6 +27,7 @@ from xjax.numpy.promote import as_dtype, broadcast_shapes, default_float, promot
 from xjax.numpy.selection import operand
 from xjax.ops.checks import static_int
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
 def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -34,7 +35,7 @@ def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n, dtype=np.int32)[:, None], np.arange(m, dtype=np.int32)[None, :]
 
 
-def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Any]:
+def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Array]:
     """Arguments as arrays [..., n] of one dtype, with common batch axes."""
     xs = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
     batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
@@ -44,7 +45,7 @@ def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Any]:
     return [broadcast_to(x, (*batch, x.shape[-1])) for x in xs]
 
 
-def block_diag(*arrs: Any) -> Any:
+def block_diag(*arrs: Any) -> Array:
     """The block-diagonal matrix with `arrs` along its diagonal; vectors are used as rows.
 
     Raises: ValueError for arrays with more than two axes.
@@ -65,7 +66,7 @@ def block_diag(*arrs: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def toeplitz(c: Any, r: Any = None) -> Any:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with constant diagonals: first column `c` and first row `r` (None: the conjugate of `c`).
 
     Args: c: [..., n]; r: [..., m], whose first element is not read.
@@ -83,7 +84,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
 
 
 @one_launch(arrays=2)
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with constant anti-diagonals: first column `c` and last row `r` (None: zeros).
 
     Args: c: [..., n]; r: [..., m], whose first element is not read.
@@ -102,7 +103,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 @one_launch
-def circulant(c: Any) -> Any:
+def circulant(c: ArrayLike) -> Array:
     """The matrix whose columns are the cyclic shifts of `c`, [..., n].
 
     >>> circulant(np.array([1, 2, 3])).tolist()
@@ -114,7 +115,7 @@ def circulant(c: Any) -> Any:
 
 
 @one_launch
-def companion(a: Any) -> Any:
+def companion(a: ArrayLike) -> Array:
     """The matrix whose eigenvalues are the roots of the polynomial ``a[0] x^n + ... + a[n]``.  a: [..., n + 1].
 
     >>> companion(np.array([1.0, -3.0, 2.0])).tolist()
@@ -126,7 +127,7 @@ def companion(a: Any) -> Any:
 
 
 @one_launch
-def fiedler_companion(a: Any) -> Any:
+def fiedler_companion(a: ArrayLike) -> Array:
     """The matrix with five diagonals whose eigenvalues are the roots of ``a[0] x^n + ... + a[n]``.  a: [..., n + 1].
 
     >>> fiedler_companion(np.array([1.0, -6.0, 11.0, -6.0])).tolist()
@@ -147,14 +148,14 @@ def fiedler_companion(a: Any) -> Any:
     return values[..., index[:n, :n]]
 
 
-def _with_first_row(row: Any, below: Any) -> Any:
+def _with_first_row(row: Array, below: ArrayLike) -> Array:
     """`row` [..., n] above all rows of `below` but the first; `below` is the same for all matrices."""
     rest = broadcast_to(asarray(below[1:], dtype=row.dtype), (*row.shape[:-1], row.shape[-1] - 1, row.shape[-1]))
     return concatenate([expand_dims(row, (-2,)), rest], -2)
 
 
 @one_launch(arrays=2)
-def leslie(f: Any, s: Any) -> Any:
+def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     """The Leslie matrix: fecundities `f` [n] in the first row, survival rates `s` [n - 1] below the diagonal."""
     caller = "scipy.linalg.leslie"
     f, s = _vectors(caller, f, s, least=2)
@@ -165,14 +166,14 @@ def leslie(f: Any, s: Any) -> Any:
 
 
 @one_launch
-def fiedler(a: Any) -> Any:
+def fiedler(a: ArrayLike) -> Array:
     """The matrix ``abs(a[i] - a[j])``, [..., n, n], of a[..., n]."""
     a, = _vectors("scipy.linalg.fiedler", a)
     return abs(expand_dims(a, (-1,)) - expand_dims(a, (-2,)))
 
 
 @one_launch
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix that convolves a vector of n elements with `a` [..., m].
 
     Args: mode: the rows: "full": all n + m - 1; "same": the middle max(n, m); "valid": rows with complete overlap.
@@ -196,20 +197,20 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
 
 # -- by formulas ----------------------------------------------------------------------------------------------------
 
-def hilbert(n: int) -> Any:
+def hilbert(n: int) -> Array:
     """The Hilbert matrix ``1 / (i + j + 1)``, [n, n]."""
     i, j = _offsets(n, n)
     return asarray(1 / (i + j + 1), dtype=default_float())
 
 
-def _floats(entries: Any) -> Any:
+def _floats(entries: Any) -> Array:
     """A square matrix from Python integers of any size; infinite where they exceed the range of floats."""
     rounded = [[float(x) if x.bit_length() < 1024 else math.inf if x > 0 else -math.inf for x in row]
                for row in entries]
     return asarray(np.array(rounded).reshape(len(entries), len(entries)), dtype=default_float())
 
 
-def invhilbert(n: int) -> Any:
+def invhilbert(n: int) -> Array:
     """The inverse of the Hilbert matrix, [n, n]: its integers, rounded to floats.
 
     >>> invhilbert(2).tolist()
@@ -219,7 +220,7 @@ def invhilbert(n: int) -> Any:
                      * math.comb(i + j, i) ** 2 for j in range(n)] for i in range(n)])
 
 
-def _pascal(caller: str, n: int, kind: str | None, inverse: bool) -> Any:
+def _pascal(caller: str, n: int, kind: str | None, inverse: bool) -> Array:
     """L, its transpose, or their product; L has the binomial coefficients, with alternating signs if `inverse`."""
     if kind not in (None, "symmetric", "lower", "upper"):
         raise bad(caller, f"`kind` is {kind!r}", fix="pass 'symmetric', 'lower' or 'upper'.", exc=ValueError)
@@ -232,7 +233,7 @@ def _pascal(caller: str, n: int, kind: str | None, inverse: bool) -> Any:
     return _floats(lower.T @ lower if inverse else lower @ lower.T)
 
 
-def pascal(n: int, kind: str | None = None) -> Any:
+def pascal(n: int, kind: str | None = None) -> Array:
     """The Pascal matrix [n, n] of binomial coefficients.  kind: None or "symmetric", or its factor "lower" or "upper".
 
     >>> pascal(3).tolist()
@@ -241,7 +242,7 @@ def pascal(n: int, kind: str | None = None) -> Any:
     return _pascal("scipy.linalg.pascal", n, kind, inverse=False)
 
 
-def invpascal(n: int, kind: str | None = None) -> Any:
+def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of `pascal`, which has integer elements too.
 
     >>> invpascal(2).tolist()
@@ -250,7 +251,7 @@ def invpascal(n: int, kind: str | None = None) -> Any:
     return _pascal("scipy.linalg.invpascal", n, kind, inverse=True)
 
 
-def helmert(n: int, full: bool = False) -> Any:
+def helmert(n: int, full: bool = False) -> Array:
     """The Helmert matrix [n - 1, n] with orthonormal rows that sum to 0; with `full` [n, n], its first row constant."""
     if n < 1:
         raise bad("scipy.linalg.helmert", f"`n` is {n}", fix="pass a positive integer.", exc=ValueError)
@@ -262,7 +263,7 @@ def helmert(n: int, full: bool = False) -> Any:
     return asarray(rows, dtype=default_float())
 
 
-def hadamard(n: int, dtype: Any = int) -> Any:
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """The Hadamard matrix [n, n] of 1 and -1 with orthogonal rows, n a power of 2."""
     if n < 1 or n & (n - 1):
         raise bad("scipy.linalg.hadamard", f"`n` is {n}", fix="pass a power of 2.", exc=ValueError)
@@ -271,7 +272,7 @@ def hadamard(n: int, dtype: Any = int) -> Any:
     return asarray(signs, dtype=as_dtype(dtype, "scipy.linalg.hadamard"))
 
 
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Any:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """The matrix of the discrete Fourier transform, complex[n, n], divided by `scale`: None (1), "sqrtn" or "n"."""
     caller = "scipy.linalg.dft"
     if scale not in (None, "sqrtn", "n"):

@@ -17,6 +17,7 @@ from xjax.core.tree import tree_map
 from xjax.core.types import number_of
 from xjax.numpy import abs, dot, finfo, maximum, minimum, sqrt, where
 from xjax.ops.dot import Precision
+from xjax.typing import Array, ArrayLike
 
 _INT, _BOOL = np.int32, np.bool_
 _DECREASE, _CURVATURE = 1e-4, 0.9       # c1 and c2 of the Wolfe conditions, usual for quasi-Newton directions
@@ -43,8 +44,8 @@ class _State(NamedTuple):
     failed: Any
 
 
-def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradient: Any, first: Any,
-           maxiter: int) -> tuple[Point, Any, Any]:
+def search(value_and_grad: Callable, x: ArrayLike, direction: ArrayLike, value: ArrayLike, gradient: ArrayLike,
+           first: ArrayLike, maxiter: int) -> tuple[Point, Any, Any]:
     """Find a step from `x` along `direction`, which must descend.
 
     Args:
@@ -55,7 +56,7 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
     start = Point(number_of(x.dtype, 0), value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
     too_small = 1e-5 if finfo(x.dtype).bits < 64 else 1e-10
 
-    def at(step: Any) -> Point:
+    def at(step: Array) -> Point:
         value, gradient = value_and_grad(x + step * direction)
         return Point(step, value, dot(gradient, direction, precision=Precision.HIGHEST), gradient)
 
@@ -84,11 +85,11 @@ def search(value_and_grad: Callable, x: Any, direction: Any, value: Any, gradien
     return end.low, end.trials, status
 
 
-def _either(which: Any, a: Point, b: Point) -> Point:
+def _either(which: Array, a: Point, b: Point) -> Point:
     return tree_map(lambda x, y: where(which, x, y), a, b)
 
 
-def _between(s: _State) -> Any:
+def _between(s: _State) -> Array:
     """The next step: the minimum of a cubic or of a parabola if it is well inside the interval, else the middle."""
     low, high, third = s.low, s.high, s.third
     width = high.step - low.step
@@ -102,7 +103,7 @@ def _between(s: _State) -> Any:
     parabola = low.step - low.slope * width ** 2 / (2 * rise)
     left, right = minimum(low.step, high.step), maximum(low.step, high.step)
 
-    def inside(step: Any, margin: float) -> Any:        # false for NaN, the result of a division by zero
+    def inside(step: Array, margin: float) -> Array:        # false for NaN, the result of a division by zero
         return (step > left + margin * (right - left)) & (step < right - margin * (right - left))
 
     fallback = where(inside(parabola, 0.1), parabola, (low.step + high.step) / 2)

@@ -13,6 +13,7 @@ from xjax.core.types import typeof
 from xjax.numpy import concatenate, where
 from xjax.numpy.promote import promote_inexact
 from xjax.scipy.optimize.quasi_newton import NO_STEP, Descent, Limits, bfgs, descend, lbfgs
+from xjax.typing import Array, ArrayLike
 
 _NAME = "scipy.optimize.minimize"
 _LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
@@ -40,7 +41,7 @@ class OptimizeResults(NamedTuple):
     nit: Any
 
 
-def minimize(fun: Callable, x0: Any, args: tuple = (), *, method: str, tol: float | None = None,
+def minimize(fun: Callable, x0: ArrayLike, args: tuple = (), *, method: str, tol: float | None = None,
              options: Mapping[str, Any] | None = None) -> OptimizeResults:
     """A local minimum of ``fun(x, *args)``, which must be differentiable; works under `jit` and `vmap`.
 
@@ -74,7 +75,8 @@ def minimize(fun: Callable, x0: Any, args: tuple = (), *, method: str, tol: floa
     return run(lambda x: fun(x, *args), x0, method_options)
 
 
-def _limits(x0: Any, options: dict[str, Any], names: Mapping[str, str], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _limits(x0: ArrayLike, options: dict[str, Any], names: Mapping[str, str],
+            defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Options under the names of the fields of `Limits`, or of the parameters of the method."""
     unknown = [name for name in options if name not in names]
     if unknown:
@@ -89,7 +91,7 @@ def _limits(x0: Any, options: dict[str, Any], names: Mapping[str, str], defaults
 _COMMON = {name: name for name in ("maxiter", "norm", "gtol")}
 
 
-def _bfgs(fun: Callable, x0: Any, options: dict[str, Any]) -> OptimizeResults:
+def _bfgs(fun: Callable, x0: ArrayLike, options: dict[str, Any]) -> OptimizeResults:
     if is_complex(x0.dtype):
         raise bad(_NAME, "BFGS is for real numbers", given={"x0": typeof(x0)},
                   fix="minimize over the stacked real and imaginary parts.")
@@ -99,7 +101,7 @@ def _bfgs(fun: Callable, x0: Any, options: dict[str, Any]) -> OptimizeResults:
     return _result(end, where(end.converged, 0, status), end.memory)
 
 
-def _lbfgs(fun: Callable, x0: Any, options: dict[str, Any]) -> OptimizeResults:
+def _lbfgs(fun: Callable, x0: ArrayLike, options: dict[str, Any]) -> OptimizeResults:
     names = {**_COMMON, "ftol": "ftol", "maxfun": "maxfun", "maxgrad": "maxgrad", "maxls": "line_search",
              "maxcor": "length"}
     limits = _limits(x0, options, names, {"ftol": float(np.finfo(float).eps) * 1e7, "line_search": 20, "length": 10})
@@ -109,7 +111,7 @@ def _lbfgs(fun: Callable, x0: Any, options: dict[str, Any]) -> OptimizeResults:
         return _result(end, where(end.converged, 0, end.stopped), None)
     n = x0.size
 
-    def of_parts(v: Any) -> Any:
+    def of_parts(v: Array) -> Array:
         return fun(v[:n] + 1j * v[n:])
 
     parts = concatenate([x0.real, x0.imag])
@@ -119,6 +121,6 @@ def _lbfgs(fun: Callable, x0: Any, options: dict[str, Any]) -> OptimizeResults:
     return result._replace(x=end.x[:n] + 1j * end.x[n:], jac=end.gradient[:n] - 1j * end.gradient[n:])
 
 
-def _result(end: Descent, status: Any, hess_inv: Any) -> OptimizeResults:
+def _result(end: Descent, status: Array, hess_inv: Array | None) -> OptimizeResults:
     return OptimizeResults(end.x, end.converged, status, end.value, end.gradient, hess_inv, end.evaluations,
                            end.evaluations, end.steps)

@@ -17,6 +17,7 @@ from xjax.numpy.linalg import norm as norm_of
 from xjax.ops.dot import Precision
 from xjax.scipy.optimize.line_search import OK, search
 from xjax.transforms.autodiff import value_and_grad
+from xjax.typing import Array, ArrayLike
 
 _INT, _BOOL = np.int32, np.bool_
 
@@ -59,7 +60,7 @@ class Descent(NamedTuple):
 TOO_MANY_STEPS, TOO_MANY_VALUES, TOO_MANY_GRADIENTS, NO_PROGRESS, NO_STEP = range(1, 6)
 
 
-def descend(fun: Callable, x0: Any, model: Model, limits: Limits) -> Descent:
+def descend(fun: Callable, x0: ArrayLike, model: Model, limits: Limits) -> Descent:
     """Follow the model's directions from `x0`, with step lengths by line search, until convergence or a limit."""
     both = value_and_grad(fun)
 
@@ -83,7 +84,7 @@ def descend(fun: Callable, x0: Any, model: Model, limits: Limits) -> Descent:
     return lax.while_loop(lambda s: ~s.converged & (s.stopped == 0), step, start)
 
 
-def _stopped(limits: Limits, decrease: Any, evaluations: Any, steps: Any, status: Any) -> Any:
+def _stopped(limits: Limits, decrease: ArrayLike, evaluations: ArrayLike, steps: ArrayLike, status: ArrayLike) -> Array:
     """The number of the first limit that is exceeded, 0 for none."""
     reasons = [(NO_STEP, status != OK)]
     for reason, count, limit in ((TOO_MANY_STEPS, steps, limits.maxiter), (TOO_MANY_VALUES, evaluations, limits.maxfun),
@@ -98,13 +99,13 @@ def _stopped(limits: Limits, decrease: Any, evaluations: Any, steps: Any, status
     return number
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Array, b: Array) -> Array:
     return dot(a, b, precision=Precision.HIGHEST)
 
 
-def bfgs(x0: Any) -> Model:
+def bfgs(x0: ArrayLike) -> Model:
     """The BFGS method. Its memory is the estimated inverse of the Hessian, [n, n]."""
-    def update(inverse: Any, step: Any, change: Any) -> Any:
+    def update(inverse: Array, step: Array, change: Array) -> Array:
         rho = 1 / _dot(step, change)
         image = _dot(inverse, change)
         mixed = outer(step, image)
@@ -123,15 +124,15 @@ class _History(NamedTuple):
     scale: Any                          # scale of the identity, the inverse Hessian before the corrections
 
 
-def lbfgs(x0: Any, length: int) -> Model:
+def lbfgs(x0: ArrayLike, length: int) -> Model:
     """The L-BFGS method. Its memory is the last `length` steps; see `_History`."""
-    def direction(memory: _History, gradient: Any) -> Any:
-        def back(q: Any, pair: tuple) -> tuple[Any, Any]:
+    def direction(memory: _History, gradient: Array) -> Array:
+        def back(q: Array, pair: tuple) -> tuple[Any, Any]:
             step, change, rho = pair
             weight = rho * _dot(step, q)
             return q - weight * change, weight
 
-        def forth(r: Any, pair: tuple) -> tuple[Any, None]:
+        def forth(r: Array, pair: tuple) -> tuple[Any, None]:
             (step, change, rho), weight = pair
             return r + (weight - rho * _dot(change, r)) * step, None
 
@@ -139,7 +140,7 @@ def lbfgs(x0: Any, length: int) -> Model:
         q, weights = lax.scan(back, gradient, pairs, reverse=True)
         return -lax.scan(forth, memory.scale * q, (pairs, weights))[0]
 
-    def update(memory: _History, step: Any, change: Any) -> _History:
+    def update(memory: _History, step: Array, change: Array) -> _History:
         curvature = _dot(step, change)
         useful = curvature > 0
         new = (step, change, where(useful, 1 / where(useful, curvature, 1), 0))

@@ -17,10 +17,11 @@ from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.ops.checks import canonical_axes
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
-def _pair(caller: str, in1: Any, in2: Any, ndim: int | None = None) -> tuple[Any, Any]:
+def _pair(caller: str, in1: ArrayLike, in2: ArrayLike, ndim: int | None = None) -> tuple[Any, Any]:
     """Both arguments as arrays of one float or complex dtype and of one rank (`ndim`, unless that is None)."""
     x, y = inexact(caller, in1, in2)
     if x.ndim != y.ndim or (ndim is not None and x.ndim != ndim):
@@ -62,7 +63,7 @@ def _only_zeros_around(caller: str, boundary: str, fillvalue: Any) -> None:
 
 # -- the two methods --------------------------------------------------------------------------------------------------
 
-def _direct(caller: str, x: Any, y: Any, part: Part, precision: Any) -> Any:
+def _direct(caller: str, x: Array, y: Array, part: Part, precision: Any) -> Array:
     if not x.size or not y.size:
         raise bad(caller, "empty arrays have no convolution", given={"in1": typeof(x), "in2": typeof(y)},
                   fix="pass arrays with elements.", exc=ValueError)
@@ -76,7 +77,7 @@ def _direct(caller: str, x: Any, y: Any, part: Part, precision: Any) -> Any:
     return out[0, 0]
 
 
-def _by_fourier(x: Any, y: Any, axes: tuple[int, ...], part: Part) -> Any:
+def _by_fourier(x: Array, y: Array, axes: tuple[int, ...], part: Part) -> Array:
     if all(1 in (x.shape[d], y.shape[d]) for d in axes):
         full = x * y
     else:
@@ -91,7 +92,7 @@ def _by_fourier(x: Any, y: Any, axes: tuple[int, ...], part: Part) -> Any:
 # -- public functions -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = None) -> Array:
     """Convolution by Fourier transforms: faster than `convolve` if both arrays are large.
 
     Args:
@@ -114,7 +115,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 
 @one_launch(arrays=2)
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None) -> Array:
     """Convolution ``out[k] = sum(in1[l] * in2[k - l])`` of two arrays of the same rank.
 
     Args:
@@ -130,7 +131,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto", preci
     return _convolved("scipy.signal.convolve", in1, in2, mode, method, precision)
 
 
-def _convolved(caller: str, in1: Any, in2: Any, mode: str, method: str, precision: Any) -> Any:
+def _convolved(caller: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: str, precision: Any) -> Array:
     x, y = _pair(caller, in1, in2)
     part = _part(caller, mode, x.shape, y.shape)
     match method:
@@ -142,7 +143,7 @@ def _convolved(caller: str, in1: Any, in2: Any, mode: str, method: str, precisio
 
 
 @one_launch(arrays=2)
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None) -> Any:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None) -> Array:
     """Correlation ``out[k] = sum(in1[l + k] * conj(in2[l]))`` of two arrays of the same rank.
 
     Args: as for `convolve`; in mode "full" the first k is ``1 - in2.size``.
@@ -156,8 +157,8 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto", prec
 
 
 @one_launch(arrays=2)
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
-               precision: Any = None) -> Any:
+def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
+               precision: Any = None) -> Array:
     """`convolve` for two matrices.
 
     Args: boundary, fillvalue: only "fill" and 0, padding with zeros; other values raise NotImplementedError.
@@ -169,8 +170,8 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
 
 
 @one_launch(arrays=2)
-def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
-                precision: Any = None) -> Any:
+def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
+                precision: Any = None) -> Array:
     """`correlate` for two matrices, with two differences.
 
     In mode "same" the result starts one element later along axes on which `in2` has an even size. In mode "valid", for

@@ -12,9 +12,10 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.ops.checks import canonical_axis
+from xjax.typing import Array
 
 
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None) -> Any:
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None) -> Array:
     """Data with their trend along an axis subtracted.
 
     Args:
@@ -48,7 +49,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     return jnp.moveaxis(jnp.concatenate([_without_line(piece) for piece in pieces], -1), -1, axis)
 
 
-def _without_line(x: Any) -> Any:
+def _without_line(x: Array) -> Array:
     """`x` [..., n] minus its projection on straight lines, by an orthonormal basis of a constant and a line."""
     n = x.shape[-1]
     line = np.arange(n) - (n - 1) / 2

@@ -17,6 +17,7 @@ from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.promote import library_rules
 from xjax.ops.checks import canonical_axis, static_int
 from xjax.scipy.signal.detrending import detrend as without_trend
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 Detrend = bool | str | Callable[[Any], Any]
 
@@ -45,7 +46,7 @@ class _Segments(NamedTuple):
         return self.size - self.overlap
 
 
-def _segments(caller: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, dtype: Any) -> _Segments:
+def _segments(caller: str, window: str, nperseg: int, noverlap: Any, nfft: Any, dtype: DTypeLike) -> _Segments:
     overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", caller)
     points = nperseg if nfft is None else static_int(nfft, "nfft", caller)
     if points < nperseg or not 0 <= overlap < nperseg:
@@ -55,7 +56,7 @@ def _segments(caller: str, window: Any, nperseg: int, noverlap: Any, nfft: Any, 
     return _Segments(_window(caller, window, nperseg, dtype), overlap, points)
 
 
-def _window(caller: str, window: Any, size: int, dtype: Any) -> Any:
+def _window(caller: str, window: str, size: int, dtype: DTypeLike) -> Array:
     """Weights [size]: `window` itself, or the result of `scipy.signal.get_window` for a name or tuple."""
     if isinstance(window, (str, tuple)):
         return jnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
@@ -84,7 +85,7 @@ def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
     return size
 
 
-def _transform(x: Any, segments: _Segments, detrend: Callable[[Any], Any], onesided: bool) -> Any:
+def _transform(x: Array, segments: _Segments, detrend: Callable[[Any], Any], onesided: bool) -> Array:
     """Fourier transforms [..., segment, frequency] of the segments of signals [..., sample]."""
     starts = np.arange(0, x.shape[-1] - segments.size + 1, segments.step)
     index = starts[:, None] + np.arange(segments.size)
@@ -93,7 +94,7 @@ def _transform(x: Any, segments: _Segments, detrend: Callable[[Any], Any], onesi
 
 
 @library_rules
-def _times(x: Any, window: Any) -> Any:
+def _times(x: Array, window: ArrayLike) -> Array:
     return x * window
 
 
@@ -109,7 +110,7 @@ def _detrender(caller: str, detrend: Detrend, axis: int) -> Callable[[Any], Any]
     return lambda x: x
 
 
-def _extended(caller: str, x: Any, segments: _Segments, boundary: str | None, padded: bool) -> Any:
+def _extended(caller: str, x: Array, segments: _Segments, boundary: str | None, padded: bool) -> Array:
     """Signals extended by half a segment at both ends, then by zeros until segments cover all samples."""
     if boundary is not None:
         n = segments.size // 2
@@ -123,7 +124,7 @@ def _extended(caller: str, x: Any, segments: _Segments, boundary: str | None, pa
     return x
 
 
-def _lengthened(x: Any, length: int) -> Any:
+def _lengthened(x: Array, length: int) -> Array:
     return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - x.shape[-1])])
 
 
@@ -200,7 +201,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return shape[:axis] + shape[axis + 1:]
 
 
-def _scale(window: Any, o: _Options) -> Any:
+def _scale(window: Array, o: _Options) -> Array:
     if o.scaling == "density":
         return 1 / (o.fs * jnp.sum(window * window))
     return 1 / jnp.sum(window) ** 2
@@ -217,7 +218,7 @@ def _sides(points: int) -> np.ndarray:
 
 # -- spectra ----------------------------------------------------------------------------------------------------------
 
-def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256, noverlap: int | None = None,
+def stft(x: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int = 256, noverlap: int | None = None,
          nfft: int | None = None, detrend: Detrend = False, return_onesided: bool = True,
          boundary: str | None = "zeros", padded: bool = True, axis: int = -1) -> tuple[Any, Any, Any]:
     """Short-time Fourier transform: the spectra of overlapping segments of signals.
@@ -244,9 +245,10 @@ def stft(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int = 256, noverl
     return _spectra("scipy.signal.stft", [x], options, power=False)
 
 
-def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
-        nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True,
-        scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
+def csd(x: ArrayLike, y: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int | None = None,
+        noverlap: int | None = None, nfft: int | None = None, detrend: Detrend = "constant",
+        return_onesided: bool = True, scaling: str = "density", axis: int = -1,
+        average: str = "mean") -> tuple[Any, Any]:
     """Cross spectral density of two signals by Welch's method: the average over overlapping segments.
 
     Args:
@@ -261,9 +263,10 @@ def csd(x: Any, y: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None
         fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis))
 
 
-def welch(x: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
-          nfft: int | None = None, detrend: Detrend = "constant", return_onesided: bool = True,
-          scaling: str = "density", axis: int = -1, average: str = "mean") -> tuple[Any, Any]:
+def welch(x: ArrayLike, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
+          noverlap: int | None = None, nfft: int | None = None, detrend: Detrend = "constant",
+          return_onesided: bool = True, scaling: str = "density", axis: int = -1,
+          average: str = "mean") -> tuple[Any, Any]:
     """Power spectral density of signals by Welch's method: `csd` of a signal with itself.
 
     >>> f, p = welch(np.float32([1, -1, 1, -1, 1, -1, 1, -1]), nperseg=4)
@@ -298,7 +301,7 @@ def _median_bias(n: int) -> float:
 
 # -- inverse ----------------------------------------------------------------------------------------------------------
 
-def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = None, noverlap: int | None = None,
+def istft(Zxx: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int | None = None, noverlap: int | None = None,
           nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
           freq_axis: int = -2) -> tuple[Any, Any]:
     """Signals from their short-time Fourier transforms: the inverse of `stft` with the same options.
@@ -342,7 +345,7 @@ def istft(Zxx: Any, fs: Any = 1.0, window: Any = "hann", nperseg: int | None = N
 
 
 @library_rules
-def _signal(x: Any, segments: _Segments, boundary: bool) -> Any:
+def _signal(x: Array, segments: _Segments, boundary: bool) -> Array:
     """Signals [..., sample] from their weighted segments [..., segment, sample], by least squares."""
     window = segments.window
     weights = jnp.broadcast_to(window * window, x.shape[-2:])
@@ -352,7 +355,7 @@ def _signal(x: Any, segments: _Segments, boundary: bool) -> Any:
     return signal[..., dropped:signal.shape[-1] - dropped]
 
 
-def _overlapped(x: Any, step: int) -> Any:
+def _overlapped(x: Array, step: int) -> Array:
     """Sum of segments [..., n, size], each of which starts `step` samples after the previous one.
 
     Each segment is split into blocks of `step` samples. Row i has the i-th blocks of all segments. Rows padded to one

@@ -31,6 +31,7 @@ from xjax.numpy import (
 )
 from xjax.numpy.linalg import qr
 from xjax.ops.dot import Precision
+from xjax.typing import Array, ArrayLike
 
 Vector = Any
 Operator = Callable[[Vector], Vector]
@@ -40,7 +41,7 @@ Step = Callable[[Vector, Vector, Any, Any], Vector]
 _INT, _FALSE = np.int32, np.bool_(False)
 
 
-def repeat(step: Step, A: Operator, M: Operator, b: Vector, x0: Vector, enough: Any, maxiter: int) -> Vector:
+def repeat(step: Step, A: Operator, M: Operator, b: Vector, x0: Vector, enough: ArrayLike, maxiter: int) -> Vector:
     """Take steps until the norm of ``M (b - A x)`` is at most `enough`."""
     size = _norm(b)
     # A step measures the preconditioned residual, whose scale is that of M b.
@@ -62,20 +63,20 @@ def must_continue(left: Any, enough: Any, steps: Any, maxiter: Any) -> Any:
     return ((left > enough) | (isnan(left) & (steps == 0))) & (steps < maxiter)
 
 
-def _norm(x: Vector) -> Any:
+def _norm(x: Vector) -> Array:
     return sqrt(real(vdot(x, x, precision=Precision.HIGHEST)))
 
 
-def _dot(a: Any, b: Any) -> Any:
+def _dot(a: Array, b: Array) -> Array:
     return dot(a, b, precision=Precision.HIGHEST)
 
 
-def _basis(residual: Vector, norm: Any, size: int) -> Any:
+def _basis(residual: Vector, norm: Array, size: int) -> Array:
     """A basis [size + 1, n] whose first vector is set and whose other vectors are zeros."""
     return zeros((size + 1, residual.size), residual.dtype).at[0].set(residual / where(norm > 0, norm, 1))
 
 
-def _arnoldi(A: Operator, M: Operator, V: Any, k: Any) -> tuple[Any, Any, Any]:
+def _arnoldi(A: Operator, M: Operator, V: Array, k: Array) -> tuple[Any, Any, Any]:
     """(V with one more vector, column k of H, whether the new vector was already in the space)."""
     w = M(A(V[k]))
     size = _norm(w)
@@ -92,7 +93,7 @@ def _arnoldi(A: Operator, M: Operator, V: Any, k: Any) -> tuple[Any, Any, Any]:
 
 def batched(A: Operator, M: Operator, size: int) -> Step:
     """A step that builds the whole space, then solves the least-squares problem in it."""
-    def step(x: Vector, residual: Vector, norm: Any, inside: Any) -> Vector:
+    def step(x: Vector, residual: Vector, norm: Array, inside: Array) -> Vector:
         def extend(carry: tuple) -> tuple:
             V, H, _, k = carry
             V, column, closed = _arnoldi(A, M, V, k)
@@ -109,7 +110,7 @@ def batched(A: Operator, M: Operator, size: int) -> Step:
 
 def incremental(A: Operator, M: Operator, size: int) -> Step:
     """A step that makes H triangular column by column, by rotations that also give the norm of the residual."""
-    def step(x: Vector, residual: Vector, norm: Any, inside: Any) -> Vector:
+    def step(x: Vector, residual: Vector, norm: Array, inside: Array) -> Vector:
         dtype = residual.dtype
 
         def extend(carry: tuple) -> tuple:
@@ -130,7 +131,7 @@ def incremental(A: Operator, M: Operator, size: int) -> Step:
     return step
 
 
-def _rotation(a: Any, b: Any) -> Any:
+def _rotation(a: Array, b: Array) -> Array:
     """(c, s) of the rotation that maps (a, b), with b real, to (r, 0)."""
     size = abs(a)
     r = sqrt(size ** 2 + abs(b) ** 2)
@@ -139,7 +140,7 @@ def _rotation(a: Any, b: Any) -> Any:
     return stack([where(r > 0, size / safe, 1).astype(a.dtype), (phase * b / safe).astype(a.dtype)])
 
 
-def _rotated(h: Any, i: Any, rotation: Any) -> Any:
+def _rotated(h: Array, i: Array, rotation: Array) -> Array:
     """A vector with its entries i and i + 1 rotated."""
     c, s = rotation
     x, y = h[i], h[i + 1]

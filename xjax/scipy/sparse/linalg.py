@@ -21,6 +21,7 @@ from xjax.numpy import asarray, dot, isnan, maximum, real, sqrt, square, vdot, w
 from xjax.numpy.ravel_pytree import ravel_pytree
 from xjax.ops.dot import Precision
 from xjax.scipy.sparse.krylov import batched, incremental, must_continue, repeat
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -29,8 +30,8 @@ Vector = Any
 _INT = np.int32
 
 
-def cg(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-       M: Operator = None) -> tuple[Any, None]:
+def cg(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0,
+       maxiter: int | None = None, M: Operator = None) -> tuple[Any, None]:
     """Solve ``A x = b`` by conjugate gradients; A must be Hermitian and positive definite (not checked).
 
     Args:
@@ -49,13 +50,13 @@ def cg(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 
     return _solve("scipy.sparse.linalg.cg", _conjugate_gradients, A, b, x0, (tol, atol), maxiter, M, symmetric), None
 
 
-def bicgstab(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+def bicgstab(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0,
              maxiter: int | None = None, M: Operator = None) -> tuple[Any, None]:
     """Solve ``A x = b`` by stabilized biconjugate gradients, for any square A; see `cg` for arguments and result."""
     return _solve("scipy.sparse.linalg.bicgstab", _stabilized_gradients, A, b, x0, (tol, atol), maxiter, M), None
 
 
-def gmres(A: Operator, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20,
+def gmres(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20,
           maxiter: int | None = None, M: Operator = None, solve_method: str = "batched") -> tuple[Any, Any]:
     """Solve ``A x = b`` by generalized minimal residuals, for any square A.
 
@@ -95,7 +96,7 @@ class _Problem(NamedTuple):
     maxiter: int
 
 
-def _solve(name: str, method: Callable[[_Problem], Vector], A: Operator, b: Any, x0: Any, tolerance: tuple,
+def _solve(name: str, method: Callable[[_Problem], Vector], A: Operator, b: Any, x0: ArrayLike | None, tolerance: tuple,
            maxiter: int | None, M: Operator, symmetric: bool = False) -> Any:
     b = tree_map(asarray, b)
     x0 = tree_map(zeros_like if x0 is None else asarray, b if x0 is None else x0)
@@ -149,7 +150,7 @@ def _check_like(name: str, b: Any, x0: Any) -> None:
                       fix="convert it with astype(float).")
 
 
-def _inner(x: Vector, y: Vector) -> Any:
+def _inner(x: Vector, y: Vector) -> Array:
     """Real part of the inner product; for x = y it is the whole product."""
     return real(vdot(x, y, precision=Precision.HIGHEST))
 
@@ -224,7 +225,7 @@ def _stabilized_gradients(problem: _Problem) -> Vector:
         _Stabilized(problem.x0, start, start, start, one, one, one, _inner(start, start), _INT(0), np.bool_(False))).x
 
 
-def _product(x: Vector, y: Vector) -> Any:
+def _product(x: Vector, y: Vector) -> Array:
     return vdot(x, y, precision=Precision.HIGHEST)
 
 

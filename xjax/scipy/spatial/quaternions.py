@@ -6,19 +6,19 @@ Where a formula divides by an angle, its series is used for small angles, so tha
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.numpy.promote import library_rules
+from xjax.typing import Array, ArrayLike
 
 # Squares of the angles below which a series of three terms is exact to rounding.
 _SMALL = 1e-6
 
 
-def vectors(caller: str, x: Any, *shape: int) -> Any:
+def vectors(caller: str, x: ArrayLike, *shape: int) -> Array:
     """Floats [..., *shape] from an array or nested lists."""
     x, = inexact(caller, jnp.asarray(x))
     if x.shape[max(0, x.ndim - len(shape)):] != shape:
@@ -27,32 +27,32 @@ def vectors(caller: str, x: Any, *shape: int) -> Any:
     return x
 
 
-def _dot(x: Any, y: Any) -> Any:
+def _dot(x: Array, y: Array) -> Array:
     return jnp.sum(x * y, -1)
 
 
-def _scalar_last(vector: Any, scalar: Any) -> Any:
+def _scalar_last(vector: Array, scalar: Array) -> Array:
     return jnp.concatenate([vector, scalar[..., None]], -1)
 
 
 # -- algebra ----------------------------------------------------------------------------------------------------------
 
-def normalized(q: Any) -> Any:
+def normalized(q: ArrayLike) -> Array:
     return q / jnp.sqrt(_dot(q, q))[..., None]
 
 
 @library_rules
-def product(p: Any, q: Any) -> Any:
+def product(p: ArrayLike, q: ArrayLike) -> Array:
     """The rotation q followed by the rotation p."""
     u, v, a, b = p[..., :3], q[..., :3], p[..., 3:], q[..., 3:]
     return jnp.concatenate([a * v + b * u + jnp.cross(u, v), a * b - _dot(u, v)[..., None]], -1)
 
 
-def conjugate(q: Any) -> Any:
+def conjugate(q: ArrayLike) -> Array:
     return jnp.concatenate([-q[..., :3], q[..., 3:]], -1)
 
 
-def canonical(q: Any) -> Any:
+def canonical(q: ArrayLike) -> Array:
     """q or -q, which are the same rotation: the sign for which the first nonzero component of (w, x, y, z) is > 0."""
     leading = q[..., 2]
     for k in (1, 0, 3):
@@ -60,12 +60,12 @@ def canonical(q: Any) -> Any:
     return jnp.where(leading[..., None] < 0, -q, q)
 
 
-def magnitude(q: Any) -> Any:
+def magnitude(q: ArrayLike) -> Array:
     return 2 * jnp.arctan2(jnp.sqrt(_dot(q[..., :3], q[..., :3])), jnp.abs(q[..., 3]))
 
 
 @library_rules
-def rotated(q: Any, v: Any, inverse: Any) -> Any:
+def rotated(q: ArrayLike, v: ArrayLike, inverse: ArrayLike) -> Array:
     """Vectors rotated by q, or by its inverse where `inverse` is true."""
     matrix = to_matrix(jnp.where(inverse[..., None], conjugate(q), q))
     return jnp.sum(matrix * v[..., None, :], -1)
@@ -73,7 +73,7 @@ def rotated(q: Any, v: Any, inverse: Any) -> Any:
 
 # -- other forms ------------------------------------------------------------------------------------------------------
 
-def from_rotvec(v: Any) -> Any:
+def from_rotvec(v: ArrayLike) -> Array:
     square = _dot(v, v)
     small = square <= _SMALL
     angle = jnp.sqrt(jnp.where(small, 1, square))
@@ -81,7 +81,7 @@ def from_rotvec(v: Any) -> Any:
     return _scalar_last(scale[..., None] * v, jnp.where(small, 1 - square / 8 + square ** 2 / 384, jnp.cos(angle / 2)))
 
 
-def to_rotvec(q: Any) -> Any:
+def to_rotvec(q: ArrayLike) -> Array:
     q = jnp.where(q[..., 3:] < 0, -q, q)                        # angles up to pi
     v = q[..., :3]
     square = _dot(v, v)                                         # square of the sine of half the angle
@@ -90,17 +90,17 @@ def to_rotvec(q: Any) -> Any:
     return jnp.where(small, 2 + square / 3 + 3 * square ** 2 / 20, 2 * half / jnp.sin(half))[..., None] * v
 
 
-def from_mrp(m: Any) -> Any:
+def from_mrp(m: ArrayLike) -> Array:
     square = _dot(m, m)
     return _scalar_last(2 * m, 1 - square) / (1 + square)[..., None]
 
 
-def to_mrp(q: Any) -> Any:
+def to_mrp(q: ArrayLike) -> Array:
     q = jnp.where(q[..., 3:] < 0, -q, q)
     return q[..., :3] / (1 + q[..., 3:])
 
 
-def from_matrix(m: Any) -> Any:
+def from_matrix(m: ArrayLike) -> Array:
     """From the row of ``4 q q^T`` with the largest diagonal element, which is q times a number that is not small."""
     a, b, c = (m[..., i, i] for i in range(3))
     x, y, z = (m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1])
@@ -112,7 +112,7 @@ def from_matrix(m: Any) -> Any:
     return normalized(jnp.take_along_axis(squares, largest[..., None, None], -2)[..., 0, :])
 
 
-def to_matrix(q: Any) -> Any:
+def to_matrix(q: ArrayLike) -> Array:
     x, y, z, w = (q[..., k] for k in range(4))
     rows = [[x * x - y * y - z * z + w * w, 2 * (x * y - z * w), 2 * (x * z + y * w)],
             [2 * (x * y + z * w), -x * x + y * y - z * z + w * w, 2 * (y * z - x * w)],
@@ -131,7 +131,7 @@ def axes_of(caller: str, seq: str, counts: range) -> tuple[list[int], bool]:
     return ["xyz".index(letter) for letter in seq.lower()], body
 
 
-def from_euler(axes: list[int], body: bool, angles: Any) -> Any:
+def from_euler(axes: list[int], body: bool, angles: ArrayLike) -> Array:
     """The product of rotations about `axes` by angles [..., len(axes)]."""
     total = None
     for d, axis in enumerate(axes):
@@ -143,7 +143,7 @@ def from_euler(axes: list[int], body: bool, angles: Any) -> Any:
     return total
 
 
-def to_euler(axes: list[int], body: bool, q: Any) -> Any:
+def to_euler(axes: list[int], body: bool, q: ArrayLike) -> Array:
     """Angles [..., 3] in [-pi, pi). Where only the sum or difference of two angles is determined, one of them is 0.
 
     By the formulas of Bernardes and Viollet (2022), which hold for rotations about fixed axes.

@@ -14,6 +14,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import promote
 from xjax.random.continuous import normal
 from xjax.scipy.spatial import quaternions
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 _NAME = "scipy.spatial.transform"
 
@@ -52,34 +53,34 @@ class Rotation(NamedTuple):
         return cls(quaternions.from_euler(axes, body, jnp.deg2rad(angles) if degrees else angles))
 
     @classmethod
-    def from_matrix(cls, matrix: Any) -> Rotation:
+    def from_matrix(cls, matrix: ArrayLike) -> Rotation:
         """Rotations from orthogonal matrices [..., 3, 3]."""
         return cls(quaternions.from_matrix(quaternions.vectors(f"{_NAME}.Rotation.from_matrix", matrix, 3, 3)))
 
     @classmethod
-    def from_mrp(cls, mrp: Any) -> Rotation:
+    def from_mrp(cls, mrp: ArrayLike) -> Rotation:
         """Rotations from modified Rodrigues parameters [..., 3]: the axis times the tangent of an angle's quarter."""
         return cls(quaternions.from_mrp(quaternions.vectors(f"{_NAME}.Rotation.from_mrp", mrp, 3)))
 
     @classmethod
-    def from_quat(cls, quat: Any) -> Rotation:
+    def from_quat(cls, quat: ArrayLike) -> Rotation:
         """Rotations from quaternions (x, y, z, w) [..., 4], which are normalised."""
         return cls(quaternions.normalized(quaternions.vectors(f"{_NAME}.Rotation.from_quat", quat, 4)))
 
     @classmethod
-    def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
+    def from_rotvec(cls, rotvec: ArrayLike, degrees: bool = False) -> Rotation:
         """Rotations from vectors [..., 3] along the axis, with the angle as length."""
         rotvec = quaternions.vectors(f"{_NAME}.Rotation.from_rotvec", rotvec, 3)
         return cls(quaternions.from_rotvec(jnp.deg2rad(rotvec) if degrees else rotvec))
 
     @classmethod
-    def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
+    def identity(cls, num: int | None = None, dtype: DTypeLike = float) -> Rotation:
         """The rotation by 0, or `num` of them."""
         quat = jnp.array([0, 0, 0, 1], dtype=dtype)
         return cls(quat if num is None else jnp.tile(quat, (num, 1)))
 
     @classmethod
-    def random(cls, random_key: Any, num: int | None = None) -> Rotation:
+    def random(cls, random_key: ArrayLike, num: int | None = None) -> Rotation:
         """A random rotation, or `num` of them, uniformly distributed."""
         return cls.from_quat(normal(random_key, (4,) if num is None else (num, 4)))
 
@@ -100,13 +101,13 @@ class Rotation(NamedTuple):
         """The rotation `other` followed by this one; arrays of rotations broadcast."""
         return Rotation.from_quat(quaternions.product(*promote(f"{_NAME}.Rotation.__mul__", self.quat, other.quat)))
 
-    def apply(self, vectors: Any, inverse: Any = False) -> Any:
+    def apply(self, vectors: ArrayLike, inverse: bool = False) -> Array:
         """Vectors [..., 3] rotated, or rotated back where `inverse` is true, which may be traced; all broadcast."""
         caller = f"{_NAME}.Rotation.apply"
         vectors = quaternions.vectors(caller, vectors, 3)
         return quaternions.rotated(*promote(caller, self.quat, vectors), jnp.asarray(inverse))
 
-    def as_euler(self, seq: str, degrees: bool = False) -> Any:
+    def as_euler(self, seq: str, degrees: bool = False) -> Array:
         """Angles [..., 3] about three axes, each in [-pi, pi); see `from_euler`.
 
         Where the first and the last axis coincide, one of their angles is 0.
@@ -115,20 +116,20 @@ class Rotation(NamedTuple):
         angles = quaternions.to_euler(axes, body, self.quat)
         return jnp.rad2deg(angles) if degrees else angles
 
-    def as_matrix(self) -> Any:
+    def as_matrix(self) -> Array:
         """Orthogonal matrices [..., 3, 3]."""
         return quaternions.to_matrix(self.quat)
 
-    def as_mrp(self) -> Any:
+    def as_mrp(self) -> Array:
         """Modified Rodrigues parameters [..., 3], vectors of length at most 1."""
         return quaternions.to_mrp(self.quat)
 
-    def as_rotvec(self, degrees: bool = False) -> Any:
+    def as_rotvec(self, degrees: bool = False) -> Array:
         """Vectors [..., 3] along the axis, with the angle, at most pi, as length."""
         rotvec = quaternions.to_rotvec(self.quat)
         return jnp.rad2deg(rotvec) if degrees else rotvec
 
-    def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Any:
+    def as_quat(self, canonical: bool = False, scalar_first: bool = False) -> Array:
         """Quaternions (x, y, z, w) [..., 4]; `canonical`: the first nonzero component of (w, x, y, z) is positive."""
         quat = quaternions.canonical(self.quat) if canonical else self.quat
         return jnp.roll(quat, 1, -1) if scalar_first else quat
@@ -137,11 +138,11 @@ class Rotation(NamedTuple):
         """The inverse rotation."""
         return Rotation(quaternions.conjugate(self.quat))
 
-    def magnitude(self) -> Any:
+    def magnitude(self) -> Array:
         """Angles [...], from 0 to pi."""
         return quaternions.magnitude(self.quat)
 
-    def mean(self, weights: Any = None) -> Rotation:
+    def mean(self, weights: ArrayLike | None = None) -> Rotation:
         """The rotation whose matrix has the smallest mean square distance from the matrices of these rotations.
 
         Args: weights: real[n], for each rotation.
@@ -191,7 +192,7 @@ class Slerp(NamedTuple):
         start = rotations[:-1]
         return cls(times, jnp.diff(times), start, (start.inv() * rotations[1:]).as_rotvec())
 
-    def __call__(self, times: Any) -> Rotation:
+    def __call__(self, times: ArrayLike) -> Rotation:
         """The rotations at `times`, real[] or real[m]; the motion continues before the first and after the last."""
         times = jnp.asarray(times, dtype=self.times.dtype)
         if times.ndim > 1:

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.scipy.special import xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logpmf", "pmf", "ppf"]
 
@@ -20,14 +19,14 @@ _bernoulli = Distribution("bernoulli", p=FRACTION, q=FRACTION)
 
 
 @_bernoulli
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k; linear between loc and loc + 1, as in JAX; -inf outside."""
     x = k - loc
     return jnp.where((x < 0) | (x > 1), -np.inf, xlogy(x, p) + xlog1py(1 - x, -p))
 
 
 @_bernoulli
-def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k: ``exp(logpmf(k, p, loc))``; 0 outside of [loc, loc + 1]."""
     x = k - loc
     outside = (x < 0) | (x > 1)
@@ -36,12 +35,12 @@ def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
 
 
 @_bernoulli
-def cdf(k: Any, p: Any) -> Any:
+def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """Probability of values <= k."""
     return jnp.where(k != k, np.nan, jnp.where(k < 0, 0, jnp.where(k < 1, 1 - p, 1)))
 
 
 @_bernoulli
-def ppf(q: Any, p: Any) -> Any:
+def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The least k, 0 or 1, with ``cdf(k) >= q``; nan unless 0 <= q <= 1."""
     return jnp.where((q <= 1 - p) & ((q < 1) | (p <= 0)), jnp.zeros_like(q), 1)         # 1 - p may round to 1

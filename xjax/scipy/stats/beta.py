@@ -16,6 +16,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import betainc, betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
@@ -23,7 +24,7 @@ _beta = Distribution("beta", a=POSITIVE, b=POSITIVE, scale=POSITIVE)
 
 
 @_beta
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x; -inf outside of [loc, loc + scale]."""
     outside = (x < loc) | (x > loc + scale)
     z = jnp.where(outside, 0.5, standard(x, loc, scale))
@@ -31,14 +32,14 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_beta
-def cdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     z, below, above = _inside(x, loc, scale)
     return jnp.where(below, 0, jnp.where(above, 1, betainc(a, b, z)))
 
 
 @_beta
-def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values > x."""
     z, below, above = _inside(x, loc, scale)
     low = z < a / (a + b)                   # compared with the mean: below it 1 - cdf is exact, above it 1 - z is
@@ -46,7 +47,7 @@ def sf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return jnp.where(below, 1, jnp.where(above, 0, jnp.where(low, 1 - mass, mass)))
 
 
-def _inside(x: Any, loc: Any, scale: Any) -> tuple[Any, Any, Any]:
+def _inside(x: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> tuple[Any, Any, Any]:
     """z, replaced by 0.5 where it is outside of [0, 1]; whether it is below; whether it is above."""
     z = standard(x, loc, scale)
     below, above = z < 0, z > 1

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
@@ -15,6 +13,7 @@ from xjax import lax
 from xjax.scipy.special import betaln
 from xjax.scipy.stats.binom import log_choices
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpmf", "pmf"]
 
@@ -22,7 +21,7 @@ _betabinom = Distribution("betabinom", n=NONNEGATIVE, a=POSITIVE, b=POSITIVE)
 
 
 @_betabinom
-def logpmf(k: Any, n: Any, a: Any, b: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of ``floor(k)``, as in JAX; -inf outside of [loc, loc + n]."""
     x = lax.floor(k) - loc
     outside = (x < 0) | (x > n)

@@ -14,6 +14,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, of_powers
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,20 +22,20 @@ _binom = Distribution("binom", n=NONNEGATIVE, p=FRACTION)
 
 
 @_binom
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf outside of [loc, loc + n]."""
     x, outside, log_powers, log_rest = _parts(k, n, p, loc)
     return jnp.where(outside, -np.inf, log_powers + log_rest)
 
 
 @_binom
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k: ``exp(logpmf(k, n, p, loc))``; 0 outside of [loc, loc + n]."""
     x, outside, _, log_rest = _parts(k, n, p, loc)
     return jnp.where(outside, 0, of_powers(log_rest, p, x, n - x))
 
 
-def _parts(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
+def _parts(k: ArrayLike, n: ArrayLike, p: Array, loc: ArrayLike) -> tuple[Any, Any, Any, Any]:
     """(x, outside, log_powers, log_choices): x is 0 where it is outside of the support.
 
     log_powers is the logarithm of ``p**x (1 - p)**(n - x)``. Where it is 0 the outcome is certain, and log_choices is
@@ -47,6 +48,6 @@ def _parts(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
     return x, outside, log_powers, jnp.where(log_powers == 0, 0, log_choices(n, x))
 
 
-def log_choices(n: Any, k: Any) -> Any:
+def log_choices(n: ArrayLike, k: ArrayLike) -> Array:
     """Logarithm of the number of ways to choose k of n things."""
     return -lax.log1p(n) - betaln(n - k + 1, k + 1)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, log1p_square, mirrored, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -22,19 +22,19 @@ _cauchy = Distribution("cauchy", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_cauchy
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     return -(math.log(math.pi) + lax.log(scale) + log1p_square(standard(x, loc, scale)))
 
 
 @_cauchy
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     return _below(standard(x, loc, scale))
 
 
 @_cauchy
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values <= x."""
     z = standard(x, loc, scale)
     far = lax.abs(z) > 1 / float(dtypes.finfo(z.dtype).eps)             # there the tail is 1 / (pi abs(z))
@@ -43,7 +43,7 @@ def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return jnp.where(z < 0, low, jnp.where(far, -1 / math.pi / size, lax.log1p(-tail)))
 
 
-def _below(z: Any) -> Any:
+def _below(z: Array) -> Array:
     """``1 / 2 + atan(z) / pi``, exact where it is small, by ``atan(z) + atan(1 / z) = sign(z) pi / 2``."""
     near = lax.abs(z) < 1
     angle = lax.atan(jnp.where(near, z, -1 / jnp.where(near, 1, z)))
@@ -56,18 +56,18 @@ logsf = mirrored(_cauchy, "logsf", logcdf, "Logarithm of the probability of valu
 
 
 @_cauchy
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return loc - scale * _cotangent(q)
 
 
 @_cauchy
-def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `sf` is q; nan unless 0 <= q <= 1."""
     return loc + scale * _cotangent(q)
 
 
-def _cotangent(q: Any) -> Any:
+def _cotangent(q: ArrayLike) -> Array:
     """``cot(pi q)``, exact near 0, 1/2 and 1: +inf at 0, -inf at 1."""
     side = jnp.where(q < 0.5, 1, -1)
     tail = jnp.where(q < 0.5, q, 1 - q)                             # exact, by Sterbenz' lemma

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xjax.scipy.stats import gamma
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
@@ -20,7 +20,7 @@ _chi2 = Distribution("chi2", df=POSITIVE, scale=NONNEGATIVE)
 def _as_gamma(name: str) -> Callable:
     of_gamma = getattr(gamma, name)
 
-    def function(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    def function(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         return of_gamma(x, 0.5 * df, loc, 2 * scale)
 
     function.__name__ = function.__qualname__ = name

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
@@ -18,12 +16,13 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.special import gammaln, xlogy
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpdf", "pdf"]
 
 
 @one_launch(arrays=2)
-def logpdf(x: Any, alpha: Any) -> Any:
+def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Logarithm of the density at x; -inf unless no share is negative and their sum is 1, to 1e-6.
 
     Where a share is 0 the result is the limit from inside: finite if its alpha is 1, inf if alpha < 1. It is nan unless
@@ -52,6 +51,6 @@ def logpdf(x: Any, alpha: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def pdf(x: Any, alpha: Any) -> Any:
+def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Density at x: ``exp(logpdf(x, alpha))``."""
     return lax.exp(logpdf(x, alpha))

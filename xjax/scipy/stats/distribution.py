@@ -21,25 +21,26 @@ from xjax.runtime.one_launch import one_launch
 from xjax.scipy.special import xlog1py, xlogy
 from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.rule_functions import SymbolicZero
+from xjax.typing import Array, ArrayLike
 
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
 # -- domains of parameters: a bool for a Python number, an array of bools for an array ------------------------------
 
-def POSITIVE(x: Any) -> Any:
+def POSITIVE(x: ArrayLike) -> ArrayLike:
     return x > 0
 
 
-def NONNEGATIVE(x: Any) -> Any:
+def NONNEGATIVE(x: ArrayLike) -> ArrayLike:
     return x >= 0
 
 
-def FRACTION(x: Any) -> Any:
+def FRACTION(x: ArrayLike) -> ArrayLike:
     return (x >= 0) & (x <= 1)
 
 
-def INNER_FRACTION(x: Any) -> Any:
+def INNER_FRACTION(x: ArrayLike) -> Array:
     return (x > 0) & (x < 1)
 
 
@@ -62,7 +63,7 @@ class Distribution:
         least, most = defaults.count(inspect.Parameter.empty), len(defaults)
         domains = [(i, self.domains[n]) for i, n in enumerate(signature.parameters) if n in self.domains]
 
-        def on_floats(*args: Any) -> Any:
+        def on_floats(*args: Any) -> Array:
             args = floats(caller, *args, *defaults[len(args):])
             inside = [belongs(args[i]) for i, belongs in domains]
             inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # True: no check to compile
@@ -73,7 +74,7 @@ class Distribution:
         launched = one_launch(on_floats, arrays=most)
 
         @functools.wraps(fun)
-        def function(*args: Any, **kwargs: Any) -> Any:
+        def function(*args: Any, **kwargs: Any) -> Array:
             if kwargs or not least <= len(args) <= most:
                 args = _bound(caller, signature, args, kwargs)
             if not at_root():
@@ -84,7 +85,7 @@ class Distribution:
 
     def exp(self, name: str, logarithm: Callable) -> Callable:
         """The exponential of `logarithm`, a function of this distribution. Its slopes at infinite x are 0."""
-        def at_finite(x: Any, *args: Any) -> Any:
+        def at_finite(x: ArrayLike, *args: Any) -> Array:
             return logarithm(_without_slope_at_infinity(x), *args)
 
         return self._composed(name, lax.exp, functools.wraps(logarithm)(at_finite))
@@ -95,7 +96,7 @@ class Distribution:
 
     def _composed(self, name: str, outer: Callable, inner: Callable) -> Callable:
         @functools.wraps(inner)
-        def composed(*args: Any) -> Any:
+        def composed(*args: Any) -> Array:
             return outer(inner(*args))
 
         composed.__name__ = composed.__qualname__ = name
@@ -118,7 +119,7 @@ def _bound(caller: str, signature: inspect.Signature, args: Any, kwargs: Any) ->
     return bound.args
 
 
-def _operand(caller: str, x: Any) -> Any:
+def _operand(caller: str, x: ArrayLike) -> ArrayLike:
     """`x` as an operand of one launch. Host arrays, and numbers that would each select a program, become arrays."""
     if hasattr(x, "aval") or (type(x) in _NUMBERS and not (type(x) is int and not 0 <= x < 128)):
         return x
@@ -137,7 +138,7 @@ def floats(caller: str, *xs: Any) -> Any:
     return xs
 
 
-def _without_slope_at_infinity(x: Any) -> Any:
+def _without_slope_at_infinity(x: ArrayLike) -> Array:
     """`x`, constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
     if isinstance(x, (bool, int, float)):
         return x
@@ -146,12 +147,12 @@ def _without_slope_at_infinity(x: Any) -> Any:
 
 # -- formulas of several distributions -----------------------------------------------------------------------------
 
-def standard(x: Any, loc: Any, scale: Any) -> Any:
+def standard(x: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> Array:
     """``(x - loc) / scale``; the arguments may be Python numbers, and the scale 0."""
     return lax.div(lax.sub(x, loc), scale)
 
 
-def log1p_square(z: Any) -> Any:
+def log1p_square(z: ArrayLike) -> Array:
     """``log(1 + z**2)``, also where the square would overflow."""
     size = lax.abs(z)
     far = size > 0.5 * math.sqrt(float(dtypes.finfo(size.dtype).max))               # 1 is lost to rounding there
@@ -163,7 +164,7 @@ _INNER_LOGS = (lambda p: lax.log(jnp.where(p > 0, p, 1)), lambda p: lax.log1p(-j
 
 
 @custom_jvp
-def of_powers(log_rest: Any, p: Any, *exponents: Any) -> Any:
+def of_powers(log_rest: ArrayLike, p: ArrayLike, *exponents: Any) -> Array:
     """``exp(log_rest) p**a``, or with two exponents ``exp(log_rest) p**a (1 - p)**b``; 0**0 is 1.
 
     Its slopes in p are right also at p = 0 and 1, where the slope of the logarithm is infinite and 0 times it is nan.
@@ -176,7 +177,7 @@ def _of_powers_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
     (log_rest, p, *exponents), (d_log_rest, dp, *d_exponents) = primals, tangents
     value = of_powers(*primals)
 
-    def lowered(i: int) -> Any:
+    def lowered(i: int) -> Array:
         """The exponent of factor i, times the value with this exponent reduced by 1."""
         a = exponents[i]
         rest = [jnp.where(a == 0, 0, a - 1) if k == i else b for k, b in enumerate(exponents)]
@@ -190,7 +191,7 @@ def _of_powers_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
 
 def mirrored(distribution: Distribution, name: str, fun: Callable, doc: str) -> Callable:
     """The function ``fun(-x, -loc, scale)`` of `distribution`, under the name `name`."""
-    def reflected(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+    def reflected(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
         return fun(-x, -loc, scale)
 
     reflected.__name__ = reflected.__qualname__ = name

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.activations import log1mexp
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -21,26 +20,26 @@ _expon = Distribution("expon", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_expon
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x; -inf below loc."""
     return jnp.where(x < loc, -np.inf, -standard(x, loc, scale) - lax.log(scale))
 
 
 @_expon
-def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values > x."""
     return jnp.where(x < loc, 0, -standard(x, loc, scale))
 
 
 @_expon
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values <= x."""
     outside = x < loc
     return jnp.where(outside, -np.inf, log1mexp(jnp.where(outside, 1, standard(x, loc, scale))))
 
 
 @_expon
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     return -lax.expm1(logsf(x, loc, scale))
 
@@ -49,6 +48,6 @@ pdf, sf = _expon.exp("pdf", logpdf), _expon.exp("sf", logsf)
 
 
 @_expon
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return loc - scale * lax.log1p(-q)

@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
@@ -21,7 +20,7 @@ _gamma = Distribution("gamma", a=POSITIVE, scale=NONNEGATIVE)
 
 
 @_gamma
-def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x; -inf below loc."""
     outside = x < loc
     z = jnp.where(outside, 1, standard(x, loc, scale))
@@ -29,20 +28,20 @@ def logpdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
     return jnp.where(outside | (z == np.inf), -np.inf, log_density)
 
 
-def _inside(z: Any) -> Any:
+def _inside(z: Array) -> Array:
     """`z`, replaced where it is <= 0 by 0.5, for which the incomplete function needs few terms."""
     return jnp.where(z <= 0, 0.5, z)
 
 
 @_gamma
-def cdf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     z = standard(x, loc, scale)
     return jnp.where(z <= 0, 0, gammainc(a, _inside(z)))
 
 
 @_gamma
-def sf(x: Any, a: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values > x."""
     z = standard(x, loc, scale)
     return jnp.where(z <= 0, 1, gammaincc(a, _inside(z)))

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.scipy.special import gammaincc, gammaln
 from xjax.scipy.stats.distribution import POSITIVE, Distribution
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
@@ -20,12 +19,12 @@ _gennorm = Distribution("gennorm", beta=POSITIVE)
 
 
 @_gennorm
-def logpdf(x: Any, beta: Any) -> Any:
+def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Logarithm of the density at x."""
     return lax.log(0.5 * beta) - gammaln(lax.div(1.0, beta)) - _power(x, beta)
 
 
-def _power(x: Any, beta: Any) -> Any:
+def _power(x: ArrayLike, beta: ArrayLike) -> Array:
     """``abs(x)**beta``, constant where it overflows, so that the functions that vanish there have the slope 0."""
     size = lax.abs(x)
     end = lax.pow(lax.full_like(beta, float(dtypes.finfo(size.dtype).max)), lax.div(1.0, beta))
@@ -33,7 +32,7 @@ def _power(x: Any, beta: Any) -> Any:
 
 
 @_gennorm
-def cdf(x: Any, beta: Any) -> Any:
+def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """Probability of values <= x."""
     tail = 0.5 * gammaincc(lax.div(1.0, beta), _power(x, beta))
     return jnp.where(x < 0, tail, 1 - tail)

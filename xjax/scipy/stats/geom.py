@@ -14,6 +14,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import xlog1py
 from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,20 +22,20 @@ _geom = Distribution("geom", p=FRACTION)
 
 
 @_geom
-def logpmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf for k < loc + 1."""
     fails, outside = _fails(k - loc)
     return jnp.where(outside, -np.inf, xlog1py(fails, -p) + lax.log(p))
 
 
 @_geom
-def pmf(k: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k: ``exp(logpmf(k, p, loc))``; 0 for k < loc + 1."""
     fails, outside = _fails(k - loc)
     return jnp.where(outside, 0, of_powers(0.0, p, 1.0, fails))
 
 
-def _fails(x: Any) -> tuple[Any, Any]:
+def _fails(x: ArrayLike) -> tuple[Any, Any]:
     """The number of failures, 0 where x is outside of the support; whether x is outside."""
     outside = (x < 1) | (x == np.inf)
     return jnp.where(outside, 0, x - 1), outside

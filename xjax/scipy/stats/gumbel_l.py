@@ -8,11 +8,10 @@ Here ``z = (x - loc) / scale``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax import lax
 from xjax.scipy.stats import gumbel_r
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, mirrored
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -27,6 +26,6 @@ logsf = mirrored(_gumbel_l, "logsf", gumbel_r.logcdf, "Logarithm of the probabil
 
 
 @_gumbel_l
-def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
     return loc + scale * lax.log(-lax.log1p(-p))

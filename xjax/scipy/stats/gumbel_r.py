@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.nn.activations import log1mexp
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -25,7 +24,7 @@ _FLAT = 50                              # below -_FLAT ``exp(-exp(-z))`` is 0 wi
 
 
 @_gumbel_r
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     z = standard(x, loc, scale)
     # z is bounded below: where the exponential overflows, XLA might otherwise add z before rounding it to infinity.
@@ -33,18 +32,18 @@ def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_gumbel_r
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values <= x."""
     return -lax.exp(-standard(x, loc, scale))
 
 
-def _growth(z: Any) -> Any:
+def _growth(z: Array) -> Array:
     """``exp(-z)``, constant where it may overflow, so that the functions that vanish there have the slope 0."""
     return lax.exp(-jnp.maximum(z, -_FLAT))
 
 
 @_gumbel_r
-def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Density at x."""
     z = standard(x, loc, scale)
     z = jnp.where(z == np.inf, np.inf, z)                   # slope 0 at infinity
@@ -52,19 +51,19 @@ def pdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_gumbel_r
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     return lax.exp(-_growth(standard(x, loc, scale)))
 
 
 @_gumbel_r
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values > x."""
     return -lax.expm1(-_growth(standard(x, loc, scale)))
 
 
 @_gumbel_r
-def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values > x, also where that is too small for a float."""
     z = standard(x, loc, scale)
     beyond = z > _FAR
@@ -73,6 +72,6 @@ def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_gumbel_r
-def ppf(p: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
     return loc - scale * lax.log(-lax.log(p))

@@ -16,6 +16,7 @@ from xjax.numpy.promote import array_like, promote_inexact, shape_of
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.normal_distribution import ndtr
 from xjax.scipy.stats.multivariate_normal import log_peak, whitened
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 _CALLER = "scipy.stats.gaussian_kde"
 
@@ -43,14 +44,14 @@ class gaussian_kde:
     __slots__ = ("covariance", "dataset", "inv_cov", "neff", "weights")
     _CHILDREN = ("neff", "dataset", "weights", "covariance", "inv_cov")
 
-    def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
+    def __init__(self, dataset: ArrayLike, bw_method: Any = None, weights: ArrayLike | None = None) -> None:
         dataset, weights = _checked_sample(dataset, weights)
         self._set(dataset=dataset, weights=weights, neff=1 / jnp.sum(jnp.square(weights)))
         factor = self._factor("scott" if bw_method is None else bw_method)
         spread = jnp.atleast_2d(jnp.cov(dataset, bias=False, aweights=weights))
         self._set(covariance=spread * factor ** 2, inv_cov=jnp.linalg.inv(spread) / factor ** 2)
 
-    def _factor(self, bw_method: Any) -> Any:
+    def _factor(self, bw_method: Any) -> ArrayLike:
         if callable(bw_method):
             return bw_method(self)
         if isinstance(bw_method, str):
@@ -91,7 +92,7 @@ class gaussian_kde:
         """Number of points."""
         return self.dataset.shape[1]
 
-    def evaluate(self, points: Any) -> Any:
+    def evaluate(self, points: ArrayLike) -> Array:
         """Density at points: float[m] for points[d, m], also [m] if d is 1, or [d] for one point.
 
         Raises: ValueError for points of another dimension; NotImplementedError for complex ones.
@@ -100,15 +101,15 @@ class gaussian_kde:
 
     __call__ = evaluate
 
-    def pdf(self, x: Any) -> Any:
+    def pdf(self, x: ArrayLike) -> Array:
         """Density at x: `evaluate`."""
         return self.evaluate(x)
 
-    def logpdf(self, x: Any) -> Any:
+    def logpdf(self, x: ArrayLike) -> Array:
         """Logarithm of the density at x, in the forms of `evaluate`; finite where the density underflows."""
         return _log_density(self._points("logpdf", x), self.dataset, self.weights, self.covariance)
 
-    def integrate_gaussian(self, mean: Any, cov: Any) -> Any:
+    def integrate_gaussian(self, mean: ArrayLike, cov: ArrayLike) -> Array:
         """Integral of the estimate times a normal density of mean[d] and cov[d, d].
 
         Raises: ValueError for other shapes.
@@ -120,7 +121,7 @@ class gaussian_kde:
                       fix=f"pass a mean of shape [{self.d}] and a cov of shape [{self.d}, {self.d}].")
         return _density(mean[:, None], self.dataset, self.weights, self.covariance + cov)[0]
 
-    def integrate_box_1d(self, low: Any, high: Any) -> Any:
+    def integrate_box_1d(self, low: ArrayLike, high: ArrayLike) -> Array:
         """Integral of an estimate of dimension 1 between two numbers, `low` and `high`.
 
         Raises: ValueError for another dimension, or unless the limits are numbers.
@@ -134,7 +135,7 @@ class gaussian_kde:
                       fix="map over the limits with vmap.", exc=ValueError)
         return _box(low, high, self.dataset, self.weights, self.covariance)
 
-    def integrate_kde(self, other: gaussian_kde) -> Any:
+    def integrate_kde(self, other: gaussian_kde) -> Array:
         """Integral of the product of two estimates.
 
         Raises: ValueError if their dimensions differ.
@@ -146,7 +147,7 @@ class gaussian_kde:
         at_points = _density(other.dataset, self.dataset, self.weights, self.covariance + other.covariance)
         return jnp.sum(at_points * other.weights)
 
-    def resample(self, key: Any, shape: Sequence[int] = ()) -> Any:
+    def resample(self, key: PRNGKey, shape: Sequence[int] = ()) -> Array:
         """Random points of the estimated density: [d, *shape]."""
         shape = tuple(shape)
         pick_key, noise_key = random.split(key)
@@ -165,7 +166,7 @@ class gaussian_kde:
         raise bad(f"{_CALLER}.set_bandwidth", "an estimate is immutable", exc=NotImplementedError,
                   fix="create another one: gaussian_kde(kde.dataset, bw_method, kde.weights).")
 
-    def _points(self, name: str, points: Any) -> Any:
+    def _points(self, name: str, points: ArrayLike) -> Array:
         points = _real(f"{_CALLER}.{name}", points)
         if points.shape[0] == self.d:
             return points
@@ -176,7 +177,7 @@ class gaussian_kde:
                   fix=f"pass points of shape [{self.d}, m].")
 
 
-def _real(caller: str, x: Any) -> Any:
+def _real(caller: str, x: ArrayLike) -> Array:
     """`x` with two axes. Raises: NotImplementedError for complex numbers."""
     x = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
     if dtypes.is_complex(x.dtype):
@@ -185,7 +186,7 @@ def _real(caller: str, x: Any) -> Any:
     return x
 
 
-def _checked_sample(dataset: Any, weights: Any) -> tuple[Any, Any]:
+def _checked_sample(dataset: ArrayLike, weights: ArrayLike | None) -> tuple[Any, Any]:
     """The dataset with two axes, and weights that sum to 1, in one float dtype."""
     dataset = _real(_CALLER, dataset)
     if dataset.size < 2:
@@ -204,7 +205,7 @@ def _checked_sample(dataset: Any, weights: Any) -> tuple[Any, Any]:
     return dataset, weights / jnp.sum(weights)
 
 
-def _log_kernels(points: Any, dataset: Any, covariance: Any) -> Any:
+def _log_kernels(points: Array, dataset: Array, covariance: Array) -> Array:
     """Logarithms of the normal densities at points[d, m] around those of dataset[d, n]: float[m, n]."""
     points, dataset, covariance = promote_inexact(_CALLER, points, dataset, covariance)
     factor = lax.linalg.cholesky(covariance)
@@ -213,17 +214,17 @@ def _log_kernels(points: Any, dataset: Any, covariance: Any) -> Any:
 
 
 @one_launch(arrays=4)
-def _density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
+def _density(points: Array, dataset: Array, weights: Array, covariance: Array) -> Array:
     return jnp.sum(weights[None] * jnp.exp(_log_kernels(points, dataset, covariance)), -1)
 
 
 @one_launch(arrays=4)
-def _log_density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
+def _log_density(points: Array, dataset: Array, weights: Array, covariance: Array) -> Array:
     return logsumexp(jnp.log(weights)[None] + _log_kernels(points, dataset, covariance), -1)
 
 
 @one_launch(arrays=5)
-def _box(low: Any, high: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
+def _box(low: ArrayLike, high: ArrayLike, dataset: Array, weights: Array, covariance: Array) -> Array:
     sigma = jnp.sqrt(covariance[0])
     below, above = ((limit - dataset[0]) / sigma for limit in (low, high))
     return jnp.sum(weights * (ndtr(above) - ndtr(below)))

@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
@@ -19,13 +19,13 @@ _laplace = Distribution("laplace", scale=NONNEGATIVE)
 
 
 @_laplace
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     return -lax.abs(standard(x, loc, scale)) - lax.log(scale) - math.log(2)
 
 
 @_laplace
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     z = standard(x, loc, scale)
     below = z <= 0

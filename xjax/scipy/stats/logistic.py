@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import expit, logit
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "isf", "logpdf", "pdf", "ppf", "sf"]
 
@@ -19,20 +18,20 @@ _logistic = Distribution("logistic", scale=NONNEGATIVE)
 
 
 @_logistic
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     half = 0.5 * standard(x, loc, scale)
     return -2 * jnp.logaddexp(half, -half) - lax.log(scale)
 
 
 @_logistic
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     return expit(standard(x, loc, scale))
 
 
 @_logistic
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values > x."""
     return expit(-standard(x, loc, scale))
 
@@ -41,12 +40,12 @@ pdf = _logistic.exp("pdf", logpdf)
 
 
 @_logistic
-def ppf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value at which `cdf` is x; nan unless 0 <= x <= 1."""
     return loc + scale * logit(x)
 
 
 @_logistic
-def isf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value at which `sf` is x; nan unless 0 <= x <= 1."""
     return loc - scale * logit(x)

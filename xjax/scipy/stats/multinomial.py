@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
@@ -18,12 +16,13 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact, promote_numeric
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.special import gammaln, xlogy
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpmf", "pmf"]
 
 
 @one_launch(arrays=3)
-def logpmf(x: Any, n: Any, p: Any) -> Any:
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Logarithm of the probability of the counts x; -inf where they do not add up to n.
 
     Args: x: int[..., k]; n: int[...]; p: float[..., k], the probability of each outcome.
@@ -43,6 +42,6 @@ def logpmf(x: Any, n: Any, p: Any) -> Any:
 
 
 @one_launch(arrays=3)
-def pmf(x: Any, n: Any, p: Any) -> Any:
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Probability of the counts x: ``exp(logpmf(x, n, p))``."""
     return lax.exp(logpmf(x, n, p))

@@ -9,7 +9,6 @@ Here z is the solution of ``L z = x - mean``, where L is the Cholesky factor of 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -19,11 +18,12 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpdf", "pdf"]
 
 
-def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """Logarithm of the density at x; nan if `cov` is not positive definite.
 
     Args:
@@ -38,13 +38,13 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Any:
     return _logpdf(x, mean, cov)
 
 
-def pdf(x: Any, mean: Any, cov: Any) -> Any:
+def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """Density at x; arguments and errors are those of `logpdf`."""
     return _pdf(x, mean, cov)
 
 
 @one_launch(arrays=3)
-def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
+def _logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     caller = "scipy.stats.multivariate_normal.logpdf"
     x, mean, cov = (jnp.asarray(a) for a in promote_inexact(caller, x, mean, cov))
     if cov.ndim and mean.ndim and cov.shape[-2:] != mean.shape[-1:] * 2:
@@ -55,7 +55,7 @@ def _logpdf(x: Any, mean: Any, cov: Any) -> Any:
 
 
 @library_rules
-def _log_density(x: Any, mean: Any, cov: Any) -> Any:
+def _log_density(x: Array, mean: Array, cov: Array) -> Array:
     y = x - mean
     if not mean.ndim or not cov.ndim:                       # independent numbers of variance cov
         n = mean.shape[-1] if mean.ndim else 1
@@ -66,17 +66,17 @@ def _log_density(x: Any, mean: Any, cov: Any) -> Any:
 
 
 @one_launch(arrays=3)
-def _pdf(x: Any, mean: Any, cov: Any) -> Any:
+def _pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     return lax.exp(_logpdf(x, mean, cov))
 
 
-def log_peak(factor: Any) -> Any:
+def log_peak(factor: ArrayLike) -> Array:
     """Logarithm of the density at the mean, for a Cholesky factor [..., n, n] of the covariance."""
     log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
     return -log_det - 0.5 * factor.shape[-1] * math.log(2 * math.pi)
 
 
-def whitened(factor: Any, y: Any) -> Any:
+def whitened(factor: ArrayLike, y: ArrayLike) -> Array:
     """z[..., n] with ``factor z = y`` for y[..., n]. For a single factor it is one solve for all y."""
     if factor.ndim == 2:
         rows = jnp.reshape(y, (-1, y.shape[-1]))

@@ -14,6 +14,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, of_powers
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpmf", "pmf"]
 
@@ -21,20 +22,20 @@ _nbinom = Distribution("nbinom", n=POSITIVE, p=FRACTION)
 
 
 @_nbinom
-def logpmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k; interpolated between integers, as in JAX; -inf for k < loc."""
     x, n, outside, log_count = _parts(k, n, loc)
     return jnp.where(outside, -np.inf, log_count + xlogy(n, p) + xlog1py(x, -p))
 
 
 @_nbinom
-def pmf(k: Any, n: Any, p: Any, loc: Any = 0) -> Any:
+def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k: ``exp(logpmf(k, n, p, loc))``; 0 for k < loc."""
     x, n, outside, log_count = _parts(k, n, loc)
     return jnp.where(outside, 0, of_powers(log_count, p, n, x))
 
 
-def _parts(k: Any, n: Any, loc: Any) -> tuple[Any, Any, Any, Any]:
+def _parts(k: ArrayLike, n: ArrayLike, loc: ArrayLike) -> tuple[Any, Any, Any, Any]:
     """(x, n, outside, log_count): x is 0 and n is 1 where x is outside of the support.
 
     log_count is the logarithm of the number of orders of the trials.

@@ -11,12 +11,12 @@ Where the scale is negative, the density is that for ``abs(scale)``, as in JAX, 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from xjax import lax
 from xjax.numpy.promote import default_float
 from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "isf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -25,7 +25,7 @@ _norm = Distribution("norm", scale=NONNEGATIVE)
 
 
 @_density
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     return -0.5 * lax.square(standard(x, loc, scale)) - lax.log(lax.abs(scale)) - 0.5 * math.log(2 * math.pi)
 
@@ -34,40 +34,40 @@ pdf = _density.exp("pdf", logpdf)
 
 
 @_norm
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x. Raises: TypeError for floats of 16 bits, like all functions except pdf and logpdf."""
     return ndtr(standard(x, loc, scale))
 
 
 @_norm
-def logcdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values <= x, also where that is too small for a float."""
     return log_ndtr(standard(x, loc, scale))
 
 
 @_norm
-def sf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values > x."""
     return ndtr(-standard(x, loc, scale))
 
 
 @_norm
-def logsf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values > x, also where that is too small for a float."""
     return log_ndtr(-standard(x, loc, scale))
 
 
 @_norm
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q, in the default float dtype, as in JAX; nan unless 0 <= q <= 1."""
     return _default(ndtri(q) * scale + loc)
 
 
 @_norm
-def isf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `sf` is q, in the default float dtype, as in JAX; exact for small q."""
     return _default(loc - ndtri(q) * scale)
 
 
-def _default(x: Any) -> Any:
+def _default(x: Array) -> Array:
     return lax.convert_element_type(x, default_float())

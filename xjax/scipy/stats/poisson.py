@@ -15,6 +15,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.special import entr, gammaincc, gammaln, xlogy
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, of_powers
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
 
@@ -26,31 +27,31 @@ _SERIES = (1375 / 1008, 863 / 2520, 9 / 80, 19 / 360, 1 / 24, 1 / 12, 0)
 
 
 @_poisson
-def logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Logarithm of the probability of k; -inf unless k - loc is an integer >= 0."""
     x, outside = _inside(k - loc)
     return jnp.where(outside, -np.inf, _log_mass(x, mu))
 
 
-def _log_mass(k: Any, mu: Any) -> Any:
+def _log_mass(k: ArrayLike, mu: ArrayLike) -> Array:
     return xlogy(k, mu) - gammaln(k + 1) - mu
 
 
-def _inside(x: Any) -> tuple[Any, Any]:
+def _inside(x: ArrayLike) -> tuple[Any, Any]:
     """x, 0 where it is outside of the support; whether it is outside."""
     outside = (x < 0) | (lax.floor(x) < x) | (x == np.inf)
     return jnp.where(outside, 0, x), outside
 
 
 @_poisson
-def pmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k; 0 unless k - loc is an integer >= 0."""
     x, outside = _inside(k - loc)
     return jnp.where(outside, 0, of_powers(-gammaln(x + 1) - mu, mu, x))
 
 
 @_poisson
-def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
+def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of values <= k."""
     x = k - loc
     outside = (x < 0) | (x == np.inf)
@@ -58,7 +59,7 @@ def cdf(k: Any, mu: Any, loc: Any = 0) -> Any:
 
 
 @_poisson
-def entropy(mu: Any, loc: Any = 0) -> Any:
+def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy in nats. `loc` only changes the shape of the result, which is that of mu and loc broadcast."""
     shape = jnp.broadcast_shapes(jnp.shape(mu), jnp.shape(loc))
     few = (mu > 0) & (mu < _MANY)

@@ -13,6 +13,7 @@ from xjax.core.types import number_of
 from xjax.numpy.promote import array_like, default_float, promote_inexact
 from xjax.ops.checks import canonical_axis
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 _METHODS = ("average", "min", "max", "dense", "ordinal")
 
@@ -33,14 +34,14 @@ def _propagates(caller: str, nan_policy: str) -> None:
                   fix="remove the NaNs before the call.", exc=NotImplementedError)
 
 
-def _starts(x: Any) -> Any:
+def _starts(x: Array) -> Array:
     """Whether each value of the sorted x[..., n] differs from the previous one; NaNs count as equal."""
     before, after = x[..., :-1], x[..., 1:]
     differ = (before != after) & ~((before != before) & (after != after))
     return jnp.concatenate([jnp.ones((*x.shape[:-1], 1), bool), differ], -1)
 
 
-def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False) -> ModeResult:
+def mode(a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False) -> ModeResult:
     """The most frequent value along an axis, the least of several, and how often it occurs.
 
     Args: a: array of numbers; axis: None for all elements. nan_policy: only 'propagate': NaNs count as one value.
@@ -54,7 +55,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
 
 
 @one_launch
-def _mode(a: Any, axis: int | None, keepdims: bool) -> ModeResult:
+def _mode(a: ArrayLike, axis: int | None, keepdims: bool) -> ModeResult:
     x = jnp.atleast_1d(array_like("scipy.stats.mode", a))
     if axis is None:
         shape = (1,) * x.ndim if keepdims else ()
@@ -75,7 +76,7 @@ def _mode(a: Any, axis: int | None, keepdims: bool) -> ModeResult:
     return ModeResult(jnp.reshape(value, shape), jnp.reshape(count, shape))
 
 
-def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
+def rankdata(a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Array:
     """The rank of each element, from 1, among all or along an axis. All ranks are NaN if one element is NaN.
 
     Args:
@@ -97,7 +98,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
 
 
 @one_launch
-def _rankdata(a: Any, method: str, axis: int | None) -> Any:
+def _rankdata(a: ArrayLike, method: str, axis: int | None) -> Array:
     x = jnp.atleast_1d(array_like("scipy.stats.rankdata", a))
     axis = None if axis is None else canonical_axis(axis, x.ndim, "scipy.stats.rankdata")
     x = jnp.ravel(x) if axis is None else jnp.moveaxis(x, axis, -1)
@@ -110,7 +111,7 @@ def _rankdata(a: Any, method: str, axis: int | None) -> Any:
     return ranks if axis is None else jnp.moveaxis(ranks, -1, axis)
 
 
-def _ranks_of_sorted(x: Any, place: Any, method: str) -> Any:
+def _ranks_of_sorted(x: Array, place: Array, method: str) -> Array:
     """Ranks of the sorted x[..., n]; `place` has the places of its elements, from 0."""
     starts, axis = _starts(x), x.ndim - 1
     if method == "ordinal":
@@ -126,7 +127,8 @@ def _ranks_of_sorted(x: Any, place: Any, method: str) -> Any:
     return most if method == "max" else 0.5 * (least + most).astype(default_float())
 
 
-def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def sem(a: ArrayLike, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *,
+        keepdims: bool = False) -> Array:
     """Standard error of the mean along an axis: the standard deviation divided by the root of the number of elements.
 
     Args:
@@ -144,7 +146,7 @@ def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagat
 
 
 @one_launch
-def _sem(a: Any, axis: int | None, ddof: int, nan_policy: str, keepdims: bool) -> Any:
+def _sem(a: ArrayLike, axis: int | None, ddof: int, nan_policy: str, keepdims: bool) -> Array:
     x = jnp.asarray(promote_inexact("scipy.stats.sem", a)[0])
     if axis is not None:
         axis = canonical_axis(axis, x.ndim, "scipy.stats.sem")

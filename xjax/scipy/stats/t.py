@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from xjax import lax
 from xjax.scipy.arguments import horner
 from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.scipy.stats.distribution import POSITIVE, Distribution, log1p_square, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpdf", "pdf"]
 
@@ -26,14 +26,14 @@ _t = Distribution("t", df=POSITIVE)
 
 
 @_t
-def logpdf(x: Any, df: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x."""
     z = standard(x, loc, scale)
     constant = _log_gamma_ratio(0.5 * df) - 0.5 * math.log(2 * math.pi) - lax.log(lax.abs(scale))
     return constant - 0.5 * (df + 1) * log1p_square(lax.div(z, lax.sqrt(df)))
 
 
-def _log_gamma_ratio(a: Any) -> Any:
+def _log_gamma_ratio(a: ArrayLike) -> Array:
     """``log(gamma(a + 1/2) / (gamma(a) sqrt(a)))``.
 
     For a >= 10 it is the difference of both asymptotic series, which has no large terms.

@@ -9,8 +9,6 @@ much shorter than 1 loses the digits that its ends have in common.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
@@ -19,19 +17,20 @@ from xjax.nn.activations import log1mexp
 from xjax.scipy.normal_distribution import log_ndtr
 from xjax.scipy.stats import norm
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
 _truncnorm = Distribution("truncnorm", scale=NONNEGATIVE)
 
 
-def _log_tail(p: Any) -> Any:
+def _log_tail(p: Array) -> Array:
     """Logarithm of the standard normal probability of values beyond `p`, on the side away from 0."""
     finite = abs(p) != np.inf                                           # log_ndtr has no derivative at -inf
     return jnp.where(finite, log_ndtr(jnp.where(finite, jnp.where(p <= 0, p, -p), -1)), -np.inf)
 
 
-def _log_mass(a: Any, b: Any, tail_a: Any, tail_b: Any) -> Any:
+def _log_mass(a: Array, b: Array, tail_a: Array, tail_b: Array) -> Array:
     """Logarithm of the probability of [a, b], where a < b, from the tails beyond a and b."""
     right = a > 0
     one_side = right | (b <= 0)
@@ -42,14 +41,14 @@ def _log_mass(a: Any, b: Any, tail_a: Any, tail_b: Any) -> Any:
     return jnp.where(one_side, difference, lax.log1p(-left_out))
 
 
-def _within(z: Any, a: Any, b: Any) -> Any:
+def _within(z: Array, a: Array, b: Array) -> Array:
     """z where a < z < b, elsewhere a number between a and b, so that no derivative is nan."""
     low, high = jnp.maximum(a, jnp.minimum(b, 0) - 1), jnp.minimum(b, jnp.maximum(a, 0) + 1)
     return jnp.where((z <= a) | (z >= b), lax.stop_gradient(0.5 * (low + high)), z)
 
 
 @_truncnorm
-def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x; -inf outside of the interval."""
     z = standard(x, loc, scale)
     ends = jnp.stack(jnp.broadcast_arrays(a, b))
@@ -58,7 +57,7 @@ def logpdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_truncnorm
-def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values <= x, also where that is too small for a float."""
     z = standard(x, loc, scale)
     z, a, b = jnp.broadcast_arrays(z, a, b)
@@ -73,7 +72,7 @@ def logcdf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
 
 
 @_truncnorm
-def logsf(x: Any, a: Any, b: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the probability of values > x, also where that is too small for a float."""
     return logcdf(-x, -b, -a, -loc, scale)
 

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "logpdf", "pdf", "ppf"]
 
@@ -20,14 +19,14 @@ _uniform = Distribution("uniform", scale=NONNEGATIVE, q=FRACTION)
 
 
 @_uniform
-def logpdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Logarithm of the density at x; -inf outside of [loc, loc + scale]."""
     wrong = (x != x) | (loc != loc)
     return jnp.where((x < loc) | (x > loc + scale), -np.inf, jnp.where(wrong, np.nan, -lax.log(scale)))
 
 
 @_uniform
-def cdf(x: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """Probability of values <= x."""
     return jnp.where(x < loc, 0, jnp.where(x > loc + scale, 1, standard(x, loc, scale)))
 
@@ -36,6 +35,6 @@ pdf = _uniform.exp("pdf", logpdf)
 
 
 @_uniform
-def ppf(q: Any, loc: Any = 0, scale: Any = 1) -> Any:
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> ArrayLike:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return loc + scale * q

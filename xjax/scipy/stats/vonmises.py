@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from xjax import lax
 from xjax.scipy.special import i0e
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpdf", "pdf"]
 
@@ -19,7 +19,7 @@ _vonmises = Distribution("vonmises", kappa=NONNEGATIVE)
 
 
 @_vonmises
-def logpdf(x: Any, kappa: Any) -> Any:
+def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Logarithm of the density at the angle x; kappa = 0 is the uniform distribution."""
     return -2 * kappa * lax.square(lax.sin(0.5 * x)) - lax.log(i0e(kappa)) - math.log(2 * math.pi)  # 1 - cos(x)
 

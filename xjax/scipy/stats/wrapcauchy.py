@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.stats.distribution import INNER_FRACTION, Distribution
+from xjax.typing import Array, ArrayLike
 
 __all__ = ["logpdf", "pdf"]
 
@@ -21,7 +21,7 @@ _wrapcauchy = Distribution("wrapcauchy", c=INNER_FRACTION)
 
 
 @_wrapcauchy
-def logpdf(x: Any, c: Any) -> Any:
+def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """Logarithm of the density at x; -inf outside of [0, 2 pi]; nan unless 0 < c < 1."""
     distance = lax.square(1 - c) + 4 * c * lax.square(lax.sin(0.5 * x))     # 1 + c**2 - 2 c cos(x)
     density = lax.log1p(-c) + lax.log1p(c) - lax.log(distance) - math.log(2 * math.pi)

@@ -3,12 +3,14 @@
 All random graphs are determined by their seed. Edges are in both directions, except with ``directed=True``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from xjax.errors import bad
+from xjax.typing import ArrayLike
 from xnn.graph.host.splits import pairs_of_codes
 from xnn.graph.structure.graph import Graph
 
@@ -183,8 +185,8 @@ def _random_pairs(rng: np.random.Generator, n: int, p: float, directed: bool) ->
     return pairs_of_codes(code, n, not directed)
 
 
-def _both_ways(pairs: np.ndarray, nodes: Any = None, edges: Any = None, globals: Any = None,
-               n_nodes: int | None = None) -> Graph:
+def _both_ways(pairs: np.ndarray, nodes: ArrayLike | None = None, edges: ArrayLike | None = None,
+               globals: ArrayLike | None = None, n_nodes: int | None = None) -> Graph:
     """A graph with each pair in both directions. Args: pairs: [m, 2], distinct; edges: [m, ...] their features."""
     both = np.concatenate([pairs, pairs[:, ::-1]])
     return Graph.from_edges(both[:, 0], both[:, 1], nodes, None if edges is None else np.concatenate([edges, edges]),

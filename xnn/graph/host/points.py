@@ -1,10 +1,13 @@
 """Graphs of points: edges between near neighbours, computed on the host with a k-d tree."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
 
 from xjax.errors import bad
+from xjax.typing import ArrayLike, PyTree
 from xnn.checks import type_text
 from xnn.graph.host.transforms import add_self_loops
 from xnn.graph.structure.arrays import canonical, host, library
@@ -14,7 +17,7 @@ _SLACK = 1 + 1e-9               # the tree's distances and the sums computed her
 _CHUNK = 1 << 20                # number of candidates per pass: bounds the memory
 
 
-def knn_graph(points: Any, k: int, *, nodes: Any = None, self_loops: bool = False) -> Graph:
+def knn_graph(points: ArrayLike, k: int, *, nodes: ArrayLike | None = None, self_loops: bool = False) -> Graph:
     """Joins each point to its k nearest other points, by Euclidean distance: an edge from each neighbour to the point.
 
     Of equally near points, the first are taken. Two distances are equal if their squares, summed in float64, are equal.
@@ -48,7 +51,7 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     return tuple(np.concatenate(ends) for ends in zip(clear, *tied, strict=True))
 
 
-def _nearest_of_equals(points: np.ndarray, tree: Any, rows: np.ndarray, radius: np.ndarray, k: int) -> Any:
+def _nearest_of_equals(points: np.ndarray, tree: PyTree, rows: np.ndarray, radius: np.ndarray, k: int) -> Any:
     """Yields (senders, receivers) for the points `rows`, among whose k nearest the tree cannot order ties.
 
     Args: radius: for each row, a distance within which there are at least k other points.
@@ -73,7 +76,7 @@ def _first(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, k: in
     return senders[kept], receivers[kept]
 
 
-def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
+def radius_graph(points: ArrayLike, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
                  self_loops: bool = False) -> Graph:
     """Joins points whose Euclidean distance is at most `radius`, in both directions.
 
@@ -90,7 +93,7 @@ def radius_graph(points: Any, radius: float, *, max_neighbors: int | None = None
     return _of_points(points, senders, receivers, nodes, self_loops)
 
 
-def _points(caller: str, points: Any) -> np.ndarray:
+def _points(caller: str, points: ArrayLike) -> np.ndarray:
     points = canonical(host(caller, points))
     if points.ndim != 2 or not np.isfinite(points).all():
         raise bad(caller, "the points must be finite numbers [n, d]", {"points": type_text(points)},
@@ -98,6 +101,7 @@ def _points(caller: str, points: Any) -> np.ndarray:
     return points
 
 
-def _of_points(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, nodes: Any, self_loops: bool) -> Graph:
+def _of_points(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, nodes: ArrayLike | None,
+               self_loops: bool) -> Graph:
     graph = Graph.from_edges(senders, receivers, points if nodes is None else nodes)
     return add_self_loops(graph) if self_loops else graph

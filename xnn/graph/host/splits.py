@@ -1,10 +1,13 @@
 """Splits of nodes, edges and events into training, validation and test sets, determined by their seed."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xjax.errors import bad
+from xjax.typing import ArrayLike
 from xnn.checks import type_text
 from xnn.graph.host.transforms import edges_where, is_undirected
 from xnn.graph.structure.arrays import host, without_padding
@@ -41,8 +44,8 @@ class EdgeSplit(NamedTuple):
     test: Pairs
 
 
-def split_nodes(labels: Any, train: float = 20, val: float | None = 500, test: float | None = 1000, *, seed: int = 0,
-                stratified: bool = True) -> Split:
+def split_nodes(labels: ArrayLike, train: float = 20, val: float | None = 500, test: float | None = 1000, *,
+                seed: int = 0, stratified: bool = True) -> Split:
     """Draws sets of nodes, or of graphs, at random; the default sizes are those of Planetoid (Yang et al., 2016).
 
     Args:

@@ -8,6 +8,8 @@ return an `AttentionLayer`, whose `attention_weights` returns the weights of the
 Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import check_params, check_shape
 from xnn.graph.layers.attention_layer import AttentionLayer, weights_of
 from xnn.graph.layers.edge_inputs import edge_inputs
@@ -214,7 +217,7 @@ def _init_of(options: _Options, shapes: Callable, w_init: Callable | None) -> Ca
     return init
 
 
-def _checked(options: _Options, params: Any, shapes: Callable, x: Any, graph: Any) -> tuple[Any, Edges]:
+def _checked(options: _Options, params: Params, shapes: Callable, x: ArrayLike, graph: Any) -> tuple[Any, Edges]:
     x = checked_features(options.name, x)
     check_params(options.name, params, x, **shapes(x.shape[-1]))
     return x, as_edges(graph, x, options.name)
@@ -250,7 +253,8 @@ def _of_scores(options: _Options, shapes: Callable, score: Callable, w_init: Cal
                           attention_weights=attention_weights)
 
 
-def _mean(options: _Options, edges: Edges, values: Any, scores: Any, own_scores: Any, rng: Any, train: bool) -> Any:
+def _mean(options: _Options, edges: Edges, values: Array, scores: Array, own_scores: Array, rng: Any,
+          train: bool) -> Array:
     """[n, heads, n_out]: the mean of the neighbours' values, weighted by the softmax of the scores."""
     edges_rng, own_rng = split(rng, 2)
     drop = Dropout(options.dropout)
@@ -269,7 +273,7 @@ def _without_loops(edges: Edges) -> Edges:
     return edges.replace(mask=others if edges.mask is None else others & edges.mask)
 
 
-def _gated(params: Any, y: Any, skip: Any) -> Any:
+def _gated(params: Params, y: Array, skip: Array) -> Array:
     """``y + skip``; with a gate ``gate * skip + (1 - gate) * y``."""
     if "w_gate" not in params:
         return y + skip
@@ -277,12 +281,12 @@ def _gated(params: Any, y: Any, skip: Any) -> Any:
     return gate * skip + (1 - gate) * y
 
 
-def _dot(x: Any, a: Any) -> Any:
+def _dot(x: Array, a: Array) -> Array:
     """[..., heads, n_out] . [heads, n_out] -> [..., heads]."""
     return jnp.sum(x * jnp.broadcast_to(a, x.shape), -1)
 
 
-def _node_dot(x: Any, a: Any) -> Any:
+def _node_dot(x: Array, a: Array) -> Array:
     """`_dot` for nodes [n, heads, n_out], as a matrix product: its gradients are matrix products too, not long sums.
 
     Infinity or NaN in one head makes the results of that node NaN in all heads.

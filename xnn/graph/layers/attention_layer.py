@@ -1,9 +1,12 @@
 """`AttentionLayer`: a layer that can return the attention of each node to each of its neighbours."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from xjax.typing import ArrayLike
 from xnn.graph.structure.edges import Edges
 from xnn.layer import Layer
 
@@ -43,7 +46,7 @@ class AttentionLayer(Layer):
     attention_weights: Callable[..., AttentionWeights] | None = None
 
 
-def weights_of(edges: Edges, scores: Any, own_scores: Any) -> AttentionWeights:
+def weights_of(edges: Edges, scores: ArrayLike, own_scores: ArrayLike | None) -> AttentionWeights:
     """The softmax of the scores of the edges, and of the self loops unless `own_scores` is None."""
     if own_scores is None:
         return AttentionWeights(edges.softmax(scores), None)

@@ -1,11 +1,14 @@
 """`ChebConv`: a convolution with Chebyshev polynomials of the graph Laplacian."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
+from xjax.typing import Array
 from xnn.checks import check_params, check_shape
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.params import drawn, plus
@@ -67,7 +70,7 @@ def ChebConv(n_out: int, k: int, *, norm: Norm | None = "symmetric", lambda_max:
     return Layer(init, apply, "ChebConv")
 
 
-def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) -> Callable:
+def _scaled_laplacian(adj: Any, h: Array, norm: Norm | None, lambda_max: float) -> Callable:
     """``h -> 2 / lambda_max L h - h``."""
     scale = 2 / lambda_max
     if norm is None:
@@ -77,7 +80,7 @@ def _scaled_laplacian(adj: Any, h: Any, norm: Norm | None, lambda_max: float) ->
     return lambda h: (scale - 1) * h - scale * (adj @ h)
 
 
-def _chebyshev(laplacian: Callable, x: Any, k: int) -> list:
+def _chebyshev(laplacian: Callable, x: Array, k: int) -> list:
     """``[T_0(L) x, ..., T_{k-1}(L) x]``."""
     powers = [x, laplacian(x)][:k]
     while len(powers) < k:
@@ -85,7 +88,7 @@ def _chebyshev(laplacian: Callable, x: Any, k: int) -> list:
     return powers
 
 
-def _clenshaw(laplacian: Callable, terms: Sequence) -> Any:
+def _clenshaw(laplacian: Callable, terms: Sequence) -> Array:
     """``sum_i T_i(L) terms[i]`` by Clenshaw's recurrence, which propagates the terms, not x."""
     if len(terms) == 1:
         return terms[0]

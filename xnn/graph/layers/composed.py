@@ -1,9 +1,11 @@
 """Common parts of message-passing layers: composites with children, edge features, reductions by name."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
 from xnn.graph.structure.edges import Edges
@@ -30,12 +32,12 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
                    rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by))
 
 
-def reduced(edges: Edges, messages: Any, reduction: str) -> Any:
+def reduced(edges: Edges, messages: ArrayLike, reduction: str) -> Array:
     """The messages [e, ...] of each receiver, reduced to [n, ...] by one of REDUCTIONS."""
     return getattr(edges, reduction)(messages)
 
 
-def features_of(caller: str, edges: Edges, size: int) -> Any:
+def features_of(caller: str, edges: Edges, size: int) -> ArrayLike:
     """The edge features [e, size]. Raises: TypeError if the graph has none, ValueError for another number."""
     if edges.features is None:
         raise bad(caller, "the layer needs edge features, but the graph has none", {"edge_features": size},

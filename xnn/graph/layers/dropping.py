@@ -1,8 +1,11 @@
 """Random removal of edges and nodes in training: `drop_edges`, `drop_nodes`, `with_drop_edge`."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from xjax.errors import bad
+from xjax.typing import PRNGKey
 from xnn import rng as rng_lib
 from xnn.checks import type_text
 from xnn.combinators import only
@@ -15,7 +18,7 @@ from xnn.layer import Layer, as_layer
 from xnn.layers.dropout import check_rate
 
 
-def drop_edges(rng: Any, graph: Graph, rate: float) -> MaskedGraph:
+def drop_edges(rng: PRNGKey, graph: Graph, rate: float) -> MaskedGraph:
     """Drops each edge with probability `rate` (DropEdge, Rong et al., 2020); the other edges keep their weights.
 
     The two directions of an undirected edge are dropped independently. A layer that normalises its adjacency uses only
@@ -29,7 +32,7 @@ def drop_edges(rng: Any, graph: Graph, rate: float) -> MaskedGraph:
     return mask_graph(graph, edges=rng_lib.bernoulli(rng, 1 - rate, (graph.n_edges,)))
 
 
-def drop_nodes(rng: Any, graph: Graph, rate: float, n_nodes: int | None = None) -> MaskedGraph:
+def drop_nodes(rng: PRNGKey, graph: Graph, rate: float, n_nodes: int | None = None) -> MaskedGraph:
     """Drops each node, and the edges at it, with probability `rate`.
 
     Pools and norms ignore dropped nodes; their rows in x stay, and they send and receive no messages.

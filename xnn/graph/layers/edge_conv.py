@@ -1,5 +1,7 @@
 """Layers on point clouds: `EdgeConv`, `PointNet`, and `knn_edges`, the graph of nearest neighbours for them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_shape, type_text
 from xnn.graph.layers.composed import REDUCTIONS, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
@@ -109,7 +112,8 @@ def PointNet(local: Layer, whole: Layer | None = None, *, self_loops: bool = Tru
     return graph_composite("PointNet", {"local": local, "whole": whole}, walk, forward, inputs, sized_by=("positions",))
 
 
-def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_loops: bool = False) -> Edges:
+def knn_edges(x: ArrayLike, k: int, graph_ids: ArrayLike | None = None, *, mask: ArrayLike | None = None,
+              self_loops: bool = False) -> Edges:
     """Edges to each node from its k nearest nodes. There are always n * k edges, so x may be traced.
 
     The choice of neighbours has no gradient. If a graph has too few nodes, the missing edges are masked. All n * n
@@ -145,7 +149,7 @@ def knn_edges(x: Any, k: int, graph_ids: Any = None, *, mask: Any = None, self_l
                  None if all_exist else exists, jnp.argsort(senders, stable=True).astype(np.int32), n)
 
 
-def _by_blocks(of_rows: Callable[[Any], Any], n: int) -> Any:
+def _by_blocks(of_rows: Callable[[Any], Any], n: int) -> tuple[Array, Array]:
     """``of_rows(arange(n))``, computed in blocks of rows, because each row needs n distances."""
     size = max(_CHUNK // max(n, 1), 1)
     if n <= size:
@@ -154,7 +158,8 @@ def _by_blocks(of_rows: Callable[[Any], Any], n: int) -> Any:
     return tree_util.tree_map(lambda y: y.reshape(-1, *y.shape[2:])[:n], lax.map(of_rows, jnp.asarray(rows)))
 
 
-def _nearest(x: Any, rows: Any, k: int, ids: Any, mask: Any, self_loops: bool) -> tuple[Any, Any]:
+def _nearest(x: Array, rows: Array, k: int, ids: Array | None, mask: ArrayLike | None,
+             self_loops: bool) -> tuple[Any, Any]:
     """([r, k], [r, k]): negative squared distances of the k nearest nodes, -inf for missing ones; and their indices."""
     near, columns = -_square_distances(x, rows), jnp.arange(x.shape[0], dtype=np.int32)
     near = jnp.where(rows[:, None] == columns[None], np.inf if self_loops else -np.inf, near)
@@ -165,7 +170,7 @@ def _nearest(x: Any, rows: Any, k: int, ids: Any, mask: Any, self_loops: bool) -
     return tuple(lax.top_k(near, k))
 
 
-def _square_distances(x: Any, rows: Any) -> Any:
+def _square_distances(x: Array, rows: Array) -> Array:
     """[r, n]: squared distances between the given rows of x and all rows."""
     if x.shape[1] <= _EXACT:
         parts = [jnp.square(x[rows, i][:, None] - x[None, :, i]) for i in range(x.shape[1])]

@@ -1,14 +1,15 @@
 """Edge inputs of layers: the edge features, with edge weights as an optional additional feature."""
 
-from typing import Any
+from __future__ import annotations
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, DTypeLike
 from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 
 
-def edge_inputs(caller: str, edges: Edges, size: int | None, dtype: Any) -> Any:
+def edge_inputs(caller: str, edges: Edges, size: int | None, dtype: DTypeLike) -> Array | None:
     """The inputs [e, size] of the edges in the given dtype; None if size is None.
 
     They are the edge features if these have `size` columns. If they have one column less, the edge weights are appended

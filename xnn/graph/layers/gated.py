@@ -1,10 +1,13 @@
 """Layers with gates: residual gated convolutions, also with updates of edge features, and gated recurrences."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad, check_choice
+from xjax.typing import Array
 from xnn.checks import check_float, check_shape, type_text
 from xnn.graph.layers.composed import REDUCTIONS, features_of, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
@@ -171,13 +174,13 @@ def _pair(caller: str, x: Any) -> tuple[Any, Any]:
     return x[0], x[1]
 
 
-def _check_rows(edges: Edges, e: Any) -> None:
+def _check_rows(edges: Edges, e: Array) -> None:
     if e.shape[0] != len(edges):
         raise bad("GatedGCN", "the edge features need one row for each edge",
                   {"edges": len(edges), "e": type_text(e)}, "pass e [edges, d] in the order of the graph.", ValueError)
 
 
-def _added(x: Any, h: Any) -> Any:
+def _added(x: Array, h: Array) -> Array:
     return x + h if x.shape == h.shape else h
 
 

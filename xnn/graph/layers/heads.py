@@ -1,5 +1,7 @@
 """Heads for nodes, pairs of nodes and graphs, and graph autoencoders for link prediction."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -8,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.combinators import named, only
@@ -88,7 +91,7 @@ def _edge_head(score: Layer) -> Layer:
                    rebuild=lambda some: _edge_head(some[None]))
 
 
-def _ends(x: Any, graph: Any, pairs: Any) -> tuple[Any, Any]:
+def _ends(x: Array, graph: Any, pairs: Any) -> tuple[Any, Any]:
     """The rows of x at the two ends of each pair."""
     if pairs is None:
         if graph is None:
@@ -203,7 +206,8 @@ def _autoencoder(name: str, children: Mapping[str, Layer]) -> Layer:
                    rebuild=lambda some: _autoencoder(name, some))
 
 
-def reconstruction_loss(edges: Any, others: Any, *, weights: Any = None, other_weights: Any = None) -> Any:
+def reconstruction_loss(edges: ArrayLike, others: ArrayLike, *, weights: Any = None,
+                        other_weights: Any = None) -> Array:
     """Mean binary cross-entropy of the logits of edges, plus the mean for pairs without an edge.
 
     Args: edges, others: logits [m] of edges and [k] of other pairs; weights, other_weights: as in `xnn.losses`, such as

@@ -1,10 +1,13 @@
 """`MPNN`: message passing with a matrix for each edge, computed from the edge features by a network."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
+from xjax.typing import Array
 from xnn.checks import check_entries, check_float, check_shape
 from xnn.combinators import serial
 from xnn.composites import apply_child, init_child
@@ -71,7 +74,7 @@ def MPNN(n_out: int, *, edge_features: int, hidden: Sequence[int] = (128,), aggr
         matrices = apply_child("MPNN['edge_network']", _edge_network(hidden, n_in * n_out), params["edge_network"],
                                features, {}).reshape(len(edges), n_in, n_out)
 
-        def message(x: Any) -> Any:
+        def message(x: Array) -> Array:
             return reduced(edges, jnp.einsum("ei,eio->eo", edges.at_senders(x), matrices), aggregate)
 
         if update == "root":

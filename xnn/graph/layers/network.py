@@ -5,6 +5,8 @@ network lists, in that order; parts that the graph does not have are omitted. No
 stay unchanged. The update of nodes reads the updated edges, and the update of globals reads updated edges and nodes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
+from xjax.typing import ArrayLike
 from xnn.checks import type_text
 from xnn.graph.layers.composed import REDUCTIONS, graph_composite, reduced
 from xnn.graph.structure.adjacency import as_edges
@@ -171,7 +174,7 @@ _SOURCE = {"edges": "edges", "received": "edges", "sent": "edges", "nodes": "nod
            "receivers": "nodes", "globals": "globals"}
 
 
-def _read(graph: Graph, edges: Edges, field: str, part: str, reductions: tuple[str, str, str]) -> Any:
+def _read(graph: Graph, edges: Edges, field: str, part: str, reductions: tuple[str, str, str]) -> ArrayLike:
     """A part of the input of the update of a field: one row for each edge (also for attention), node, or graph."""
     if field == "globals":
         if part == "globals":

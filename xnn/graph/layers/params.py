@@ -1,14 +1,17 @@
 """Parameters of layers on graphs, whose shapes depend only on the number of input features."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import random
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike, PRNGKey
 
 
-def drawn(rng: Any, shapes: Mapping[str, Any], w_init: Callable | None = None,
+def drawn(rng: PRNGKey | None, shapes: Mapping[str, Any], w_init: Callable | None = None,
           b_init: Callable | None = None) -> dict[str, Any]:
     """Draws parameters of the given shapes, and omits those with the shape None.
 
@@ -25,12 +28,12 @@ def drawn(rng: Any, shapes: Mapping[str, Any], w_init: Callable | None = None,
             for key, (name, shape) in zip(random.split(rng, len(shapes)), shapes.items(), strict=True)}
 
 
-def affine(params: Mapping[str, Any], x: Any, name: str = "") -> Any:
+def affine(params: Mapping[str, Any], x: ArrayLike, name: str = "") -> Array:
     """``x w + b`` with the parameters ``w`` and ``b``, or ``w_name`` and ``b_name``; without b if it is missing."""
     suffix = f"_{name}" if name else ""
     return plus(x @ params[f"w{suffix}"], params, f"b{suffix}")
 
 
-def plus(y: Any, params: Mapping[str, Any], name: str = "b") -> Any:
+def plus(y: ArrayLike, params: Mapping[str, Any], name: str = "b") -> Array:
     """``y + b``, or y if the parameter b is missing."""
     return y + jnp.broadcast_to(params[name], y.shape) if name in params else y

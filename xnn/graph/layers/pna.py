@@ -1,5 +1,7 @@
 """`PNA`: several reductions of the messages, each scaled by functions of the number of messages."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import xjax.numpy as jnp
 from xjax import nn, random
 from xjax.errors import bad, check_choice
 from xjax.nn import initializers
+from xjax.typing import Array, PRNGKey
 from xnn.checks import check_entries, check_features, check_float, check_shape
 from xnn.graph.layers.composed import features_of, reduced
 from xnn.graph.structure.adjacency import as_edges
@@ -103,7 +106,7 @@ def degree_histogram(graphs: Iterable[Graph]) -> tuple[int, ...]:
     return tuple(counts.tolist())
 
 
-def _messages(params: Mapping[str, Any], x: Any, e: Any, edges: Edges) -> Any:
+def _messages(params: Mapping[str, Any], x: Array, e: Any, edges: Edges) -> Array:
     """The messages [e, towers, f]. The first layer is linear in both ends, so it is computed per node, not per edge."""
     first, *others = params["pre"]
     size = x.shape[-1]
@@ -119,19 +122,19 @@ def _messages(params: Mapping[str, Any], x: Any, e: Any, edges: Edges) -> Any:
     return m
 
 
-def _towers(x: Any, w: Any, b: Any) -> Any:
+def _towers(x: Array, w: Array, b: Array) -> Array:
     y = jnp.einsum("nti,tio->nto", x, w)
     return y + jnp.broadcast_to(b, y.shape)
 
 
-def _reductions(edges: Edges, m: Any, aggregators: Sequence[str]) -> list[Any]:
+def _reductions(edges: Edges, m: Array, aggregators: Sequence[str]) -> list[Any]:
     def variance() -> Any:
         return edges.mean(jnp.square(m - edges.at_receivers(edges.mean(m))))
 
     return [variance() if name == "var" else reduced(edges, m, name) for name in aggregators]
 
 
-def _scaled(y: Any, edges: Edges, scalers: Sequence[str], averages: tuple[float, float]) -> list[Any]:
+def _scaled(y: Array, edges: Edges, scalers: Sequence[str], averages: tuple[float, float]) -> list[Any]:
     """y [n, towers, f] times each scaler."""
     linear, log = averages
     degree = edges.sum(jnp.ones(len(edges), y.dtype))[:, None, None]
@@ -141,7 +144,7 @@ def _scaled(y: Any, edges: Edges, scalers: Sequence[str], averages: tuple[float,
     return [y if scaler == "identity" else y * factors[scaler]() for scaler in scalers]
 
 
-def _dense(rng: Any, many: tuple[int, ...], shape: tuple[int, int]) -> dict:
+def _dense(rng: PRNGKey, many: tuple[int, ...], shape: tuple[int, int]) -> dict:
     w_init = initializers.glorot_uniform(batch_axis=tuple(range(len(many))))
     return {"w": w_init(rng, (*many, *shape)), "b": jnp.zeros((*many, shape[1]))}
 

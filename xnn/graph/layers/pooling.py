@@ -1,5 +1,7 @@
 """Pooling: reduction of nodes to a row for each graph (`GraphPool` and others), and selection of nodes (`TopKPool`)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -9,6 +11,7 @@ import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad, check_choice
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.combinators import only
 from xnn.composites import combine, dict_of
@@ -240,13 +243,13 @@ def _check_graph(caller: str, graph: Any) -> Graph:
     return graph
 
 
-def _kept(caller: str, x: Any, score: Any, graph: Graph, ratio: float, k: int | None) -> tuple[Any, MaskedGraph]:
+def _kept(caller: str, x: Array, score: Array, graph: Graph, ratio: float, k: int | None) -> tuple[Any, MaskedGraph]:
     """(The nodes with the largest scores, times tanh of the score, other rows 0; the graph with those rows masked)."""
     keep = largest_nodes(as_groups(graph, x, caller), score, ratio, k)
     return jnp.where(keep[:, None], x * jnp.tanh(score)[:, None], 0), mask_graph(graph, nodes=keep)
 
 
-def largest_nodes(groups: Groups, score: Any, ratio: float, k: int | None) -> Any:
+def largest_nodes(groups: Groups, score: ArrayLike, ratio: float, k: int | None) -> Array:
     """bool[n]: whether a node has one of the k largest scores in its graph; if k is None, of ``ceil(ratio n_i)``."""
     if k is None:
         k = jnp.ceil(ratio * groups.count(at_least_float32(score.dtype))).astype(np.int32)

@@ -4,12 +4,15 @@ The normalised matrix is never computed. The node features are scaled before and
 so any adjacency can be used: one without values, a traced one, or an object that only has ``@``.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, type_text
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.structure.adjacency import as_adjacency, as_edges, is_array
@@ -34,18 +37,18 @@ class Normalized:
     before: Any = None
     after: Any = None
 
-    def __matmul__(self, h: Any) -> Any:
+    def __matmul__(self, h: ArrayLike) -> Array:
         h = h if self.before is None else self.before * h
         total = self.adj @ h
         total = total if self.loops is None else total + self.loops * h
         return total if self.after is None else self.after * total
 
-    def replace(self, **fields: Any) -> "Normalized":
+    def replace(self, **fields: Any) -> Normalized:
         """A copy with another adjacency, or other weights of self loops."""
         return replace(self, **fields)
 
 
-def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normalized:
+def normalized(adj: Any, h: ArrayLike, norm: Norm | None, self_loops: bool) -> Normalized:
     """The adjacency normalised by its row sums, with gradients to its values.
 
     Args:
@@ -65,7 +68,7 @@ def normalized(adj: Any, h: Any, norm: Norm | None, self_loops: bool) -> Normali
     return Normalized(adj, 1 if self_loops else None, before, after)
 
 
-def degrees(adj: Any, h: Any) -> Any:
+def degrees(adj: Any, h: ArrayLike) -> Array:
     """[..., n, 1]: the row sums of an adjacency, for features h: [..., n, f].
 
     They are float32 for features in half precision, because a bfloat16 sum of ones stops growing at 256.
@@ -77,7 +80,7 @@ def degrees(adj: Any, h: Any) -> Any:
     return adj @ jnp.ones((*h.shape[:-1], 1), dtype)
 
 
-def check_norm(caller: str, norm: Any) -> None:
+def check_norm(caller: str, norm: str | None) -> None:
     """Checks `norm`. Raises: ValueError unless it is "symmetric", "row" or None."""
     check_choice(caller, "norm", norm, ("symmetric", "row", None))
 

@@ -1,5 +1,7 @@
 """Layers for edges of several relations: `RGCN` on a `Graph`, `HeteroConvolution` on a `HeteroGraph`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import TracerArrayConversionError, bad, check_choice, did_you_mean
 from xjax.nn import initializers
+from xjax.typing import Array, ArrayLike
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.graph.layers.composed import graph_composite
 from xnn.graph.structure.adjacency import as_edges
@@ -83,7 +86,7 @@ def RGCN(n_out: int, relations: int, *, bases: int | None = None, blocks: int | 
     return Layer(init, apply, "RGCN")
 
 
-def _relation(graph: Any, relation: Any, relations: int) -> Any:
+def _relation(graph: Any, relation: ArrayLike | None, relations: int) -> Array:
     if relation is None and isinstance(graph, Graph) and isinstance(graph.edges, Mapping):
         relation = graph.edges.get("relation")
     if relation is None:
@@ -102,8 +105,8 @@ def _relation(graph: Any, relation: Any, relations: int) -> Any:
     return jnp.asarray(relation).astype(np.int32)
 
 
-def _messages(params: Mapping[str, Any], x: Any, edges: Edges, relation: Any, bases: int | None,
-              blocks: int | None) -> Any:
+def _messages(params: Mapping[str, Any], x: Array, edges: Edges, relation: Array, bases: int | None,
+              blocks: int | None) -> Array:
     """[e, n_out]: ``x_j W_r`` for each edge; any finite values for an edge with a negative relation."""
     w = params["w"]
     relation = jnp.clip(relation, 0, None)

@@ -1,5 +1,7 @@
 """`GraphSAGE`: maps a node's own features and an aggregate of its neighbours with separate matrices."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, nn, random
 from xjax.errors import TracerArrayConversionError, bad, check_choice
+from xjax.typing import Array, Params
 from xnn.checks import check_params, check_shape, type_text
 from xnn.graph.layers.params import affine, drawn, plus
 from xnn.graph.layers.propagate import checked_features, is_narrower
@@ -84,13 +87,13 @@ def GraphSAGE(n_out: int, aggregator: str = "mean", *, max_degree: int | None = 
     return Layer(init, apply, "GraphSAGE")
 
 
-def _aggregate(edges: Edges, h: Any, aggregator: str) -> Any:
+def _aggregate(edges: Edges, h: Array, aggregator: str) -> Array:
     if aggregator == "max":
         return edges.neighbour_max(h)
     return edges.neighbour_mean(h) if aggregator == "mean" else edges.neighbour_sum(h)
 
 
-def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:
+def _read(params: Params, edges: Edges, h: Array, max_degree: int) -> Array:
     """[n, f]: last output of an LSTM over the neighbours of each node, in the order of the edges."""
     _check_degrees(edges, max_degree)
     messages, counts, degree = _sequences(edges, edges.at_senders(h), max_degree)
@@ -99,7 +102,7 @@ def _read(params: Any, edges: Edges, h: Any, max_degree: int) -> Any:
     return jnp.where((degree > max_degree)[:, None], jnp.nan, last)
 
 
-def _sequences(edges: Edges, messages: Any, length: int) -> tuple[Any, Any, Any]:
+def _sequences(edges: Edges, messages: Array, length: int) -> tuple[Any, Any, Any]:
     """The first `length` messages that each node receives, in the order of the edges.
 
     Returns: (messages [n, length, f], bool[n, length], False for missing messages, int32[n], number of edges).
@@ -117,12 +120,12 @@ def _sequences(edges: Edges, messages: Any, length: int) -> tuple[Any, Any, Any]
     return empty.at[receivers, place].add(messages, mode="drop"), exists, degree
 
 
-def _of_length_one(y: Any) -> Any:
+def _of_length_one(y: Array) -> Array:
     """Rows divided by their Euclidean norm, or by 1e-12 if it is smaller, as in PyTorch; a row of zeros stays 0."""
     return y * lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(y), -1, keepdims=True), 1e-24))
 
 
-def _without_lstm(params: Any) -> Any:
+def _without_lstm(params: Params) -> Any:
     """The parameters that the layer checks; the LSTM cell checks the others."""
     return {name: w for name, w in params.items() if name != "lstm"} if isinstance(params, Mapping) else params
 

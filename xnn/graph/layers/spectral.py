@@ -3,12 +3,14 @@
 Their `graph` may have any form that `GraphConvolution` takes; the values of a matrix or the weights of a `Graph` count.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, PRNGKey
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.graph.layers.normalize import Norm
 from xnn.graph.layers.params import drawn, plus
@@ -167,7 +169,7 @@ def GCNII(layer: int, *, alpha: float = 0.1, theta: float | None = 0.5, shared_w
 # -- parts ----------------------------------------------------------------------------------------------------------
 
 
-def _dropped(adj: Normalized, x: Any, rate: float, rng: Any) -> Normalized:
+def _dropped(adj: Normalized, x: Array, rate: float, rng: PRNGKey) -> Normalized:
     """The matrix with dropout applied to its values, self loops included."""
     check_rng("APPNP", rng, dropout=rate)
     edges_rng, loops_rng = split(rng, 2)
@@ -183,7 +185,7 @@ def _dropped(adj: Normalized, x: Any, rate: float, rng: Any) -> Normalized:
     return adj.replace(adj=inner, loops=keep_some(loops_rng, loops, 1 - rate))
 
 
-def _near_identity(h: Any, w: Any, beta: float) -> Any:
+def _near_identity(h: Array, w: Array, beta: float) -> Array:
     """``h ((1 - beta) I + beta W)``."""
     return (1 - beta) * h + beta * (h @ w)
 

@@ -4,6 +4,8 @@ The samplers (`NeighbourSampler`, `ClusterBatches`, `RandomWalkSampler`) make bl
 pytree, so it can be an argument of a jitted step; one program is compiled for each size.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ import numpy as np
 import xjax
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import PyTree
 from xnn.checks import counted, type_text
 from xnn.graph.structure.graph import Graph, as_arrays, host
 
@@ -121,7 +124,7 @@ def ranges(start: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return out
 
 
-def take_rows(tree: Any, ids: np.ndarray, size: int) -> Any:
+def take_rows(tree: PyTree, ids: np.ndarray, size: int) -> np.ndarray | None:
     """Rows `ids` of each array of the pytree, padded with zero rows to `size`. No other rows are read.
 
     An array may be stored in a file (``np.memmap``), or be any object with ``shape``, ``dtype`` and ``x[ids]``.
@@ -213,7 +216,7 @@ def random_of(*numbers: int, of: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(of, *place)))
 
 
-def counts_text(graph: Any) -> str:
+def counts_text(graph: Whole) -> str:
     """``"4 nodes, 1 edge"``, for the `repr` of samplers. Args: graph: has `n_nodes` and `n_edges`."""
     return f"{counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}"
 

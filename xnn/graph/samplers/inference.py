@@ -1,5 +1,7 @@
 """`infer_by_layers`: the outputs for all nodes of a large graph, computed layer by layer and in parts."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,6 +10,7 @@ import numpy as np
 
 import xjax
 from xjax.errors import bad
+from xjax.typing import ArrayLike, Params
 from xnn.checks import check_entries, type_text
 from xnn.graph.samplers.blocks import take_rows
 from xnn.graph.samplers.prefetching import prefetch
@@ -19,7 +22,7 @@ _PROBED = 16                                                  # number of nodes 
 Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
 
 
-def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, x: Any, batch_size: int = 4096, *,
+def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, x: ArrayLike, batch_size: int = 4096, *,
                     reach: int | Sequence[int] = 1, state: Sequence[Any] | None = None, allocate: Allocate = np.empty,
                     threads: int = 1) -> np.ndarray:
     """The output of a chain of layers for all nodes, equal to the output on the whole graph.
@@ -67,7 +70,7 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
     return x
 
 
-def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: Any, batch_size: int, reach: Any) -> list[int]:
+def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: ArrayLike, batch_size: int, reach: Any) -> list[int]:
     """The number of hops of each layer, after checks of all arguments."""
     reach = [reach] * len(layers) if isinstance(reach, int) else list(reach)
     if batch_size < 1 or len(reach) != len(layers) or min(reach, default=1) < 1:
@@ -101,7 +104,7 @@ def _sampler(graph: Graph, hops: int, parts: Sequence[np.ndarray], batch_size: i
                             sizes=[tuple(max(counts) for counts in zip(*sizes, strict=True))])
 
 
-def _check_reach(caller: str, call: Callable, params: Any, graph: Graph, hops: int, x: np.ndarray) -> None:
+def _check_reach(caller: str, call: Callable, params: Params, graph: Graph, hops: int, x: np.ndarray) -> None:
     """Raises: ValueError if the outputs of a few nodes, spread over the graph, change with one hop more."""
     ids = np.unique(np.linspace(0, graph.n_nodes - 1, _PROBED).astype(np.int64)) if graph.n_nodes else np.arange(0)
     near, far = (np.asarray(call(params, *_part(_sampler(graph, h, [ids], len(ids)), x, len(ids), ids)),
@@ -114,7 +117,7 @@ def _check_reach(caller: str, call: Callable, params: Any, graph: Graph, hops: i
                   ValueError)
 
 
-def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+def _part(sampler: NeighbourSampler | None, x: ArrayLike, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
     """(Rows of x, graph of the block); the rows of `ids` come first. Without a sampler, (these rows, None)."""
     if sampler is None:
         return take_rows(x, ids, batch_size), None
@@ -123,5 +126,5 @@ def _part(sampler: NeighbourSampler | None, x: Any, batch_size: int, ids: np.nda
     return rows, block.graph.replace(nodes=rows)
 
 
-def _host(x: Any) -> Any:
+def _host(x: ArrayLike) -> np.ndarray:
     return np.asarray(x) if isinstance(x, xjax.Array) else x

@@ -11,12 +11,15 @@ A program draws windows of nodes on the host, and trains on them::
     loss = skip_gram_loss(model.apply(params, windows), model.apply(params, others))
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.graph.layers.heads import reconstruction_loss
 from xnn.graph.structure.adjacency import as_edges
@@ -56,7 +59,7 @@ def Node2Vec(n_nodes: int, features: int) -> Layer:
     return Layer(init, apply, "Node2Vec", settings={"n_nodes": n_nodes, "features": features})
 
 
-def skip_gram_loss(windows: Any, others: Any) -> Any:
+def skip_gram_loss(windows: ArrayLike, others: ArrayLike) -> Array:
     """``-mean(log sigmoid(a)) - mean(log(1 - sigmoid(b)))``, a the outputs for windows, b for negative windows."""
     return reconstruction_loss(windows, others)
 

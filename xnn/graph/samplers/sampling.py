@@ -12,6 +12,8 @@ static size::
 The samples depend only on (seed, epoch, index of the batch), not on threads or restarts.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from xjax.errors import bad
+from xjax.typing import ArrayLike
 from xnn.checks import counted
 from xnn.graph.samplers.blocks import (
     Block,
@@ -116,7 +119,7 @@ class NeighbourSampler:
         most = edges if self._settings.replace else min(edges, self._whole.n_edges)
         return min(nodes, self._whole.n_nodes) + 1, most
 
-    def fitted(self, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "NeighbourSampler":
+    def fitted(self, seeds: ArrayLike, *, batches: int = 8, slack: float = 1.1) -> NeighbourSampler:
         """A copy of the sampler with a smaller size, measured on some batches of `seeds`, and the upper bound.
 
         Args:
@@ -153,7 +156,7 @@ class NeighbourSampler:
         return Block(assemble(self._whole, ids, senders, receivers, places, size), padded_ids(ids, size[0]),
                      padded_ids(rows, room), mask)
 
-    def size_of(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> tuple[int, int]:
+    def size_of(self, seeds: ArrayLike, *, epoch: int = 0, index: int = 0) -> tuple[int, int]:
         """Numbers of nodes, one padding node included, and edges of a block; it reads no features."""
         seeds = checked_ids("NeighbourSampler.size_of", "seeds", seeds, self.n_nodes)
         ids, _, _, places, _ = self._drawn(seeds, epoch, index)
@@ -183,7 +186,7 @@ class NeighbourSampler:
         return (f"<NeighbourSampler of {counts_text(self._whole)}; fan-out {fan_out_text(self._settings.fan_out)}"
                 f"{' with replacement' * self._settings.replace}; {seeds_text(self.batch_size)}>")
 
-    def _with(self, **settings: Any) -> "NeighbourSampler":
+    def _with(self, **settings: Any) -> NeighbourSampler:
         other = object.__new__(type(self))
         other._whole, other._settings, other._free = self._whole, replace(self._settings, **settings), []
         return other

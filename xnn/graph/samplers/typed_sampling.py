@@ -4,6 +4,8 @@ A relation ``(source type, name, target type)`` has its own edges, from nodes of
 of each type are numbered from 0. Sampling is as in `xnn.graph.samplers.sampling`, with a fan-out for each relation.
 """
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, did_you_mean
+from xjax.typing import ArrayLike
 from xnn.checks import counted
 from xnn.graph.samplers.blocks import (
     Numbering,
@@ -141,11 +144,11 @@ class TypedSampler:
         drawn = " with replacement" * self._replace
         return f"<TypedSampler of {kinds}{relations}{drawn}; {seeds_text(self._batch_size)}>"
 
-    def of(self, seed_type: str) -> "OfType":
+    def of(self, seed_type: str) -> OfType:
         """The sampler for seeds of one type, for `SeedBatches`."""
         return OfType(self, seed_type)
 
-    def fitted(self, seed_type: str, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> "TypedSampler":
+    def fitted(self, seed_type: str, seeds: Any, *, batches: int = 8, slack: float = 1.1) -> TypedSampler:
         """A copy of the sampler with smaller sizes for seeds of this type, measured on some batches of `seeds`.
 
         Args: slack: the sizes are this factor times the largest sizes sampled. A larger block gets the upper bounds,
@@ -270,11 +273,11 @@ class OfType:
     def n_nodes(self) -> int:
         return self.sampler.n_nodes(self.seed_type)
 
-    def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> TypedBlock:
+    def sample(self, seeds: ArrayLike, *, epoch: int = 0, index: int = 0) -> TypedBlock:
         return self.sampler.sample(self.seed_type, seeds, epoch=epoch, index=index)
 
 
-def _counts(mask: Any) -> Any:
+def _counts(mask: ArrayLike) -> ArrayLike:
     """int32[2]: number of real rows, number of padding rows."""
     stack = np.stack if isinstance(mask, np.ndarray) else jnp.stack
     real = mask.sum()

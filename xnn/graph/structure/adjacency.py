@@ -6,6 +6,8 @@
 example one whose product gathers rows from several devices.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.errors import TracerArrayConversionError, bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
@@ -35,7 +38,7 @@ class EdgeList:
     cols: Any
     values: Any
 
-    def __matmul__(self, h: Any) -> Any:
+    def __matmul__(self, h: ArrayLike) -> Array:
         """[n, n] @ [n, f] -> [n, f]; n is taken from h."""
         h = jnp.asarray(h)
         _check_edges(self.rows, self.cols, h.shape[0])
@@ -133,7 +136,7 @@ def _of_csr(adj: CSR) -> Edges:
                  adj.by_col.blocks)
 
 
-def _of_dense(adj: Any) -> Edges:
+def _of_dense(adj: Array) -> Edges:
     """Edges between all pairs of nodes, with zeros masked: the values may be traced, so they cannot be removed."""
     n_rows, n_cols = adj.shape
     senders, receivers = (each.astype(np.int32).reshape(-1) for each in np.indices((n_rows, n_cols))[::-1])
@@ -164,7 +167,7 @@ def _ndim(x: Any) -> int:
     return x.ndim if hasattr(x, "ndim") else np.ndim(x)
 
 
-def _dense(adj: Any, caller: str) -> Any:
+def _dense(adj: ArrayLike, caller: str) -> Array:
     try:
         return jnp.asarray(adj)
     except (TypeError, ValueError) as err:

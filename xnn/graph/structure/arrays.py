@@ -1,5 +1,7 @@
 """Arrays of a graph on the host: conversion, and checks of their shapes."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +10,13 @@ import numpy as np
 
 from xjax import dtypes, tree_util
 from xjax.errors import TracerArrayConversionError, bad
+from xjax.typing import PyTree
 from xnn.checks import type_text
 
 _MANY = 50_000                 # number of keys from which a counting sort justifies loading SciPy
 
 
-def as_arrays(tree: Any) -> Any:
+def as_arrays(tree: PyTree) -> Any:
     """A pytree whose leaves are arrays: lists of numbers become NumPy arrays."""
     return tree_util.tree_map(lambda x: x if hasattr(x, "shape") else np.asarray(x), tree,
                               is_leaf=lambda x: isinstance(x, list))
@@ -71,7 +74,7 @@ def indices_or_mask(caller: str, name: str, ids: Any, count: int) -> np.ndarray:
     return ids
 
 
-def row_count(caller: str, name: str, tree: Any) -> int | None:
+def row_count(caller: str, name: str, tree: PyTree) -> int | None:
     """Number of rows of the arrays of a pytree; None if it has no leaves. Raises: ValueError if the leaves differ."""
     lengths = {np.shape(leaf)[:1] for leaf in tree_util.tree_leaves(as_arrays(tree))}
     if len(lengths) > 1 or () in lengths:
@@ -80,7 +83,7 @@ def row_count(caller: str, name: str, tree: Any) -> int | None:
     return lengths.pop()[0] if lengths else None
 
 
-def tree_text(tree: Any) -> str:
+def tree_text(tree: PyTree) -> str:
     """The types of the arrays of a pytree, for messages."""
     if isinstance(tree, Mapping):
         return "{" + ", ".join(f"{key}: {tree_text(value)}" for key, value in tree.items()) + "}"

@@ -4,6 +4,8 @@ A program is compiled once for each size. `pad` appends padding graphs: the firs
 others are empty. `Graph.mask` is True for the real graphs; the results of layers for them do not depend on the padding.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, PyTree
 from xnn.graph.structure.arrays import host, indices_or_mask
 from xnn.graph.structure.graph import Graph
 
@@ -120,12 +123,12 @@ def pad(graph: Graph, n_nodes: int, n_edges: int, n_graphs: int | None = None) -
         None if by_sender is None else np.concatenate([by_sender, np.arange(n_old[1], n_edges, dtype=np.int32)]))
 
 
-def at_nodes(graph: Graph, per_graph: Any) -> Any:
+def at_nodes(graph: Graph, per_graph: ArrayLike) -> Array:
     """``[g, ...] -> [n, ...]``: for each node the row of its graph."""
     return tree_util.tree_map(lambda x: jnp.asarray(x)[graph.node_graph], per_graph)
 
 
-def at_edges(graph: Graph, per_graph: Any) -> Any:
+def at_edges(graph: Graph, per_graph: ArrayLike) -> Array:
     """``[g, ...] -> [e, ...]``: for each edge the row of its graph."""
     return tree_util.tree_map(lambda x: jnp.asarray(x)[graph.edge_graph], per_graph)
 
@@ -164,5 +167,5 @@ def _shifted(parts: Sequence[np.ndarray], before: np.ndarray) -> np.ndarray:
     return np.concatenate([part + np.int32(start) for part, start in zip(parts, before, strict=True)])
 
 
-def _padded(tree: Any, count: int) -> Any:
+def _padded(tree: PyTree, count: int) -> Any:
     return tree_util.tree_map(lambda x: np.concatenate([x, np.zeros((count, *x.shape[1:]), x.dtype)]), tree)

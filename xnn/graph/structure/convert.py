@@ -5,6 +5,8 @@ objects. Floating-point numbers and integers are converted to the dtypes that ar
 without x64 mode).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import ArrayLike, PyTree
 from xnn.checks import type_text
 from xnn.graph.structure.arrays import canonical, host, library, without_padding
 from xnn.sparse import CSR, is_scipy_sparse
@@ -26,7 +29,7 @@ class Conversions:
     # -- matrices: entry [i, j] is an edge from j to i ----------------------------------------------------------------
 
     @classmethod
-    def from_dense(cls, adj: Any, nodes: Any = None, *, globals: Any = None) -> Self:
+    def from_dense(cls, adj: Any, nodes: ArrayLike | None = None, *, globals: Any = None) -> Self:
         """Makes edges of the non-zero entries of a square array, with the values as weights; bools give no weights.
 
         >>> from xnn.graph import Graph
@@ -51,7 +54,7 @@ class Conversions:
         return dense
 
     @classmethod
-    def from_scipy(cls, matrix: Any, nodes: Any = None, *, globals: Any = None) -> Self:
+    def from_scipy(cls, matrix: Any, nodes: ArrayLike | None = None, *, globals: Any = None) -> Self:
         """Makes edges of the stored entries of a square SciPy sparse matrix; see `from_dense`. It sums duplicates."""
         if not is_scipy_sparse(matrix):
             raise bad("Graph.from_scipy", "this is not a SciPy sparse matrix", {"matrix": type_text(matrix)},
@@ -70,7 +73,7 @@ class Conversions:
         return coo_array((weight, (receivers, senders)), shape=(n, n)).tocsr()
 
     @classmethod
-    def from_csr(cls, csr: CSR, nodes: Any = None, *, globals: Any = None) -> Self:
+    def from_csr(cls, csr: CSR, nodes: ArrayLike | None = None, *, globals: Any = None) -> Self:
         """Makes edges of the stored entries of a square `CSR`, with the values as weights."""
         _check_square("Graph.from_csr", csr)
         return cls.from_edges(csr.indices, csr.rows, nodes, csr.data, globals=globals, n_nodes=csr.shape[0])
@@ -84,7 +87,7 @@ class Conversions:
 
     @classmethod
     def from_networkx(cls, graph: Any, *, nodes: str | Sequence[str] | None = None,
-                      edges: str | Sequence[str] | None = None, globals: Any = None) -> Self:
+                      edges: str | Sequence[str] | None = None, globals: ArrayLike | None = None) -> Self:
         """Converts a networkx graph of any class; node i is ``list(graph)[i]``. An undirected edge becomes two edges.
 
         Args:
@@ -190,7 +193,7 @@ class Conversions:
     # -- jraph ----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def from_jraph(cls, graphs: Any, mask: Any = None) -> Self:
+    def from_jraph(cls, graphs: Any, mask: ArrayLike | None = None) -> Self:
         """Converts a `jraph.GraphsTuple`, and sorts its edges.
 
         Args: mask: bool[g], False for padding graphs, as `jraph.get_graph_padding_mask` returns; None without padding.
@@ -248,7 +251,7 @@ def _attributes(caller: str, kind: str, names: str | Sequence[str] | None, recor
     return canonical(column)
 
 
-def _named(tree: Any, by_rank: dict[int, str], otherwise: str) -> dict[str, np.ndarray]:
+def _named(tree: PyTree, by_rank: dict[int, str], otherwise: str) -> dict[str, np.ndarray]:
     """Arrays by name: a dict is copied, a single array gets the name for its rank."""
     if tree is None:
         return {}
@@ -284,7 +287,7 @@ def _pyg_edges(data: Any) -> Any:
     return {"features": features} if features.ndim == 1 and features.dtype.kind in "iu" else features
 
 
-def _grouped(caller: str, graph: Any, owner: np.ndarray, ends: Any) -> Any:
+def _grouped(caller: str, graph: Any, owner: np.ndarray, ends: ArrayLike | None) -> Any:
     """A single graph as a batch, in which node i belongs to graph ``owner[i]``."""
     if np.any(np.diff(owner) < 0) or np.any(owner[graph.senders] != owner[graph.receivers]):
         raise bad(caller, "the graphs of the batch are not stored one after another", {"batch": type_text(owner)},

@@ -9,6 +9,8 @@ A layer computes a message for each edge from the rows at its two ends, and redu
 If the graph was made by `Graph.from_edges` or `CSR`, gathers and sums use its sorted order, also in gradients.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +20,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.custom_derivatives import linear_call
+from xjax.typing import Array, ArrayLike
 from xnn.sparse import segment
 from xnn.sparse.neighbours import neighbour_max
 from xnn.sparse.product import Side, other_values, product
@@ -61,37 +64,37 @@ class Edges:
         return self.by_sender is not None
 
     @property
-    def is_loop(self) -> Any:
+    def is_loop(self) -> Array:
         """bool[e]: whether an edge joins a node to itself."""
         receivers = self.receivers if self.exchange is None else self.exchange.place(self.receivers)
         return jnp.asarray(self.senders) == receivers
 
-    def replace(self, **fields: Any) -> "Edges":
+    def replace(self, **fields: Any) -> Edges:
         """A copy with other weights, features or mask."""
         return replace(self, **fields)
 
     # -- from nodes to edges --------------------------------------------------------------------------------------
 
-    def at_senders(self, x: Any) -> Any:
+    def at_senders(self, x: ArrayLike) -> Array:
         """[n, ...] -> [e, ...]: the row of each edge's sender."""
         x = x if self.exchange is None else self.exchange.seen(x)
         return _gather(x, self.senders, self.by_sender, self.sent)
 
-    def at_receivers(self, x: Any) -> Any:
+    def at_receivers(self, x: ArrayLike) -> Array:
         """[n, ...] -> [e, ...]: the row of each edge's receiver."""
         return segment.rows_of(x, self.receivers, is_sorted=self.is_sorted, rows=self.received)
 
     # -- from edges to nodes: [e, ...] -> [n, ...]; a node without edges gets 0 --------------------------------------
 
-    def sum(self, messages: Any) -> Any:
+    def sum(self, messages: ArrayLike) -> Array:
         """Sum of the messages that each node receives."""
         return self._reduced(segment.segment_sum, messages)
 
-    def mean(self, messages: Any) -> Any:
+    def mean(self, messages: ArrayLike) -> Array:
         """Mean of the messages that each node receives."""
         return self._reduced(segment.segment_mean, messages)
 
-    def max(self, messages: Any) -> Any:
+    def max(self, messages: ArrayLike) -> Array:
         """Largest message that each node receives, column by column."""
         return self._reduced(segment.segment_max, messages)
 
@@ -99,11 +102,11 @@ class Edges:
         """Smallest message that each node receives, column by column."""
         return self._reduced(segment.segment_min, messages)
 
-    def std(self, messages: Any) -> Any:
+    def std(self, messages: ArrayLike) -> Array:
         """Standard deviation of the messages that each node receives, computed as in `segment_std`."""
         return self._reduced(segment.segment_std, messages)
 
-    def softmax(self, scores: Any, own: Any = None) -> Any:
+    def softmax(self, scores: ArrayLike, own: ArrayLike | None = None) -> Any:
         """Softmax over the edges that a node receives: [e, ...] -> [e, ...].
 
         Args: own: [n, ...] scores of an additional edge from each node to itself, which is not among the edges.
@@ -111,15 +114,15 @@ class Edges:
         """
         return self._reduced(segment.segment_softmax, scores, own)
 
-    def exp(self, scores: Any, own: Any = None) -> tuple[Any, Any, Any]:
+    def exp(self, scores: ArrayLike, own: ArrayLike | None = None) -> tuple[Any, Any, Any]:
         """The softmax before its division, as in `segment_exp`: for the edges, for `own`, and their sums [n, ...]."""
         return self._reduced(segment.segment_exp, scores, own)
 
-    def _reduced(self, reduce: Callable, x: Any, *more: Any) -> Any:
+    def _reduced(self, reduce: Callable, x: Array, *more: Any) -> Any:
         return reduce(x, self.receivers, self.n_nodes, *more, mask=self.mask, is_sorted=self.is_sorted,
                       rows=self.received)
 
-    def product(self, x: Any, weight: Any = None) -> Any:
+    def product(self, x: ArrayLike, weight: ArrayLike | None = None) -> Array:
         """Weighted sum of the rows of senders: [n, ...] -> [n, ...].
 
         The gradient saves no array of messages [e, ...]; with a tuned graph (`Graph.tune`) none is computed.
@@ -129,17 +132,17 @@ class Edges:
         weight = self.weight if weight is None else weight
         return self._weighted(x, None if weight is None else jnp.asarray(weight).astype(x.dtype))
 
-    def neighbour_sum(self, x: Any) -> Any:
+    def neighbour_sum(self, x: ArrayLike) -> Array:
         """Unweighted sum of the rows of senders: [n, ...] -> [n, ...]; uses as little memory as `product`."""
         return self._weighted(x, None)
 
-    def neighbour_mean(self, x: Any) -> Any:
+    def neighbour_mean(self, x: ArrayLike) -> Array:
         """Unweighted mean of the rows of senders: [n, ...] -> [n, ...]; see `neighbour_sum`."""
         total = self._weighted(widened(x), None)
         counts = jnp.maximum(self.degree(), 1).astype(total.dtype)
         return (total / over_columns(counts, x)).astype(x.dtype)
 
-    def neighbour_max(self, x: Any) -> Any:
+    def neighbour_max(self, x: ArrayLike) -> Array:
         """Maximum of the rows of senders, column by column: [n, ...] -> [n, ...].
 
         With a tuned graph without a mask, and floating x, it uses as little memory as `product`.
@@ -150,7 +153,7 @@ class Edges:
         flat = x.reshape(x.shape[0], -1)
         return neighbour_max(flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
-    def _weighted(self, x: Any, weight: Any) -> Any:
+    def _weighted(self, x: ArrayLike, weight: Array | None) -> Array:
         x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
         if self.mask is not None:
             mask = jnp.asarray(self.mask)
@@ -171,11 +174,11 @@ class Edges:
         by_col = Side(senders[by_sender], receivers[by_sender], col_starts, by_sender, self.sent)
         return other_values(by_row), other_values(by_col)
 
-    def __matmul__(self, x: Any) -> Any:
+    def __matmul__(self, x: ArrayLike) -> Array:
         """The edges as a sparse matrix, times x: `product` with the graph's own weights."""
         return self.product(x)
 
-    def degree(self, *, weighted: bool = False) -> Any:
+    def degree(self, *, weighted: bool = False) -> Array:
         """float32[n]: number of edges that each node receives; with `weighted` the sum of their weights."""
         weight = self.weight if weighted else None
         return self.sum(jnp.ones(len(self), np.float32) if weight is None else weight)
@@ -184,7 +187,7 @@ class Edges:
 tree_util.register_dataclass(Edges, [name for name in Edges.__dataclass_fields__ if name != "n_nodes"], ["n_nodes"])
 
 
-def _gather(x: Any, index: Any, order: Any, rows: Any) -> Any:
+def _gather(x: ArrayLike, index: ArrayLike, order: ArrayLike | None, rows: Any) -> Array:
     """``x[index]``; its transpose sums in sorted order, which is several times faster than an unordered sum.
 
     Args:

@@ -4,6 +4,8 @@ Each array is a tensor named by its path, such as "nodes/year" for ``nodes={"yea
 JSON that describes how the tensors form the graph, and "crc32" is a checksum of all tensors. Loading executes no code.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import zlib
@@ -15,6 +17,7 @@ import numpy as np
 
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import PyTree
 from xnn import safetensors
 from xnn.checks import type_text
 from xnn.graph.structure.graph import Graph, host
@@ -111,7 +114,7 @@ def _checksum(tensors: Mapping[str, np.ndarray]) -> str:
 # -- pytrees as JSON, with an array replaced by the name of its tensor -------------------------------------------------
 
 
-def _outline(path: str, tree: Any, tensors: dict[str, np.ndarray]) -> Any:
+def _outline(path: str, tree: PyTree, tensors: dict[str, np.ndarray]) -> Any:
     if tree is None:
         return None
     if type(tree) in (list, tuple):

@@ -4,6 +4,8 @@ The graphs of a batch are stored one after another: the first ``n_node[0]`` rows
 and so on. `xnn.graph.batch` joins graphs; `pad` pads them to a common size, for which a program is compiled once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
+from xjax.typing import Array, ArrayLike
 from xnn.graph.structure.arrays import as_arrays, edge_order, host, host_indices, row_count, stable_order, tree_text
 from xnn.graph.structure.convert import Conversions
 from xnn.sparse.product import Form, best_form
@@ -57,8 +60,8 @@ class Graph(Conversions):
     rows: Any = None
 
     @classmethod
-    def from_edges(cls, senders: Any, receivers: Any, nodes: Any = None, edges: Any = None, *, globals: Any = None,
-                   n_nodes: int | None = None) -> "Graph":
+    def from_edges(cls, senders: Any, receivers: Any, nodes: Any = None, edges: Any = None, *,
+                   globals: ArrayLike | None = None, n_nodes: int | None = None) -> Graph:
         """Makes a graph from the two ends of its edges, in any order; it sorts edges by receiver, then by sender.
 
         Args:
@@ -125,46 +128,46 @@ class Graph(Conversions):
         return self.n_node.shape[0]
 
     @property
-    def node_graph(self) -> Any:
+    def node_graph(self) -> ArrayLike:
         """int32[n]: index of the graph of each node, ascending."""
         return _owner(self.n_node, self.n_nodes)
 
     @property
-    def edge_graph(self) -> Any:
+    def edge_graph(self) -> ArrayLike:
         """int32[e]: index of the graph of each edge, ascending."""
         return _owner(self.n_edge, self.n_edges)
 
     @property
-    def node_mask(self) -> Any:
+    def node_mask(self) -> Array | None:
         """bool[n]: False for nodes of padding; None without padding."""
         return None if self.mask is None else jnp.asarray(self.mask)[self.node_graph]
 
     @property
-    def edge_mask(self) -> Any:
+    def edge_mask(self) -> Array | None:
         """bool[e]: False for edges of padding; None without padding."""
         return None if self.mask is None else jnp.asarray(self.mask)[self.edge_graph]
 
     @property
-    def weight(self) -> Any:
+    def weight(self) -> ArrayLike | None:
         """[e]: the weights of the edges, see `edges`; None if they have none."""
         return self._of_edges("weight", 1)
 
     @property
-    def edge_features(self) -> Any:
+    def edge_features(self) -> ArrayLike | None:
         """[e, d]: the features of the edges, see `edges`; None if they have none."""
         return self._of_edges("features", 2)
 
-    def _of_edges(self, key: str, ndim: int) -> Any:
+    def _of_edges(self, key: str, ndim: int) -> ArrayLike | None:
         if isinstance(self.edges, Mapping):
             return self.edges.get(key)
         return self.edges if getattr(self.edges, "ndim", None) == ndim else None
 
-    def replace(self, **fields: Any) -> "Graph":
+    def replace(self, **fields: Any) -> Graph:
         """A copy with other values of some fields; new senders or receivers drop `by_sender` and `rows`."""
         moved = {"senders", "receivers"} & fields.keys()
         return replace(self, **({"by_sender": None, "rows": None} if moved else {}) | fields)
 
-    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> "Graph":
+    def tune(self, *, columns: int = 32, steps: int = 200, form: Form | None = None) -> Graph:
         """A copy with the form of sums over edges that takes the least total time, compilation included: `CSR.tune`.
 
         Use it for one large graph whose structure does not change: each structure needs a program of its own.
@@ -184,7 +187,7 @@ class Graph(Conversions):
                 for ends, others in ((graph.receivers, graph.senders), (by_sender, graph.receivers[graph.by_sender]))]
         return self.replace(rows=tuple(pair))
 
-    def degree(self, *, weighted: bool = False) -> Any:
+    def degree(self, *, weighted: bool = False) -> Array:
         """float32[n]: number of edges that each node receives; with `weighted` the sum of their weights."""
         weight = self.weight if weighted else None
         weight = np.ones(self.n_edges, np.float32) if weight is None else weight
@@ -205,7 +208,7 @@ class Graph(Conversions):
 tree_util.register_dataclass(Graph)
 
 
-def _owner(counts: Any, total: int) -> Any:
+def _owner(counts: ArrayLike, total: int) -> ArrayLike:
     """int32[total]: the group of each row, where group i has ``counts[i]`` rows."""
     if isinstance(counts, np.ndarray):
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)

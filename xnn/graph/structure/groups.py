@@ -7,6 +7,8 @@ Pools and norms use `Groups` as message passing uses `Edges`::
     return x - groups.at_nodes(mean)                    # [n, f]
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.graph import Graph
@@ -37,31 +40,31 @@ class Groups:
     mask: Any
     n: int
 
-    def sum(self, x: Any) -> Any:
+    def sum(self, x: ArrayLike) -> Array:
         """[n, ...] -> [g, ...]: sum over the nodes of each graph; as in all reductions, 0 for a graph without nodes."""
         return self._wide(segment.segment_sum, x)
 
-    def mean(self, x: Any) -> Any:
+    def mean(self, x: ArrayLike) -> Array:
         """[n, ...] -> [g, ...]: mean over the nodes of each graph."""
         return self._wide(segment.segment_mean, x)
 
-    def max(self, x: Any) -> Any:
+    def max(self, x: ArrayLike) -> Array:
         """[n, ...] -> [g, ...]: largest value of each feature over the nodes of each graph."""
         return segment.segment_max(x, self.ids, self.n, **self._options)
 
-    def min(self, x: Any) -> Any:
+    def min(self, x: ArrayLike) -> Array:
         """[n, ...] -> [g, ...]: smallest value of each feature over the nodes of each graph."""
         return segment.segment_min(x, self.ids, self.n, **self._options)
 
-    def std(self, x: Any) -> Any:
+    def std(self, x: ArrayLike) -> Array:
         """[n, ...] -> [g, ...]: standard deviation over the nodes of each graph, computed as in `segment_std`."""
         return self._wide(segment.segment_std, x)
 
-    def softmax(self, scores: Any) -> Any:
+    def softmax(self, scores: ArrayLike) -> Array:
         """[n, ...] -> [n, ...]: softmax over the nodes of each graph; 0 for nodes of padding."""
         return self._wide(segment.segment_softmax, scores)
 
-    def rank(self, scores: Any) -> Any:
+    def rank(self, scores: ArrayLike) -> Array:
         """int32[n]: number of nodes of the same graph with a higher score [n]; of equal scores the first is higher."""
         ids = jnp.asarray(self.ids) if self.mask is None else jnp.where(self.mask, self.ids, self.n)
         order = jnp.lexsort((-scores, ids))
@@ -69,15 +72,15 @@ class Groups:
         places = jnp.arange(ids.shape[0], dtype=np.int32) - (jnp.cumsum(counts) - counts)[ids[order]]
         return jnp.zeros(ids.shape[0], np.int32).at[order].set(places.astype(np.int32), unique_indices=True)
 
-    def count(self, dtype: Any = np.int32) -> Any:
+    def count(self, dtype: DTypeLike = np.int32) -> Array:
         """[g]: number of nodes of each graph."""
         return segment.segment_count(self.ids, self.n, **self._options).astype(dtype)
 
-    def at_nodes(self, per_graph: Any) -> Any:
+    def at_nodes(self, per_graph: ArrayLike) -> Array:
         """[g, ...] -> [n, ...]: for each node the row of its graph."""
         return jnp.asarray(per_graph).at[self.ids].get(mode="promise_in_bounds", indices_are_sorted=True)
 
-    def _wide(self, reduce: Callable, x: Any) -> Any:
+    def _wide(self, reduce: Callable, x: Array) -> Array:
         """The reduction in at least float32: a bfloat16 sum stops growing after about 256 terms of equal size."""
         return reduce(x.astype(at_least_float32(x.dtype)), self.ids, self.n, **self._options).astype(x.dtype)
 
@@ -86,7 +89,7 @@ class Groups:
         return {"mask": self.mask, "is_sorted": True}
 
 
-def as_groups(graph: Any, x: Any, caller: str) -> Groups:
+def as_groups(graph: Any, x: ArrayLike, caller: str) -> Groups:
     """The nodes of a graph, or of a batch, grouped by graph.
 
     Args:

@@ -1,6 +1,8 @@
 """`HeteroGraph`: one graph or a batch of graphs with nodes of several types and edges of several relations."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph, as_arrays, host
@@ -35,7 +38,7 @@ class HeteroGraph:
     mask: Any = None
 
     @classmethod
-    def from_edges(cls, nodes: Mapping[str, Any], relations: Mapping[RelationKey, Any]) -> "HeteroGraph":
+    def from_edges(cls, nodes: Mapping[str, Any], relations: Mapping[RelationKey, Any]) -> HeteroGraph:
         """Makes a graph from the edges of each relation, in any order; it sorts them as `Graph.from_edges` does.
 
         Args:
@@ -63,7 +66,7 @@ class HeteroGraph:
         return cls(nodes, edges, {kind: np.array([_count(caller, nodes, kind)], np.int32) for kind in nodes})
 
     @classmethod
-    def from_pyg(cls, data: Any) -> "HeteroGraph":
+    def from_pyg(cls, data: Any) -> HeteroGraph:
         """Converts PyTorch Geometric's HeteroData: its ``x``, ``edge_index``, ``edge_weight`` and ``edge_attr``.
 
         The nodes of a type without ``x`` get features of size 0: [n, 0].
@@ -77,7 +80,7 @@ class HeteroGraph:
             relations[tuple(key)] = (*np.asarray(data[key].edge_index), edges or None)
         return cls.from_edges(nodes, relations)
 
-    def to_pyg(self, data: Any, tensor: Any) -> Any:
+    def to_pyg(self, data: Any, tensor: Callable[..., Any]) -> Any:
         """Fills an empty HeteroData and returns it: ``graph.to_pyg(HeteroData(), torch.tensor)``."""
         for kind, x in self.nodes.items():
             data[kind].x = tensor(np.array(x))
@@ -89,7 +92,7 @@ class HeteroGraph:
         return data
 
     @classmethod
-    def batch(cls, graphs: Sequence["HeteroGraph"]) -> "HeteroGraph":
+    def batch(cls, graphs: Sequence[HeteroGraph]) -> HeteroGraph:
         """Joins graphs, or batches, that have the same types, relations and features, to one batch."""
         caller = "HeteroGraph.batch"
         graphs = [host(caller, graph) for graph in graphs]
@@ -103,7 +106,7 @@ class HeteroGraph:
         return cls(nodes, relations, n_node, None if all(graph.mask is None for graph in graphs)
                    else np.concatenate(masks))
 
-    def unbatch(self) -> list["HeteroGraph"]:
+    def unbatch(self) -> list[HeteroGraph]:
         """The graphs of a batch, without padding graphs: the inverse of `batch`. Raises: TypeError if it is traced.
 
         >>> one = HeteroGraph.from_edges({"user": np.ones((2, 3))}, {("user", "knows", "user"): ([0], [1])})
@@ -115,14 +118,14 @@ class HeteroGraph:
         relations = {key: _parted(edges, starts[key[0]], starts[key[2]]) for key, edges in graph.relations.items()}
         real = range(graph.n_graphs) if graph.mask is None else np.flatnonzero(graph.mask)
 
-        def rows(kind: str, i: int) -> Any:
+        def rows(kind: str, i: int) -> np.ndarray:
             return tree_util.tree_map(lambda x: x[starts[kind][i]:starts[kind][i + 1]], graph.nodes[kind])
 
         return [HeteroGraph({kind: rows(kind, i) for kind in graph.nodes},
                             {key: parts[i] for key, parts in relations.items()},
                             {kind: counts[i:i + 1] for kind, counts in graph.n_node.items()}) for i in real]
 
-    def pad(self, n_nodes: Mapping[str, int], n_edges: Mapping[RelationKey, int]) -> "HeteroGraph":
+    def pad(self, n_nodes: Mapping[str, int], n_edges: Mapping[RelationKey, int]) -> HeteroGraph:
         """Appends one padding graph, up to `n_nodes` of each type and `n_edges` of each relation in all.
 
         Features of padding are 0. Padding edges join the first padding nodes of their two types.
@@ -154,12 +157,12 @@ class HeteroGraph:
         """Number of graphs of the batch, padding included."""
         return next(iter(self.n_node.values())).shape[0]
 
-    def node_graph(self, kind: str) -> Any:
+    def node_graph(self, kind: str) -> Array:
         """int32[n]: index of the graph of each node of a type, ascending."""
         return jnp.repeat(jnp.arange(self.n_graphs, dtype=np.int32), jnp.asarray(self.n_node[kind]),
                           total_repeat_length=self.n_nodes(kind))
 
-    def replace(self, **fields: Any) -> "HeteroGraph":
+    def replace(self, **fields: Any) -> HeteroGraph:
         """A copy with other values of some fields."""
         return replace(self, **fields)
 
@@ -272,7 +275,7 @@ def _joined(parts: Sequence[Edges], senders_before: np.ndarray, receivers_before
     """The edges of several graphs, joined. ``..._before[i]``: number of nodes in the graphs before graph i."""
     edges_before = np.cumsum([0, *map(len, parts)])
 
-    def field(name: str, before: Any = None) -> Any:
+    def field(name: str, before: ArrayLike | None = None) -> np.ndarray | None:
         values = [getattr(part, name) for part in parts]
         if any(value is None for value in values):
             return None

@@ -5,6 +5,8 @@ in the arrays, and the layers treat them as padding: no message passes along a m
 masked nodes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.combinators import only
 from xnn.composites import combine
@@ -37,12 +40,12 @@ class MaskedGraph(Graph):
     keep_edges: Any = None
 
     @property
-    def node_mask(self) -> Any:
+    def node_mask(self) -> ArrayLike | None:
         """bool[n]: False for nodes that are masked or padding; None if there are no such nodes."""
         return _both(Graph.node_mask.fget(self), self.keep_nodes)
 
     @property
-    def edge_mask(self) -> Any:
+    def edge_mask(self) -> ArrayLike:
         """bool[e]: False for edges that are masked or padding; None if there are no such edges."""
         return _both(Graph.edge_mask.fget(self), self.keep_edges)
 
@@ -50,7 +53,7 @@ class MaskedGraph(Graph):
 tree_util.register_dataclass(MaskedGraph)
 
 
-def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedGraph:
+def mask_graph(graph: Graph, *, nodes: ArrayLike | None = None, edges: ArrayLike | None = None) -> MaskedGraph:
     """Masks some nodes, the edges at them, and some other edges, in addition to those masked before.
 
     Args: nodes, edges: bool[n] and bool[e], False for nodes and edges to mask; None to keep all. They may be traced.
@@ -73,7 +76,8 @@ def mask_graph(graph: Graph, *, nodes: Any = None, edges: Any = None) -> MaskedG
                        keep_edges=_both(getattr(graph, "keep_edges", None), edges))
 
 
-def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[str, Any] = {}, **named: Any) -> Any:
+def call_on_rows(call: Callable, key: str | None, x: ArrayLike, mask: ArrayLike | None, values: Mapping[str, Any] = {},
+                 **named: Any) -> Array:
     """``call(key, x, **named)`` of a composite, with `mask` as the child's `row_mask`.
 
     Only a child with the input `row_mask`, such as `BatchNorm`, gets it, and only if the composite was not called with
@@ -89,7 +93,7 @@ def call_on_rows(call: Callable, key: Any, x: Any, mask: Any, values: Mapping[st
     return call(key, x, row_mask=mask, **named)
 
 
-def node_mask(graph: Any, x: Any) -> Any:
+def node_mask(graph: Any, x: ArrayLike) -> Array | None:
     """`Graph.node_mask` of a graph in any form with node features x; None for forms without padding."""
     if not isinstance(graph, Graph) or tree_util.tree_leaves(graph.nodes):
         return graph.node_mask if isinstance(graph, Graph) else None
@@ -142,13 +146,13 @@ def kept_part(graph: Graph) -> Graph:
     return Graph(of_nodes, of_edges, senders, receivers, graph.globals, *counts, graph.mask, order)
 
 
-def _both(one: Any, other: Any) -> Any:
+def _both(one: Array | None, other: ArrayLike | None) -> ArrayLike | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other
 
 
-def _mask(name: str, mask: Any, shape: tuple[int, ...]) -> Any:
+def _mask(name: str, mask: ArrayLike, shape: tuple[int, ...]) -> Array:
     mask = jnp.asarray(mask)
     if mask.dtype != np.bool_ or mask.shape != shape:
         raise bad("mask_graph", f"`{name}` must be a bool vector with one element per row", {name: type_text(mask)},

@@ -6,6 +6,8 @@ are two exchanges: every device sends all its rows to all devices ("gather", an 
 only the rows that it needs ("halo", an all-to-all). `split_rows` chooses the exchange that moves fewer rows.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +16,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
+from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.graph.structure.graph import Graph
 from xnn.sparse import CSR, is_scipy_sparse
@@ -44,18 +47,18 @@ class RowBlock:
         """Number of own nodes, padding included."""
         return self.local.shape[-2]
 
-    def seen(self, x: Any) -> Any:
+    def seen(self, x: ArrayLike) -> Array:
         """[block, ...] -> [seen, ...]: the rows of x that the local edges read, exchanged between all devices."""
         if self.halo is None:
             return lax.all_gather(x, self.axis, tiled=True)
         received = lax.all_to_all(at(x, self.halo), self.axis, 0, 0)
         return jnp.concatenate([x, received.reshape(-1, *x.shape[1:])])
 
-    def place(self, ids: Any) -> Any:
+    def place(self, ids: ArrayLike) -> Array:
         """Positions of own rows `ids` within ``seen(x)``."""
         return ids + lax.axis_index(self.axis) * self.n_nodes if self.halo is None else ids
 
-    def __matmul__(self, x: Any) -> Any:
+    def __matmul__(self, x: ArrayLike) -> Array:
         """[block, f] on each device -> [block, f]: this device's rows of the product with the whole matrix."""
         return self.local @ self.seen(x)
 
