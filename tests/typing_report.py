@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("xjax", "xnn", "recipes")
@@ -44,7 +43,9 @@ class Count(NamedTuple):
 def count(text: str) -> Count:
     """The annotations in the source code of a module."""
     total = Count()
-    for annotation in (each for signature in signatures(text) for each in annotations(signature)):
+    nodes = ast.walk(ast.parse(text))
+    functions = (node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    for annotation in (each for function in functions for each in annotations(function)):
         if annotation is None:
             total += Count(missing=1)
         else:
@@ -53,27 +54,7 @@ def count(text: str) -> Count:
     return total
 
 
-def signatures(text: str) -> Iterator[Any]:
-    """Of all functions of a module, nested ones and methods too: the first lines from each ``def`` that can be parsed.
-
-    To parse whole modules takes ten times as long.
-    """
-    lines = _DOCSTRING.sub('""', text).splitlines()
-    for i in (i for i, line in enumerate(lines) if _DEF.match(line)):
-        for end in range(i + 1, len(lines) + 1):
-            header = "\n".join(lines[i:end]).strip()
-            try:
-                yield ast.parse(f"{header} pass" if header.endswith(":") else header).body[0]
-                break
-            except SyntaxError:
-                continue
-
-
-_DOCSTRING = re.compile(r'("{3}|\'{3}).*?\1', re.DOTALL)
-_DEF = re.compile(r"\s*(async )?def ")
-
-
-def annotations(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
+def annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr | None]:
     """One for each parameter and one for the result; None where it is missing."""
     of = function.args
     for each in (*of.posonlyargs, *of.args, of.vararg, *of.kwonlyargs, of.kwarg):
@@ -83,7 +64,7 @@ def annotations(function: ast.FunctionDef) -> Iterator[ast.expr | None]:
 
 
 def _parsed(annotation: ast.expr | None) -> ast.expr | None:
-    """What stands in quotes is an annotation too."""
+    """A text in quotes is an annotation too."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return ast.parse(annotation.value, mode="eval").body
     return annotation
