@@ -247,3 +247,10 @@ def test_arrays_and_tracers_have_the_same_operators():
 def test_mT_needs_two_axes():
     with pytest.raises(ValueError, match="at least two axes"):
         jnp.ones(3).mT
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: jnp.linalg.matrix_power(x, 1), lambda x: jnp.linalg.outer(x[0], x[1]),
+    lambda x: jnp.polyder(x[0], 0), lambda x: jnp.polyint(x[0], 0)])
+def test_results_of_numpy_arrays_are_arrays(call):
+    assert isinstance(call(np.eye(2, dtype=np.float32)), xjax.Array)

@@ -153,10 +153,10 @@ def _order(caller: str, m: ArrayLike) -> int:
 
 
 @one_launch
-def polyder(p: ArrayLike, m: int = 1) -> ArrayLike:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative of a polynomial, float or complex[max(n - m, 0)]."""
     caller = "numpy.polyder"
-    m, p = _order(caller, m), operand(caller, promote_inexact(caller, p)[0])
+    m, p = _order(caller, m), to_array_like(caller, promote_inexact(caller, p)[0])
     if not p.ndim:
         raise bad(caller, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.")
     if not m:
@@ -168,7 +168,7 @@ def polyder(p: ArrayLike, m: int = 1) -> ArrayLike:
 
 
 @one_launch
-def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> ArrayLike:
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """The m-th integral of a polynomial, float or complex[n + m].
 
     Args: k: constant of each integration: a number or a vector of 1 or m elements (default: 0).
@@ -176,7 +176,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> ArrayLike:
     """
     caller = "numpy.polyint"
     m = _order(caller, m)
-    p, k = (operand(caller, x) for x in promote_inexact(caller, p, 0 if k is None else k))
+    p, k = (to_array_like(caller, x) for x in promote_inexact(caller, p, 0 if k is None else k))
     if k.size not in (1, m) and m:
         raise bad(caller, f"{k.size} constants for {m} integrations", fix="pass a number, or one for each.",
                   exc=ValueError)

@@ -26,6 +26,7 @@ from xjax.numpy.promote import array_likes, broadcast_to
 from xjax.numpy.reductions import any, max, sum
 from xjax.numpy.rounding import isnan
 from xjax.numpy.selection import choose, operand
+from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import static_int
 from xjax.ops.identity import stop_gradient
 from xjax.runtime.one_launch import one_launch
@@ -230,14 +231,14 @@ def cond(x: ArrayLike, p: Any = None) -> Array:
 
 
 @one_launch
-def matrix_power(a: ArrayLike, n: int) -> ArrayLike:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """The n-th power of square matrices [..., m, m]; n < 0 takes the inverse, 0 gives the identity.
 
     >>> matrix_power(np.array([[1, 1], [0, 1]]), 5).tolist()
     [[1, 5], [0, 1]]
     """
     caller = "numpy.linalg.matrix_power"
-    a, n = operand(caller, a), static_int(n, "n", caller)
+    a, n = to_array_like(caller, a), static_int(n, "n", caller)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
         raise bad(caller, "takes arrays of shape [..., m, m]", given={"a": a.aval}, fix="pass square matrices.")
     if n == 0:
@@ -317,10 +318,10 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 @one_launch(arrays=2)
-def outer(x1: ArrayLike, x2: ArrayLike, /) -> ArrayLike:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of all pairs of two vectors: [n] and [m] give [n, m]."""
     caller = "numpy.linalg.outer"
-    x1, x2 = operand(caller, x1), operand(caller, x2)
+    x1, x2 = to_array_like(caller, x1), to_array_like(caller, x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise bad(caller, "takes two vectors", given={"x1": x1.aval, "x2": x2.aval}, fix="use numpy.outer, which "
                   "flattens.", exc=ValueError)
