@@ -82,6 +82,13 @@ class SplitFractions(TaskConfig):
         return self
 
 
+class StratifiedSplit(SplitFractions):
+    """Keys of a task that splits examples with classes at random."""
+
+    stratify: bool = True
+    """Whether a split that is drawn at random has each class by its share; runs of earlier versions have false."""
+
+
 def check_owners(config: Any, owners: Mapping[str, tuple[str, ...]]) -> None:
     """Raises: a fault for a key that the chosen dataset does not have, or for the dataset "folder" without a path.
 

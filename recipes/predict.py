@@ -35,7 +35,10 @@ def _work(args: argparse.Namespace) -> None:
         raise ConfigError("predict", "the format of the output is not known.", {"--output": args.output},
                           fix=f"a name that ends with one of {', '.join(_WRITERS)}.")
     trained = open_run(args.run, args.last)
-    columns = trained.predict(args.input)
+    inputs = trained.task.read(args.input.expanduser())
+    for note in inputs.notes:
+        print(note)
+    columns = trained.predict(inputs)
     write(args.output, columns)
     n_rows = len(next(iter(columns.values())))
     print(f"{n_rows} rows in {args.output}, by the {trained.kind} parameters (step {trained.step})")

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from recipes.process.parallel import Placer
 if TYPE_CHECKING:
     from xjax.typing import Params, PRNGKey
 
+MOST_LINES = 40                                           # of one fact of a summary
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 
 
@@ -41,16 +43,29 @@ class Data(NamedTuple):
     summary: dict[str, str]
 
 
-class Inputs(NamedTuple):
-    """The content of a file of inputs.
+@dataclass(frozen=True)
+class Inputs:
+    """The content of a file of inputs; ``rows, names = inputs`` works too.
 
     Attributes:
       rows: a split, as `Task.batches` takes it.
       names: columns that identify the rows, such as names of files; they are copied to the output.
+      notes: what the user should know of the file, such as columns that are not used.
     """
 
     rows: Any
     names: dict[str, np.ndarray]
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.rows, self.names))
+
+
+def listed(fact: str, reasons: Mapping[str, str]) -> dict[str, str]:
+    """A fact of a summary with a line for each name: ``{"left out": "a: why\\nb: why"}``; {} without names."""
+    lines = [f"{name}: {why}" for name, why in reasons.items()]
+    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    return {fact: "\n".join(lines[:MOST_LINES] + more)} if lines else {}
 
 
 class Bound:

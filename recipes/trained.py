@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from recipes.lazy import tree_util, xjax
 from recipes.process.parallel import Placer, choose_devices
 from recipes.results.checkpoint import Checkpoints
 from recipes.results.exported import ARRAYS, read_arrays
-from recipes.results.folder import find_run, saved_config
+from recipes.results.folder import as_written, find_run, saved_config
 from recipes.settings.config_file import load_config, task_module
 from recipes.task import Bound, Inputs, Task
 from recipes.training.loop import begin
@@ -52,13 +53,16 @@ class Trained:
         return (self.folder / ARRAYS).is_file()
 
     def predict(self, inputs: str | Path | Inputs) -> dict[str, np.ndarray]:
-        """Columns of predictions for the rows of a file.  Raises: DataError if its columns are not those of the model.
+        """Columns of predictions for the rows of a file.  Raises: DataError if it lacks columns of the model.
 
         Args: inputs: a file, or `Inputs` that a method of the task returned.
         """
         if not isinstance(inputs, Inputs):
             inputs = self.task.read(Path(inputs).expanduser())
-        return {**inputs.names, **self.task.columns(self._outputs_of(self._batches(inputs.rows), len(inputs.rows)))}
+            for note in inputs.notes:
+                warnings.warn(note, stacklevel=2)
+        columns = self.task.columns(self._outputs_of(self._batches(inputs.rows), len(inputs.rows)))
+        return {f"input {name}" if name in columns else name: ids for name, ids in inputs.names.items()} | columns
 
     def metrics(self, split: str) -> dict[str, float]:
         """Metrics on a split of the training data; {} if there is none.  Raises: RecipeError if the data changed."""
@@ -146,7 +150,7 @@ def _of_run(folder: Path, last: bool) -> Trained:
 
 
 def _exported(folder: Path, last: bool) -> Trained:
-    config = load_config(str(folder / "config.yaml"))
+    config = as_written(load_config(str(folder / "config.yaml")), folder / "config.yaml")
     try:
         about = json.loads((folder / "exported.json").read_text("utf-8"))
         artifacts, step, kind = about["artifacts"], int(about["step"]), str(about["kind"])

@@ -1,60 +1,149 @@
 """Columns of a table as numbers for a model: numbers, categories and dates, encoded by statistics of the training rows.
 
-`describe_columns` reads the training rows and returns one dict for each column, which is saved with the model;
-`encoded` converts any table with these columns to a matrix.
+`choose_features` decides which columns are used, and as what. `describe_columns` reads the training rows and returns
+one dict for each column, which is saved with the model; `encoded` converts any table with these columns to a matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from recipes.data.cells import Column, Kind
+from recipes.data.tables import Table, check_no_stray_words, is_index
 from recipes.errors import DataError
-from recipes.lazy import pa
 
 MOST_CATEGORIES = 50
 DAYS = {"year": 365.2425, "week": 7.0}
 
+Stated = Mapping[str, Literal["number", "category", "date", "ignore"]]
 Described = dict[str, Any]              # name, kind, and mean and deviation, or values
 
 
-def kind_of(column: pa.ChunkedArray) -> Literal["number", "category", "date", "words"]:
-    """The kind of a column. Texts with many different values are "words", which no model here can use."""
-    types, kind = pa.types, column.type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_temporal(kind) and not types.is_duration(kind) and not types.is_time(kind):
-        return "date"
-    values = column.drop_null().unique() if is_text(kind) else []
-    return "category" if 1 < len(values) <= MOST_CATEGORIES else "words"
+class Features(NamedTuple):
+    """Columns to predict from.
+
+    Attributes:
+      kinds: name -> kind.
+      left_out: name of another column -> why it is not used.
+    """
+
+    kinds: dict[str, Kind]
+    left_out: dict[str, str]
 
 
-def is_text(kind: Any) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+# ---- which columns -------------------------------------------------------------------------------------------------
 
 
-def describe_columns(table: pa.Table, names: Sequence[str], train: np.ndarray) -> list[Described]:
-    """How to encode columns.  Args: train: row numbers from which means, deviations and categories are computed."""
-    return [_describe(name, table.column(name), train) for name in names]
+def choose_features(table: Table, stated: Stated, wanted: Sequence[str] | None, without: Iterable[str],
+                    train: np.ndarray) -> Features:
+    """The columns to use, and their kinds.
+
+    Args:
+      stated: kinds that the config states; they are used whatever their cells.
+      wanted: the columns to use; None: all but ``without`` that a model can use.
+      train: row numbers of the training rows.
+    Raises: DataError for a column of numbers or dates with a few words, or a wanted one that cannot be used.
+    """
+    features, apart = Features({}, {}), set(without)
+    if wanted is None and (names := [name for name in table if name not in apart]):
+        check_no_stray_words(table, [name for name in names if name not in stated])
+    elif wanted is not None:
+        names = [name for name in wanted if name not in apart]
+        check_no_stray_words(table, [name for name in names if name not in stated])
+    for name in table:
+        if name in apart:
+            continue
+        kind = _stated(stated, name) or table[name].kind
+        why = _why_not(table[name], kind, stated.get(name), wanted, train)
+        if why is None:
+            features.kinds[name] = kind
+        else:
+            features.left_out[name] = why
+    refused = [name for name in wanted or () if name not in features.kinds]
+    if refused or not features.kinds:
+        raise DataError("table", "the features must be columns of numbers, dates or categories other than the target.",
+                        {"file": table.file, **{name: features.left_out.get(name, "the target, or the column of ids")
+                                                for name in refused or features.left_out}},
+                        fix="other columns in task.features, or their kinds in task.columns.")
+    return features
 
 
-def _describe(name: str, column: pa.ChunkedArray, train: np.ndarray) -> Described:
-    kind, gaps = kind_of(column), column.null_count > 0
+def _stated(stated: Stated, name: str) -> Kind | None:
+    kind = stated.get(name)
+    return None if kind == "ignore" else kind
+
+
+def _why_not(column: Column, kind: Kind, stated: str | None, wanted: Sequence[str] | None,
+             train: np.ndarray) -> str | None:
+    """Why a column is not used; None if it is."""
+    if stated == "ignore":
+        return "by task.columns"
+    if wanted is not None and column.name not in wanted:
+        return "not in task.features"
+    missing = column.missing(kind)
+    if missing.all():
+        return "no values"
+    if stated is not None:
+        return None
+    if wanted is None and is_index(column.name):
+        return "the index of pandas, or a column without a name"
     if kind == "category":
-        values = sorted({str(value) for value in column.take(train).to_pylist() if value is not None})
-        return {"name": name, "kind": kind, "values": values, "gaps": gaps}
-    numbers = _numbers(column)
-    seen = numbers[train][np.isfinite(numbers[train])]
-    deviation = float(seen.std()) if len(seen) else 0.0
-    return {"name": name, "kind": kind, "mean": float(seen.mean()) if len(seen) else 0.0,
-            "deviation": deviation or 1.0, "gaps": bool(gaps or not np.isfinite(numbers).all())}
+        different = len(set(column.texts()[~missing]))
+        if different == 1 and not missing.any():
+            return f"the same text in all {len(column)} rows"
+        if different == 1 or different > MOST_CATEGORIES:
+            return f"texts with {different} different values, in {(~missing).sum()} rows"
+    elif wanted is None and not missing.any():
+        numbers = _numbers(column, kind)[train]
+        if _is_constant(numbers, column):
+            return f"the same {kind} in all {len(train)} rows of the training split"
+    return None
 
 
-def encoded(table: pa.Table, columns: Sequence[Described]) -> np.ndarray:
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+
+def describe_columns(table: Table, kinds: Mapping[str, Kind], train: np.ndarray) -> list[Described]:
+    """How to encode columns.  Args: train: row numbers from which means, deviations and categories are computed."""
+    return [_describe(table[name], kind, train) for name, kind in kinds.items()]
+
+
+def _describe(column: Column, kind: Kind, train: np.ndarray) -> Described:
+    gaps = bool(column.missing(kind).any())
+    if kind == "category":
+        values = sorted({value for value in column.texts()[train] if value is not None})
+        return {"name": column.name, "kind": kind, "values": values, "gaps": gaps}
+    seen = _numbers(column, kind)[train]
+    seen = seen[np.isfinite(seen)]
+    constant = _is_constant(seen, column)
+    described = {"name": column.name, "kind": kind, "mean": float(seen.mean()) if len(seen) else 0.0,
+                 "deviation": 1.0 if constant else float(seen.std()), "gaps": gaps}
+    return described | {"constant": True} if constant else described
+
+
+def _is_constant(numbers: np.ndarray, column: Column) -> bool:
+    """Whether numbers differ by no more than their rounding, so that their deviation has no meaning."""
+    return not len(numbers) or bool(np.ptp(numbers) <= 4 * column.rounding * np.abs(numbers).max())
+
+
+def encoded(table: Table, columns: Sequence[Described]) -> np.ndarray:
     """f32[rows, features].  Raises: DataError for a gap in a column that had none in training."""
-    return np.concatenate([_encode(table.column(each["name"]), each) for each in columns], axis=1).astype(np.float32)
+    return np.concatenate([_encode(table[each["name"]], each) for each in columns], axis=1).astype(np.float32)
+
+
+def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
+    """Column -> "2 of 10, first 'blue' in row 3", for categories that the training rows did not have."""
+    found = {}
+    for each in columns:
+        if each["kind"] == "category":
+            column = table[each["name"]]
+            rows = np.flatnonzero((_places(column, each) < 0) & ~column.missing("category"))
+            if len(rows):
+                found[column.name] = f"{len(rows)} of {len(column)}, first {column.cell(rows[0])}"
+    return found
 
 
 def n_features(columns: Sequence[Described]) -> int:
@@ -67,30 +156,55 @@ def _width(described: Described) -> int:
     return width + described["gaps"]
 
 
-def _encode(column: pa.ChunkedArray, described: Described) -> np.ndarray:
-    """One column as [rows, width]. A last column marks gaps, which are encoded as the mean, or as no category."""
-    if described["kind"] == "category":
-        places = {value: i for i, value in enumerate(described["values"])}
-        ids = np.array([places.get(str(value), -1) if value is not None else -1 for value in column.to_pylist()])
-        missing = np.array([value is None for value in column.to_pylist()], bool)
-        parts = [ids[:, None] == np.arange(len(places))]
+def _encode(column: Column, described: Described) -> np.ndarray:
+    """One column as [rows, width]. A last column marks gaps, which are encoded as the mean, or as no category.
+
+    A column that was constant in training is 0: no weight of the model has learned from it.
+    """
+    kind = described["kind"]
+    if kind == "category":
+        missing = column.missing(kind)
+        parts = [_places(column, described)[:, None] == np.arange(len(described["values"]))]
     else:
-        numbers = _numbers(column)
+        numbers = _numbers(column, kind)
         missing = ~np.isfinite(numbers)
         numbers = np.where(missing, described["mean"], numbers)
         parts = [((numbers - described["mean"]) / described["deviation"])[:, None]]
-        if described["kind"] == "date":
+        if kind == "date":
             turns = [2 * np.pi * numbers / days for days in DAYS.values()]
             parts += [f(turn)[:, None] for turn in turns for f in (np.sin, np.cos)]
+        if described.get("constant"):
+            parts = [np.zeros_like(part) for part in parts]
     if missing.any() and not described["gaps"]:
-        raise DataError("table", f"the column {described['name']!r} has gaps, and had none in training.",
-                        {"rows": f"{missing.sum()} of {len(missing)}"}, fix="fill or drop these rows.")
+        first = np.flatnonzero(missing)[0]
+        raise DataError("table", f"the column {column.name!r} has gaps, and had none in training.",
+                        {"file": column.file, "first": column.cell(first),
+                         "rows": f"{missing.sum()} of {len(missing)}"},
+                        fix="fill or drop these rows.")
     return np.concatenate([*parts, missing[:, None]] if described["gaps"] else parts, axis=1).astype(np.float64)
 
 
-def _numbers(column: pa.ChunkedArray) -> np.ndarray:
+def _places(column: Column, described: Described) -> np.ndarray:
+    """[rows], the number of the category of each cell; -1 for a gap, and for a text that training did not have.
+
+    Other spellings of a number, such as 1.0 for 1, are the same category, unless training had both.
+    """
+    places = {value: i for i, value in enumerate(described["values"])}
+    numbers = {value: i for text, i in reversed(places.items()) if (value := _number(text)) is not None}
+    texts = column.texts()
+    found = {text: places.get(text, numbers.get(_number(text), -1)) for text in set(texts) if text is not None}
+    return np.array([found.get(text, -1) for text in texts], int)
+
+
+def _number(text: str) -> float | None:
+    if text[:1] == "0" and text.isdecimal() and len(text) > 1:            # a code: 01 is not 1
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _numbers(column: Column, kind: Kind) -> np.ndarray:
     """f64[rows], NaN for gaps; dates in days since 1970."""
-    if kind_of(column) == "date":
-        days = column.cast(pa.timestamp("us")).to_numpy().astype("datetime64[us]")
-        return np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86_400e6)
-    return column.cast(pa.float64()).to_numpy()
+    return column.days() if kind == "date" else column.numbers()

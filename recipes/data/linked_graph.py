@@ -18,11 +18,12 @@ from recipes.lazy import sp, xnn
 
 
 class LinkedGraph(NamedTuple):
-    """Adjacency csr[n, n], symmetric; features csr[n, f]; ids, the names of the n nodes."""
+    """Adjacency csr[n, n], symmetric; features csr[n, f]; ids, the names of the n nodes; left_out, as in `OwnGraph`."""
 
     adjacency: Any
     features: Any
     ids: xnn.graph.NodeNames
+    left_out: dict[str, str]
 
     def numbers_of(self, names: Sequence[str]) -> np.ndarray:
         """int32[len(names)], the numbers of the nodes with these names.  Raises: DataError for an unknown name."""
@@ -49,11 +50,11 @@ def read_linked(dataset: str, folder: Path | None, root: Path | None) -> LinkedG
     """Reads a graph.  Args: folder: of a user's own graph; root: of the files of Planetoid.  Raises: DataError."""
     if folder is not None:
         own = read_graph(folder)
-        return LinkedGraph(adjacency_of(own), sp.csr_matrix(own.features), own.ids)
+        return LinkedGraph(adjacency_of(own), sp.csr_matrix(own.features), own.ids, own.left_out)
     if dataset == "karate":
         graph = load_karate((0, 33))
         features = graph.features
     else:
         graph = load_planetoid(dataset, planetoid_folder(root))
         features = row_normalized(graph.features)
-    return LinkedGraph(graph.adjacency, features, xnn.graph.NodeNames(map(str, range(graph.labels.size))))
+    return LinkedGraph(graph.adjacency, features, xnn.graph.NodeNames(map(str, range(graph.labels.size))), {})

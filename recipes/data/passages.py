@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from recipes.data.splits import split_by_position
-from recipes.data.tables import READERS, read_table
+from recipes.data.cells import is_text
+from recipes.data.splits import split_by_order, split_by_position, stratified_order
+from recipes.data.tables import READERS, Table, class_kind, gaps_in, read_table, refuse_gaps
 from recipes.data.text import read_modules
 from recipes.errors import DataError
 
@@ -23,12 +24,14 @@ class Passages(NamedTuple):
       texts: those of all splits.
       labels: i32[n], ids into ``classes``.
       rows: split -> its ids into ``texts``.
+      left_out: column of a table -> why it is not used.
     """
 
     texts: list[str]
     labels: np.ndarray
     classes: list[str]
     rows: dict[str, np.ndarray]
+    left_out: dict[str, str]
 
 
 def module_passages(characters: int, fractions: tuple[float, float]) -> Passages:
@@ -44,42 +47,52 @@ def module_passages(characters: int, fractions: tuple[float, float]) -> Passages
             rows[split] += range(len(texts), len(texts) + len(starts))
             texts += [inside[start:start + characters] for start in starts]
             labels += [label] * len(starts)
-    return Passages(texts, np.array(labels, np.int32), list(MODULES), _checked(rows))
+    return Passages(texts, np.array(labels, np.int32), list(MODULES), _checked(rows), {})
 
 
-def table_passages(file: Path, text: str, label: str, fractions: tuple[float, float], seed: int) -> Passages:
-    """The rows of a table, split at random.  Raises: DataError."""
-    texts, values = text_columns(file, text, label)
-    classes, labels = np.unique(np.array(values), return_inverse=True)
+def table_passages(file: Path, text: str, label: str, fractions: tuple[float, float], seed: int,
+                   stratify: bool = True) -> Passages:
+    """The rows of a table, split at random.  Raises: DataError.
+
+    Args: stratify: whether each split has each class by its share.
+    """
+    table = _checked_table(file, text, label)
+    refuse_gaps(gaps_in(table, {text: "category", label: class_kind(table[label])}), file, "fill or drop these rows.")
+    classes, labels = np.unique(table[label].texts().astype(str), return_inverse=True)
     if len(classes) < 2:
-        raise DataError("passages", "there are fewer than two classes.", {"file": file, label: repr(classes[0])},
+        raise DataError("passages", "there are fewer than two classes.", {"file": file, label: repr(str(classes[0]))},
                         fix="another task.label.")
-    order = np.random.default_rng(seed).permutation(len(texts))
-    parts = split_by_position(len(texts), fractions)
-    rows = {split: np.sort(order[part]).tolist() for split, part in parts.items()}
-    return Passages(texts, labels.astype(np.int32), classes.tolist(), _checked(rows))
+    order = np.random.default_rng(seed).permutation(table.num_rows)
+    if stratify:
+        rows = split_by_order(stratified_order(order, labels), fractions)
+    else:
+        rows = {split: np.sort(order[part]) for split, part in split_by_position(table.num_rows, fractions).items()}
+    left_out = {f"column {name}": f"not used, {table.num_rows} rows" for name in table if name not in (text, label)}
+    return Passages(_whole_texts(table, text), labels.astype(np.int32), classes.tolist(),
+                    _checked({split: ids.tolist() for split, ids in rows.items()}), left_out)
 
 
-def text_columns(file: Path, *names: str) -> list[list[str]]:
-    """Columns of a table as texts.  Raises: DataError for a column that is missing, or has gaps."""
+def _checked_table(file: Path, *names: str) -> Table:
+    """Raises: DataError for a missing column."""
     table = read_table(file)
-    columns = table.column_names
-    if unknown := [name for name in names if name not in columns]:
+    if unknown := [name for name in names if name not in table]:
         raise DataError("passages", f"there is no column {', '.join(map(repr, unknown))}.",
-                        {"file": file, "columns": ", ".join(columns)},
+                        {"file": file, "columns": ", ".join(table)},
                         fix="name columns of the file in task.text and task.label.")
-    if not table.num_rows:
-        raise DataError("passages", "the file has no rows.", {"file": file}, fix="a file with texts.")
-    if gaps := {name: f"{table.column(name).null_count} of {table.num_rows}" for name in names
-                if table.column(name).null_count}:
-        raise DataError("passages", "values are missing.", {"file": file, **gaps}, fix="fill or drop these rows.")
-    return [[str(value) for value in table.column(name).to_pylist()] for name in names]
+    return table
+
+
+def _whole_texts(table: Table, name: str) -> list[str]:
+    """The cells of a column with the spaces around them.  Raises: DataError for an empty one."""
+    refuse_gaps(gaps_in(table, {name: "category"}), table.file, "fill or drop these rows.")
+    values = table[name].values
+    return values.to_pylist() if is_text(values.type) else table[name].texts().tolist()
 
 
 def read_passages(file: Path, text: str) -> list[str]:
     """The column ``text`` of a table, or the lines of a text file.  Raises: DataError."""
     if file.suffix.lower() in READERS:
-        return text_columns(file, text)[0]
+        return _whole_texts(_checked_table(file, text), text)
     if not file.is_file():
         raise DataError("passages", "the file is missing.", {"file": file},
                         fix=f"a text file with one passage in each line, or a table ({', '.join(READERS)}).")

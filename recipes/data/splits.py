@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 
@@ -10,6 +12,32 @@ def split_by_order(order: np.ndarray, fractions: tuple[float, float]) -> dict[st
     n_val, n_test = (round(fraction * len(order)) for fraction in fractions)
     parts = {"train": order[n_val + n_test:], "val": order[:n_val], "test": order[n_val:n_val + n_test]}
     return {split: np.sort(ids) for split, ids in parts.items()}
+
+
+def stratified_order(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """``order``, changed so that each part of it has each class by its share; a last example of each is at the end.
+
+    Args: order: ids of examples, drawn at random; labels: i[n], of all examples, by id.
+    """
+    classes, ids = np.unique(labels[order], return_inverse=True)
+    counts = np.bincount(ids, minlength=len(classes))
+    by_class = np.argsort(ids, kind="stable")
+    rank = np.empty(len(order), int)
+    rank[by_class] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    share = np.where(rank == counts[ids] - 1, 1.0, (rank + 0.5) / counts[ids])
+    return order[np.argsort(share, kind="stable")]
+
+
+def classes_without_rows(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
+    """A row of a summary: splits without an example of some class.  Args: labels: split -> ids of classes."""
+    lines = []
+    for split, ids in labels.items():
+        counts = np.bincount(ids, minlength=len(classes))
+        absent = [classes[i] for i in np.flatnonzero(counts == 0)] if len(ids) else []
+        if absent:
+            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            lines.append(f"{split} has no example of {', '.join(absent[:10])}{more}")
+    return {"classes missing": "\n".join(lines)} if lines else {}
 
 
 def split_by_position(n: int, fractions: tuple[float, float]) -> dict[str, slice]:

@@ -1,96 +1,162 @@
-"""Csv, tsv, parquet and json files as tables, read by Hugging Face ``datasets``."""
+"""Csv, tsv, parquet and json files as tables, whose cells keep their spelling: see `recipes.data.cells`."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping, Sequence
+import csv
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from recipes.data.columns import is_text
+from recipes.data.cells import Column, Kind
 from recipes.errors import DataError
-from recipes.lazy import datasets, pa, parquet
+from recipes.lazy import pa, parquet, pd
 
-READERS = {
-    ".csv": lambda *args, **options: datasets.Dataset.from_csv(*args, **options),
-    ".tsv": lambda *args, **options: datasets.Dataset.from_csv(*args, sep="\t", **options),
-    ".parquet": lambda *args, **options: datasets.Dataset.from_parquet(*args, **options),
-    ".json": lambda *args, **options: datasets.Dataset.from_json(*args, **options),
-    ".jsonl": lambda *args, **options: datasets.Dataset.from_json(*args, **options),
-}
+# Names under which pandas writes the numbers of rows, and that an empty name in a header gets.
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
 
-def read_table(file: Path) -> pa.Table:
-    """The whole file.  Raises: DataError if it is missing, damaged or empty, or has two columns of one name."""
+class Table:
+    """The columns of a file, in their order.
+
+    Attributes:
+      file: where it was read.
+      columns: name -> `Column`.
+      num_rows: how many rows.
+    """
+
+    def __init__(self, file: Path, content: pa.Table) -> None:
+        self.file, self.num_rows = file, content.num_rows
+        self.columns = {name: Column(file, name, content.column(i)) for i, name in enumerate(content.column_names)}
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self.columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.columns
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[name]
+
+
+def read_table(file: Path, empty: bool = False) -> Table:
+    """The whole file.  Raises: DataError if it is missing or damaged, has no rows, or has two columns of one name.
+
+    Args: empty: whether a file without rows is allowed.
+    """
     reader = READERS.get(file.suffix.lower())
     if reader is None or not file.is_file():
         raise DataError("table", "the data file is missing." if reader else "the file's format is not known.",
                         {"file": file, "kinds": ", ".join(READERS)},
                         fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
-    datasets.disable_progress_bars()
-    datasets.logging.set_verbosity_error()
     try:
-        if file.suffix.lower() == ".parquet":                 # datasets does not verify the checksums of pages
-            parquet.ParquetFile(file, page_checksum_verification=True).read()
-        with tempfile.TemporaryDirectory() as scratch:        # not the user's cache, which may be outdated
-            table = reader(str(file), cache_dir=scratch, keep_in_memory=True).data.table.combine_chunks()
-    except Exception as err:                                  # datasets wraps errors of its readers
-        why = " ".join(str(err.__cause__ or err).split())
+        content = reader(file)
+    except DataError:
+        raise
+    except Exception as err:                                  # pandas, pyarrow and csv raise errors of many types
+        why = " ".join(str(err).split())
         raise DataError("table", "the data file cannot be read.",
-                        {"file": file, "why": f"{type(err.__cause__ or err).__name__}: {why}"},
-                        fix="one header line and one kind of value in each column (csv), or a whole file.") from err
-    if not table.num_rows:
-        raise DataError("table", "the file has no rows.", {"file": file}, fix="another file.")
-    double = _named_twice(file) or [name for name in table.column_names if table.column_names.count(name) > 1]
-    if double:
+                        {"file": file, "why": f"{type(err).__name__}: {why}"},
+                        fix="one header line, and as many values in each line (csv), or a whole file.") from err
+    _check_names(content.column_names, file)
+    if not content.num_rows and not empty:
+        raise DataError("table", "the file has no rows.", {"file": file, "columns": ", ".join(content.column_names)},
+                        fix="a file with at least one row after its header.")
+    return Table(file, content)
+
+
+def _separated(file: Path, separator: str) -> pa.Table:
+    """The cells of a csv file, all as texts. A line with too few values has empty cells at its end."""
+    with file.open(encoding="utf-8-sig", newline="") as lines, warnings.catch_warnings():
+        names = next(csv.reader(lines, delimiter=separator), [])
+        names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
+        if not names:
+            raise ValueError("the file is empty")
+        _check_names(names, file)
+        warnings.simplefilter("error", pd.errors.ParserWarning)                # lines with too many values
+        frame = pd.read_csv(lines, sep=separator, header=None, names=names, index_col=False, dtype=str,
+                            keep_default_na=False, na_filter=False)
+    return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
+
+
+def _parquet(file: Path) -> pa.Table:
+    with file.open("rb") as content:
+        return parquet.ParquetFile(content, page_checksum_verification=True).read()
+
+
+def _json(file: Path) -> pa.Table:
+    """A list of records, a dict of lists, or a record in each line. Numbers keep their spelling."""
+    text = file.read_text("utf-8-sig")
+    parse = json.JSONDecoder(parse_int=str, parse_float=str).decode
+    if file.suffix.lower() == ".json" and text.lstrip()[:1] in ("[", "{"):
+        try:
+            content = parse(text)
+        except ValueError:                                    # a record in each line
+            content = [parse(line) for line in text.splitlines() if line.strip()]
+    else:
+        content = [parse(line) for line in text.splitlines() if line.strip()]
+    if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
+        return pa.table({name: _texts(values) for name, values in content.items()})
+    records = [content] if isinstance(content, dict) else content
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise ValueError("the file needs a record such as {\"column\": 1} for each row")
+    names = dict.fromkeys(name for record in records for name in record)
+    return pa.table({name: _texts(record.get(name) for record in records) for name in names})
+
+
+def _texts(values: Iterable[Any]) -> pa.Array:
+    return pa.array([value if value is None or isinstance(value, str) else json.dumps(value) for value in values],
+                    pa.large_string())
+
+
+READERS: dict[str, Callable[[Path], pa.Table]] = {
+    ".csv": lambda file: _separated(file, ","), ".tsv": lambda file: _separated(file, "\t"),
+    ".parquet": _parquet, ".json": _json, ".jsonl": _json}
+
+
+# ---- checks --------------------------------------------------------------------------------------------------------
+
+
+def _check_names(names: Sequence[str], file: Path) -> None:
+    if double := [name for name in names if names.count(name) > 1]:
         raise DataError("table", f"the column {double[0]!r} occurs twice.", {"file": file},
                         fix="give each column its own name.")
-    return table
 
 
-def _named_twice(file: Path) -> list[str]:
-    """Names that occur twice in the first line of a csv file, whose reader would rename the second to "x.1"."""
-    if file.suffix.lower() not in (".csv", ".tsv"):
-        return []
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        names = next(lines, "").rstrip("\r\n").split("\t" if file.suffix.lower() == ".tsv" else ",")
-    return [name for name in names if names.count(name) > 1]
-
-
-def check_columns(table: pa.Table, names: Sequence[str], file: Path, keys: str) -> None:
+def check_columns(table: Table, names: Iterable[str], keys: str) -> None:
     """Raises: DataError for a name that is not a column.  Args: keys: the keys of the config with these names."""
-    unknown = [name for name in names if name not in table.column_names]
+    unknown = [name for name in names if name not in table]
     if unknown:
         raise DataError("table", f"there is no column {', '.join(map(repr, unknown))}.",
-                        {"file": file, "columns": ", ".join(table.column_names)},
+                        {"file": table.file, "columns": ", ".join(table)},
                         fix=f"name columns of the file in {keys}.")
 
 
-def check_no_stray_words(table: pa.Table, names: Sequence[str], file: Path) -> None:
-    """Raises: DataError for a column of numbers with a few words, which make it a column of words."""
+def check_no_stray_words(table: Table, names: Iterable[str]) -> None:
+    """Raises: DataError for a column of numbers or dates with a few other texts, which make it a column of texts."""
     for name in names:
-        if not is_text(table.schema.field(name).type):
-            continue
-        values = table.column(name).to_pylist()
-        words = [(row, value) for row, value in enumerate(values) if value is not None and not _is_number(value)]
-        if words and len(words) < len(values) / 2:
-            row, value = words[0]
-            what = f"the column {name!r} has numbers, and words in {len(words)} of {len(values)} rows."
-            raise DataError("table", what, {"file": file, "first": f"{value[:40]!r} in row {row + 1} after the header"},
+        if nearly := table[name].nearly:
+            kind, rows = nearly
+            what = f"the column {name!r} has {kind}s, and words in {len(rows)} of {table.num_rows} rows."
+            raise DataError("table", what, {"file": table.file, "first": table[name].cell(rows[0])},
                             fix="correct these values, or name the columns to use in task.features.")
 
 
-def gaps_in(table: pa.Table, names: Sequence[str]) -> dict[str, str]:
-    """Column -> "3 of 100", for columns with missing values, NaN or infinities."""
+def gaps_in(table: Table, kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """Column -> "3 of 100, first in row 7", for columns with missing values, NaN or infinities."""
     gaps = {}
-    for name in names:
-        column = table.column(name)
-        count = column.null_count
-        if pa.types.is_floating(column.type):
-            count += int((~np.isfinite(column.drop_null().to_numpy())).sum())
-        if count:
-            gaps[name] = f"{count} of {len(column)}"
+    for name, kind in kinds.items():
+        rows = np.flatnonzero(table[name].missing(kind))
+        if len(rows):
+            gaps[name] = f"{len(rows)} of {table.num_rows}, first in row {rows[0] + 1}"
     return gaps
 
 
@@ -100,34 +166,46 @@ def refuse_gaps(gaps: Mapping[str, str], file: Path, fix: str) -> None:
         raise DataError("table", "values are missing.", {"file": file, **gaps}, fix=fix)
 
 
-def class_target(table: pa.Table, name: str, file: Path) -> tuple[np.ndarray, list[str]]:
-    """(i32[rows], class names in order).  Raises: DataError if the column does not contain classes."""
-    column = table.column(name)
-    if pa.types.is_floating(column.type):
-        raise _no_target("classification", file, name, f"it holds {column.type}")
-    classes, ids = np.unique(np.array([str(value) for value in column.to_pylist()]), return_inverse=True)
+def is_index(name: str) -> bool:
+    """Whether pandas wrote the column: the numbers of rows. A column without a name counts as one."""
+    return _INDEX.fullmatch(name) is not None
+
+
+# ---- targets -------------------------------------------------------------------------------------------------------
+
+
+def class_kind(column: Column, stated: str | None = None) -> Kind:
+    """The kind by which cells of a column of classes are missing: in a column of numbers, NA is not a class.
+
+    Args: stated: the kind that the config states; "category": every text is a class.
+    """
+    return "number" if column.kind == "number" and column.stored is None and stated != "category" else "category"
+
+
+def class_target(column: Column, stated: str | None = None) -> tuple[np.ndarray, list[str]]:
+    """(i32[rows], class names in order, as spelled).  Raises: DataError if the column does not contain classes."""
+    if column.kind == "number" and stated != "category":
+        numbers = column.numbers()
+        broken = np.flatnonzero(np.isfinite(numbers) & (numbers != np.round(numbers)))
+        if len(broken):
+            raise _no_target("classification", column, f"it holds decimal numbers, {column.cell(broken[0])}")
+    classes, ids = np.unique(column.texts().astype(str), return_inverse=True)
     if len(classes) < 2:
-        raise _no_target("classification", file, name, f"it has only one value, {str(classes[0])!r}")
+        raise _no_target("classification", column, f"it has only one value, {str(classes[0])!r}")
     return ids.astype(np.int32), classes.tolist()
 
 
-def number_target(table: pa.Table, name: str, file: Path) -> np.ndarray:
-    """f32[rows].  Raises: DataError if the column does not contain numbers."""
-    kind = table.schema.field(name).type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise _no_target("regression", file, name, f"it holds {kind}")
-    return table.column(name).cast(pa.float64()).to_numpy().astype(np.float32)
+def check_number_target(column: Column) -> Kind:
+    """The kind of a target for regression.  Raises: DataError if the column does not contain numbers."""
+    try:
+        column.numbers()
+    except DataError as err:
+        other = f"it holds {column.kind.replace('category', 'text')}s, {column.cell(0)}"
+        raise err if column.nearly else _no_target("regression", column, other) from None
+    return "number"
 
 
-def _no_target(kind: str, file: Path, name: str, why: str) -> DataError:
-    return DataError("table", f"the target does not suit a {kind}.", {"file": file, name: why},
+def _no_target(kind: str, column: Column, why: str) -> DataError:
+    return DataError("table", f"the target does not suit a {kind}.", {"file": column.file, column.name: why},
                      fix="another task.target; or task.kind=regression for decimal numbers, classification for "
                          "words and integers.")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

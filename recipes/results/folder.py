@@ -20,6 +20,8 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from recipes.config import RunConfig
 from recipes.errors import ConfigError, RecipeError
 from recipes.settings.config_file import load_config, task_module
@@ -98,13 +100,21 @@ def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None
         raise ConfigError("run", "these keys cannot be overridden on resume: they would change the results.",
                           {"run": folder, "given": " ".join(changed), "free": ", ".join(FREE)},
                           fix="--extend N for more steps, or a new run with this config and the overrides.")
-    config = load_config(str(file), overrides)
+    config = as_written(load_config(str(file), overrides), file)
     if extend is not None:
         if extend <= config.steps:
             raise ConfigError("run", f"--extend {extend} is not more than the steps of the run.",
                               {"run": folder, "steps": config.steps}, fix=f"a number above {config.steps}.")
         config = config.model_copy(update={"steps": extend, "schedule_steps": config.schedule_steps or config.steps})
     return config.model_copy(update={"run_dir": folder})
+
+
+def as_written(config: RunConfig, file: Path) -> RunConfig:
+    """A saved config that means what it meant when it was written: earlier versions split without regard to classes."""
+    task = config.task
+    if "stratify" not in type(task).model_fields or "stratify" in yaml.safe_load(file.read_text("utf-8"))["task"]:
+        return config
+    return config.model_copy(update={"task": task.model_copy(update={"stratify": False})})
 
 
 def _is_of(folder_name: str, config_name: str) -> bool:

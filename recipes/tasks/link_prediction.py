@@ -25,7 +25,7 @@ from recipes.lazy import jnp, lax, nn, xnn
 from recipes.models.graphs import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.plots import scores_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
+from recipes.task import Bound, Data, Inputs, Sums, Task, listed, metrics_by_name
 
 if TYPE_CHECKING:
     from xjax.typing import Array, ArrayLike
@@ -67,7 +67,8 @@ def load(config: Config) -> Data:
     artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest()}
     summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
                                                    f"{f} features",
-               "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges"}
+               "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges",
+               **listed("left out", graph.left_out)}
     return Data({name: each for name, each in links.items() if len(each)}, artifacts, summary)
 
 

@@ -17,24 +17,25 @@ from pydantic import model_validator
 
 from recipes.batches import Batches
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, check_owners, fault
+from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, check_owners, fault
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
-from recipes.data.own_graph import adjacency_of, class_names, labelled, read_graph
+from recipes.data.own_graph import OwnGraph, adjacency_of, class_names, labelled, read_graph
 from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
+from recipes.data.splits import classes_without_rows
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import Placer
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.task import Bound, Data, Inputs, Sums, listed
 
 if TYPE_CHECKING:
     from xjax.typing import Array
 
 
-class Config(ClassesConfig, SplitFractions):
+class Config(ClassesConfig, StratifiedSplit):
     """A two-layer GCN on one graph, or another model."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
@@ -80,8 +81,11 @@ def load(config: Config) -> Data:
     if config.folder is not None:
         own = read_graph(config.folder)
         classes = class_names(own, config.folder)
-        graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder)
-        return _data(config, graph, graph.features, classes, {"names": own.names})
+        graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder, config.stratify)
+        data = _data(config, graph, graph.features, classes, {"names": own.names})
+        left_out = own.left_out | _unlabelled(own)
+        parts = {name: graph.labels[ids] for name, ids in graph.split.items()}
+        return data._replace(summary=data.summary | listed("left out", left_out) | classes_without_rows(parts, classes))
     root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)
     data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
@@ -94,6 +98,15 @@ def _data(config: Config, graph: LabelledGraph, features: Any, classes: list[str
     splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
     artifacts |= class_artifacts(classes, graph.labels[graph.split["train"]], config)
     return Data(splits, artifacts | {"features": int(features.shape[1])}, _summary(config.dataset, graph))
+
+
+def _unlabelled(own: OwnGraph) -> dict[str, str]:
+    """Nodes that are in the graph and in no split."""
+    known = np.zeros(len(own.ids), bool) if own.labels is None else own.labels != ""
+    reasons = {"nodes without a label": f"{(~known).sum()}, in the graph and in no split" if not known.all() else ""}
+    if own.split is not None and (apart := int((known & (own.split == "")).sum())):
+        reasons["labelled nodes without a split"] = f"{apart}, in the graph and in no split"
+    return {name: why for name, why in reasons.items() if why}
 
 
 @dataclass(frozen=True)
@@ -144,7 +157,8 @@ class NodeClassification(Classifier):
                             fix="a graph whose nodes have these features.")
         whole = LabelledGraph(adjacency_of(graph), sp.csr_matrix(graph.features), np.zeros(len(graph.ids), np.int32),
                               len(self.artifacts["classes"]), {})
-        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))})
+        notes = tuple(f"{name}: {why}" for name, why in graph.left_out.items())
+        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))}, notes)
 
 
 make = NodeClassification

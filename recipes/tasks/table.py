@@ -6,24 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import model_validator
 
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, TestFraction, ValFraction
+from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
-from recipes.data.columns import describe_columns, encoded, kind_of, n_features
-from recipes.data.splits import split_by_order
+from recipes.data.columns import choose_features, describe_columns, encoded, n_features, unseen
+from recipes.data.splits import classes_without_rows, split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
 from recipes.results.plots import residual_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task
+from recipes.task import Bound, Data, Inputs, Sums, Task, listed
 
 if TYPE_CHECKING:
     from xjax.typing import Array
 
 
-class Config(ClassesConfig, SplitFractions):
+class Config(ClassesConfig, StratifiedSplit):
     """An MLP on the columns of a csv, tsv, parquet or json file."""
 
     file: AbsolutePath
@@ -31,7 +32,11 @@ class Config(ClassesConfig, SplitFractions):
     target: str
     """The column to predict."""
     features: tuple[str, ...] | None = None
-    """The columns to predict from; none: all others except texts with one or with more than 50 different values."""
+    """The columns to predict from; none: all others that a model can use, see docs/training.md."""
+    columns: dict[str, Literal["number", "category", "date", "ignore"]] = {}
+    """Kinds of columns by name, such as {zip: category, visited: date, note: ignore}; else their cells decide."""
+    id_column: str | None = None
+    """A column that is no feature, and that predictions repeat."""
     missing: Literal["refuse", "fill"] = "refuse"
     """Gaps in features: an error, or filled by the mean (or no category), with an additional input that marks gaps."""
     kind: Literal["classification", "regression"] = "classification"
@@ -47,48 +52,51 @@ class Config(ClassesConfig, SplitFractions):
     split_seed: Index = 0
     """Seed of the split of rows."""
 
+    @model_validator(mode="after")
+    def _check_columns(self) -> Config:
+        if self.id_column == self.target:
+            raise fault("task.id_column", f"{self.target!r} is the target")
+        return self
+
 
 def load(config: Config) -> Data:
     table = tables.read_table(config.file)
-    tables.check_columns(table, (config.target, *(config.features or ())), config.file, "task.target and task.features")
-    features, ignored = _features(table, config)
-    gaps = tables.gaps_in(table, features)
-    tables.refuse_gaps(tables.gaps_in(table, [config.target]) | (gaps if config.missing == "refuse" else {}),
-                       config.file, "task.missing=fill for features, fill or drop these rows, or leave the column out "
-                                    "of task.features.")
-    rows = split_rows(table.num_rows, config)
-    columns = describe_columns(table, features, rows["train"])
-    artifacts: dict[str, Any] = {"columns": columns, "ignored": ignored, "target": config.target}
-    target = f"{config.target}"
-    if config.kind == "classification":
-        y, classes = tables.class_target(table, config.target, config.file)
-        artifacts |= class_artifacts(classes, y[rows["train"]], config)
-        target += f", {len(classes)} classes"
+    named = (config.target, *(config.features or ()), *config.columns, *filter(None, [config.id_column]))
+    tables.check_columns(table, dict.fromkeys(named), "task.target, task.features, task.columns and task.id_column")
+    target, classes = table[config.target], []
+    stated = config.columns.get(config.target)
+    is_class = config.kind == "classification"
+    wanted = tables.class_kind(target, stated) if is_class else tables.check_number_target(target)
+    tables.refuse_gaps(tables.gaps_in(table, {config.target: wanted}), config.file, "fill or drop these rows.")
+    if is_class:
+        y, classes = tables.class_target(target, stated)
     else:
-        y = tables.number_target(table, config.target, config.file)
+        y = target.numbers()
+    rows = split_rows(table.num_rows, config, y if is_class else None)
+    apart = [config.target, *filter(None, [config.id_column])]
+    features = choose_features(table, config.columns, config.features, apart, rows["train"])
+    gaps = tables.gaps_in(table, features.kinds)
+    if config.missing == "refuse":
+        tables.refuse_gaps(gaps, config.file, "task.missing=fill, fill or drop these rows, or leave the column out of "
+                                              "task.features.")
+    columns = describe_columns(table, features.kinds, rows["train"])
+    artifacts: dict[str, Any] = {"columns": columns, "ignored": list(features.left_out), "target": config.target}
+    if is_class:
+        artifacts |= class_artifacts(classes, y[rows["train"]], config)
+    else:
         mean, unit = float(y[rows["train"]].mean()), float(y[rows["train"]].std()) or 1.0
         artifacts |= {"target_mean": mean, "target_unit": unit}
-        y = (y - mean) / unit
+        y = ((y - mean) / unit).astype(np.float32)            # the difference in float64: the mean may be large
     x = encoded(table, columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
-    summary = {"file": str(config.file), "target": target, "features": ", ".join(features)}
-    summary |= {"ignored": f"texts with one or too many different values: {', '.join(ignored)}"} if ignored else {}
-    summary |= {"filled": ", ".join(f"{name} {count}" for name, count in gaps.items())} if gaps else {}
-    return Data(splits, artifacts, summary | {"split": ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())})
-
-
-def _features(table: Any, config: Config) -> tuple[list[str], list[str]]:
-    """(Columns to predict from, columns left out).  Raises: DataError."""
-    others = [name for name in table.column_names if name != config.target]
-    wanted = others if config.features is None else list(config.features)
-    tables.check_no_stray_words(table, [name for name in wanted if name != config.target], config.file)
-    words = [name for name in wanted if kind_of(table.column(name)) == "words" or name == config.target]
-    features = [name for name in wanted if name not in words]
-    if not features or (config.features is not None and words):
-        raise DataError("table", "the features must be columns of numbers, dates or categories other than the target.",
-                        {"file": config.file, "no features": ", ".join(words) or "-"},
-                        fix="other columns in task.features.")
-    return features, [name for name in others if name not in features]
+    summary = {"file": str(config.file), "target": config.target + (f", {len(classes)} classes" if is_class else ""),
+               "features": ", ".join(features.kinds)}
+    summary |= {"ids": config.id_column} if config.id_column else {}
+    summary |= listed("left out", features.left_out) | listed("filled", gaps)
+    summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
+    if is_class:
+        summary |= classes_without_rows({split: y[ids] for split, ids in rows.items()}, classes)
+    return Data(splits, artifacts, summary)
 
 
 def make(config: Config, artifacts: dict[str, Any]) -> TableClassifier | TableRegression:
@@ -107,17 +115,23 @@ class _Columns(Task):
         self.inputs = ((-1, n_features(artifacts["columns"])),)
 
     def read(self, file: Path) -> Inputs:
-        table = tables.read_table(file)
-        wanted = [column["name"] for column in self.artifacts["columns"]]
+        """The columns of training, in any order; other columns are not used, which a note says."""
+        table, columns = tables.read_table(file), self.artifacts["columns"]
+        wanted = [*(column["name"] for column in columns), *filter(None, [self.config.id_column])]
         known = {*wanted, *self.artifacts["ignored"], self.artifacts["target"]}
-        differing = {"missing": ", ".join(name for name in wanted if name not in table.column_names),
-                     "unknown": ", ".join(name for name in table.column_names if name not in known)}
-        if any(differing.values()):
+        missing, unknown = [name for name in wanted if name not in table], [name for name in table if name not in known]
+        if missing:
             raise DataError("predict", "the columns are not those of the training data.",
-                            {"file": file, **{what: names for what, names in differing.items() if names}},
+                            {"file": file, "missing": ", ".join(missing), "unknown": ", ".join(unknown) or "none"},
                             fix=f"a file with the columns {', '.join(wanted)}.")
-        tables.check_no_stray_words(table, wanted, file)
-        return Inputs(Rows(x=encoded(table, self.artifacts["columns"])), {"row": np.arange(1, table.num_rows + 1)})
+        notes = [f"not used: the column {name!r}, which the training data did not have" for name in unknown]
+        notes += [f"not known from training: the column {name!r} in {rows}" for name, rows in
+                  unseen(table, columns).items()]
+        names = {"row": np.arange(1, table.num_rows + 1)}
+        if self.config.id_column:
+            ids = table[self.config.id_column].texts()
+            names[self.config.id_column] = np.array(["" if each is None else each for each in ids], object)
+        return Inputs(Rows(x=encoded(table, columns)), names, tuple(notes))
 
 
 class TableClassifier(_Columns, Classifier):
@@ -144,7 +158,8 @@ class TableRegression(_Columns):
         return model(batch["x"])[:, 0]
 
     def columns(self, outputs: Any) -> dict[str, np.ndarray]:
-        return {self.artifacts["target"]: self.artifacts["target_mean"] + self.artifacts["target_unit"] * outputs}
+        mean, unit = self.artifacts["target_mean"], self.artifacts["target_unit"]
+        return {self.artifacts["target"]: mean + unit * np.asarray(outputs, float)}
 
     def draw(self, trained: Any) -> dict[str, Any]:
         rows, outputs = trained.rows("test"), trained.outputs("test")
@@ -155,9 +170,15 @@ class TableRegression(_Columns):
         return {"Predictions, test": residual_figure(truth, self.columns(outputs)[name], name)}
 
 
-def split_rows(n: int, config: Config) -> dict[str, np.ndarray]:
-    """Row numbers of each split, a function of n and the config only.  Raises: DataError."""
-    rows = split_by_order(np.random.default_rng(config.split_seed).permutation(n), config.fractions)
+def split_rows(n: int, config: Config, labels: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Row numbers of each split, a function of n, the config and the classes only.  Raises: DataError.
+
+    Args: labels: classes of the rows, for a stratified split.
+    """
+    order = np.random.default_rng(config.split_seed).permutation(n)
+    if labels is not None and config.stratify:
+        order = stratified_order(order, labels)
+    rows = split_by_order(order, config.fractions)
     if not len(rows["train"]):
         raise DataError("table", "no rows are left to train on.",
                         {"rows": n, "task.val_fraction": len(rows["val"]), "task.test_fraction": len(rows["test"])},

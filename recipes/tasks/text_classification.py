@@ -10,12 +10,13 @@ from pydantic import model_validator
 
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Fraction, Index, SplitFractions, ValFraction, fault
+from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, ValFraction, fault
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
+from recipes.data.splits import classes_without_rows
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.task import Bound, Data, Inputs, Sums, listed
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PRNGKey
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 KINDS = ("bert",)
 
 
-class Config(ClassesConfig, SplitFractions):
+class Config(ClassesConfig, StratifiedSplit):
     """BERT on passages of text, each of one class."""
 
     file: AbsolutePath | None = None
@@ -67,7 +68,8 @@ def load(config: Config) -> Data:
     if config.file is None:
         data = module_passages(config.passage, config.fractions)
     else:
-        data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed)
+        data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed,
+                              config.stratify)
     all_artifacts = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
     artifacts = {key: all_artifacts[key] for key in ("tokenizer", "pretrained")}
     artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)
@@ -145,4 +147,6 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
             "classes": ", ".join(data.classes[:10]) + (", ..." if len(data.classes) > 10 else ""),
             "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
             "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have the full length",
-            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}
+            **listed("left out", data.left_out),
+            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items()),
+            **classes_without_rows({split: data.labels[ids] for split, ids in data.rows.items()}, data.classes)}

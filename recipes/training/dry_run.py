@@ -8,7 +8,7 @@ from rich.console import Console
 
 from recipes.config import RunConfig
 from recipes.lazy import tree_util, xjax, xnn
-from recipes.training.run import prepare
+from recipes.training.run import announce, prepare
 from recipes.training.step import TrainStep, init_state
 
 
@@ -17,8 +17,7 @@ def dry_run(config: RunConfig) -> None:
     prepared = prepare(config)
     task, placer = prepared.task, prepared.placer
     console = Console(soft_wrap=True)
-    for fact, value in prepared.data.summary.items():
-        console.print(f"[bold]{fact}[/]  {value}", highlight=False)
+    announce(console, prepared.data.summary)
     console.print(xnn.describe(task.model, *task.inputs), highlight=False, markup=False)
     state = init_state(task, config)
     for name, tree in (("parameters", state.params), ("state of the optimizer", state.opt_state)):

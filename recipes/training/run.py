@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -137,7 +138,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     start = int(progress.state.step)
     taken = preallocation(placer.own_devices)
     devices = str(placer.count) + (f" in {placer.processes} processes" if placer.processes > 1 else "")
-    _announce(console, {**data.summary, "devices": devices, **({"memory": taken} if taken else {}),
+    announce(console, {**data.summary, "devices": devices, **({"memory": taken} if taken else {}),
                         "folder": run_folder.shown(folder)})
     if resume:
         console.print(f"resumed at step {start} of {config.steps}", highlight=False)
@@ -178,11 +179,22 @@ def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict
 def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
     """Raises: CheckpointError with the names of artifacts that differ from the saved ones: the data have changed."""
     now = json.loads(json.dumps(now))                         # as JSON saves them, with lists for tuples
-    changed = [name for name in sorted(saved.keys() | now.keys()) if saved.get(name) != now.get(name)]
+    changed = [name for name in sorted(saved) if not _same(saved[name], now.get(name))]
     if changed:
         raise CheckpointError("checkpoint", "it was trained on other data.",
                               {"folder": folder, "changed": ", ".join(changed)},
                               fix="give the run the data that it began with, or start a new one.")
+
+
+def _same(saved: Any, now: Any) -> bool:
+    """Whether two artifacts are equal up to rounding. Keys that a newer version added do not count."""
+    if isinstance(saved, dict) and isinstance(now, dict):
+        return all(key in now and _same(value, now[key]) for key, value in saved.items())
+    if isinstance(saved, list) and isinstance(now, list):
+        return len(saved) == len(now) and all(map(_same, saved, now))
+    if isinstance(saved, float) and isinstance(now, float):
+        return math.isclose(saved, now, rel_tol=1e-6, abs_tol=1e-12)
+    return saved == now
 
 
 def results(loop: Loop, progress: Progress) -> Result:
@@ -197,9 +209,11 @@ def _on_both(loop: Loop, model: Any) -> dict[str, dict[str, float]]:
     return {split: loop.task.metrics(loop.totals(model, split)) for split in ("val", "test")}
 
 
-def _announce(console: Console, facts: dict[str, str]) -> None:
+def announce(console: Console, facts: dict[str, str]) -> None:
+    """Prints the facts of a summary; a value may have several lines."""
     width = max(map(len, facts))
     for fact, value in facts.items():
+        value = value.replace("\n", "\n" + " " * (width + 2))
         console.print(f"[bold]{fact:<{width}}[/]  {value}", highlight=False)
 
 

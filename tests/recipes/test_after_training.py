@@ -81,8 +81,9 @@ def test_other_data_are_not_evaluated_as_if_they_were_the_same(folder, tmp_path)
 
 
 @pytest.mark.parametrize(("text", "told"), [
-    ("x,z\n1,2\n", "  missing  y\n  unknown  z\n"), ("x\n1\n", "  missing  y\n"), ("x,y,w\n1,2,3\n", "  unknown  w\n"),
-    ("x,y\n1,\n", "the column 'y' has gaps, and had none in training."), ("x,y\n", "the data file cannot be read"),
+    ("x,z\n1,2\n", "  missing  y\n  unknown  z\n"), ("x\n1\n", "  missing  y\n"),
+    ("x,y\n1,\n", "the column 'y' has gaps, and had none in training."), ("x,y\n", "the file has no rows"),
+    ("x,y\n1,2\nred,3\n", "the column 'x' must have numbers"), ("x,y\n1,2\nred,3\n", "'red' in row 2 after the header"),
 ])
 def test_columns_that_differ_are_named(folder, tmp_path, text, told):
     file = tmp_path / "inputs.csv"

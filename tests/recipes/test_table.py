@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from recipes.batches import RowBatches, Rows
-from recipes.data import tables
 from recipes.errors import DataError
+from recipes.lazy import datasets
 from recipes.process.parallel import Placer, choose_devices
 from recipes.settings.config_file import load_config
 from recipes.tasks.table import load, split_rows
@@ -71,7 +71,7 @@ def test_all_kinds_of_files_are_the_same(rings, tmp_path, name):
 def test_what_is_said_of_the_columns(rings):
     data = load(config(rings).task)
     assert data.summary["features"] == "x, y"
-    assert data.summary["ignored"] == "texts with one or too many different values: note"
+    assert data.summary["left out"] == "note: the same text in all 300 rows"
     assert data.artifacts["classes"] == ["inner", "outer"]
 
 
@@ -117,12 +117,12 @@ def test_gaps_are_refused_or_filled_and_marked(tmp_path):
     filled = config(file, *whole, "task.missing=fill", target="y")
     x = arrays(filled)["train"]["x"]
     np.testing.assert_array_equal(x, [[-1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 1, 1, 0, 0]])
-    assert load(filled.task).summary["filled"] == "x 2 of 4, c 1 of 4"
+    assert load(filled.task).summary["filled"] == "x: 2 of 4, first in row 2\nc: 1 of 4, first in row 3"
 
 
 def test_no_call_goes_to_the_network():
     assert os.environ["HF_HUB_OFFLINE"] == "1"
-    assert tables.datasets.config.HF_HUB_OFFLINE  # it was set before the import
+    assert datasets.config.HF_HUB_OFFLINE  # it was set before the import
 
 
 ROWS = Rows(x=np.arange(210))
@@ -216,22 +216,22 @@ def test_unknown_columns(rings):
         "table: there is no column 'rong', 'z'.\n"
         f"  file     {rings}\n"
         "  columns  x, y, note, ring\n"
-        "  fix: name columns of the file in task.target and task.features."
+        "  fix: name columns of the file in task.target, task.features, task.columns and task.id_column."
     )
 
 
 @pytest.mark.parametrize(
     ("text", "overrides", "told"),
     [
-        ("x,y\n1,a\n,b\n", (), "values are missing.\n  file  {file}\n  x     1 of 2\n"),
+        ("x,y\n1,a\n,b\n", (), "values are missing.\n  file  {file}\n  x     1 of 2, first in row 2\n"),
         ("x,y\n1,a\nnan,b\n", (), "values are missing."),
         ("x,y\n1,a\ninf,b\n", (), "values are missing."),
         ("x,y\n1,a\n2,\n", (), "values are missing."),
         ("x,y\n", (), "table: "),
         ("x,y\n1,a\n2,a\n", (), "the target does not suit a classification.\n"),
         ("x,y\n1,a\n2,a\n", (), "y     it has only one value, 'a'"),
-        ("x,y\n1,0.5\n2,0.7\n", (), "y     it holds double"),
-        ("x,y\n1,a\n2,b\n", ("task.kind=regression",), "y     it holds "),
+        ("x,y\n1,0.5\n2,0.7\n", (), "y     it holds decimal numbers, '0.5' in row 1"),
+        ("x,y\n1,a\n2,b\n", ("task.kind=regression",), "y     it holds texts, 'a' in row 1"),
         ("x,y\n1,a\n2,b\nthree,b\n", (), "the column 'x' has numbers, and words in 1 of 3 rows."),
         ("x,y\n1,a\n2,b\nthree,b\n", (), "'three' in row 3 after the header"),
         ("x,y\na,a\na,b\n", (), "the features must be columns of numbers"),

@@ -1,0 +1,271 @@
+"""One column of a table: its cells as the file spells them, and its kind, which is decided once by these rules.
+
+Files of text (csv, tsv, json) are read as texts, without spaces around them; parquet files keep their types. A column
+whose type is a number, boolean or date has this kind. In any other column the cells decide; empty ones do not count:
+
+  codes     some cell is a whole number with leading zeros, such as 007: the column is text
+  number    all cells are numbers (-3, 1.5, 2e-3, inf), or all are true or false; words of `MISSING` are missing values
+  date      all cells are ISO dates: 2024-05-17 or 2024/05/17, and optionally a time and a zone, 2024-05-17T12:30:00Z;
+            words of `MISSING` are missing values
+  category  all other texts, as spelled. A word such as NA or None is a text here, not a missing value.
+
+A config may state the kind of a column. Then every cell must be of this kind; "number" takes codes as numbers, and
+"category" takes everything as texts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from recipes.errors import DataError
+from recipes.lazy import arrow, pa
+
+Kind = Literal["number", "category", "date"]
+
+MISSING = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "nat", "null", "none", "?", "-", "--", ".")
+"""Words, in lower case, for a missing value in a column of numbers or dates."""
+
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_INFINITE = r"^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
+_TRUTH = {"true": 1.0, "false": 0.0}
+_CODE = r"^0\d+$"
+_DATE = r"^\d{4}(-\d\d-|/\d\d/)\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)? ?(Z|[+-]\d\d(:?\d\d)?)?)?$"
+
+
+class _Different(NamedTuple):
+    """The different cells of a column.
+
+    Attributes:
+      texts: arrow strings, without null.
+      ids: i64[rows], numbers into `texts`; -1 for an empty cell.
+    """
+
+    texts: pa.Array
+    ids: np.ndarray
+
+    def spread(self, values: np.ndarray, empty: object) -> np.ndarray:
+        """[rows], from a value for each text; ``empty`` for empty cells."""
+        return np.append(values, np.array([empty], values.dtype))[self.ids]
+
+
+class Column:
+    """The cells of one column.  Args: values: arrow; `file` and `name` are for messages."""
+
+    def __init__(self, file: Path, name: str, values: pa.ChunkedArray) -> None:
+        self.file, self.name = file, name
+        kind = values.type
+        self.values = values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    # ---- kinds ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def stored(self) -> Kind | None:
+        """The kind that the type of a parquet file says; None for texts and other types, whose cells decide."""
+        types, kind = pa.types, self.values.type
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+            return "number"
+        return "date" if types.is_date(kind) or types.is_timestamp(kind) else None
+
+    @cached_property
+    def kind(self) -> Kind:
+        """By the rules of this module."""
+        if self.stored is not None:
+            return self.stored
+        if self.has_codes:
+            return "category"
+        counted = ~self._words
+        for kind, right in (("number", self._numeric), ("date", self._dated)):
+            if counted.any() and right[counted].all():
+                return kind
+        return "category"
+
+    @cached_property
+    def nearly(self) -> tuple[Kind, np.ndarray] | None:
+        """If more than half of the cells of a column of texts are numbers or dates: (which, rows of the others)."""
+        if self.stored is not None or self.kind != "category" or self.has_codes:
+            return None
+        for kind, right in (("number", self._numeric), ("date", self._dated)):
+            others = self._different.spread(~right & ~self._words, False)
+            rows = np.flatnonzero(others)
+            if len(rows) and len(rows) < (self._different.ids >= 0).sum() / 2 and right.any():
+                return kind, rows
+        return None
+
+    def missing(self, kind: Kind) -> np.ndarray:
+        """bool[rows]: empty cells; for numbers and dates also words such as NA, and infinite numbers."""
+        if kind == "category":
+            return self._different.ids < 0
+        return ~np.isfinite(self.numbers() if kind == "number" else self.days())
+
+    # ---- values --------------------------------------------------------------------------------------------------
+
+    def texts(self) -> np.ndarray:
+        """object[rows]: the cells as the file spells them, without spaces around them; None for empty ones."""
+        return self._different.spread(np.array(self._different.texts.to_pylist(), object), None)
+
+    def numbers(self) -> np.ndarray:
+        """f64[rows], NaN for missing values.  Raises: DataError for a cell that is not a number."""
+        if self.stored == "number":
+            kind = self.values.type
+            values = self.values.cast(pa.int8()) if pa.types.is_boolean(kind) else self.values
+            return values.cast(pa.float64(), safe=False).to_numpy()
+        if self.stored == "date":
+            raise self._refusal("numbers", np.arange(len(self)))
+        self._check("numbers", self._numeric)
+        texts, values = self._different.texts, np.full(len(self._different.texts), np.nan)
+        plain = self._matches(_NUMBER) | self._matches(_INFINITE)
+        signed = arrow.replace_substring_regex(texts.filter(pa.array(plain)), r"^\+", "")
+        values[plain] = signed.cast(pa.float64()).to_numpy()
+        lower = arrow.utf8_lower(texts)
+        for word, value in _TRUTH.items():
+            values[_as_bool(arrow.equal(lower, word))] = value
+        return self._different.spread(values, np.nan)
+
+    def days(self) -> np.ndarray:
+        """f64[rows]: days since 1970, UTC where the cell has a zone; NaN for missing values.
+
+        Raises: DataError for a cell that is not a date.
+        """
+        if self.stored == "date":
+            times = self.values.cast(pa.timestamp("us"), safe=False).to_numpy().astype("datetime64[us]")
+            return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 86_400e6)
+        if self.stored == "number":
+            raise self._refusal("dates", np.arange(len(self)))
+        self._check("dates", self._dated)
+        return self._different.spread(self._days, np.nan)
+
+    @property
+    def rounding(self) -> float:
+        """The relative error of one rounding of the cells' values."""
+        kind = self.values.type
+        narrow = {"halffloat": np.float16, "float": np.float32}.get(str(kind), np.float64)
+        return float(np.finfo(narrow).eps)
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _different(self) -> _Different:
+        values = self.values
+        if not is_text(values.type):
+            texts = [None if value is None else spelled(value) for value in values.to_pylist()]
+            if pa.types.is_floating(values.type):
+                texts = _without_fraction(texts)
+            values = pa.chunked_array([pa.array(texts, pa.string())])
+        trimmed = arrow.utf8_trim_whitespace(values)
+        if isinstance(trimmed, pa.ChunkedArray):
+            trimmed = trimmed.combine_chunks()
+        encoded = trimmed.dictionary_encode()
+        texts, ids = encoded.dictionary, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        empty = _as_bool(arrow.equal(texts, "")) if len(texts) else np.zeros(0, bool)
+        places = np.append(np.where(empty, -1, np.cumsum(~empty) - 1), -1)     # of null: the last
+        return _Different(texts.filter(pa.array(~empty)), places[ids])
+
+    def _matches(self, pattern: str) -> np.ndarray:
+        return _as_bool(arrow.match_substring_regex(self._different.texts, pattern))
+
+    @cached_property
+    def has_codes(self) -> bool:
+        """Whether a cell is a whole number with leading zeros."""
+        return bool(self._matches(_CODE).any())
+
+    @cached_property
+    def _words(self) -> np.ndarray:
+        lower = arrow.utf8_lower(self._different.texts)
+        return _as_bool(arrow.is_in(lower, value_set=pa.array(MISSING, lower.type)))
+
+    @cached_property
+    def _numeric(self) -> np.ndarray:
+        """Which of the different texts are numbers; true and false are, if there are no others."""
+        numbers = self._matches(_NUMBER) | self._matches(_INFINITE)
+        lower = arrow.utf8_lower(self._different.texts)
+        truths = _as_bool(arrow.is_in(lower, value_set=pa.array(list(_TRUTH), lower.type)))
+        return truths if not numbers.any() else numbers
+
+    @cached_property
+    def _dated(self) -> np.ndarray:
+        return np.isfinite(self._days)
+
+    @cached_property
+    def _days(self) -> np.ndarray:
+        """f64[different texts], NaN for others than dates."""
+        likely, days = self._matches(_DATE), np.full(len(self._different.texts), np.nan)
+        days[likely] = [_day(text) for text in self._different.texts.filter(pa.array(likely)).to_pylist()]
+        return days
+
+    def _check(self, needed: str, right: np.ndarray) -> None:
+        wrong = np.flatnonzero(self._different.spread(~right & ~self._words, False))
+        if len(wrong):
+            raise self._refusal(needed, wrong)
+
+    def _refusal(self, needed: str, rows: np.ndarray) -> DataError:
+        form = "dates such as 2024-05-17 or 2024-05-17T12:30:00" if needed == "dates" else "numbers such as 12 or -0.5"
+        return DataError("table", f"the column {self.name!r} must have {needed}, and has other values.",
+                         {"file": self.file, "first": self.cell(rows[0]), "rows": f"{len(rows)} of {len(self)}"},
+                         fix=f"{form} in this column, or empty cells.")
+
+    def cell(self, row: int) -> str:
+        """A cell and its place, for messages.  Args: row: counted from 0."""
+        value = self.values[int(row)].as_py()
+        return f"{'an empty cell' if value is None or value == '' else repr(spelled(value)[:40])} in row {row + 1} " \
+               "after the header"
+
+
+def spelled(value: object) -> str:
+    """A value of a typed column as text: ISO for dates, JSON for lists and dicts."""
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
+
+
+def as_labels(values: np.ndarray) -> np.ndarray:
+    """Labels of an array as texts, "" if unknown: -1, NaN, and the texts "" and "-1". Whole floats have no fraction."""
+    texts = as_texts(values)
+    return np.where(texts == "-1", "", texts)
+
+
+def as_texts(values: np.ndarray) -> np.ndarray:
+    """The elements of an array as texts, without spaces around them; "" for NaN."""
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    if values.dtype.kind != "f":
+        return np.char.strip(values.astype(str))
+    texts = _without_fraction([None if math.isnan(value) else str(value) for value in values.tolist()])
+    return np.array(["" if text is None else text for text in texts], str)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _without_fraction(texts: list[str | None]) -> list[str | None]:
+    """Floats that are all whole, as integers with gaps become in pandas, lose their ".0"; NaN is an empty cell."""
+    texts = [None if text in ("nan", None) else text for text in texts]
+    present = [text for text in texts if text is not None]
+    if all(text.endswith(".0") for text in present):
+        return [None if text is None else text[:-2] for text in texts]
+    return texts
+
+
+def _day(text: str) -> float:
+    """Days since 1970; NaN for a day or time that does not exist."""
+    try:
+        time = datetime.fromisoformat(text.replace("/", "-").replace(",", "."))
+    except ValueError:
+        return math.nan
+    if time.tzinfo is not None:
+        time = time.astimezone(UTC).replace(tzinfo=None)
+    return (time - datetime(1970, 1, 1)).total_seconds() / 86_400
+
+
+def _as_bool(values: pa.Array) -> np.ndarray:
+    return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False), bool)
