@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +23,6 @@ from recipes.process.parallel import Placer
 if TYPE_CHECKING:
     from xjax.typing import Params, PRNGKey
 
-MOST_LINES = 40                                           # of one fact of a summary
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 
 
@@ -59,13 +58,6 @@ class Inputs:
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.rows, self.names))
-
-
-def listed(fact: str, reasons: Mapping[str, str]) -> dict[str, str]:
-    """A fact of a summary with a line for each name: ``{"left out": "a: why\\nb: why"}``; {} without names."""
-    lines = [f"{name}: {why}" for name, why in reasons.items()]
-    more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-    return {fact: "\n".join(lines[:MOST_LINES] + more)} if lines else {}
 
 
 class Bound:

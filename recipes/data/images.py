@@ -13,10 +13,13 @@ from pydantic import AfterValidator, Field
 
 from recipes.batches import Rows
 from recipes.config import AbsolutePath, Count, Fraction, Frozen, Index
+from recipes.data.facts import listed
+from recipes.data.splits import classes_without_rows
 from recipes.errors import DataError
 from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
 
-KINDS = (".png", ".jpg", ".jpeg")
+KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF",
+         ".tiff": "TIFF"}                                     # the formats of Pillow; others are not opened
 OWN_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 # ---- sections of a config ------------------------------------------------------------------------------------------
@@ -55,7 +58,7 @@ class _Files(_Split):
 
 
 class Folder(_Files):
-    """png and jpg files in one folder for each class; or such folders in train/, and optionally in val/ and test/."""
+    """Images in a folder for each class, at any depth; or such folders in train/, and optionally in val/ and test/."""
 
     name: Literal["folder"] = "folder"
     """Which set."""
@@ -105,11 +108,11 @@ class LabelledImages(NamedTuple):
 
 
 class NamedRows(Rows):
-    """`Rows` read from files.  Attributes: names: the file of each row."""
+    """`Rows` read from files.  Attributes: names: the file of each row; notes: files that were not read."""
 
-    def __init__(self, names: Sequence[str], **arrays: np.ndarray) -> None:
+    def __init__(self, names: Sequence[str], notes: Sequence[str] = (), **arrays: np.ndarray) -> None:
         super().__init__(**arrays)
-        self.names = list(names)
+        self.names, self.notes = list(names), tuple(notes)
 
 
 def load_images(section: Digits | Folder | Hub) -> LabelledImages:
@@ -121,7 +124,8 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     splits = split_apart(parts, section)
     size = "x".join(map(str, parts["train"].x.shape[1:3])) + (", grey" if section.channels == 1 else ", colour")
     counts = ", ".join(f"{split} {len(part.y)}" for split, part in splits.items())
-    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", "split": counts, **notes}
+    missing = classes_without_rows({split: part.y for split, part in splits.items()}, classes)
+    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **notes, "split": counts, **missing}
     return LabelledImages(classes, splits, summary)
 
 
@@ -171,13 +175,15 @@ def read_files(path: Path, image: int, channels: int) -> NamedRows:
 
     Raises: DataError if there are no images, or one cannot be read.
     """
-    inside = sorted(file for file in path.rglob("*") if _is_image(file)) if path.is_dir() else []
+    inside = _images_in(path) if path.is_dir() else []
     files = [path] if path.is_file() else inside
     if not files:
         raise DataError("images", "there are no images to read.", {"path": path, "kinds": ", ".join(KINDS)},
                         fix="the path of an image, or of a folder that contains images.")
     names = [file.relative_to(path).as_posix() if inside else file.name for file in files]
-    return NamedRows(names, x=_read_all(files, image, channels))
+    others = _left_out(path, set(files)) if inside else {}
+    notes = [f"not read: {kind}: {count}" for kind, count in others.items()]
+    return NamedRows(names, notes, x=_read_all(files, image, channels))
 
 
 def _is_image(file: Path) -> bool:
@@ -191,19 +197,23 @@ def _read_all(files: Sequence[Path], image: int, channels: int) -> np.ndarray:
 
 def _read_file(file: Path, image: int, channels: int) -> np.ndarray:
     try:
-        with pil_image.open(file, formats=("PNG", "JPEG")) as picture:
+        with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
             return pixels_of(picture, image, channels)
     except Exception as err:                                  # decoders raise errors of many classes
         why = str(err) or type(err).__name__
         raise DataError("images", "the image cannot be read.", {"file": file, "why": why},
-                        fix="a whole png or jpg file, or remove this one.") from err
+                        fix="a whole image file, or remove this one.") from err
 
 
 def pixels_of(picture: Any, image: int, channels: int) -> np.ndarray:
-    """u8[image, image, channels] of a Pillow image of any size and kind; its transparency is ignored."""
+    """u8[image, image, channels] of a Pillow image of any size and kind, its first frame; transparency is ignored."""
     picture = pil_ops.exif_transpose(picture)
     if picture.mode.startswith("I"):                          # 16 bits, which Pillow's own conversion clips to 255
         picture = pil_image.fromarray(np.clip(np.asarray(picture) // 257, 0, 255).astype(np.uint8))
+    elif picture.mode == "F":                                 # floats, as TIFF files have them: from 0 to 1, or to 255
+        values = np.nan_to_num(np.asarray(picture))
+        values = values * (255 if 0 < values.max(initial=0) <= 1 else 1)
+        picture = pil_image.fromarray(np.clip(np.round(values), 0, 255).astype(np.uint8))
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (image, image):
         picture = picture.resize((image, image), pil_image.Resampling.BILINEAR)
@@ -236,8 +246,25 @@ def _read_folder(section: Folder) -> _Read:
                             fix="rename or move the folders.")
     classes = [path.name for path in _subfolders(folders["train"])]
     parts = {split: _of_classes(folder, classes, section) for split, folder in folders.items()}
-    kinds = {file.suffix for folder in folders.values() for file in folder.glob("*/*") if not _is_image(file)}
-    return classes, parts, {"ignored": f"files of other kinds: {', '.join(sorted(kinds))}"} if kinds else {}
+    used = {file for folder in folders.values() for each in _subfolders(folder) for file in _images_in(each)}
+    return classes, parts, listed("left out", _left_out(root, used))
+
+
+def _left_out(root: Path, used: set[Path]) -> dict[str, str]:
+    """Kinds of files below ``root`` that are not in ``used`` -> how many, and the first of them."""
+    reasons: dict[str, list[Path]] = {}
+    for file in sorted(file for file in root.rglob("*") if file.is_file() and file not in used):
+        hidden = any(part.startswith(".") for part in file.relative_to(root).parts)
+        reason = "hidden files" if hidden else "images outside the folders of classes" if _is_image(file) else (
+            f"files of another kind, {file.suffix}" if file.suffix else "files without an ending")
+        reasons.setdefault(reason, []).append(file)
+    return {reason: f"{len(files)}, first {files[0].relative_to(root)}" for reason, files in reasons.items()}
+
+
+def _images_in(folder: Path) -> list[Path]:
+    """The images in a folder and its subfolders, without hidden ones, sorted."""
+    return sorted(file for file in folder.rglob("*") if _is_image(file)
+                  and not any(part.startswith(".") for part in file.relative_to(folder).parts))
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -247,7 +274,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
     """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image."""
-    files = {path.name: sorted(filter(_is_image, path.iterdir())) for path in _subfolders(folder)}
+    files = {path.name: _images_in(path) for path in _subfolders(folder)}
     empty = [name for name, paths in files.items() if not paths]
     unknown = sorted(set(files) - set(classes))
     if empty or unknown or not files:
@@ -263,7 +290,8 @@ def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
 def _read_hub(section: Hub) -> _Read:
     hub = _open_hub(section)
     parts = {OWN_SPLITS[split]: rows for split, rows in hub.items() if split in OWN_SPLITS}
-    ignored = [split for split in hub if split not in OWN_SPLITS]
+    left_out = {f"split {split}": f"{len(rows)} rows, neither train, val nor test" for split, rows in hub.items()
+                if split not in OWN_SPLITS}
     columns = {split: rows.column_names for split, rows in parts.items()}
     if "train" not in parts:
         raise DataError("images", "the set has no split for training.",
@@ -274,11 +302,13 @@ def _read_hub(section: Hub) -> _Read:
                             {"task.data.path": section.path, "columns": ", ".join(columns["train"])},
                             fix=f"task.data.{key}=COLUMN.")
     kind = parts["train"].features[section.label_key]
+    left_out |= {f"column {name}": "neither the image nor the label" for name in columns["train"]
+                 if name not in (section.image_key, section.label_key)}
     words = hasattr(kind, "names")                            # a ClassLabel: ids into its names
     classes = list(kind.names) if words else sorted(
         {str(v) for v in parts["train"][section.label_key] if v is not None})
     images = {split: _of_rows(rows, classes, words, section) for split, rows in parts.items()}
-    return classes, images, {"ignored": f"splits {', '.join(ignored)}"} if ignored else {}
+    return classes, images, listed("left out", left_out)
 
 
 def _open_hub(section: Hub) -> dict[str, Any]:

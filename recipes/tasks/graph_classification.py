@@ -14,9 +14,10 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
-from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners, fault
+from recipes.config import AbsolutePath, Count, Index, StratifiedSplit, TestFraction, ValFraction, check_owners, fault
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import read_tu, split_at_random
+from recipes.data.splits import classes_without_rows
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 MOLECULES = ("apart", "together")                             # the classes: positions of oxygen and nitrogen
 
 
-class Config(ClassesConfig, SplitFractions):
+class Config(ClassesConfig, StratifiedSplit):
     """A stack of layers on graphs, and a pool."""
 
     dataset: Literal["molecules", "folder"] = "molecules"
@@ -73,13 +74,15 @@ def load(config: Config) -> Data:
                             {"folder": config.folder, "classes": len(classes)},
                             fix="a set with NAME_graph_labels.txt.")
     all_graphs, sizes = with_features(raw_graphs), _sizes(raw_graphs, config)
-    split = split_at_random(labels, config.split_seed, fractions=config.fractions)
+    stratify = config.stratify and config.folder is not None
+    split = split_at_random(labels, config.split_seed, fractions=config.fractions, stratify=stratify)
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
     artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
     nodes = [graph.n_nodes for graph in all_graphs]
     summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
                "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",
-               "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items())}
+               "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items()),
+               **classes_without_rows({name: labels[ids] for name, ids in split.items()}, classes)}
     return Data(splits, artifacts, summary)
 
 

@@ -85,7 +85,7 @@ class ImageClassifier(Classifier):
     def read(self, file: Path) -> Inputs:
         """One image, or all images in a folder, of any size."""
         rows = read_files(file, self.artifacts["image"], self.artifacts["channels"])
-        return Inputs(rows, {"file": np.array(rows.names)})
+        return Inputs(rows, {"file": np.array(rows.names)}, rows.notes)
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         """"probabilities" [rows, classes], with "x" and, if known, "y" of the batch."""

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners
+from recipes.data.facts import listed
 from recipes.data.linked_graph import LinkedGraph, read_linked
 from recipes.data.pair_batches import PairBatches
 from recipes.data.pairs import Links, read_pairs, split_links
@@ -25,7 +26,7 @@ from recipes.lazy import jnp, lax, nn, xnn
 from recipes.models.graphs import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.plots import scores_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task, listed, metrics_by_name
+from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
 if TYPE_CHECKING:
     from xjax.typing import Array, ArrayLike

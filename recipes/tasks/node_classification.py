@@ -18,6 +18,7 @@ from pydantic import model_validator
 from recipes.batches import Batches
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, check_owners, fault
+from recipes.data.facts import listed
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
 from recipes.data.own_graph import OwnGraph, adjacency_of, class_names, labelled, read_graph
@@ -29,7 +30,7 @@ from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import Placer
-from recipes.task import Bound, Data, Inputs, Sums, listed
+from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array

@@ -13,12 +13,13 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
 from recipes.data.columns import choose_features, describe_columns, encoded, n_features, unseen
+from recipes.data.facts import listed
 from recipes.data.splits import classes_without_rows, split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
 from recipes.results.plots import residual_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task, listed
+from recipes.task import Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
     from xjax.typing import Array

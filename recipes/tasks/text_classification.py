@@ -11,12 +11,13 @@ from pydantic import model_validator
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, ValFraction, fault
+from recipes.data.facts import listed
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.splits import classes_without_rows
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
-from recipes.task import Bound, Data, Inputs, Sums, listed
+from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PRNGKey

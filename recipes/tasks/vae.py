@@ -88,7 +88,7 @@ class ImageVAE(Task):
     def read(self, file: Path) -> Inputs:
         """One image, or all images in a folder, of any size."""
         rows = read_files(file, self.artifacts["shape"][0], self.artifacts["shape"][2])
-        return Inputs(rows, {"file": np.array(rows.names)})
+        return Inputs(rows, {"file": np.array(rows.names)}, rows.notes)
 
     def outputs(self, model: Bound, batch: Any) -> Any:
         """The "reconstruction" from the mean code, with "x", "code" and "negative_elbo" of each image."""

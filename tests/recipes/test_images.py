@@ -206,7 +206,7 @@ def test_a_folder_with_one_folder_for_each_class(tmp_path):
     for part in found.splits.values():
         np.testing.assert_array_equal(part.x.mean((1, 2))[:, 0] > 130, part.y == 1)
         assert set(part.y) == {0, 1}
-    assert found.summary["ignored"] == "files of other kinds: .txt"
+    assert found.summary["left out"] == "files of another kind, .txt: 1, first red/notes.txt"
     grey = data(f"{{name: folder, path: {tmp_path}, image: 8, channels: 1}}")
     assert grey.splits["train"].x.shape[1:] == (8, 8, 1)
 

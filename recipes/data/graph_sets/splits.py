@@ -7,25 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet
-from recipes.data.splits import split_by_order
+from recipes.data.splits import split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import xnn
 
 
 def split_at_random(labels: np.ndarray, seed: int = 0, *, fractions: tuple[float, float] = (0.2, 0.2),
-                    per_class: tuple[int, int] | None = None) -> dict[str, np.ndarray]:
+                    per_class: tuple[int, int] | None = None, stratify: bool = False) -> dict[str, np.ndarray]:
     """A transductive split of the nodes with a label >= 0: train, val and test.
 
     Args:
       fractions: shares of these nodes for val and test.
       per_class: numbers of nodes of each class for train and val; the rest is for test. Shchur et al. (2018) have
         (20, 30). A class with fewer nodes is an error.
+      stratify: whether each part has each class by its share; for fractions.
     Raises: DataError if a part would be empty or too large.
     """
     labels = np.asarray(labels)
     order = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))
     if per_class is None:
-        parts = split_by_order(order, fractions)
+        parts = split_by_order(stratified_order(order, labels) if stratify else order, fractions)
         fine = min(fractions) >= 0 and sum(fractions) < 1
     else:
         order = order[np.argsort(labels[order], kind="stable")]
