@@ -5,8 +5,8 @@
     checkpoints/200/manifest.json   path, dtype, shape and SHA-256 of every leaf, SHA-256 of the artifacts
 
 A checkpoint is written under a temporary name and renamed when complete, so a folder whose name is a number is
-complete. It holds host arrays without their placement, so it can be read with any number of devices. orbax detects
-truncated files, but not flipped bits; the manifest detects both.
+complete: what was written has been read back. It holds host arrays without their placement, so it can be read with any
+number of devices. orbax detects truncated files, but not flipped bits; the manifest detects both.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import threading
 from collections.abc import Mapping
@@ -23,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recipes.errors import CheckpointError, DivergedError, RecipeError
-from recipes.lazy import ocp, tree_util
+from recipes.lazy import tree_util
 from recipes.process.parallel import Placer
+from recipes.results.array_files import read_arrays, write_arrays
 from xnn.whole_files import whole_file
 
 if TYPE_CHECKING:
@@ -80,16 +82,14 @@ class Checkpoints:
         _compare(folder, manifest, {path: _entry(leaf) for path, leaf in expected.items()})
         stored = {path: entry for path, entry in manifest.items() if 0 not in entry["shape"]}
         try:
-            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
-                args = {_key(path): ocp.RestoreArgs(restore_type=np.ndarray) for path in stored}
-                arrays = reader.restore(folder / "arrays", restore_args=args)
+            arrays = read_arrays(folder / "arrays", [_key(path) for path in stored])
         except Exception as err:                  # orbax raises errors of many types for damaged files
-            raise _damaged(folder, {"why": f"{type(err).__name__}: {err}"}) from err
+            raise _unreadable(folder, {"why": f"arrays: {_reason(err)}"}) from err
         leaves = []
         for path, leaf in expected.items():
             array = np.asarray(arrays[_key(path)] if path in stored else np.zeros(leaf.shape, leaf.dtype))
             if _entry(array) | {"sha256": _sha256(array)} != manifest[path]:
-                raise _damaged(folder, {"leaf": path, "why": "its SHA-256 differs"})
+                raise _unreadable(folder, {"leaf": path, "why": "its SHA-256 differs"})
             leaves.append(array)
         return tree_util.tree_unflatten(tree_util.tree_structure(template), leaves)
 
@@ -104,9 +104,9 @@ class Checkpoints:
         try:
             text = (folder / "artifacts.json").read_bytes()
         except OSError as err:
-            raise _damaged(folder, {"why": f"artifacts.json: {err}"}) from err
+            raise _unreadable(folder, {"why": f"artifacts.json: {err}"}) from err
         if hashlib.sha256(text).hexdigest() != manifest["artifacts"]:
-            raise _damaged(folder, {"file": "artifacts.json", "why": "its SHA-256 differs"})
+            raise _unreadable(folder, {"file": "artifacts.json", "why": "its SHA-256 differs"})
         return json.loads(text)
 
 
@@ -171,14 +171,15 @@ def diverged(what: str, checkpoints: Checkpoints, given: Mapping[str, object] | 
 def _write(folder: Path, step: int, tree: PyTree, artifacts: dict[str, Any]) -> None:
     leaves = _flatten(tree)
     arrays = {_key(path): leaf for path, leaf in leaves.items() if leaf.size}
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
-        writer.save(folder / "arrays", arrays)
+    write_arrays(folder / "arrays", arrays)
     entries = {path: _entry(leaf) | {"sha256": _sha256(leaf)} for path, leaf in leaves.items()}
     text = json.dumps(artifacts, indent=1, allow_nan=False).encode()
     (folder / "artifacts.json").write_bytes(text)
     manifest = {"format": FORMAT, "step": step, "leaves": entries, "artifacts": hashlib.sha256(text).hexdigest()}
     with whole_file(folder / "manifest.json") as out:
         out.write(json.dumps(manifest, indent=1).encode())
+    if json.loads((folder / "manifest.json").read_bytes()) != manifest or (folder / "artifacts.json").read_bytes() != text:
+        raise OSError("manifest.json or artifacts.json reads back with other content than was written")
     _sync(folder)
 
 
@@ -219,7 +220,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if not isinstance(manifest["artifacts"], str):
             raise ValueError("the SHA-256 of the artifacts is not a text")
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
-        raise _damaged(folder, {"why": f"manifest.json: {type(err).__name__}: {err}"}) from err
+        raise _unreadable(folder, {"why": f"manifest.json: {type(err).__name__}: {err}"}) from err
     if version != FORMAT:
         raise CheckpointError("checkpoint", f"format {version} is not known here.", {"folder": folder, "known": FORMAT},
                               fix="open it with the version of recipes that wrote it.")
@@ -243,6 +244,22 @@ def _type(entry: dict[str, Any] | None) -> str:
     return f"{entry['dtype']}{entry['shape']}" if entry else "nothing"
 
 
-def _damaged(folder: Path, given: dict[str, Any]) -> CheckpointError:
+def _unreadable(folder: Path, given: dict[str, Any]) -> CheckpointError:
+    """The error for a checkpoint that cannot be used. Its fix keeps the folder, which may be the only copy."""
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        try:
+            file.open("rb").close()
+        except OSError as err:                    # not damaged: this process may not read it
+            return CheckpointError("checkpoint", "a file of it cannot be read.", {"file": file, "why": err.strerror},
+                                   fix="correct the permissions of the file, or mount its disk again, then try again.")
+    earlier = [step for step in Checkpoints(folder.parent).steps() if step < int(folder.name)]
+    fix = (f"move this folder elsewhere; --resume then continues from step {earlier[-1]}." if earlier else
+           "keep this folder, the only checkpoint of the run: copy it again from its source, or begin a new run.")
     return CheckpointError("checkpoint", "it is damaged: it does not hold what was saved.", {"folder": folder, **given},
-                           fix="delete this folder; --resume then takes the checkpoint before it.")
+                           fix=fix)
+
+
+def _reason(err: Exception) -> str:
+    """The text of an error of orbax on one line, without the settings that it lists in brackets."""
+    text = re.split(r"\s*\[(?:tensorstore_spec|source locations)", str(err))[0]
+    return f"{type(err).__name__}: {' '.join(text.split())[:400]}"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from recipes.errors import CheckpointError, DivergedError
+from recipes.lazy import ocp
 from recipes.process.parallel import Placer, choose_devices
-from recipes.results.checkpoint import Checkpoints, Saver
+from recipes.results.checkpoint import Checkpoints, Saver, _flatten, _key
 
 
 class Moments(NamedTuple):
@@ -117,8 +118,63 @@ def test_a_wrong_digest_names_the_leaf(checkpoints):
         f"  folder  {checkpoints.folder / '1'}\n"
         "  leaf    [0]['w']\n"
         "  why     its SHA-256 differs\n"
-        "  fix: delete this folder; --resume then takes the checkpoint before it."
+        "  fix: keep this folder, the only checkpoint of the run: copy it again from its source, or begin a new run."
     )
+    shutil.copytree(checkpoints.folder / "1", checkpoints.folder / "7")
+    with pytest.raises(CheckpointError, match=r"fix: move this folder elsewhere; --resume then continues from step 1\."):
+        checkpoints.restore(7, tree())
+
+
+ODD = ["lr=[0.1]", "a[b", "a]b", "back\\slash", "gs:", "s3:", "memory:", "star*", "quest?ion", "{a,b}", "a::b", "new\nline",
+       "p%20c", "ha#sh", "日本", "a b", "~", "$HOME", "-x", "\udcff", "tmp.orbax-checkpoint-tmp-1"]
+
+
+@pytest.mark.parametrize("name", ODD, ids=ascii)
+def test_a_folder_of_any_name(tmp_path, name):
+    there = Checkpoints(tmp_path / name / "checkpoints")
+    there.save(1, tree(), {"n": 1})
+    for got, want in zip(leaves(there.restore(1, tree())), leaves(tree()), strict=True):
+        assert got.tobytes() == want.tobytes()
+    assert os.listdir(tmp_path) == [name]                     # nothing beside it, such as "back/slash"
+
+
+def test_a_checkpoint_that_orbax_saved_in_a_path_with_brackets(checkpoints, tmp_path):
+    """The versions before this test did not give orbax a plain path: it wrote the arrays, and could not read them."""
+    checkpoints.save(1, tree(), {})
+    lost = tmp_path / "run[1]" / "checkpoints"
+    shutil.copytree(checkpoints.folder / "1", lost / "1")
+    shutil.rmtree(lost / "1" / "arrays")
+    arrays = {_key(path): leaf for path, leaf in _flatten(tree()).items() if leaf.size}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
+        writer.save(lost / "1" / "arrays", arrays)
+    assert leaves(Checkpoints(lost).restore(1, tree()))[0].tobytes() == leaves(tree())[0].tobytes()
+
+
+@pytest.mark.parametrize("what", ["changed", "missing"])
+def test_what_was_saved_is_read_back(checkpoints, monkeypatch, what):
+    """A disk that loses what is written to it: the save fails, and the checkpoint before it stays."""
+    checkpoints.save(1, tree(), {})
+    save = ocp.Checkpointer.save
+
+    def lossy(self, folder, arrays, *args, **options):
+        save(self, folder, {key: leaf + 1 for key, leaf in arrays.items()}, *args, **options)
+        if what == "missing":
+            shutil.rmtree(folder / "d")
+
+    monkeypatch.setattr(ocp.Checkpointer, "save", lossy)
+    with pytest.raises(CheckpointError, match="saving step 2 failed"):
+        checkpoints.save(2, tree(), {})
+    assert os.listdir(checkpoints.folder) == ["1"]
+    checkpoints.restore(1, tree())
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(checkpoints, monkeypatch):
+    checkpoints.save(1, tree(), {})
+    refused = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(Path, "open", lambda *_, **__: (_ for _ in ()).throw(refused))
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: (_ for _ in ()).throw(refused))
+    with pytest.raises(CheckpointError, match="(?s)a file of it cannot be read.*Permission denied.*fix: correct the perm"):
+        checkpoints.restore(1, tree())
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
