@@ -1,8 +1,8 @@
 """Names of the user (columns, classes, files, runs) where some characters have a meaning: one function for each place.
 
-A name may contain any character. A terminal acts on control characters, rich on ``[bold]``, matplotlib on ``$``, HTML on
-``<``, and libraries that take patterns or addresses on ``[``, ``*``, ``\\`` and ``::`` of a path. Every text with a name
-in it passes through the function of the place where it goes; a table of predictions has the name as it is.
+A name may contain any character. A terminal acts on control characters, rich on ``[bold]``, matplotlib on ``$``, HTML
+on ``<``, and libraries that take patterns or addresses on ``[``, ``*``, ``\\`` and ``::`` of a path. Every text with a
+name in it passes through the function of the place where it goes; a table of predictions has the name as it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def on_terminal(text: object, style: str = "") -> Text:
 
 
 def on_plot(text: object, most: int = 40) -> str:
-    """``text`` for matplotlib, which reads no formula in it; the middle of more than ``most`` characters is left out."""
+    """``text`` for matplotlib, which reads no formula in it; a text longer than ``most`` loses its middle."""
     text = printable(text)
     if len(text) > most:
         text = f"{text[:most // 2]}…{text[-(most - most // 2 - 1):]}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import os
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from recipes.results.folder import read_json, saved_config
 from recipes.settings.config_file import load_config
 from recipes.training.run import Result, in_words, run
 
+LONGEST = 200                                                 # bytes of a file name; file systems take at most 255
 Choice = tuple[str, ...]                                      # "optim.lr=1e-3", "seed=0"
 
 
@@ -28,8 +31,8 @@ def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: 
     """
     home = Path("runs") / f"{Path(name).stem}-sweep"
     choices = [tuple(choice) for choice in itertools.product(*map(values_of, axes))]
-    configs = {choice: load_config(name, [*overrides, *choice, f"run_dir={home / '_'.join(choice)}"])
-               for choice in choices}
+    configs = {choice: load_config(name, [*overrides, *choice])
+               .model_copy(update={"run_dir": home.absolute() / folder_name(choice)}) for choice in choices}
     results: dict[Choice, Result] = {}
     for choice, config in configs.items():
         folder = config.run_dir
@@ -47,6 +50,18 @@ def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: 
         else:
             results[choice] = run(config, folder.name, interrupts=interrupts)
     Console(soft_wrap=True).print(_table(results))
+
+
+def folder_name(choice: Choice) -> str:
+    """The name of a run folder: the choice itself where a file system takes it, else a short form with its digest."""
+    name = "_".join(choice)
+    if "/" not in name and len(os.fsencode(name)) <= LONGEST:
+        return name
+    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]
+    short = "_".join(text.replace("/", "-") for text in choice)
+    while len(os.fsencode(short)) > LONGEST - 9:
+        short = short[:-1]
+    return f"{short}-{digest}"
 
 
 def values_of(axis: str) -> list[str]:

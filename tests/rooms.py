@@ -26,8 +26,8 @@ ORDER = {
 # Modules that stay at the top of a package, where users import them, but belong to a room.
 AT_TOP = {
     "xjax": {"typing": "core"},
-    "recipes": {"errors": "process", "lazy": "process", "names": "process", "config": "settings", "batches": "data", "task": "training",
-                "classification": "training", "trained": "training"},
+    "recipes": {"errors": "process", "lazy": "process", "names": "process", "config": "settings", "batches": "data",
+                "task": "training", "classification": "training", "trained": "training"},
 }
 # So many files a folder may hold, and those that hold more: not one more than today.
 LIMIT = 25

@@ -1,7 +1,8 @@
 """The arrays of a checkpoint on disk, by orbax, in a folder whose path may contain any character.
 
-orbax merges the files of a save by a pattern of their paths. In a path with ``[`` or ``\\`` the pattern matches nothing,
-and orbax saves without an error a folder that it cannot read; so it gets a plain path, and what it saved is read back.
+orbax merges the files of a save by a pattern of their paths. In a path with ``[`` or ``\\`` the pattern matches
+nothing, and orbax saves without an error a folder that it cannot read. So it gets a plain path, and what it saved is
+read back.
 """
 
 from __future__ import annotations

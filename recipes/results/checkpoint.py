@@ -178,7 +178,8 @@ def _write(folder: Path, step: int, tree: PyTree, artifacts: dict[str, Any]) -> 
     manifest = {"format": FORMAT, "step": step, "leaves": entries, "artifacts": hashlib.sha256(text).hexdigest()}
     with whole_file(folder / "manifest.json") as out:
         out.write(json.dumps(manifest, indent=1).encode())
-    if json.loads((folder / "manifest.json").read_bytes()) != manifest or (folder / "artifacts.json").read_bytes() != text:
+    back = (folder / "artifacts.json").read_bytes(), json.loads((folder / "manifest.json").read_bytes())
+    if back != (text, manifest):
         raise OSError("manifest.json or artifacts.json reads back with other content than was written")
     _sync(folder)
 

@@ -1,14 +1,17 @@
 """The language model: learns, counts bits per byte whatever its tokens, starts from pretrained weights, writes text."""
 
 import math
+import shutil
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xnn
-from recipes import export
+from recipes import evaluate, export, generate, report
+from recipes import train as train_command
 from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import ConfigError, DataError
 from recipes.process.parallel import Placer, choose_devices
@@ -19,7 +22,7 @@ from recipes.training.step import make_eval_step, totals_over
 from tests.recipes.conftest import train
 from tests.refusals import assert_refused
 from tests.sampling import one_in
-from xjax import jit, random
+from xjax import eval_shape, jit, random, tree_util
 from xnn.models import GPT2Config, LlamaConfig
 
 TEXT = "".join(f"{i} and {i + 1} are {2 * i + 1}, größer als {i}.\n" for i in range(200))
@@ -171,6 +174,36 @@ def test_fine_tuning_starts_from_the_weights_and_tokenizer(corpus, folder):
     assert nats / tokens == pytest.approx(float(entropy), rel=1e-5)
     assert batch["x"].max() < 290
     assert task.generate(task.init(random.PRNGKey(0))[0], "1 and ", 12, seed=1)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_weights_in_half_precision(corpus, folder, tmp_path, dtype):
+    """They are read inside of programs too: `open_run` finds the shapes of a model by tracing `init`."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    model, params, _, made = xnn.pretrained.load(folder)
+    xnn.pretrained.save(tmp_path, made, tree_util.tree_map(np.asarray, xnn.params.cast(params, dtype)))
+    section = config(corpus, f"task.pretrained={tmp_path}", model="null").task
+    task = make(section, load(section).artifacts)
+    shapes = eval_shape(lambda: task.init(random.PRNGKey(0))[0])
+    assert {str(leaf.dtype) for leaf in tree_util.tree_leaves(shapes)} == {"float32"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_run_with_weights_in_half_precision(corpus, folder, tmp_path, monkeypatch, dtype):
+    """Every command opens a run that fine-tuned them."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "model")
+    model, params, _, made = xnn.pretrained.load(folder)
+    xnn.pretrained.save(Path("model"), made, tree_util.tree_map(np.asarray, xnn.params.cast(params, dtype)))
+    Path("a.txt").write_text(TEXT)
+    assert train_command.main(["--config", "gpt2_stdlib.yaml", "task.files=[a.txt]", "task.pretrained=model", "steps=2",
+                                "task.model=null", "task.tokenizer=null", "task.length=8", "task.batch_size=4",
+                                "optim.schedule=constant", "run_dir=r"]) == 0
+    for command, args in ((evaluate, ["r"]), (train_command, ["--resume", "r", "--extend", "4"]),
+                          (generate, ["r", "--prompt", "1 and", "--tokens", "2"]), (report, ["r"]),
+                          (export, ["r", "x"]), (generate, ["x", "--prompt", "1", "--tokens", "2"])):
+        assert command.main(args) == 0, command
 
 
 def test_fine_tuning_learns(corpus, folder):

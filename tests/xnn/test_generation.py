@@ -9,6 +9,7 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
+from tests.sampling import each_once
 from tests.xnn.drawn_params import drawn_params
 from xjax import nn, random
 from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
@@ -206,6 +207,26 @@ def test_samples_have_the_odds(key):
 def test_logits_of_any_float(dtype):
     got = xjax.eval_shape(lambda x: filter_logits(x, 0.5, top_k=2, top_p=0.9), jnp.array([[1.0, 3.0, 2.0]], dtype))
     assert got.dtype == jnp.dtype(dtype)
+
+
+MODELS = {"Llama": lambda: xnn.models.Llama(xnn.models.LlamaConfig(
+              vocabulary=30, features=16, hidden=16, layers=1, heads=2, kv_heads=1, scaling=None)),
+          "GPT2": lambda: xnn.models.GPT2(xnn.models.GPT2Config(30, 16, features=16, layers=1, heads=2)),
+          "T5": lambda: T5(T5Config(vocabulary=30, features=16, hidden=16, layers=1, heads=2, head_size=8)),
+          "LSTM": lambda: xnn.models.LSTMLanguageModel(xnn.models.LSTMLanguageModelConfig(vocabulary=30, features=8))}
+
+
+@pytest.mark.parametrize("dtype, name", each_once(["bfloat16", "float16"], MODELS))
+def test_weights_in_half_precision(dtype, name, key):
+    """The cache follows the weights; each token is the most likely one after the whole sequence before it."""
+    model, inputs = MODELS[name](), {"source": jnp.array([[3, 1]])} if name == "T5" else {}
+    _, params = model.init(key, (1, 3), **{name: (1, 2) for name in inputs})
+    params = xnn.params.cast(params, dtype)
+    prompt = jnp.array([[1, 2, 3]])
+    made = generate(model, params, prompt, steps=3, temperature=0, **inputs).tokens
+    logits = xjax.jit(model.apply)(params, jnp.concatenate([prompt, made], 1), **inputs)
+    assert logits.dtype == jnp.dtype(dtype)
+    np.testing.assert_array_equal(made, jnp.argmax(logits[:, 2:-1].astype("float32"), -1))
 
 
 KEY = random.PRNGKey(0)

@@ -203,7 +203,7 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
     kind = type(x)
     if kind in _WEAK or (kind is type and x in _WEAK):
         return dtypes.canonicalize_dtype(kind if kind in _WEAK else x), True
-    if kind is np.ndarray:
+    if isinstance(x, np.ndarray):
         return dtypes.dtype(x), False
     aval = getattr(x, "aval", None)
     if aval is not None:

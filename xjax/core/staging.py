@@ -64,7 +64,7 @@ class StagingTrace(Trace):
         kind = type(x)
         if kind is StagingTracer and x.tag is self.tag:
             return x.variable
-        if kind in _SCALARS or isinstance(x, np.generic) or (kind is np.ndarray and x.ndim == 0):
+        if kind in _SCALARS or isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0):
             return Literal(x)
         return self._constant(x)
 

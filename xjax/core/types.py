@@ -206,11 +206,21 @@ def typeof(x: ArrayLike) -> ShapedArray:
     if isinstance(x, np.generic) and dtypes.is_supported(x.dtype):
         return ShapedArray((), dtypes.explicit_dtype(x.dtype))
     if isinstance(x, np.ndarray) and dtypes.is_supported(x.dtype):
+        refuse_mask(x)
         return ShapedArray(x.shape, dtypes.canonicalize_dtype(x.dtype))
     for kind in _PYTHON_SCALARS:                    # subclasses such as IntEnum
         if isinstance(x, kind):
             return python_scalar_aval(kind(x))
     raise not_an_array(x)
+
+
+def refuse_mask(x: np.ndarray) -> None:
+    """Raise ValueError for a masked array: its values below the mask would be used as if they were not masked."""
+    if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
+        raise bad(called_function(), "a masked array is not an array: its mask would be ignored",
+                  given={"value": " ".join(repr(x).split())[:80]},
+                  fix="pass x.filled(value), with the value that stands for masked ones.",
+                  exc=ValueError)
 
 
 def converted(x: ArrayLike) -> ArrayLike:

@@ -67,6 +67,8 @@ def array_like(caller: str, x: ArrayLike) -> ArrayLike:
         typeof(x)
     except TypeError as error:
         raise _not_array_like(caller, x) from error
+    if isinstance(x, np.ndarray):                   # of a subclass, memory maps or matrices, with the rules of ndarray
+        return np.asarray(x)
     return x
 
 
@@ -130,7 +132,7 @@ def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -
         if weak_type:
             return _literal(caller, x.item(), dtype, weak_type)
         return x if x.dtype == dtype else convert_number(x, dtype)
-    if kind is np.ndarray:
+    if isinstance(x, np.ndarray):
         host = x if x.dtype == dtype else _cast_host(x, dtype, caller)
         return host if dtypes.canonicalize_dtype(dtype) == dtype else from_numpy(host, keep_dtype=True)
     aval = x.aval if hasattr(x, "aval") else typeof(x)
@@ -147,7 +149,7 @@ def to_dtype(caller: str, x: ArrayLike, dtype: DTypeLike) -> Any:
     kind = type(x)
     if kind is float or (kind is int and -1 << 31 <= x < 1 << 31) or (dtypes.is_int(dtype) and kind is not complex):
         return cast(caller, x, dtype)
-    if kind is np.ndarray:
+    if isinstance(x, np.ndarray):
         return cast(caller, x.astype(dtype) if dtypes.is_int(x.dtype) else x, dtype)
     if kind is complex and not (dtypes.is_complex(dtype) or dtypes.is_bool(dtype)):
         raise bad(caller, f"a complex number cannot become {dtype.name}", {"number": x},

@@ -245,7 +245,7 @@ def _start_dtype(indices: Sequence[Any], caller: str) -> np.dtype:
 
 def _start(index: ArrayLike, size: int, allow_negative: bool, dtype: np.dtype, caller: str) -> ArrayLike:
     """A start of this dtype, counted from the beginning."""
-    if isinstance(index, (int, np.integer)) or (type(index) is np.ndarray):
+    if isinstance(index, (int, np.integer, np.ndarray)):
         index = int(index)
         if index < 0 and not allow_negative:
             raise bad(caller, f"the start {index} is negative", given={"size of the axis": str(size)},

@@ -270,7 +270,7 @@ def _one_row(aval: ShapedArray, d: int | None) -> ShapedArray:
 
 def _place(x: ArrayLike, sharding: NamedSharding) -> Array:
     """A value sharded over the devices; a host value is transferred directly to each of them."""
-    return from_numpy(x, sharding) if type(x) is np.ndarray else put(to_array(x), sharding)
+    return from_numpy(x, sharding) if isinstance(x, np.ndarray) else put(to_array(x), sharding)
 
 
 def pmap(fun: Callable, axis_name: str | None = None, *, in_axes: Any = 0, out_axes: Any = 0,

@@ -154,9 +154,12 @@ def fill_slots(caller: str, slots: Mapping[str, Any], x: ArrayLike, mask: ArrayL
 
 
 def write(slots: ArrayLike, new: ArrayLike, at: ArrayLike) -> Array:
-    """`slots` [batch, length, ...] with `new` [batch, time, ...] written from slot `at`."""
+    """`slots` [batch, length, ...] with `new` [batch, time, ...] written from slot `at`, in the dtype of `new`.
+
+    An empty cache is float32; with weights in half precision it gets their dtype when it is first written to.
+    """
     zero = jnp.zeros((), "int32")
-    return lax.dynamic_update_slice(slots, new, (zero, at, *[zero] * (slots.ndim - 2)))
+    return lax.dynamic_update_slice(slots.astype(new.dtype), new, (zero, at, *[zero] * (slots.ndim - 2)))
 
 
 # -- checks --------------------------------------------------------------------------------------------------------
