@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.errors import exit_code_of
+from recipes.names import on_terminal, printable
 from recipes.results.folder import find_run, read_json, saved_config, shown
 from recipes.results.plots import comparison_figure
 from recipes.training.hooks import read_metrics
@@ -46,7 +47,7 @@ def _work(names: list[str], plot: Path) -> None:
     metrics = [name for name in ("val/accuracy", "val/loss", "train/accuracy", "train/loss")
                if any(name in record.values for run in runs for record in run.records)]
     comparison_figure({run.name: run.records for run in runs}, metrics[:2]).savefig(plot)
-    print(f"curves in {shown(plot.absolute())}")
+    print(f"curves in {printable(shown(plot.absolute()))}")
 
 
 def _read(folder: Path) -> Compared:
@@ -59,16 +60,16 @@ def _table(runs: list[Compared]) -> Table:
     """A column for each run: the keys in which they differ, and the test metrics of last and best parameters."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", *(run.name for run in runs)):
-        table.add_column(heading)
+        table.add_column(on_terminal(heading))
     for key in dict.fromkeys(key for run in runs for key in run.config):
         values = [str(run.config.get(key, "")) for run in runs]
         if len(set(values)) > 1:
-            table.add_row(key, *values)
+            table.add_row(*map(on_terminal, (key, *values)))
     for kind in ("last", "best"):
         results = [run.result.get(kind, {}).get("test", {}) for run in runs]
         for name in dict.fromkeys(name for metrics in results for name in metrics):
             numbers = (in_words(name, metrics[name]) if name in metrics else "" for metrics in results)
-            table.add_row(f"test {name.replace('_', ' ')}, {kind}", *numbers)
+            table.add_row(on_terminal(f"test {name.replace('_', ' ')}, {kind}"), *numbers)
     return table
 
 

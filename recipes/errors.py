@@ -7,10 +7,13 @@ prints only this text, without a traceback; ``exit_code`` is the exit code of th
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+
+from recipes.names import printable
 
 
 class RecipeError(Exception):
@@ -61,18 +64,21 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
 
     Returns: the result of ``work``, 0 for None; or the exit code of the error, which is printed.
     """
+    for stream in (sys.stdout, sys.stderr):                   # a name that the encoding lacks is not an error
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return work() or 0
     except RecipeError as err:
-        print(err, file=sys.stderr)
+        print(printable(err, keep="\n"), file=sys.stderr)
         return err.exit_code
     except BrokenPipeError:                                   # the reader of the output has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as err:
-        print(_of_file(err), file=sys.stderr)
+        print(printable(_of_file(err), keep="\n"), file=sys.stderr)
         return 1
     except KeyboardInterrupt:                                 # before `Interrupts` handles signals
         print("run: stopped before it began.", file=sys.stderr)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recipes.errors import RecipeError, exit_code_of
+from recipes.names import printable
 from recipes.results.exported import ARRAYS, write_arrays
 from recipes.results.folder import write_config, write_json
 from recipes.task import Task
@@ -38,7 +39,7 @@ def _work(run: str, folder: Path, last: bool) -> None:
     about = {"step": trained.step, "kind": trained.kind, "artifacts": trained.task.artifacts}
     write_json(folder / "exported.json", about)
     write_arrays(folder / ARRAYS, (trained.params, trained.state))
-    print(f"the {trained.kind} parameters (step {trained.step}) in {folder}; to load them:\n"
+    print(f"the {trained.kind} parameters (step {trained.step}) in {printable(folder)}; to load them:\n"
           f"  from recipes.trained import open_run\n"
           f"  trained = open_run({str(folder)!r})\n"
           f"  {_use(trained.task)}")

@@ -31,9 +31,9 @@ def printable(text: object, keep: str = "") -> str:
     return text if text.isprintable() else "".join(c if c in keep else _visible(c) for c in text)
 
 
-def on_terminal(text: object, style: str = "") -> Text:
-    """``text`` for rich, which reads no markup and no names of emojis in it."""
-    return Text(printable(text), style)
+def on_terminal(text: object, style: str = "", keep: str = "") -> Text:
+    """``text`` for rich, which reads no markup and no names of emojis in it.  Args: keep: as in `printable`."""
+    return Text(printable(text, keep), style)
 
 
 def on_plot(text: object, most: int = 40) -> str:

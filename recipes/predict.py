@@ -14,6 +14,7 @@ import numpy as np
 
 from recipes.errors import ConfigError, exit_code_of
 from recipes.lazy import pa, parquet
+from recipes.names import printable
 from recipes.trained import open_run
 
 
@@ -41,11 +42,11 @@ def _work(args: argparse.Namespace) -> None:
     columns = trained.predict(inputs)
     write(args.output, columns)
     n_rows = len(next(iter(columns.values())))
-    print(f"{n_rows} rows in {args.output}, by the {trained.kind} parameters (step {trained.step})")
+    print(f"{n_rows} rows in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
 
 
 def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as out:
+    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
         writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import html
 import io
 import json
 import statistics
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from recipes.errors import RecipeError, exit_code_of
+from recipes.names import in_html, printable
 from recipes.process.memory import Peak, peaks_in_words
 from recipes.results.folder import read_json
 from recipes.results.plots import curve_figure
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     args = parser.parse_args(argv)
-    return exit_code_of(lambda: print(write_report(open_run(args.run))))
+    return exit_code_of(lambda: print(printable(write_report(open_run(args.run)))))
 
 
 def write_report(trained: Trained) -> Path:
@@ -47,8 +47,8 @@ def write_report(trained: Trained) -> Path:
     folder = trained.folder
     parts = [_heading(trained), _results(trained), _curves(trained), _drawings(trained),
              _timing(folder), _pairs("Environment", read_json(folder / "environment.json")),
-             f"<h2>Config</h2><pre>{html.escape(trained.config.to_yaml())}</pre>"]
-    title = html.escape(f"{folder.name}: {trained.config.task.name}")
+             f"<h2>Config</h2><pre>{in_html(trained.config.to_yaml())}</pre>"]
+    title = in_html(f"{folder.name}: {trained.config.task.name}")
     page = (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
             f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
             f'<body>{"".join(parts)}</body></html>\n')
@@ -58,8 +58,8 @@ def write_report(trained: Trained) -> Path:
 
 
 def _heading(trained: Trained) -> str:
-    name = html.escape(trained.folder.name)
-    return (f"<h1>{name}</h1><p>Task {html.escape(trained.config.task.name)}, seed {trained.config.seed}, "
+    name = in_html(trained.folder.name)
+    return (f"<h1>{name}</h1><p>Task {in_html(trained.config.task.name)}, seed {trained.config.seed}, "
             f"{trained.config.steps} steps. Pictures and samples are of the {trained.kind} parameters, of step "
             f"{trained.step}.</p>")
 
@@ -71,7 +71,7 @@ def _results(trained: Trained) -> str:
             for kind, entry in result.items() for split in ("val", "test") if entry.get(split)]
     names = sorted({name for *_, metrics in rows for name in metrics}, key=lambda name: (name != score, name))
     headings = ("parameters", "step", "split", *(name.replace("_", " ") for name in names))
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
+    head = "".join(f"<th>{in_html(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr><td>{kind}</td><td>{step}</td><td>{split}</td>"
         + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
@@ -95,8 +95,8 @@ def _drawings(trained: Trained) -> str:
     try:
         drawn = trained.task.draw(trained)
     except RecipeError as err:
-        return f"<h2>Data</h2><p>Not drawn:</p><pre>{html.escape(str(err))}</pre>"
-    return "".join(f"<h2>{html.escape(title)}</h2>" + (f"<pre>{html.escape(what)}</pre>" if isinstance(what, str)
+        return f"<h2>Data</h2><p>Not drawn:</p><pre>{in_html(str(err))}</pre>"
+    return "".join(f"<h2>{in_html(title)}</h2>" + (f"<pre>{in_html(what)}</pre>" if isinstance(what, str)
                                                      else _image(what, title)) for title, what in drawn.items())
 
 
@@ -120,7 +120,7 @@ def _timing(folder: Path) -> str:
 
 
 def _pairs(title: str, values: dict[str, Any]) -> str:
-    rows = "".join(f"<tr><td>{html.escape(str(key))}</td><td>{html.escape(str(value))}</td></tr>"
+    rows = "".join(f"<tr><td>{in_html(str(key))}</td><td>{in_html(str(value))}</td></tr>"
                    for key, value in values.items())
     return f'<h2>{title}</h2><div class="wide"><table>{rows}</table></div>' if rows else ""
 
@@ -130,7 +130,7 @@ def _image(figure: Any, title: str) -> str:
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()
     width = round(PIXELS * figure.get_size_inches()[0])       # the same text size in all figures
-    return f'<img alt="{html.escape(title)}" width="{width}" src="data:image/png;base64,{data}">'
+    return f'<img alt="{in_html(title)}" width="{width}" src="data:image/png;base64,{data}">'
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from recipes.config import RunConfig
 from recipes.errors import ConfigError
+from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import read_json, saved_config
 from recipes.settings.config_file import load_config
@@ -37,7 +38,7 @@ def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: 
     for choice, config in configs.items():
         folder = config.run_dir
         assert folder is not None
-        print(f"\n{' '.join(choice)}", flush=True)
+        print(f"\n{printable(' '.join(choice))}", flush=True)
         begun = (folder / "config.yaml").is_file()
         if begun and not _same(folder, config):
             raise ConfigError("sweep", "the folder has a run with another config.", {"folder": folder},
@@ -100,12 +101,12 @@ def _table(results: dict[Choice, Result]) -> Table:
         groups.setdefault(tuple(text for text in choice if not text.startswith("seed=")), []).append(result)
     names = list(dict.fromkeys(name for result in results.values() for name in result["last"]["test"]))
     for heading in ("", "runs", *(f"test {name.replace('_', ' ')}" for name in names)):
-        table.add_column(heading)
+        table.add_column(on_terminal(heading))
     for choice, group in groups.items():
         cells = []
         for name in names:
             values = [result["last"]["test"][name] for result in group]
             spread = f" ± {in_words(name, statistics.stdev(values))}" if len(values) > 1 else ""
             cells.append(in_words(name, statistics.mean(values)) + spread)
-        table.add_row(" ".join(choice), str(len(group)), *cells)
+        table.add_row(on_terminal(" ".join(choice)), str(len(group)), *cells)
     return table

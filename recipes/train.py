@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from recipes import STARTED
 from recipes.arguments import DEFAULT, add_run_arguments, chosen_run, parsed
 from recipes.errors import exit_code_of
+from recipes.names import printable
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import shown
 from recipes.settings.listing import list_tasks
@@ -37,7 +38,7 @@ def _work(args: argparse.Namespace, interrupts: Interrupts) -> None:
             dry_run(chosen.config)
         else:
             if chosen.resume:
-                print(f"run     {shown(chosen.folder)}", flush=True)
+                print(f"run     {printable(shown(chosen.folder))}", flush=True)
             run(chosen.config, chosen.name, resume=chosen.resume, interrupts=interrupts, started=STARTED)
 
 

@@ -80,13 +80,13 @@ def tick(step: int | None = None, phase: Phase | None = None, exit_code: int = 0
 def note_folder(folder: Path) -> None:
     """Writes the path of the run folder to a file that the launcher reads."""
     if VARIABLE in os.environ:
-        _of_folder(Path(os.environ[VARIABLE])).write_text(str(folder), "utf-8")
+        _of_folder(Path(os.environ[VARIABLE])).write_bytes(os.fsencode(folder))
 
 
 def read_folder(file: Path) -> str | None:
     """The run folder that a rank has written by `note_folder`; None if there is none yet."""
     noted = _of_folder(file)
-    return noted.read_text("utf-8") if noted.exists() else None
+    return os.fsdecode(noted.read_bytes()) if noted.exists() else None
 
 
 def _of_folder(file: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recipes.lazy import mpl_figure  # not pyplot: no display, no global state
+from recipes.names import on_plot
 
 
 def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10, rows: Sequence[str] = ()) -> Any:
@@ -15,7 +16,7 @@ def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 
 
     Args:
       images: [n, height, width, channels], bytes or numbers in [0, 1].
-      captions: one above each image, or none.
+      captions: one above each image, or none; names in them have passed through `on_plot`.
       rows: the name of each line, at its left, or none.
     """
     columns = min(columns, len(images))
@@ -33,7 +34,7 @@ def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 
         if i < len(captions):
             axis.set_title(captions[i], fontsize=8)
     for axis, name in zip(axes[:, 0], rows, strict=False):
-        axis.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+        axis.set_ylabel(on_plot(name), rotation=0, ha="right", va="center", fontsize=9)
     return figure
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
+from recipes.names import on_plot
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
@@ -28,7 +29,7 @@ def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], tit
             _curve(axis, records, split, metric)
         _final(axis, records[-1].step, metric, test.get(metric))
         _dress(axis, metric)
-    figure.suptitle(title, fontsize=12, x=0.01, ha="left")
+    figure.suptitle(on_plot(title, 100), fontsize=12, x=0.01, ha="left")
     return figure
 
 
@@ -39,7 +40,7 @@ def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) ->
         for name, records in runs.items():
             points = [(record.step, record.values[metric]) for record in records if metric in record.values]
             steps, values = np.array(points).T if points else ((), ())
-            axis.plot(steps, values, linewidth=1.4, label=name, **_marker(points))
+            axis.plot(steps, values, linewidth=1.4, label=on_plot(name), **_marker(points))
         _dress(axis, metric)
     return figure
 
@@ -76,7 +77,7 @@ def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
 
 def _dress(axis: Any, metric: str) -> None:
     axis.set_xlabel("step")
-    axis.set_title(metric.replace("_", " ").replace("/", " "), loc="left", fontsize=11)
+    axis.set_title(on_plot(metric.replace("_", " ").replace("/", " ")), loc="left", fontsize=11)
     axis.set_xlim(left=0)
     if not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0:
         axis.set_ylim(bottom=0)
@@ -87,13 +88,14 @@ def _dress(axis: Any, metric: str) -> None:
     axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    if axis.lines:
-        axis.legend(frameon=False, fontsize=9)
+    lines = [line for line in axis.lines if not line.get_label().startswith("_child")]
+    if lines:                                                 # named: matplotlib leaves out names that begin with _
+        axis.legend(lines, [line.get_label() for line in lines], frameon=False, fontsize=9)
 
 
 def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
     """Counts [classes, classes] as a coloured table: a row for each true class, a column for each predicted class."""
-    n = len(classes)
+    n, classes = len(classes), [on_plot(name) for name in classes]
     figure = mpl_figure.Figure(figsize=(max(3.2, 0.42 * n + 1.6),) * 2, dpi=150, layout="constrained")
     axis = figure.subplots()
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -122,7 +124,7 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
     style = {"marker": ".", "linestyle": "", "markersize": 4, "alpha": 0.6, "color": COLOURS["train"]}
     left.plot(truth, predicted, **style)
     right.plot(predicted, truth - predicted, **style)
-    for axis, x, y in ((left, name, "predicted"), (right, "predicted", "true - predicted")):
+    for axis, x, y in ((left, on_plot(name), "predicted"), (right, "predicted", "true - predicted")):
         axis.set_xlabel(x)
         axis.set_ylabel(y)
         axis.grid(alpha=0.25, linewidth=0.6)
@@ -135,7 +137,7 @@ def scores_figure(scores: dict[str, np.ndarray]) -> Any:
     figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
     axis = figure.subplots()
     for (name, values), colour in zip(scores.items(), COLOURS.values(), strict=False):
-        axis.hist(values, bins=np.linspace(0, 1, 31), alpha=0.5, label=f"{name} ({len(values)})", color=colour)
+        axis.hist(values, bins=np.linspace(0, 1, 31), alpha=0.5, label=on_plot(f"{name} ({len(values)})"), color=colour)
     axis.set_xlim(0, 1)
     axis.set_xlabel("probability")
     axis.set_ylabel("number of pairs")

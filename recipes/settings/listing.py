@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.config import RunConfig, sections_in
+from recipes.names import on_terminal
 from recipes.settings.config_file import all_sections
 from recipes.settings.optim import Optimizer
 
@@ -46,11 +47,12 @@ def _below(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, str, dict
 
 
 def _table(title: str, prefix: str, fields: dict[str, Any]) -> Table:
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=on_terminal(title), title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("key", "type", "default", "meaning"):
         table.add_column(heading, overflow="fold")
     for key, field in fields.items():
-        table.add_row(prefix + key, _type_text(field.annotation), _default_text(field), field.description or "")
+        cells = (prefix + key, _type_text(field.annotation), _default_text(field), field.description or "")
+        table.add_row(*map(on_terminal, cells))
     return table
 
 

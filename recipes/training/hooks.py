@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from recipes.errors import RecipeError
+from recipes.names import on_terminal
 from recipes.process.memory import Peak
 from recipes.results.checkpoint import Saver, diverged, first_not_finite
 from recipes.results.folder import write_text
@@ -97,8 +98,8 @@ class ProgressBar:
 
     def __init__(self, console: Console, total: int, start: int, every: int) -> None:
         self._console, self._every = console, every
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(), TextColumn("{task.fields[metrics]}"),
-                   TimeRemainingColumn())
+        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(),
+                   TextColumn("{task.fields[metrics]}", markup=False), TimeRemainingColumn())
         self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._task = self._bar.add_task("steps", total=total, completed=start, metrics="compiling")
 
@@ -116,4 +117,4 @@ class ProgressBar:
         text += f"  {1e3 * report.seconds_per_step:.3g} ms/step"
         self._bar.update(self._task, completed=report.step, metrics=text)
         if not self._console.is_terminal and (report.step % self._every == 0 or report.final):
-            self._console.print(f"step {report.step:>6}  {text}", highlight=False)
+            self._console.print(on_terminal(f"step {report.step:>6}  {text}"))

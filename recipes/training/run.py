@@ -15,6 +15,7 @@ from recipes.batches import Batches, check_batch
 from recipes.config import RunConfig
 from recipes.errors import CheckpointError, Interrupted
 from recipes.lazy import xjax, xnn
+from recipes.names import on_terminal
 from recipes.process.interrupts import Interrupts
 from recipes.process.lock import locked
 from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
@@ -110,8 +111,7 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
 
         folder = Path(ranks.from_first("folder", own))
         result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}", ranks)
-    console.print(f"{time.perf_counter() - started:.1f} s; all of it in {run_folder.shown(folder)}", style="dim",
-                  highlight=False)
+    console.print(on_terminal(f"{time.perf_counter() - started:.1f} s; all of it in {run_folder.shown(folder)}", "dim"))
     return result
 
 
@@ -123,8 +123,8 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         run_folder.write_config(config, folder)
         now = run_folder.environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
         for change in run_folder.note_environment(folder, now):
-            console.print("[yellow]results may differ in the last bits from an uninterrupted run:[/] " + change,
-                          highlight=False)
+            console.print(on_terminal("results may differ in the last bits from an uninterrupted run: ", "yellow"),
+                          on_terminal(change), sep="")
     checkpoints = Checkpoints(folder / "checkpoints", config.keep_checkpoints)
 
     def fresh() -> Progress:
@@ -213,8 +213,8 @@ def announce(console: Console, facts: dict[str, str]) -> None:
     """Prints the facts of a summary; a value may have several lines."""
     width = max(map(len, facts))
     for fact, value in facts.items():
-        value = value.replace("\n", "\n" + " " * (width + 2))
-        console.print(f"[bold]{fact:<{width}}[/]  {value}", highlight=False)
+        lines = on_terminal(value.replace("\n", "\n" + " " * (width + 2)), keep="\n")
+        console.print(on_terminal(f"{fact:<{width}}  ", "bold"), lines, sep="")
 
 
 def _conclude(console: Console, score: str, result: Result) -> None:
