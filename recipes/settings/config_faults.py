@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
 from recipes.config import close_to, sections_in
 
 Path_ = tuple[str, ...]
+
+
+class Place(NamedTuple):
+    """Where a key gets its value.  Attributes: line: "line 7", "override"; text: of the value, as it is there."""
+
+    line: str
+    text: str = ""
+
+
+Sources = dict[Path_, Place]                                  # by key path
 Fault = tuple[str, str, str]                                  # "line 7", "task.hiden", what is wrong
 
 
-def explained(error: Any, sources: dict[Path_, str], config: type[BaseModel]) -> Fault:
+def explained(error: Any, sources: Sources, config: type[BaseModel]) -> Fault:
     """One error of pydantic.  Args: sources: key path -> its place; config: the validated class."""
     if error["type"] == "at_key":
         loc = tuple(error["ctx"]["key"].split("."))
     else:
         loc = _without_tags(tuple(str(part) for part in error["loc"]), config)
-    line = next((sources[loc[:n]] for n in range(len(loc), 0, -1) if loc[:n] in sources), "file")
-    return line, ".".join(loc), _words(error, loc, config)
+    place = next((sources[loc[:n]] for n in range(len(loc), 0, -1) if loc[:n] in sources), Place("file"))
+    what = _words(error, loc, config)
+    if error["type"] in ("string_type", "path_type"):
+        what += _quoted(".".join(loc), sources.get(loc), place.line == "override")
+    return place.line, ".".join(loc), what
+
+
+def _quoted(key: str, place: Place | None, is_override: bool) -> str:
+    """The advice for a text that YAML reads as something else, such as ``yes``, ``2020-01-01`` or ``[a]``."""
+    if place is None or not place.text.strip():
+        return "; put it in quotes"
+    text = "'" + place.text.strip().replace("'", "''") + "'"
+    if is_override:
+        argument = f"{key}={text}"
+        text = shlex.quote(argument) if set(argument) & set('"$`\\!') else f'"{argument}"'
+    return f", which YAML makes of {place.text.strip()}; quote it: {text}"
 
 
 def table_of(faults: list[Fault]) -> dict[str, str]:
@@ -57,6 +82,8 @@ def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:
         return f"must be {expected}, got {got!r}{close_to(str(got), options)}"
     if kind == "path_type":
         return f"must be a path, got {_short(got)}"
+    if kind == "string_type":
+        return f"must be a text, got {_short(got)}"
     message = error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     return f"must be {message[:1].lower()}{message[1:]}, got {_short(got)}"
 

@@ -16,10 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from recipes.config import RunConfig, TaskConfig, close_to
 from recipes.errors import ConfigError
-from recipes.settings.config_faults import Fault, Path_, explained, table_of
+from recipes.settings.config_faults import Fault, Path_, Place, Sources, explained, table_of
 from recipes.settings.optim import Optimizer
-
-Sources = dict[Path_, str]                                    # key path -> "line 7" or "override"
 
 
 def load_config(name: str, overrides: Sequence[str] = ()) -> RunConfig:
@@ -92,14 +90,41 @@ def _read_yaml(file: Path) -> tuple[dict[str, Any], Sources, list[Fault]]:
     return tree, sources, faults
 
 
+FILE = Place("file")
+
+
+class _OtherNumber(yaml.constructor.ConstructorError):
+    """The error for a number that YAML 1.1 turns into another one."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Safe YAML without aliases: no config needs them, and a few lines with aliases can expand to gigabytes."""
+    """Safe YAML without aliases: no config needs them, and a few lines with aliases can expand to gigabytes.
+
+    Of the numbers of YAML 1.1, octal ones (010 is 8) and those to the base 60 (1:30 is 90) are errors.
+    """
+
+    def construct_yaml_int(self, node: yaml.Node) -> int:
+        return self._same_number(node, super().construct_yaml_int(node))
+
+    def construct_yaml_float(self, node: yaml.Node) -> float:
+        return self._same_number(node, super().construct_yaml_float(node))
+
+    def _same_number(self, node: yaml.Node, value: Any) -> Any:
+        text = str(node.value).replace("_", "")
+        if ":" in text or (text.lstrip("+-").isdecimal() and int(text) != value):
+            raise _OtherNumber(None, None, f"YAML reads {node.value} as {value}; write {value} for this number, or "
+                                           f"'{node.value}', in quotes, for a text", node.start_mark)
+        return value
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not used in configs", mark)
         return super().compose_node(parent, index)
+
+
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", getattr(_Loader, f"construct_yaml_{_kind}"))
 
 
 def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -> None:
@@ -110,10 +135,10 @@ def _walk(node: yaml.Node, path: Path_, sources: Sources, faults: list[Fault]) -
         here = (*path, str(key.value))
         line = f"line {key.start_mark.line + 1}"
         if here in sources:
-            faults.append((line, ".".join(here), f"duplicate key; first defined in {sources[here]}"))
+            faults.append((line, ".".join(here), f"duplicate key; first defined in {sources[here].line}"))
             for below in [path for path in sources if path[:len(here)] == here]:
                 del sources[below]                 # one fault for the section, none for its keys
-        sources[here] = line
+        sources[here] = Place(line, value.value if isinstance(value, yaml.ScalarNode) else "")
         _walk(value, here, sources, faults)
 
 
@@ -125,9 +150,9 @@ def _override(tree: dict[str, Any], text: str, sources: Sources, faults: list[Fa
         faults.append(("override", text, "an override is key.path=value"))
         return
     try:
-        leaf = yaml.load(value, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as err:
-        faults.append(("override", text, f"the value is not YAML: {' '.join(str(err).split())}"))
+        leaf = _value_of(value)
+    except _OtherNumber as err:
+        faults.append(("override", key, str(err.problem)))
         return
     for depth, name in enumerate(path[:-1], start=1):
         inner = tree.setdefault(name, {})
@@ -137,7 +162,23 @@ def _override(tree: dict[str, Any], text: str, sources: Sources, faults: list[Fa
             return
         tree = inner
     tree[path[-1]] = leaf
-    sources[path] = "override"
+    sources[path] = Place("override", value)
+
+
+def _value_of(text: str) -> Any:
+    """The value of an override: YAML without comments, since names contain ``#``; a text that is not YAML is itself.
+
+    Raises: _OtherNumber.
+    """
+    try:
+        node, value = yaml.compose(text, _Loader), yaml.load(text, _Loader)
+    except _OtherNumber:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError):      # such as "[v2]/a.csv" or "@home"
+        return text
+    if node is None or (isinstance(node, yaml.ScalarNode) and node.end_mark.index < len(text.rstrip())):
+        return text.strip() or None                           # what YAML leaves out is a comment
+    return value
 
 
 # ---- the file of the task ---------------------------------------------------------------------------------------
@@ -182,9 +223,9 @@ def _task_of(tree: dict[str, Any], sources: Sources, faults: list[Fault]) -> typ
         try:
             return task_module(name).Config
         except LookupError as err:
-            faults.append((sources.get(("task", "name"), "file"), "task.name", str(err)))
+            faults.append((sources.get(("task", "name"), FILE).line, "task.name", str(err)))
     elif isinstance(section, dict):
-        faults.append((sources.get(("task", "name"), sources.get(("task",), "file")), "task.name",
+        faults.append((sources.get(("task", "name"), sources.get(("task",), FILE)).line, "task.name",
                        f"needs a name: one of {', '.join(task_names())}"))
     return None
 

@@ -15,6 +15,7 @@ from recipes.data.images import Digits, ImageSet, load_images, moments, read_fil
 from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, random, xjax, xnn
 from recipes.models.images import Network, check_network, make_network
+from recipes.names import on_plot
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
 
@@ -106,7 +107,8 @@ class ImageClassifier(Classifier):
         wrong = np.flatnonzero(guesses != y)
         shown = wrong[np.argsort(-certainty[wrong], kind="stable")][:MISTAKES]
         if len(shown):
-            captions = [f"is {classes[y[i]]}\n{classes[guesses[i]]}: {100 * certainty[i]:.0f} %" for i in shown]
+            names = [on_plot(name, 16) for name in classes]
+            captions = [f"is {names[y[i]]}\n{names[guesses[i]]}: {100 * certainty[i]:.0f} %" for i in shown]
             figures["Most certain mistakes, test"] = image_grid(outputs["x"][shown], captions)
         return figures
 

@@ -96,7 +96,7 @@ def test_there_are_many_typos():
         ("steps=true", "steps  must be a number, got True"),
         ("optim.lr=.nan", "optim.lr  must be"),
         ("optim.lr=.inf", "optim.lr  must be a finite number"),
-        ("seed=[", "the value is not YAML"),
+        ("seed=[", "seed  must be a valid integer"),
         ("=3", "an override is key.path=value"),
         ("optim..lr=3", "an override is key.path=value"),
         ("zzz=3", "zzz  unknown key; known: task, optim, steps"),
