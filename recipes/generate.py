@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from recipes.errors import RecipeError, exit_code_of
+from recipes.names import in_utf8
 from recipes.trained import open_run
 
 
@@ -26,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(args: argparse.Namespace) -> None:
+    if args.prompt != in_utf8(args.prompt):
+        raise RecipeError("generate", "the prompt is not UTF-8 text.", {"--prompt": ascii(args.prompt)},
+                          fix="a terminal, or a file for the shell, whose encoding is UTF-8.")
     trained = open_run(args.run, last=args.last)
     if not hasattr(trained.task, "generate"):
         raise RecipeError("generate", "the run has no language model.",

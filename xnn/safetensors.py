@@ -20,6 +20,14 @@ _NAMES = {name: key for key, name in _DTYPES.items()}
 DTYPES = frozenset(_NAMES)                              # names of the dtypes that a file can hold
 
 
+class _Unknown(Exception):
+    """Raised for tensors of dtypes that cannot be read, such as fp8; `dtypes`: tensor -> its dtype in the file."""
+
+    def __init__(self, dtypes: Mapping[str, str]) -> None:
+        super().__init__(dtypes)
+        self.dtypes = dtypes
+
+
 class Contents(NamedTuple):
     """The contents of a file: tensors by name, and metadata strings by name."""
 
@@ -38,7 +46,16 @@ def read(file: Path, caller: str = "safetensors.read", fix: str = "pass a whole 
         start = 8 + int.from_bytes(data[:8].tobytes(), "little")
         header = json.loads(data[8:start].tobytes())
         metadata = header.pop("__metadata__", {})
+        unknown = {name: entry["dtype"] for name, entry in header.items() if entry["dtype"] not in _DTYPES}
+        if unknown:
+            raise _Unknown(unknown)
         return Contents({name: _tensor(data[start:], **entry) for name, entry in header.items()}, dict(metadata))
+    except _Unknown as err:
+        name, dtype = next(iter(err.dtypes.items()))
+        raise bad(caller, f"tensors of the dtype {dtype} are not read here",
+                  {"file": str(file), "tensors": f"{len(err.dtypes)} of {len(header)}, first {name}"},
+                  "convert the weights to bfloat16 or float32, with their scales if they are quantised.",
+                  ValueError) from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as err:
         raise bad(caller, "the file is not in the safetensors format", {"file": str(file), "cause": err}, fix,
                   ValueError) from err

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from recipes.names import printable
+
 MOST_LINES = 40                                               # of one fact
 
 
 def listed(fact: str, reasons: Mapping[str, str]) -> dict[str, str]:
     """A fact of a summary with a line for each name: ``{"left out": "a: why\\nb: why"}``; {} without names."""
-    lines = [f"{name}: {why}" for name, why in reasons.items()]
+    lines = [f"{printable(name)}: {why}" for name, why in reasons.items()]
     more = [f"and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
     return {fact: "\n".join(lines[:MOST_LINES] + more)} if lines else {}

@@ -17,6 +17,7 @@ from recipes.data.facts import listed
 from recipes.data.splits import classes_without_rows
 from recipes.errors import DataError
 from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
+from recipes.names import plain_path
 
 KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF",
          ".tiff": "TIFF"}                                     # the formats of Pillow; others are not opened
@@ -320,12 +321,13 @@ def _open_hub(section: Hub) -> dict[str, Any]:
         if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
             if section.subset is not None:
                 raise ValueError("a folder of save_to_disk has no subsets, so task.data.subset has no effect")
-            loaded = datasets.load_from_disk(section.path)
+            with plain_path(path) as plain:                   # datasets reads patterns and addresses in paths
+                loaded = datasets.load_from_disk(str(plain))
             return loaded if isinstance(loaded, dict) else {"train": loaded}
         if not path.exists():
             return datasets.load_dataset(section.path, section.subset)
-        with tempfile.TemporaryDirectory() as scratch:        # not the user's cache, which may be outdated
-            return datasets.load_dataset(section.path, section.subset, cache_dir=scratch, keep_in_memory=True)
+        with tempfile.TemporaryDirectory() as scratch, plain_path(path) as plain:     # not the cache of the user
+            return datasets.load_dataset(str(plain), section.subset, cache_dir=scratch, keep_in_memory=True)
     except Exception as err:                                  # datasets wraps errors of its readers
         why = " ".join(str(err).split()) or type(err).__name__
         raise DataError("images", "the set cannot be loaded.", {"task.data.path": section.path, "why": why},

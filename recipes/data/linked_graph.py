@@ -29,7 +29,7 @@ class LinkedGraph(NamedTuple):
         """int32[len(names)], the numbers of the nodes with these names.  Raises: DataError for an unknown name."""
         unknown = sorted(self.ids.unknown(names))
         if unknown:
-            raise DataError("pairs", f"the graph has no node {unknown[0]!r}.",
+            raise DataError("pairs", f"the graph has no node {str(unknown[0])!r}.",
                             {"unknown": f"{len(unknown)} of {len(set(names))} names",
                              "similar": ", ".join(self.ids.similar(unknown[0])) or "none"},
                             fix="ids of nodes of the graph that was trained on.")

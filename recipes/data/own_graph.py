@@ -94,7 +94,7 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
     if graph.split is not None:
         strange = sorted({*graph.split} - {*SPLITS, ""})
         if strange:
-            raise DataError("graph", f"there is no split {strange[0]!r}.", {"path": path, "known": ", ".join(SPLITS)},
+            raise DataError("graph", f"there is no split {str(strange[0])!r}.", {"path": path, "known": ", ".join(SPLITS)},
                             fix="train, val, test or nothing in the column split.")
         split = {name: np.flatnonzero((graph.split == name) & (labels != "")) for name in SPLITS}
     else:
@@ -171,7 +171,7 @@ def _numbers_of(names: list[str], ids: xnn.graph.NodeNames, file: Path) -> np.nd
         names = [name[:-2] if name in floats else name for name in names]
     unknown = sorted({*unknown} - floats)
     if unknown:
-        raise DataError("graph", f"an edge names the node {unknown[0]!r}, which nodes.csv lacks.", {"file": file},
+        raise DataError("graph", f"an edge names the node {str(unknown[0])!r}, which nodes.csv lacks.", {"file": file},
                         fix="add the node, or drop the edge.")
     return ids.rows(names).astype(np.int64)
 

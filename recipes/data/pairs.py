@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from recipes.data.encodings import encoding_of
 from recipes.data.linked_graph import LinkedGraph
 from recipes.errors import DataError
 from recipes.lazy import sp, xnn
@@ -47,7 +48,7 @@ def read_pairs(file: Path) -> dict[str, list[str]]:
     Raises: DataError for a file without these columns.
     """
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
+        with file.open(encoding=encoding_of(file), newline="") as lines:
             rows = list(csv.DictReader(lines))
     except (OSError, UnicodeDecodeError, csv.Error) as err:
         raise DataError("pairs", "the file cannot be read.", {"file": file, "why": err},

@@ -10,7 +10,7 @@ import numpy as np
 from recipes.data.cells import is_text
 from recipes.data.splits import split_by_order, split_by_position, stratified_order
 from recipes.data.tables import READERS, Table, class_kind, gaps_in, read_table, refuse_gaps
-from recipes.data.text import read_modules
+from recipes.data.text import read_file, read_modules
 from recipes.errors import DataError
 
 # Large modules that differ in subject; see `recipes.data.text.STDLIB`.
@@ -40,9 +40,9 @@ def module_passages(characters: int, fractions: tuple[float, float]) -> Passages
     Args: characters: length of a passage; a shorter rest at the end of a part is dropped.
     """
     texts, labels, rows = [], [], {"train": [], "val": [], "test": []}
-    for label, (_, text) in enumerate(read_modules(MODULES)):
-        for split, part in split_by_position(len(text), fractions).items():
-            inside = text[part]
+    for label, module in enumerate(read_modules(MODULES)):
+        for split, part in split_by_position(len(module.text), fractions).items():
+            inside = module.text[part]
             starts = range(0, len(inside) - characters + 1, characters)
             rows[split] += range(len(texts), len(texts) + len(starts))
             texts += [inside[start:start + characters] for start in starts]
@@ -96,11 +96,7 @@ def read_passages(file: Path, text: str) -> list[str]:
     if not file.is_file():
         raise DataError("passages", "the file is missing.", {"file": file},
                         fix=f"a text file with one passage in each line, or a table ({', '.join(READERS)}).")
-    try:
-        lines = [line for line in file.read_text("utf-8").split("\n") if line.strip()]
-    except UnicodeDecodeError as err:
-        raise DataError("passages", "the file is not UTF-8 text.", {"file": file, "first wrong byte": err.start},
-                        fix="convert it to UTF-8.") from None
+    lines = [line for line in read_file(file).text.replace("\r\n", "\n").split("\n") if line.strip()]
     if not lines:
         raise DataError("passages", "the file has no lines.", {"file": file}, fix="one passage in each line.")
     return lines

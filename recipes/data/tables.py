@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from recipes.data.cells import Column, Kind
+from recipes.data.encodings import UTF8, encoding_in_words, encoding_of
 from recipes.errors import DataError
 from recipes.lazy import pa, parquet, pd
 
@@ -27,10 +28,11 @@ class Table:
       file: where it was read.
       columns: name -> `Column`.
       num_rows: how many rows.
+      encoding: that of a text file; "utf-8" for others too.
     """
 
-    def __init__(self, file: Path, content: pa.Table) -> None:
-        self.file, self.num_rows = file, content.num_rows
+    def __init__(self, file: Path, content: pa.Table, encoding: str) -> None:
+        self.file, self.num_rows, self.encoding = file, content.num_rows, encoding
         self.columns = {name: Column(file, name, content.column(i)) for i, name in enumerate(content.column_names)}
 
     @property
@@ -58,7 +60,8 @@ def read_table(file: Path, empty: bool = False) -> Table:
                         {"file": file, "kinds": ", ".join(READERS)},
                         fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
     try:
-        content = reader(file)
+        encoding = "utf-8" if file.suffix.lower() == ".parquet" else encoding_of(file)
+        content = reader(file, encoding)
     except DataError:
         raise
     except Exception as err:                                  # pandas, pyarrow and csv raise errors of many types
@@ -70,12 +73,12 @@ def read_table(file: Path, empty: bool = False) -> Table:
     if not content.num_rows and not empty:
         raise DataError("table", "the file has no rows.", {"file": file, "columns": ", ".join(content.column_names)},
                         fix="a file with at least one row after its header.")
-    return Table(file, content)
+    return Table(file, content, encoding)
 
 
-def _separated(file: Path, separator: str) -> pa.Table:
+def _separated(file: Path, encoding: str, separator: str) -> pa.Table:
     """The cells of a csv file, all as texts. A line with too few values has empty cells at its end."""
-    with file.open(encoding="utf-8-sig", newline="") as lines, warnings.catch_warnings():
+    with file.open(encoding=encoding, newline="") as lines, warnings.catch_warnings():
         names = next(csv.reader(lines, delimiter=separator), [])
         names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
         if not names:
@@ -87,14 +90,14 @@ def _separated(file: Path, separator: str) -> pa.Table:
     return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
 
 
-def _parquet(file: Path) -> pa.Table:
+def _parquet(file: Path, encoding: str) -> pa.Table:
     with file.open("rb") as content:
         return parquet.ParquetFile(content, page_checksum_verification=True).read()
 
 
-def _json(file: Path) -> pa.Table:
+def _json(file: Path, encoding: str) -> pa.Table:
     """A list of records, a dict of lists, or a record in each line. Numbers keep their spelling."""
-    text = file.read_text("utf-8-sig")
+    text = file.read_text(encoding)
     parse = json.JSONDecoder(parse_int=str, parse_float=str).decode
     if file.suffix.lower() == ".json" and text.lstrip()[:1] in ("[", "{"):
         try:
@@ -117,9 +120,15 @@ def _texts(values: Iterable[Any]) -> pa.Array:
                     pa.large_string())
 
 
-READERS: dict[str, Callable[[Path], pa.Table]] = {
-    ".csv": lambda file: _separated(file, ","), ".tsv": lambda file: _separated(file, "\t"),
+READERS: dict[str, Callable[[Path, str], pa.Table]] = {
+    ".csv": lambda file, encoding: _separated(file, encoding, ","),
+    ".tsv": lambda file, encoding: _separated(file, encoding, "\t"),
     ".parquet": _parquet, ".json": _json, ".jsonl": _json}
+
+
+def encoding_fact(table: Table) -> dict[str, str]:
+    """A fact of a summary: the encoding of the file, if it is not UTF-8."""
+    return {} if table.encoding in UTF8 else {"encoding": encoding_in_words(table.encoding)}
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from recipes.data.encodings import UTF8, encoding_in_words, encoding_of
+from recipes.data.facts import listed
 from recipes.errors import DataError
 
 # Modules that are one file of that name in every Python since 3.11; 2.7 MB together.
@@ -23,10 +25,11 @@ STDLIB = (
 
 
 class Text(NamedTuple):
-    """A module or a file."""
+    """A module or a file.  Attributes: encoding: of the file."""
 
     name: str
     text: str
+    encoding: str = "utf-8"
 
 
 def read_modules(names: Sequence[str]) -> list[Text]:
@@ -36,7 +39,7 @@ def read_modules(names: Sequence[str]) -> list[Text]:
     if missing:
         raise DataError("text", "this Python does not have the source code of its standard library.",
                         {"folder": folder, "missing": ", ".join(missing)}, fix="text files of your own in the config.")
-    return [Text(name, _read(folder / f"{name}.py")) for name in names]
+    return [Text(name, read_file(folder / f"{name}.py").text) for name in names]
 
 
 def read_files(paths: Sequence[Path], pattern: str) -> list[Text]:
@@ -49,25 +52,33 @@ def read_files(paths: Sequence[Path], pattern: str) -> list[Text]:
             raise DataError("text", what, {"path": path, "pattern": pattern},
                             fix="task.files='[PATH, ...]' of text files or folders of them.")
         files += inside
-    texts = [Text(str(file), _read(file)) for file in dict.fromkeys(files)]
-    if not any(text for _, text in texts):
+    texts = [read_file(file) for file in dict.fromkeys(files)]
+    if not any(each.text for each in texts):
         raise DataError("text", "the files are empty.", {"files": len(texts)}, fix="files with text.")
     return texts
 
 
-def _read(file: Path) -> str:
+def read_file(file: Path) -> Text:
+    """A text file in any encoding that `encoding_of` finds.  Raises: DataError for a file that is not text."""
     try:
-        return file.read_bytes().decode("utf-8")
+        encoding = encoding_of(file)
+        return Text(str(file), file.read_bytes().decode("utf-8" if encoding in UTF8 else encoding), encoding)
     except UnicodeDecodeError as err:
-        raise DataError("text", "the file is not UTF-8 text.", {"file": file, "first wrong byte": err.start},
+        raise DataError("text", "the file is not a text.", {"file": file, "first wrong byte": err.start},
                         fix="convert it to UTF-8, or leave it out.") from None
+
+
+def encodings_fact(texts: Iterable[Text]) -> dict[str, str]:
+    """A fact of a summary: the files that are not UTF-8, with their encodings."""
+    return listed("encoding", {each.name: encoding_in_words(each.encoding) for each in texts
+                               if each.encoding not in UTF8})
 
 
 def digest(texts: Iterable[Text]) -> str:
     """First characters of the SHA-256 of all texts."""
     total = hashlib.sha256()
-    for _, text in texts:
-        total.update(text.encode() + b"\0")
+    for each in texts:
+        total.update(each.text.encode() + b"\0")
     return total.hexdigest()[:12]
 
 

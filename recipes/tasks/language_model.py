@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Fraction, SplitFractions, fault
 from recipes.data.splits import split_by_position
-from recipes.data.text import STDLIB, Text, Windows, digest, read_files, read_modules
+from recipes.data.text import STDLIB, Text, Windows, digest, encodings_fact, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
@@ -76,6 +76,7 @@ def load(config: Config) -> Data:
               for split, (tokens, sizes) in streams.items() if len(tokens) > 1}
     summary = {"text": f"{'the standard library' if config.files is None else 'files'}, {len(texts)} files, "
                        f"SHA-256 {digest(texts)}...",
+               **encodings_fact(texts),
                "vocabulary": f"{vocabulary.size} {'tokens' if artifacts['tokenizer'] else 'bytes'}",
                "split": ", ".join(f"{split} {len(tokens)} tokens" for split, (tokens, _) in streams.items())}
     return Data(splits, artifacts | {"prompts": _prompts(parts)}, summary)
@@ -146,8 +147,8 @@ make = LanguageModel
 
 def _parts(texts: list[Text], config: Config) -> dict[str, list[str]]:
     """Split -> a part of each text."""
-    cuts = [split_by_position(len(text), config.fractions) for _, text in texts]
-    return {split: [text[cut[split]] for (_, text), cut in zip(texts, cuts, strict=True)]
+    cuts = [split_by_position(len(each.text), config.fractions) for each in texts]
+    return {split: [each.text[cut[split]] for each, cut in zip(texts, cuts, strict=True)]
             for split in ("train", "val", "test")}
 
 

@@ -90,7 +90,8 @@ def load(config: Config) -> Data:
         y = ((y - mean) / unit).astype(np.float32)            # the difference in float64: the mean may be large
     x = encoded(table, columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
-    summary = {"file": str(config.file), "target": config.target + (f", {len(classes)} classes" if is_class else ""),
+    summary = {"file": str(config.file), **tables.encoding_fact(table),
+               "target": config.target + (f", {len(classes)} classes" if is_class else ""),
                "features": ", ".join(features.kinds)}
     summary |= {"ids": config.id_column} if config.id_column else {}
     summary |= listed("left out", features.left_out) | listed("filled", gaps)

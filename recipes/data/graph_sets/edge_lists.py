@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from recipes.data.encodings import encoding_of
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
 
 Column = str | int
@@ -60,7 +61,9 @@ def _cells(file: Path, delimiter: str | None, header: bool) -> tuple[list[str] |
     if not file.is_file():
         raise wrong(file, "the file is missing", {}, "PATH of a list of edges.")
     try:
-        with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8-sig") as lines, \
+        packed = file.suffix == ".gz"
+        encoding = "utf-8-sig" if packed else encoding_of(file)
+        with (gzip.open if packed else open)(file, "rt", encoding=encoding) as lines, \
                 warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)          # of an empty file
             kept = (line for line in lines if not line.startswith(("#", "%")))       # an id may have "#" in it
