@@ -211,6 +211,40 @@ def test_a_folder_with_one_folder_for_each_class(tmp_path):
     assert grey.splits["train"].x.shape[1:] == (8, 8, 1)
 
 
+FORMATS = {".png": "RGB", ".jpg": "RGB", ".jpeg": "L", ".webp": "RGB", ".bmp": "RGB", ".gif": "P", ".tif": "RGB",
+           ".tiff": "F", ".PNG": "RGBA", ".Webp": "RGBA", ".tIf": "I;16"}
+
+
+@pytest.mark.parametrize(("ending", "mode"), FORMATS.items())
+def test_formats_of_images_in_nested_folders(tmp_path, ending, mode):
+    value = {"F": 0.8, "I;16": 205 * 257}.get(mode, 205)
+    for name, level in (("dark", 0), ("light", value)):
+        for i, inside in enumerate(("", "2021", "2021/may")):
+            folder = tmp_path / name / inside
+            folder.mkdir(parents=True, exist_ok=True)
+            picture = Image.new(mode if mode in ("F", "I;16") else "RGB", (9, 8), level if mode in ("F", "I;16") else
+                                (level,) * 3)
+            picture.convert(mode).save(folder / f"{i}{ending}")
+    found = data(f"{{name: folder, path: {tmp_path}, image: 8, test_fraction: 0, val_fraction: 0}}")
+    assert len(found.splits["train"].y) == 6 and "left out" not in found.summary
+    levels = found.splits["train"].x.mean((1, 2, 3))
+    np.testing.assert_allclose(levels, np.where(found.splits["train"].y == 1, 204.5, 0), atol=3)
+    assert read_files(tmp_path, 8, 3).names[:2] == [f"dark/0{ending}", f"dark/2021/1{ending}"]
+
+
+def test_each_kind_of_file_that_is_left_out_is_counted(tmp_path):
+    paint(tmp_path)
+    for name in ("red/a.txt", "red/b.txt", "blue/.DS_Store", "blue/deep/c.csv", "blue/README", "red/.cache/x.png"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    Image.new("RGB", (8, 8)).save(tmp_path / "loose.png")
+    lines = data(f"{{name: folder, path: {tmp_path}}}").summary["left out"].splitlines()
+    assert sorted(line.partition(", first")[0] for line in lines) == [
+        "files of another kind, .csv: 1", "files of another kind, .txt: 2", "files without an ending: 1",
+        "hidden files: 2", "images outside the folders of classes: 1"]
+    assert len(read_files(tmp_path, 8, 3).notes) == 4          # of a folder to predict, each image is one of its inputs
+
+
 def test_a_folder_with_splits_of_its_own(tmp_path):
     for i, split in enumerate(("train", "validation", "test")):
         paint(tmp_path / split, n=4 - i, seed=i)
