@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import PIL.ImageOps as pil_ops
     import pyarrow as pa
     import pyarrow.compute as arrow
+    import pyarrow.csv as arrow_csv
     import pyarrow.parquet as parquet
     import safetensors.numpy as safetensors_numpy
     import scipy.sparse as sp
@@ -41,14 +42,14 @@ else:
 
     chex, datasets, nx, ocp, pd, sp, tokenizers = map(
         _Lazy, ("chex", "datasets", "networkx", "orbax.checkpoint", "pandas", "scipy.sparse", "tokenizers"))
-    pa, arrow, parquet, safetensors_numpy = map(
-        _Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.parquet", "safetensors.numpy"))
+    pa, arrow, arrow_csv, parquet, safetensors_numpy = map(
+        _Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "safetensors.numpy"))
     mpl_figure, mpl_ticker = map(_Lazy, ("matplotlib.figure", "matplotlib.ticker"))
     pil_image, pil_ops, sk_datasets = map(_Lazy, ("PIL.Image", "PIL.ImageOps", "sklearn.datasets"))
     xjax, jnp, lax, nn, random, tree_util = map(
         _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
     xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
 
-__all__ = ["arrow", "chex", "datasets", "jnp", "lax", "mpl_figure", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa",
-           "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers",
-           "tree_util", "xjax", "xnn"]
+__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl_figure", "mpl_ticker", "nn", "nx", "ocp",
+           "optim", "pa", "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp",
+           "tokenizers", "tree_util", "xjax", "xnn"]

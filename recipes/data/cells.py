@@ -76,13 +76,20 @@ class Column:
             return "number"
         return "date" if types.is_date(kind) or types.is_timestamp(kind) else None
 
+    @property
+    def is_other(self) -> bool:
+        """Whether a parquet file has values of a type that is neither text, number nor date, such as lists."""
+        return self.stored is None and not is_text(self.values.type) and not pa.types.is_null(self.values.type)
+
     @cached_property
     def kind(self) -> Kind:
         """By the rules of this module."""
         if self.stored is not None:
             return self.stored
-        if self.has_codes:
+        if self.is_other or self.has_codes:
             return "category"
+        if self._cast is not None and np.isfinite(self._cast).any():
+            return "number"
         counted = ~self._words
         for kind, right in (("number", self._numeric), ("date", self._dated)):
             if counted.any() and right[counted].all():
@@ -92,7 +99,7 @@ class Column:
     @cached_property
     def nearly(self) -> tuple[Kind, np.ndarray] | None:
         """If more than half of the cells of a column of texts are numbers or dates: (which, rows of the others)."""
-        if self.stored is not None or self.kind != "category" or self.has_codes:
+        if self.stored is not None or self.is_other or self.kind != "category" or self.has_codes:
             return None
         for kind, right in (("number", self._numeric), ("date", self._dated)):
             others = self._different.spread(~right & ~self._words, False)
@@ -104,7 +111,7 @@ class Column:
     def missing(self, kind: Kind) -> np.ndarray:
         """bool[rows]: empty cells; for numbers and dates also words such as NA, and infinite numbers."""
         if kind == "category":
-            return self._different.ids < 0
+            return np.asarray(self._trimmed.is_null()) if self._trimmed is not None else self._different.ids < 0
         return ~np.isfinite(self.numbers() if kind == "number" else self.days())
 
     # ---- values --------------------------------------------------------------------------------------------------
@@ -113,14 +120,24 @@ class Column:
         """object[rows]: the cells as the file spells them, without spaces around them; None for empty ones."""
         return self._different.spread(np.array(self._different.texts.to_pylist(), object), None)
 
+    def different(self) -> tuple[list[str], np.ndarray]:
+        """(The different texts, i64[rows]: which of them each cell is, -1 for an empty one)."""
+        return self._different.texts.to_pylist(), self._different.ids
+
     def numbers(self) -> np.ndarray:
         """f64[rows], NaN for missing values.  Raises: DataError for a cell that is not a number."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> np.ndarray:
         if self.stored == "number":
             kind = self.values.type
             values = self.values.cast(pa.int8()) if pa.types.is_boolean(kind) else self.values
             return values.cast(pa.float64(), safe=False).to_numpy()
         if self.stored == "date":
             raise self._refusal("numbers", np.arange(len(self)))
+        if self._cast is not None:
+            return self._cast
         self._check("numbers", self._numeric)
         texts, values = self._different.texts, np.full(len(self._different.texts), np.nan)
         plain = self._matches(_NUMBER) | self._matches(_INFINITE)
@@ -154,21 +171,31 @@ class Column:
     # ---- parts ---------------------------------------------------------------------------------------------------
 
     @cached_property
+    def _trimmed(self) -> pa.Array | None:
+        """The cells of a column of texts without spaces around them, null for empty ones; None for other types."""
+        if not is_text(self.values.type):
+            return None
+        trimmed = arrow.utf8_trim_whitespace(self.values)
+        trimmed = trimmed.combine_chunks() if isinstance(trimmed, pa.ChunkedArray) else trimmed
+        return arrow.if_else(arrow.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+
+    @cached_property
+    def _cast(self) -> np.ndarray | None:
+        """f64[rows], NaN for empty cells, if all cells are numbers or nan; None otherwise: a fast way to the same."""
+        try:
+            return None if self._trimmed is None else self._trimmed.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            return None
+
+    @cached_property
     def _different(self) -> _Different:
-        values = self.values
-        if not is_text(values.type):
-            texts = [None if value is None else spelled(value) for value in values.to_pylist()]
-            if pa.types.is_floating(values.type):
-                texts = _without_fraction(texts)
-            values = pa.chunked_array([pa.array(texts, pa.string())])
-        trimmed = arrow.utf8_trim_whitespace(values)
-        if isinstance(trimmed, pa.ChunkedArray):
-            trimmed = trimmed.combine_chunks()
+        trimmed = self._trimmed
+        if trimmed is None:
+            texts = [None if value is None else spelled(value) for value in self.values.to_pylist()]
+            texts = _without_fraction(texts) if pa.types.is_floating(self.values.type) else texts
+            trimmed = pa.array(texts, pa.string())
         encoded = trimmed.dictionary_encode()
-        texts, ids = encoded.dictionary, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        empty = _as_bool(arrow.equal(texts, "")) if len(texts) else np.zeros(0, bool)
-        places = np.append(np.where(empty, -1, np.cumsum(~empty) - 1), -1)     # of null: the last
-        return _Different(texts.filter(pa.array(~empty)), places[ids])
+        return _Different(encoded.dictionary, encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy())
 
     def _matches(self, pattern: str) -> np.ndarray:
         return _as_bool(arrow.match_substring_regex(self._different.texts, pattern))
@@ -176,7 +203,8 @@ class Column:
     @cached_property
     def has_codes(self) -> bool:
         """Whether a cell is a whole number with leading zeros."""
-        return bool(self._matches(_CODE).any())
+        cells = self._trimmed if self._cast is not None else self._different.texts
+        return bool(_as_bool(arrow.match_substring_regex(cells, _CODE)).any())
 
     @cached_property
     def _words(self) -> np.ndarray:

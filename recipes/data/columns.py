@@ -48,14 +48,9 @@ def choose_features(table: Table, stated: Stated, wanted: Sequence[str] | None, 
     Raises: DataError for a column of numbers or dates with a few words, or a wanted one that cannot be used.
     """
     features, apart = Features({}, {}), set(without)
-    if wanted is None and (names := [name for name in table if name not in apart]):
-        check_no_stray_words(table, [name for name in names if name not in stated])
-    elif wanted is not None:
-        names = [name for name in wanted if name not in apart]
-        check_no_stray_words(table, [name for name in names if name not in stated])
-    for name in table:
-        if name in apart:
-            continue
+    check_no_stray_words(table, [name for name in (table if wanted is None else wanted)
+                                 if name not in apart and name not in stated])
+    for name in (each for each in table if each not in apart):
         kind = _stated(stated, name) or table[name].kind
         why = _why_not(table[name], kind, stated.get(name), wanted, train)
         if why is None:
@@ -83,6 +78,8 @@ def _why_not(column: Column, kind: Kind, stated: str | None, wanted: Sequence[st
         return "by task.columns"
     if wanted is not None and column.name not in wanted:
         return "not in task.features"
+    if column.is_other and stated is None:
+        return f"values of the type {column.values.type}"
     missing = column.missing(kind)
     if missing.all():
         return "no values"
@@ -91,7 +88,7 @@ def _why_not(column: Column, kind: Kind, stated: str | None, wanted: Sequence[st
     if wanted is None and is_index(column.name):
         return "the index of pandas, or a column without a name"
     if kind == "category":
-        different = len(set(column.texts()[~missing]))
+        different = len(column.different()[0])
         if different == 1 and not missing.any():
             return f"the same text in all {len(column)} rows"
         if different == 1 or different > MOST_CATEGORIES:
@@ -114,7 +111,8 @@ def describe_columns(table: Table, kinds: Mapping[str, Kind], train: np.ndarray)
 def _describe(column: Column, kind: Kind, train: np.ndarray) -> Described:
     gaps = bool(column.missing(kind).any())
     if kind == "category":
-        values = sorted({value for value in column.texts()[train] if value is not None})
+        texts, ids = column.different()
+        values = sorted(texts[i] for i in np.unique(ids[train]) if i >= 0)
         return {"name": column.name, "kind": kind, "values": values, "gaps": gaps}
     seen = _numbers(column, kind)[train]
     seen = seen[np.isfinite(seen)]
@@ -191,9 +189,9 @@ def _places(column: Column, described: Described) -> np.ndarray:
     """
     places = {value: i for i, value in enumerate(described["values"])}
     numbers = {value: i for text, i in reversed(places.items()) if (value := _number(text)) is not None}
-    texts = column.texts()
-    found = {text: places.get(text, numbers.get(_number(text), -1)) for text in set(texts) if text is not None}
-    return np.array([found.get(text, -1) for text in texts], int)
+    texts, ids = column.different()
+    found = [places.get(text, numbers.get(_number(text), -1)) for text in texts]
+    return np.array([*found, -1], int)[ids]
 
 
 def _number(text: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import warnings
@@ -15,7 +16,7 @@ import numpy as np
 from recipes.data.cells import Column, Kind
 from recipes.data.encodings import UTF8, encoding_in_words, encoding_of
 from recipes.errors import DataError
-from recipes.lazy import pa, parquet, pd
+from recipes.lazy import arrow_csv, pa, parquet, pd
 
 # Names under which pandas writes the numbers of rows, and that an empty name in a header gets.
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
@@ -77,17 +78,28 @@ def read_table(file: Path, empty: bool = False) -> Table:
 
 
 def _separated(file: Path, encoding: str, separator: str) -> pa.Table:
-    """The cells of a csv file, all as texts. A line with too few values has empty cells at its end."""
+    """The cells of a csv file, all as texts. A line with too few values has empty cells at its end.
+
+    pyarrow is faster than pandas, and does not read such lines.
+    """
     with file.open(encoding=encoding, newline="") as lines, warnings.catch_warnings():
         names = next(csv.reader(lines, delimiter=separator), [])
         names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
         if not names:
             raise ValueError("the file is empty")
         _check_names(names, file)
-        warnings.simplefilter("error", pd.errors.ParserWarning)                # lines with too many values
-        frame = pd.read_csv(lines, sep=separator, header=None, names=names, index_col=False, dtype=str,
-                            keep_default_na=False, na_filter=False)
-    return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
+        text = lines.read()
+        try:
+            types = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()),
+                                             strings_can_be_null=False)
+            return arrow_csv.read_csv(
+                pa.BufferReader(text.encode()), arrow_csv.ReadOptions(column_names=names, block_size=1 << 24),
+                arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True), types)
+        except pa.ArrowInvalid:
+            warnings.simplefilter("error", pd.errors.ParserWarning)            # lines with too many values
+            frame = pd.read_csv(io.StringIO(text), sep=separator, header=None, names=names, index_col=False, dtype=str,
+                                keep_default_na=False, na_filter=False)
+            return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
 
 
 def _parquet(file: Path, encoding: str) -> pa.Table:
@@ -103,9 +115,9 @@ def _json(file: Path, encoding: str) -> pa.Table:
         try:
             content = parse(text)
         except ValueError:                                    # a record in each line
-            content = [parse(line) for line in text.splitlines() if line.strip()]
+            content = [parse(line) for line in text.split("\n") if line.strip()]
     else:
-        content = [parse(line) for line in text.splitlines() if line.strip()]
+        content = [parse(line) for line in text.split("\n") if line.strip()]
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
         return pa.table({name: _texts(values) for name, values in content.items()})
     records = [content] if isinstance(content, dict) else content
@@ -198,10 +210,12 @@ def class_target(column: Column, stated: str | None = None) -> tuple[np.ndarray,
         broken = np.flatnonzero(np.isfinite(numbers) & (numbers != np.round(numbers)))
         if len(broken):
             raise _no_target("classification", column, f"it holds decimal numbers, {column.cell(broken[0])}")
-    classes, ids = np.unique(column.texts().astype(str), return_inverse=True)
+    texts, ids = column.different()
+    classes = sorted(texts)
     if len(classes) < 2:
-        raise _no_target("classification", column, f"it has only one value, {str(classes[0])!r}")
-    return ids.astype(np.int32), classes.tolist()
+        raise _no_target("classification", column, f"it has only one value, {classes[0]!r}")
+    places = {name: i for i, name in enumerate(classes)}
+    return np.array([places[text] for text in texts], np.int32)[ids], classes
 
 
 def check_number_target(column: Column) -> Kind:

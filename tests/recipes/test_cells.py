@@ -209,6 +209,15 @@ def test_a_parquet_file_of_pandas(tmp_path):
         np.testing.assert_array_equal(rows.arrays["x"], other.splits[split].arrays["x"])
 
 
+def test_lists_and_times_of_a_parquet_file_are_not_used(tmp_path):
+    times = pa.array([5] * 40, pa.time32("s"))
+    parquet.write_table(pa.table({"a": X, "y": Y, "vector": [[1.0, 2.0]] * 40, "t": times}), tmp_path / "t.parquet")
+    data = loaded(tmp_path / "t.parquet")
+    assert data.summary["features"] == "a"
+    assert data.summary["left out"].startswith("vector: values of the type list<")
+    assert "\nt: values of the type time32[" in data.summary["left out"]
+
+
 def test_a_constant_column_with_gaps_shows_the_gaps_only(tmp_path):
     data = loaded(written(tmp_path / "t.csv", a=X, c=["14.62", ""] * 20, y=Y), "task.missing=fill")
     (constant,) = [each for each in data.artifacts["columns"] if each["name"] == "c"]
