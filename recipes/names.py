@@ -49,6 +49,11 @@ def in_html(text: object) -> str:
     return html.escape(printable(text, keep="\n\t"))
 
 
+def in_utf8(text: str) -> str:
+    """``text`` for a file: the bytes of a file name that are not UTF-8, lone surrogates in Python, become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 @contextlib.contextmanager
 def plain_path(path: Path) -> Iterator[Path]:
     """A path to the same file or folder for a library that reads patterns, addresses or options in paths.

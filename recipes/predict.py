@@ -14,7 +14,7 @@ import numpy as np
 
 from recipes.errors import ConfigError, exit_code_of
 from recipes.lazy import pa, parquet
-from recipes.names import printable
+from recipes.names import in_utf8, printable
 from recipes.trained import open_run
 
 
@@ -40,13 +40,19 @@ def _work(args: argparse.Namespace) -> None:
     for note in inputs.notes:
         print(note)
     columns = trained.predict(inputs)
-    write(args.output, columns)
+    write(args.output, {in_utf8(name): _in_utf8(values) for name, values in columns.items()})
     n_rows = len(next(iter(columns.values())))
     print(f"{n_rows} rows in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
 
 
+def _in_utf8(values: np.ndarray) -> np.ndarray:
+    if values.dtype.kind not in "OU":
+        return values
+    return np.array([in_utf8(value) if isinstance(value, str) else value for value in values.tolist()], object)
+
+
 def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with file.open("w", encoding="utf-8", errors="backslashreplace", newline="") as out:
+    with file.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
         writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))

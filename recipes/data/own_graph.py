@@ -94,7 +94,8 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
     if graph.split is not None:
         strange = sorted({*graph.split} - {*SPLITS, ""})
         if strange:
-            raise DataError("graph", f"there is no split {str(strange[0])!r}.", {"path": path, "known": ", ".join(SPLITS)},
+            raise DataError("graph", f"there is no split {str(strange[0])!r}.",
+                            {"path": path, "known": ", ".join(SPLITS)},
                             fix="train, val, test or nothing in the column split.")
         split = {name: np.flatnonzero((graph.split == name) & (labels != "")) for name in SPLITS}
     else:

@@ -96,7 +96,9 @@ def _dress(axis: Any, metric: str) -> None:
 def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
     """Counts [classes, classes] as a coloured table: a row for each true class, a column for each predicted class."""
     n, classes = len(classes), [on_plot(name) for name in classes]
-    figure = mpl_figure.Figure(figsize=(max(3.2, 0.42 * n + 1.6),) * 2, dpi=150, layout="constrained")
+    longest = max(map(len, classes))
+    side = max(3.2, 0.42 * n + 1.6) + 0.08 * max(0, longest - 12)         # inches, with room for long names
+    figure = mpl_figure.Figure(figsize=(side, side), dpi=150, layout="constrained")
     axis = figure.subplots()
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     axis.imshow(share, cmap="Blues", vmin=0, vmax=1)
@@ -106,7 +108,7 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
                 axis.text(j, i, f"{counts[i, j]:.0f}", ha="center", va="center", fontsize=8,
                           color="white" if share[i, j] > 0.5 else "black")
     ticks = range(n) if n <= 20 else range(0, n, n // 10)
-    crowded = max(map(len, classes)) * len(ticks) > 2.5 * max(n, 7)       # characters that fit below the columns
+    crowded = longest * len(ticks) > 2.5 * max(n, 7)       # characters that fit below the columns
     axis.set_xticks(ticks, [classes[i] for i in ticks], rotation=45 if crowded else 0)
     axis.set_yticks(ticks, [classes[i] for i in ticks])
     axis.set_xlabel("predicted")

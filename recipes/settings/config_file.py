@@ -103,6 +103,11 @@ class _Loader(yaml.SafeLoader):
     Of the numbers of YAML 1.1, octal ones (010 is 8) and those to the base 60 (1:30 is 90) are errors.
     """
 
+    def check_printable(self, data: str) -> None:
+        """Any character is allowed in a name but NUL, which ends the text for the rest of PyYAML."""
+        if "\0" in data:
+            super().check_printable(data)
+
     def construct_yaml_int(self, node: yaml.Node) -> int:
         return self._same_number(node, super().construct_yaml_int(node))
 
