@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 UTF8 = ("utf-8", "utf-8-sig")
-# First bytes of files, the longest before those that they begin with.
+# The first bytes of files; those of UTF-32 begin with those of UTF-16.
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF8, "utf-8-sig"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _WORDS = {"utf-16-le": "UTF-16", "utf-16-be": "UTF-16", "cp1252": "Windows-1252", "latin-1": "Latin-1"}

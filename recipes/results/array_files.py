@@ -1,8 +1,8 @@
 """The arrays of a checkpoint on disk, by orbax, in a folder whose path may contain any character.
 
 orbax merges the files of a save by a pattern of their paths. In a path with ``[`` or ``\\`` the pattern matches
-nothing, and orbax saves without an error a folder that it cannot read. So it gets a plain path, and what it saved is
-read back.
+nothing, and orbax saves without an error a folder that it cannot read. So it gets a plain path, and the saved arrays
+are read back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from recipes.lazy import ocp
 from recipes.names import plain_folder, plain_path
 
-PART_BYTES = 1 << 28                        # so many bytes are read back at a time, beside the arrays in memory
+PART_BYTES = 1 << 28                        # so many bytes are read back at a time; they need memory
 
 
 def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:

@@ -5,7 +5,7 @@
     checkpoints/200/manifest.json   path, dtype, shape and SHA-256 of every leaf, SHA-256 of the artifacts
 
 A checkpoint is written under a temporary name and renamed when complete, so a folder whose name is a number is
-complete: what was written has been read back. It holds host arrays without their placement, so it can be read with any
+complete, and has been read back. It holds host arrays without their placement, so it can be read with any
 number of devices. orbax detects truncated files, but not flipped bits; the manifest detects both.
 """
 

@@ -182,7 +182,7 @@ def _value_of(text: str) -> Any:
     except (yaml.YAMLError, ValueError, RecursionError):      # such as "[v2]/a.csv" or "@home"
         return text
     if node is None or (isinstance(node, yaml.ScalarNode) and node.end_mark.index < len(text.rstrip())):
-        return text.strip() or None                           # what YAML leaves out is a comment
+        return text.strip() or None                           # YAML leaves out only comments
     return value
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from recipes.data.passages import MODULES, module_passages, read_passages, table_passages
 from recipes.data.splits import split_by_position
-from recipes.data.text import STDLIB, Windows, digest, read_files, read_modules
+from recipes.data.text import STDLIB, Windows, digest, encodings_fact, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
 
@@ -23,7 +23,7 @@ def test_the_standard_library_has_the_modules():
     texts = read_modules(STDLIB)
     assert [name for name, _ in texts] == list(STDLIB)
     assert set(MODULES) <= set(STDLIB)
-    assert 2.5e6 < sum(len(text) for _, text in texts) < 3.5e6
+    assert 2.5e6 < sum(len(each.text) for each in texts) < 3.5e6
     assert digest(texts) != digest(texts[1:])
 
 
@@ -32,12 +32,12 @@ def test_files_are_read_in_order_and_once(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(name.encode() + b"\r\n")
     texts = read_files([tmp_path / "c.md", tmp_path, tmp_path / "a.txt"], "**/*.txt")
-    assert [text for _, text in texts] == ["c.md\r\n", "a.txt\r\n", "b.txt\r\n", "inner/d.txt\r\n"]
+    assert [each.text for each in texts] == ["c.md\r\n", "a.txt\r\n", "b.txt\r\n", "inner/d.txt\r\n"]
     assert digest(texts[:1]) == hashlib.sha256(b"c.md\r\n\0").hexdigest()[:12]
 
 
 @pytest.mark.parametrize(("content", "told"), [
-    (None, "text: the text file is missing."), (b"a\xff", "text: the file is not UTF-8 text."),
+    (None, "text: the text file is missing."), (b"a\x01\xff", "text: the file is not a text."),
     (b"", "text: the files are empty.")])
 def test_files_that_cannot_be_read(tmp_path, content, told):
     if content is not None:
@@ -46,6 +46,32 @@ def test_files_that_cannot_be_read(tmp_path, content, told):
         read_files([tmp_path / "a.txt"], "*")
     assert str(caught.value).startswith(told)
     assert "fix: " in str(caught.value)
+
+
+TEXT = "Größe, 5 €\nzwei\n"
+ENCODED = {"UTF-8": TEXT.encode(), "UTF-8 with a mark": TEXT.encode("utf-8-sig"), "UTF-16": TEXT.encode("utf-16"),
+           "UTF-16, big end first": b"\xfe\xff" + TEXT.encode("utf-16-be"), "UTF-32": TEXT.encode("utf-32"),
+           "UTF-16 without a mark": "size, 5\ntwo\n".encode("utf-16-le"), "Windows-1252": TEXT.encode("cp1252"),
+           "UTF-16 without a mark, big end first": "size, 5\ntwo\n".encode("utf-16-be"),
+           "Latin-1": "Größe, 5 \x81\n".encode("latin-1"), "UTF-8, long": ("é" * 10_000).encode(), "ASCII": b"a,b\n"}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_a_text_in_any_encoding(tmp_path, name):
+    (tmp_path / "a.txt").write_bytes(ENCODED[name])
+    (text,) = read_files([tmp_path / "a.txt"], "*")
+    plain = {"Latin-1": "Größe, 5 \x81\n", "UTF-8, long": "é" * 10_000, "ASCII": "a,b\n"}
+    wanted = "size, 5\ntwo\n" if "without" in name else plain.get(name, TEXT)
+    assert text.text.removeprefix("\ufeff") == wanted
+    fact = encodings_fact([text])
+    assert fact == {} if name.startswith(("UTF-8", "ASCII")) else name.partition(" ")[0].strip(",") in fact["encoding"]
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff", b"PK\x03\x04\xff\0", b"\xff\x00\x01"])
+def test_a_file_that_is_not_a_text(tmp_path, content):
+    (tmp_path / "a.txt").write_bytes(content)
+    with pytest.raises(DataError, match="the file is not a text"):
+        read_files([tmp_path / "a.txt"], "*")
 
 
 def test_a_folder_without_matches(tmp_path):
@@ -133,7 +159,7 @@ def test_passages_of_modules_are_disjoint_and_in_order():
     for split, ids in data.rows.items():
         assert set(data.labels[ids]) == set(range(8)), split
     assert sorted(np.concatenate(list(data.rows.values()))) == list(range(len(data.texts)))
-    (_, text), = read_modules(["turtle"])
+    text = read_modules(["turtle"])[0].text
     mine = data.labels == data.classes.index("turtle")
     last = [data.texts[i] for i in data.rows["test"] if mine[i]][-1]
     assert text.rindex(last) >= 0.9 * len(text)
@@ -160,7 +186,7 @@ def test_passages_in_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo \n")
     assert read_passages(tmp_path / "a.txt", "text") == ["one", "two "]
     for name, content, told in (("no.txt", None, "is missing"), ("b.txt", b"\n\n", "no lines"),
-                                ("c.txt", b"\xff", "not UTF-8")):
+                                ("c.txt", b"\x01\xff", "is not a text")):
         if content is not None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=told):
