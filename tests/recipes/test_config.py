@@ -1,6 +1,7 @@
 """The config: every fault in one message, exit code 2, and nothing heavy imported before it."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,12 @@ def test_there_are_many_typos():
         ("optim.lr=.nan", "optim.lr  must be"),
         ("optim.lr=.inf", "optim.lr  must be a finite number"),
         ("seed=[", "seed  must be a valid integer"),
+        ("steps=010", "steps  YAML reads 010 as 8; write 8 for this number, or '010', in quotes, for a text"),
+        ("steps=-012", "steps  YAML reads -012 as -10"),
+        ("steps=1:30", "steps  YAML reads 1:30 as 90"),
+        ("optim.lr=1:30.5", "optim.lr  YAML reads 1:30.5 as 90.5"),
+        ("run_dir=[a]", "run_dir  must be a path, got ['a'], which YAML makes of [a]; quote it: \"run_dir='[a]'\""),
+        ("run_dir=3", "quote it: \"run_dir='3'\""),
         ("=3", "an override is key.path=value"),
         ("optim..lr=3", "an override is key.path=value"),
         ("zzz=3", "zzz  unknown key; known: task, optim, steps"),
@@ -117,6 +124,40 @@ def test_one_wrong_override(override, told):
     assert message.startswith("config: 1 fault in ")
     assert told in message
     assert "fix:" in message
+
+
+TABLE = ["task.file=a.csv", "task.target=t"]
+
+
+@pytest.mark.parametrize("text", ["yes", "no", "on", "null", "~", "2020-01-01", "100", "1.0", "[a]", "{a: b}", "a: b",
+                                  "{x}"])
+def test_a_text_that_yaml_reads_as_another_kind(text):
+    """The message shows it quoted, and quoted it is accepted."""
+    with pytest.raises(ConfigError, match=re.escape(f"quote it: \"task.target='{text}'\"")):
+        load_config("mlp_table", [*TABLE, f"task.target={text}"])
+    assert load_config("mlp_table", [*TABLE, f"task.target='{text}'"]).task.target == text
+
+
+@pytest.mark.parametrize("text", [
+    "a #b", "#b", "@x", "%x", "`x", "*x", "!x", "[v2]/t.csv", "it's", "'q", "$5 [x]", "\\[x", "=", "08", "1e3", "50 %",
+    "a\tb", "\x1b[31mred", "\udcff", "日本 # 語", "{x", "<<"])
+def test_an_override_that_is_a_name(text, tmp_path):
+    """Without quotes, since it can only be a text; the saved config has it too."""
+    made = load_config("mlp_table", [*TABLE, f"task.target={text}"])
+    assert made.task.target == text.strip()
+    (tmp_path / "a.yaml").write_text(made.to_yaml(), "utf-8")
+    assert load_config(str(tmp_path / "a.yaml")).task.target == text.strip()
+
+
+def test_numbers_of_yaml_in_a_file(tmp_path):
+    file = tmp_path / "a.yaml"
+    for number, value in (("1_000", 1000), ("0x10", 16), ("12", 12), ("010", None), ("1:30", None)):
+        file.write_text(f"task: {{name: table, file: a, target: t}}\nsteps: {number}\n")
+        if value:
+            assert load_config(str(file)).steps == value
+        else:
+            with pytest.raises(ConfigError, match=f"YAML reads {number} as .* in quotes, for a text"):
+                load_config(str(file))
 
 
 @pytest.mark.parametrize(

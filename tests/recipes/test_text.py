@@ -1,12 +1,14 @@
 """Texts, vocabularies and windows of tokens."""
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
 
 from recipes.data.passages import MODULES, module_passages, read_passages, table_passages
 from recipes.data.splits import split_by_position
+from recipes.data.tables import encoding_fact, read_table
 from recipes.data.text import STDLIB, Windows, digest, encodings_fact, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
@@ -21,7 +23,7 @@ def bpe():
 
 def test_the_standard_library_has_the_modules():
     texts = read_modules(STDLIB)
-    assert [name for name, _ in texts] == list(STDLIB)
+    assert [each.name for each in texts] == list(STDLIB)
     assert set(MODULES) <= set(STDLIB)
     assert 2.5e6 < sum(len(each.text) for each in texts) < 3.5e6
     assert digest(texts) != digest(texts[1:])
@@ -48,10 +50,10 @@ def test_files_that_cannot_be_read(tmp_path, content, told):
     assert "fix: " in str(caught.value)
 
 
-TEXT = "Größe, 5 €\nzwei\n"
-ENCODED = {"UTF-8": TEXT.encode(), "UTF-8 with a mark": TEXT.encode("utf-8-sig"), "UTF-16": TEXT.encode("utf-16"),
-           "UTF-16, big end first": b"\xfe\xff" + TEXT.encode("utf-16-be"), "UTF-32": TEXT.encode("utf-32"),
-           "UTF-16 without a mark": "size, 5\ntwo\n".encode("utf-16-le"), "Windows-1252": TEXT.encode("cp1252"),
+SAMPLE = "Größe, 5 €\nzwei\n"
+ENCODED = {"UTF-8": SAMPLE.encode(), "UTF-8 with a mark": SAMPLE.encode("utf-8-sig"), "UTF-16": SAMPLE.encode("utf-16"),
+           "UTF-16, big end first": b"\xfe\xff" + SAMPLE.encode("utf-16-be"), "UTF-32": SAMPLE.encode("utf-32"),
+           "UTF-16 without a mark": "size, 5\ntwo\n".encode("utf-16-le"), "Windows-1252": SAMPLE.encode("cp1252"),
            "UTF-16 without a mark, big end first": "size, 5\ntwo\n".encode("utf-16-be"),
            "Latin-1": "Größe, 5 \x81\n".encode("latin-1"), "UTF-8, long": ("é" * 10_000).encode(), "ASCII": b"a,b\n"}
 
@@ -61,10 +63,22 @@ def test_a_text_in_any_encoding(tmp_path, name):
     (tmp_path / "a.txt").write_bytes(ENCODED[name])
     (text,) = read_files([tmp_path / "a.txt"], "*")
     plain = {"Latin-1": "Größe, 5 \x81\n", "UTF-8, long": "é" * 10_000, "ASCII": "a,b\n"}
-    wanted = "size, 5\ntwo\n" if "without" in name else plain.get(name, TEXT)
+    wanted = "size, 5\ntwo\n" if "without" in name else plain.get(name, SAMPLE)
     assert text.text.removeprefix("\ufeff") == wanted
     fact = encodings_fact([text])
     assert fact == {} if name.startswith(("UTF-8", "ASCII")) else name.partition(" ")[0].strip(",") in fact["encoding"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "cp1252"])
+@pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl"])
+def test_a_table_in_any_encoding(tmp_path, ending, encoding):
+    row = {"Größe": "5 €", "b, c": "é"}
+    text = {"csv": 'Größe,"b, c"\n5 €,é\n', "tsv": "Größe\tb, c\n5 €\té\n"}.get(ending)
+    text = text or json.dumps(row, ensure_ascii=False)
+    (tmp_path / f"a.{ending}").write_bytes(text.encode(encoding))
+    table = read_table(tmp_path / f"a.{ending}")
+    assert {name: table[name].texts().tolist() for name in table} == {name: [value] for name, value in row.items()}
+    assert bool(encoding_fact(table)) == (encoding != "utf-8-sig")
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff", b"PK\x03\x04\xff\0", b"\xff\x00\x01"])
@@ -175,7 +189,7 @@ def test_passages_of_a_table(tmp_path):
 
 @pytest.mark.parametrize(("text", "told"), [
     ("text,lab\na,b\n", "there is no column 'label'"), ("text,label\na,b\n,c\n", "values are missing."),
-    ("text,label\na,b\nc,b\n", "fewer than two classes"), ("text,label\n", "table: the data file cannot be read.")])
+    ("text,label\na,b\nc,b\n", "fewer than two classes"), ("text,label\n", "table: the file has no rows.")])
 def test_tables_that_do_not_fit(tmp_path, text, told):
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=told):

@@ -146,6 +146,16 @@ def test_missing_and_broken_files_are_refused(tmp_path):
         pretrained.load(tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E5M2", "F4"])
+def test_dtypes_that_are_not_read(tmp_path, dtype):
+    """The file is in the format; the message names the dtype and a tensor."""
+    file = changed(tmp_path) / "model.safetensors"
+    header = json.dumps({"a.weight": {"dtype": dtype, "shape": [2], "data_offsets": [0, 2]}}).encode()
+    file.unlink()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"ab")
+    assert_refused(lambda: pretrained.load(tmp_path), ValueError, (f"of the dtype {dtype} are not read", "a.weight"))
+
+
 def test_only_parameters_of_the_config_are_saved(tmp_path, key):
     with pytest.raises(TypeError, match="do not match the config"):
         pretrained.save(tmp_path, GPT2Config(), Dense(2).init(key, (1, 3))[1])
