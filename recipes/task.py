@@ -49,7 +49,7 @@ class Inputs:
     Attributes:
       rows: a split, as `Task.batches` takes it.
       names: columns that identify the rows, such as names of files; they are copied to the output.
-      notes: what the user should know of the file, such as columns that are not used.
+      notes: remarks on the file for the user, such as columns that are not used.
     """
 
     rows: Any

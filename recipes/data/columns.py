@@ -1,7 +1,8 @@
 """Columns of a table as numbers for a model: numbers, categories and dates, encoded by statistics of the training rows.
 
-`choose_features` decides which columns are used, and as what. `describe_columns` reads the training rows and returns
-one dict for each column, which is saved with the model; `encoded` converts any table with these columns to a matrix.
+`choose_features` decides which columns are used, and their kinds. `describe_columns` reads the training rows and
+returns one dict for each column, which is saved with the model; `encoded` converts any table with these columns to a
+matrix.
 """
 
 from __future__ import annotations
@@ -134,14 +135,14 @@ def encoded(table: Table, columns: Sequence[Described]) -> np.ndarray:
 
 def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
     """Column -> "2 of 10, first 'blue' in row 3", for categories that the training rows did not have."""
-    found = {}
+    unknown = {}
     for each in columns:
         if each["kind"] == "category":
             column = table[each["name"]]
             rows = np.flatnonzero((_places(column, each) < 0) & ~column.missing("category"))
             if len(rows):
-                found[column.name] = f"{len(rows)} of {len(column)}, first {column.cell(rows[0])}"
-    return found
+                unknown[column.name] = f"{len(rows)} of {len(column)}, first {column.cell(rows[0])}"
+    return unknown
 
 
 def n_features(columns: Sequence[Described]) -> int:
@@ -190,8 +191,8 @@ def _places(column: Column, described: Described) -> np.ndarray:
     places = {value: i for i, value in enumerate(described["values"])}
     numbers = {value: i for text, i in reversed(places.items()) if (value := _number(text)) is not None}
     texts, ids = column.different()
-    found = [places.get(text, numbers.get(_number(text), -1)) for text in texts]
-    return np.array([*found, -1], int)[ids]
+    by_text = [places.get(text, numbers.get(_number(text), -1)) for text in texts]
+    return np.array([*by_text, -1], int)[ids]
 
 
 def _number(text: str) -> float | None:

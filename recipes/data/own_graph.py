@@ -41,7 +41,7 @@ class OwnGraph(NamedTuple):
       features: f32[n, f]; names: of the features.
       labels: [n] of texts, "" if unknown; None without such a column.
       split: [n] of texts, or None.
-      left_out: what the files have besides: name of a column or kind of edge -> why it is not used.
+      left_out: name of another column or kind of edge in the files -> why it is not used.
     """
 
     ids: xnn.graph.NodeNames
@@ -149,8 +149,8 @@ def _edges_apart(ends: np.ndarray) -> dict[str, str]:
     loops = int((ends[0] == ends[1]).sum())
     pairs = np.sort(ends[:, ends[0] != ends[1]], axis=0)
     repeated = pairs.shape[1] - np.unique(pairs, axis=1).shape[1] if pairs.size else 0
-    found = {"loops": f"{loops} edges of a node with itself"} if loops else {}
-    return found | ({"repeated edges": f"{repeated}, counted once; directions are not used"} if repeated else {})
+    reasons = {"loops": f"{loops} edges of a node with itself"} if loops else {}
+    return reasons | ({"repeated edges": f"{repeated}, counted once; directions are not used"} if repeated else {})
 
 
 def _ids(nodes: Table) -> xnn.graph.NodeNames:

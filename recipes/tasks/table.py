@@ -37,7 +37,7 @@ class Config(ClassesConfig, StratifiedSplit):
     columns: dict[str, Literal["number", "category", "date", "ignore"]] = {}
     """Kinds of columns by name, such as {zip: category, visited: date, note: ignore}; else their cells decide."""
     id_column: str | None = None
-    """A column that is no feature, and that predictions repeat."""
+    """A column that is not a feature, and that predictions repeat."""
     missing: Literal["refuse", "fill"] = "refuse"
     """Gaps in features: an error, or filled by the mean (or no category), with an additional input that marks gaps."""
     kind: Literal["classification", "regression"] = "classification"

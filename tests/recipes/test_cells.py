@@ -18,6 +18,7 @@ from recipes.data.passages import read_passages, table_passages
 from recipes.data.splits import split_by_order, stratified_order
 from recipes.data.tables import class_target, read_table
 from recipes.errors import ConfigError, DataError
+from recipes.results.folder import saved_config, write_config
 from recipes.settings.config_file import load_config
 from recipes.tasks.table import load, make
 
@@ -462,3 +463,12 @@ def test_describing_reads_the_training_rows_only(tmp_path):
     number, category = describe_columns(table, kinds, train)
     assert number["mean"] == 2 and category["values"] == ["x", "y"]
     assert Path(table.file).name == "t.csv"
+
+
+def test_a_run_of_an_earlier_version_keeps_its_split(tmp_path):
+    file = written(tmp_path / "t.csv", a=X, y=Y)
+    whole = load_config("mlp_table", [f"task.file={file}", "task.target=y"])
+    (tmp_path / "config.yaml").write_text(whole.to_yaml().replace("  stratify: true\n", ""))
+    earlier = saved_config(tmp_path)
+    assert (whole.task.stratify, earlier.task.stratify) == (True, False)
+    assert load_config(str(write_config(earlier, tmp_path) or tmp_path / "config.yaml")).task.stratify is False
