@@ -65,7 +65,8 @@ def _write_json(file: Path, columns: dict[str, np.ndarray]) -> None:
 
 
 def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
-    parquet.write_table(pa.table({name: values.tolist() for name, values in columns.items()}), file)
+    with file.open("wb") as out:                              # pyarrow takes addresses and only UTF-8 as names
+        parquet.write_table(pa.table({name: values.tolist() for name, values in columns.items()}), out)
 
 
 _WRITERS = {".csv": _write_csv, ".jsonl": _write_json, ".parquet": _write_parquet}

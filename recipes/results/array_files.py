@@ -34,7 +34,7 @@ def read_arrays(folder: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Some arrays of a folder.  Raises: exceptions of many types if it is damaged."""
     with plain_path(folder) as path, _merged(path) as whole, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         how = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
-        arrays = reader.restore(whole, item=dict.fromkeys(names, 0), restore_args=how, transforms={})
+        arrays = reader.restore(whole, args=ocp.args.PyTreeRestore(dict.fromkeys(names, 0), how, partial_restore=True))
     return {name: np.asarray(arrays[name]) for name in names}
 
 

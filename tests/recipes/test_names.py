@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from recipes import compare, evaluate, export, new_edges, predict, report, train
+from recipes import compare, evaluate, export, generate, new_edges, predict, report, train
 from recipes.lazy import parquet, pil_image
 from recipes.names import in_html, in_utf8, on_plot, on_terminal, plain_path, printable
 from recipes.results import image_plots, plots
+from recipes.sweep import folder_name
 from recipes.training.loop import Record
 from tests.sampling import one_in
 
@@ -147,7 +148,8 @@ def after_training(run, input_file, folder):
     with (folder / "p.csv").open(newline="", encoding="utf-8") as lines:
         columns = next(csv.reader(lines))
     assert list(json.loads((folder / "p.jsonl").read_text("utf-8").split("\n")[0])) == columns
-    assert parquet.read_table(folder / "p.parquet").column_names == columns
+    with (folder / "p.parquet").open("rb") as content:
+        assert parquet.read_table(content).column_names == columns
     return columns
 
 
@@ -219,3 +221,18 @@ def test_names_of_nodes(tmp_path, capsys):
         call(new_edges, tmp_path / "run", f"--node={name}", "--top", "3")
         rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))
         assert {row[0] for row in rows[1:]} == {name} and {row[1] for row in rows[1:]} <= {*ids}
+
+
+def test_a_prompt_that_is_not_utf8(capsys):
+    assert generate.main(["run", "--prompt", "caf\udce9"]) == 1
+    told = capsys.readouterr().err
+    assert "generate: the prompt is not UTF-8 text." in told and "'caf\\udce9'" in told and "fix: " in told
+
+
+@pytest.mark.parametrize("choice, name", [
+    (("task.hidden=[4]",), "task.hidden=[4]"), (("a=1", "seed=0"), "a=1_seed=0"),
+    (("task.file=/data/a.csv",), "task.file=-data-a.csv-"), (("task.target=" + "x" * 300,), "task.target=xxx")])
+def test_the_folder_of_a_choice_of_a_sweep(choice, name):
+    folder = folder_name(choice)
+    assert folder.startswith(name) and "/" not in folder and len(os.fsencode(folder)) <= 200
+    assert folder != folder_name((choice[0] + "y", *choice[1:]))
