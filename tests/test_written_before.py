@@ -12,6 +12,8 @@ import xjax
 import xnn
 from tests.compare import assert_same
 from xjax import numpy as jnp
+from xnn.graph.structure.adjacency import as_adjacency
+from xnn.sparse import CSR
 
 WRITTEN = Path(__file__).with_name("pickles_of_c8961d4")
 FEATURES = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -71,6 +73,17 @@ def test_old_names_of_sides(old, new):
     csr = WANTED["csr"]
     with pytest.warns(DeprecationWarning, match=f"CSR.{old} is {new} now"):
         assert getattr(csr, old) is getattr(csr, new)
+
+
+def test_old_names_of_arguments():
+    csr = WANTED["csr"]
+    with pytest.warns(DeprecationWarning, match="the argument near is by_row now"):
+        assert CSR(csr.data, near=csr.by_row, by_col=csr.by_col, shape=csr.shape).by_row is csr.by_row
+    matrix = np.ones((2, 3))
+    with pytest.warns(DeprecationWarning, match="where is caller now"), pytest.raises(TypeError, match="^f: "):
+        as_adjacency(matrix, where="f")
+    with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="where"):
+        as_adjacency(matrix, where="f", caller="g")
 
 
 def test_modules_that_never_were():

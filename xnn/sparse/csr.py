@@ -17,7 +17,7 @@ from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
-from xnn.moved_modules import old_attribute
+from xnn.moved_modules import old_attribute, old_keywords
 from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted, spread
 from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
@@ -285,6 +285,7 @@ class CSR:
         return f"<CSR {type_text(self)}>"
 
 
+CSR.__init__ = old_keywords(near="by_row", far="by_col")(CSR.__init__)
 tree_util.register_dataclass(CSR, ["data", "by_row", "by_col"], ["shape"])
 
 

@@ -22,6 +22,7 @@ from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.row_block import RowBlock
+from xnn.moved_modules import old_keywords
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -48,6 +49,7 @@ class EdgeList:
         return ops.segment_sum(picked * weights, jnp.asarray(self.rows), num_segments=h.shape[0])
 
 
+@old_keywords(where="caller")
 def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
     """Converts `adj` to an object whose ``adj @ h`` is the product with node features h: [n, f].
 
@@ -75,6 +77,7 @@ def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
     return dense
 
 
+@old_keywords(where="caller")
 def as_edges(graph: Any, x: Any, caller: str) -> Edges:
     """The edges of a graph whose nodes have the rows of x.
 
