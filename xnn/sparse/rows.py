@@ -237,6 +237,11 @@ def _paired_message_sum(rows: SlicedEll, messages: Array) -> Array:
     return _paired(*(_message_sum(rows, half(messages)) for half in _HALVES))
 
 
+def is_empty(rows: SlicedEll) -> Array:
+    """bool[n_rows]: whether a row stores no value."""
+    return rows.place == 0
+
+
 def _placed(rows: SlicedEll, like: Array, terms: Callable[..., Any], reduce: Callable[..., Any]) -> Array:
     """The results of all blocks, in the order of the rows.
 

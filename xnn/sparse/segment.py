@@ -28,7 +28,7 @@ from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
-from xnn.sparse.rows import message_max, message_sum, over_columns, spread
+from xnn.sparse.rows import is_empty, message_max, message_sum, over_columns, spread
 
 
 def segment_sum(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
@@ -155,7 +155,7 @@ def segment_softmax(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLik
     grown, own, total = segment_exp(x, ids, n_segments, own, mask=mask, is_sorted=is_sorted, rows=rows)
     divisor = rows_of(total, ids, is_sorted=is_sorted, rows=rows)
     weights = grown / jnp.where(divisor == 0, 1, divisor)
-    return weights if own is None else (weights, own / total)
+    return weights if own is None else (weights, own / jnp.where(total == 0, 1, total))
 
 
 def segment_exp(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | None = None, *,
@@ -170,9 +170,11 @@ def segment_exp(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | 
     # Without barriers XLA recomputes scores, exponentials and their cotangents for every term that reads them.
     x = lax.optimization_barrier(kept(x, _counted(ids, n_segments, mask), -np.inf))
     largest = _largest(lax.stop_gradient(x), ids, n_segments, **options)
-    shift = jnp.where(jnp.isfinite(largest), largest, 0)
     if own is not None:
-        shift = jnp.maximum(shift, lax.stop_gradient(own))
+        if rows is not None:                # empty rows have 0 here, which may be far above their own score
+            largest = jnp.where(over_columns(is_empty(rows), largest), -np.inf, largest)
+        largest = jnp.maximum(largest, lax.stop_gradient(own))
+    shift = jnp.where(jnp.isfinite(largest), largest, 0)
     grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **options)))   # exp(-inf) for rows not counted
     total = segment_sum(grown, ids, n_segments, **options)
     if own is None:

@@ -16,6 +16,7 @@ from tests.refusals import assert_refused
 from tests.sampling import each_once, one_in
 from xnn import CSR
 from xnn import graph as xg
+from xnn.sparse.rows import make_rows
 
 N = 5
 IDS = np.array([3, 0, 0, 3, 3, 1, 7, -1, 0, 1], np.int32)           # segments 2 and 4 are empty; two ids name none
@@ -133,6 +134,26 @@ def test_long_sums_of_narrow_types():
         xg.segment_mean(hundreds, ids, 1)))(ones, hundreds)
     assert total.tolist() == [1000] and mean.tolist() == [1] and of_hundreds.tolist() == [100]
     assert float(shares) == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize("form", ["ids", "masked", "rows"])
+@pytest.mark.parametrize("scale", [1, 1e3, 3e38])
+def test_softmax_with_a_score_of_the_segment_itself(form, scale):
+    """One more row for each segment, of any size: also where the segment has no other row, or only smaller ones."""
+    ids, n = np.array([0, 0, 1, 4, 4, 4], np.int32), 6
+    scores = np.float32([0.3, -0.2, -0.9, 0.5, 0.1, -0.4]) * np.float32(scale)
+    own = np.float32([-0.9, -0.1, -0.8, 0.7, -1, 0]) * np.float32(scale)
+    mask = np.arange(6) != 2 if form == "masked" else np.ones(6, bool)
+    more = {"ids": {}, "masked": {"mask": mask},
+            "rows": {"is_sorted": True, "rows": make_rows(np.searchsorted(ids, np.arange(n + 1)), np.arange(6))}}[form]
+    weigh = xjax.jit(lambda scores, own: xg.segment_softmax(scores, ids, n, own, **more))
+    weights, of_own = weigh(scores, own)
+    for i in range(n):
+        rows = np.flatnonzero((ids == i) & mask)
+        want = softmax(np.float64([*scores[rows], own[i]])[:, None])[:, 0]
+        np.testing.assert_allclose([*np.asarray(weights)[rows], of_own[i]], want, rtol=1e-5, atol=1e-30)
+    slope = xjax.grad(lambda scores, own: weigh(scores, own)[1].sum(), (0, 1))(scores, own)
+    assert all(np.isfinite(each).all() for each in slope) and slope[1][2] == 0
 
 
 @pytest.mark.parametrize("name", ALL)
