@@ -14,9 +14,9 @@ from rich.table import Table
 
 from recipes.errors import exit_code_of
 from recipes.results.folder import find_run, read_json, saved_config, shown
+from recipes.results.numbers import metric
 from recipes.results.plots import comparison_figure
 from recipes.training.hooks import read_metrics
-from recipes.training.run import in_words
 
 if TYPE_CHECKING:
     from xjax.typing import PyTree
@@ -67,7 +67,7 @@ def _table(runs: list[Compared]) -> Table:
     for kind in ("last", "best"):
         results = [run.result.get(kind, {}).get("test", {}) for run in runs]
         for name in dict.fromkeys(name for metrics in results for name in metrics):
-            numbers = (in_words(name, metrics[name]) if name in metrics else "" for metrics in results)
+            numbers = (metric(name, metrics[name]) if name in metrics else "" for metrics in results)
             table.add_row(f"test {name.replace('_', ' ')}, {kind}", *numbers)
     return table
 

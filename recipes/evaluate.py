@@ -11,8 +11,8 @@ from rich.table import Table
 
 from recipes.errors import exit_code_of
 from recipes.results.folder import shown
+from recipes.results.numbers import metric, number
 from recipes.trained import Trained, open_run
-from recipes.training.run import in_words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,8 +41,8 @@ def _table(models: list[Trained], splits: list[str]) -> Table:
     for model in models:
         for split in splits:
             metrics = results[model.kind, split]
-            numbers = [in_words(name, metrics[name]) if name in metrics else "" for name in names]
-            table.add_row(model.kind, str(model.step), split, *(numbers if metrics else ["no rows"]))
+            numbers = [metric(name, metrics[name]) if name in metrics else "" for name in names]
+            table.add_row(model.kind, number(model.step), split, *(numbers if metrics else ["no rows"]))
     return table
 
 

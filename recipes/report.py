@@ -16,10 +16,10 @@ from typing import Any
 from recipes.errors import RecipeError, exit_code_of
 from recipes.process.memory import Peak, peaks_in_words
 from recipes.results.folder import read_json
+from recipes.results.numbers import duration, metric, number
 from recipes.results.plots import curve_figure
 from recipes.trained import Trained, open_run
 from recipes.training.hooks import read_metrics
-from recipes.training.run import in_words
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -74,7 +74,7 @@ def _results(trained: Trained) -> str:
     head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr><td>{kind}</td><td>{step}</td><td>{split}</td>"
-        + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
+        + "".join(f'<td class="number">{metric(name, metrics[name])}</td>' for name in names) + "</tr>"
         for kind, step, split, metrics in rows)
     table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
     none = "They are in the folder of the run." if trained.exported else "The run is not finished."
@@ -111,12 +111,12 @@ def _timing(folder: Path) -> str:
         times, speeds, used = [], [], []
     if not times:
         return ""
-    speed = {"examples": f"{statistics.median(speeds):.4g} per second"} if speeds else {}
+    speed = {"examples": f"{number(statistics.median(speeds))} per second"} if speeds else {}
     most = [Peak(where, max(size for other, size in used if other == where)) for where in dict(used)]
     memory = {"peak memory": peaks_in_words(most)} if most else {}
     return _pairs("Timing and memory", {
-        "median step": f"{1e3 * statistics.median(times):.3g} ms", **speed,
-        "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times), **memory})
+        "median step": duration(statistics.median(times)), **speed,
+        "slowest report": f"{duration(max(times))} per step", "reports": len(times), **memory})
 
 
 def _pairs(title: str, values: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from recipes.config import RunConfig
 from recipes.errors import ConfigError
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import read_json, saved_config
+from recipes.results.numbers import spread
 from recipes.settings.config_file import load_config
-from recipes.training.run import Result, in_words, run
+from recipes.training.run import Result, run
 
 Choice = tuple[str, ...]                                      # "optim.lr=1e-3", "seed=0"
 
@@ -89,8 +89,6 @@ def _table(results: dict[Choice, Result]) -> Table:
     for choice, group in groups.items():
         cells = []
         for name in names:
-            values = [result["last"]["test"][name] for result in group]
-            spread = f" ± {in_words(name, statistics.stdev(values))}" if len(values) > 1 else ""
-            cells.append(in_words(name, statistics.mean(values)) + spread)
+            cells.append(spread(name, [result["last"]["test"][name] for result in group]))
         table.add_row(" ".join(choice), str(len(group)), *cells)
     return table

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
+from recipes.results import numbers
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
@@ -69,7 +70,7 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
 
 def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
     if value is not None:
-        text = f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
+        text = numbers.metric(metric, value)
         style = {"color": COLOURS["test"], "markersize": 6, "clip_on": False, "zorder": 5}
         axis.plot(step, value, "o", label=f"test, last step: {text}", **style)
 
