@@ -11,8 +11,8 @@ import xjax
 from recipes import train as command_line
 from recipes.errors import ConfigError, RecipeError
 from recipes.process.parallel import Placer
-from recipes.results.numbers import spread
 from recipes.results.folder import saved_config
+from recipes.results.numbers import spread
 from recipes.settings.config_file import load_config
 from recipes.sweep import values_of
 from recipes.trained import open_run
