@@ -33,7 +33,8 @@ class Compared(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compares runs.  Returns: 0, or 1 if a run cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.compare", description="Compares runs: a table, and one plot.")
+    parser = argparse.ArgumentParser(prog="recipes.compare", description="Compares runs: a table, and one plot.",
+                                     epilog="example: python -m recipes.compare gcn gcn_cora")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, or names in ./runs")
     parser.add_argument("--plot", type=Path, default=Path("comparison.png"), metavar="FILE", help="%(default)s")
     args = parser.parse_args(argv)

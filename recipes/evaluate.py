@@ -17,7 +17,8 @@ from recipes.trained import Trained, open_run
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints a table of metrics.  Returns: 0, or 1 if the run or its data cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.")
+    parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.",
+                                     epilog="example: python -m recipes.evaluate gcn --split test")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("--split", choices=("train", "val", "test"), action="append",
                         help="val and test by default; may be given several times")

@@ -36,7 +36,8 @@ PIXELS = 100                                                  # for each inch of
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the report.  Returns: 0, or 1 if the run or its data cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.")
+    parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.",
+                                     epilog="example: python -m recipes.report gcn")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     args = parser.parse_args(argv)
     return exit_code_of(lambda: print(write_report(open_run(args.run))))

@@ -26,7 +26,7 @@ MISTAKES = 20                                                 # number shown in 
 
 
 class Config(ClassesConfig):
-    """A network for images, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+    """A network for images: digits, a folder or a public set."""
 
     data: ImageSet = Digits()
     """The set of images."""

@@ -25,7 +25,7 @@ PROMPTS, PROMPT = 3, 160                                  # number of samples in
 
 
 class Config(SplitFractions):
-    """A language model on concatenated text files: GPT-2, Llama or an LSTM."""
+    """A language model on text files: GPT-2, Llama or an LSTM."""
 
     files: tuple[AbsolutePath, ...] | None = None
     """Text files, or folders of them; none: source code of Python's standard library."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Config(ClassesConfig, SplitFractions):
-    """An MLP on the columns of a csv, tsv, parquet or json file."""
+    """An MLP on a table: csv, tsv, parquet or json."""
 
     file: AbsolutePath
     """csv, tsv, parquet, json or jsonl."""

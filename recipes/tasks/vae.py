@@ -23,7 +23,7 @@ SHOWN = 10                                                    # in a report: rec
 
 
 class Config(TaskConfig):
-    """Dense encoder and decoder, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+    """A variational autoencoder: digits, a folder or a public set."""
 
     data: ImageSet = Digits()
     """The set of images; its classes are not used."""
