@@ -10,12 +10,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import itertools
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -201,6 +203,13 @@ def shown(path: Path) -> str:
 
 def write_json(file: Path, value: object) -> None:
     write_text(file, json.dumps(value, indent=1) + "\n")
+
+
+def write_csv(file: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+    """A table, with numbers in full precision."""
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([header, *rows])
+    write_text(file, out.getvalue())
 
 
 def write_text(file: Path, text: str) -> None:

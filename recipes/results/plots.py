@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
+from recipes.lazy import mpl_cm, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 from recipes.results import numbers
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
@@ -34,14 +34,41 @@ def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], tit
 
 
 def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> Any:
-    """A panel for each metric, such as "val/loss", with a line for each run."""
-    figure = mpl_figure.Figure(figsize=(4.8 * max(1, len(metrics)), 3.6), dpi=150, layout="constrained")
-    for axis, metric in zip(np.atleast_1d(figure.subplots(1, max(1, len(metrics)))), metrics, strict=False):
-        for name, records in runs.items():
+    """A panel for each metric, such as "val/loss", with a line for each run, and the names of the runs below."""
+    panels = max(1, len(metrics))
+    figure = mpl_figure.Figure(figsize=(4.8 * panels, 3.6 + 0.2 * len(runs)), dpi=150, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, panels))
+    colours = mpl_cm.tab10.colors if len(runs) <= 10 else mpl_cm.turbo(np.linspace(0, 0.95, len(runs)))
+    for axis, metric in zip(axes, metrics, strict=False):
+        for (name, records), colour in zip(runs.items(), colours, strict=False):
             points = [(record.step, record.values[metric]) for record in records if metric in record.values]
             steps, values = np.array(points).T if points else ((), ())
-            axis.plot(steps, values, linewidth=1.4, label=name, **_marker(points))
-        _dress(axis, metric)
+            axis.plot(steps, values, linewidth=1.4, color=colour, label=name, **_marker(points))
+        _dress(axis, metric, of_one_run=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=9)
+    return figure
+
+
+def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> Any:
+    """Mean and standard deviation of a metric, a row for each combination of a sweep, with the values as dots."""
+    longest = max((len(name) for name, _ in rows), default=0)
+    figure = mpl_figure.Figure(figsize=(4.6 + 0.08 * min(longest, 60), 1.3 + 0.32 * len(rows)), dpi=150,
+                               layout="constrained")
+    axis = figure.subplots()
+    for i, (_, values) in enumerate(rows):
+        finite = [value for value in values if np.isfinite(value)]
+        axis.plot(finite, [i] * len(finite), "o", color=COLOURS["test"], alpha=0.35, markersize=4)
+        if finite:
+            axis.errorbar(np.mean(finite), i, xerr=np.std(finite, ddof=1) if len(finite) > 1 else None, fmt="|",
+                          color=COLOURS["test"], markersize=12, capsize=3)
+    axis.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axis.set_ylim(len(rows) - 0.5, -0.5)                      # in the order of the table
+    axis.set_title(f"test {metric.replace('_', ' ')}", loc="left", fontsize=11)
+    axis.margins(x=0.08)
+    if numbers.is_share(metric):
+        axis.xaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    axis.grid(axis="x", alpha=0.25, linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
     return figure
 
 
@@ -75,20 +102,21 @@ def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
         axis.plot(step, value, "o", label=f"test, last step: {text}", **style)
 
 
-def _dress(axis: Any, metric: str) -> None:
+def _dress(axis: Any, metric: str, of_one_run: bool = True) -> None:
+    """Labels and a grid. The curves of one run have a legend, values from 0, and shares up to 1."""
     axis.set_xlabel("step")
     axis.set_title(metric.replace("_", " ").replace("/", " "), loc="left", fontsize=11)
     axis.set_xlim(left=0)
-    if not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0:
+    if of_one_run and (not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0):
         axis.set_ylim(bottom=0)
-    if metric.endswith(("accuracy", "roc_auc", "average_precision")):
+    if of_one_run and metric.endswith(("accuracy", "roc_auc", "average_precision")):
         axis.set_ylim(0, 1.03)
     if metric.endswith("accuracy"):
         axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
     axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
-    if axis.lines:
+    if axis.lines and of_one_run:
         axis.legend(frameon=False, fontsize=9)
 
 

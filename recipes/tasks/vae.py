@@ -23,7 +23,7 @@ SHOWN = 10                                                    # in a report: rec
 
 
 class Config(TaskConfig):
-    """A variational autoencoder: digits, a folder or a public set."""
+    """An autoencoder of images: digits, a folder, a public set."""
 
     data: ImageSet = Digits()
     """The set of images; its classes are not used."""

@@ -1,5 +1,6 @@
 """After training: evaluate, predict, export, compare, report, each from the run folder alone."""
 
+import csv
 import json
 import shutil
 from html.parser import HTMLParser
@@ -156,6 +157,9 @@ def test_a_comparison_shows_what_differs(folder, tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert [line.split() for line in out.splitlines() if line.startswith("optim")] == [["optim.lr", "0.003", "0.004"]]
     assert "test accuracy, best" in out and (tmp_path / "comparison.png").stat().st_size > 10_000
+    table = list(csv.reader((tmp_path / "comparison.csv").read_text().splitlines()))
+    results = [json.loads((each / "result.json").read_text())["last"]["test"]["loss"] for each in (folder, other)]
+    assert [float(cell) for row in table if row[0] == "test loss, last" for cell in row[1:]] == results
 
 
 @pytest.mark.parametrize("command", [evaluate, report, compare])

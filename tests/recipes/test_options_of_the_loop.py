@@ -1,5 +1,6 @@
 """What the keys of a run do: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
 
+import csv
 import importlib
 import json
 from pathlib import Path
@@ -147,12 +148,17 @@ def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     args = ["--sweep", "optim.lr=0.01,0.02", "seed=0..1", "--config", "gcn", "steps=5", "devices=1"]
     assert command_line.main(args) == 0
-    folders = sorted(path.name for path in Path("runs/gcn-sweep").iterdir())
+    folders = sorted(path.name for path in Path("runs/gcn-sweep").iterdir() if path.is_dir())
     assert folders == [f"optim.lr={lr}_seed={seed}" for lr in ("0.01", "0.02") for seed in (0, 1)]
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "±" in line]
     results = [json.loads(Path(f"runs/gcn-sweep/optim.lr=0.02_seed={seed}/result.json").read_text()) for seed in (0, 1)]
     found = [result["last"]["test"]["loss"] for result in results]
     assert rows[1][-3:] == spread("loss", found).split()
+    table = list(csv.DictReader(Path("runs/gcn-sweep/sweep.csv").read_text().splitlines()))
+    assert [row["optim.lr"] for row in table] == ["0.01", "0.02"] and table[1]["runs"] == "2"
+    assert float(table[1]["test loss"]) == pytest.approx(np.mean(found), rel=1e-12)
+    assert float(table[1]["test loss deviation"]) == pytest.approx(np.std(found, ddof=1), rel=1e-6)
+    assert Path("runs/gcn-sweep/sweep.png").stat().st_size > 10_000
     assert command_line.main(args) == 0
     assert capsys.readouterr().out.count("finished before") == 4
     assert command_line.main([*args, "task.hidden=8"]) == 2
