@@ -48,5 +48,5 @@ else:
     xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
 
 __all__ = ["chex", "datasets", "jnp", "lax", "mpl_cm", "mpl_figure", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa",
-           "parquet", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers", "tree_util",
-           "xjax", "xnn"]
+           "parquet", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers",
+           "tree_util", "xjax", "xnn"]
