@@ -1,7 +1,7 @@
-"""Random programs come through XLA's compilers: right values, no crash, no endless compilation.
+"""XLA's compilers handle random programs: correct values, no crash, no endless compilation.
 
-The programs run in worker processes, whose death costs one program. `python -m tests.compilers.run` runs any range of
-seeds, and shows more of what it finds.
+The programs run in worker processes, so that a crash costs one program. `python -m tests.compilers.run` runs any range
+of seeds and prints more details of failures.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 32))
 
 @pytest.fixture(scope="module")
 def worker():
-    """One for all tests: to start it takes longer than most programs."""
+    """One worker for all tests, because starting it takes longer than most programs."""
     with Worker() as shared:
         yield shared
 
@@ -71,7 +71,7 @@ def test_chains_compile(worker):
 # -- the generator ------------------------------------------------------------------------------------------------
 
 def test_a_seed_is_a_program():
-    """The text and the inputs are a function of the seed alone, and the text is Python."""
+    """The text and the inputs depend on the seed alone, and the text is valid Python."""
     for kind, count in (("numbers", 200), ("draws", 200), ("chains", len(CHAINS))):
         for seed in range(count):
             text = source(program(kind, seed))
@@ -82,7 +82,7 @@ def test_a_seed_is_a_program():
 
 
 def test_everything_is_drawn():
-    """Every row of the tables, transform and dtype of floats, in 2,000 programs; every draw in 500."""
+    """Every row of the tables, transform and float dtype occurs in 2,000 programs; every draw in 500."""
     programs = [numbers.program(seed) for seed in range(2000)]
     drawn = {line.op for p in programs for line in p.lines}
     assert {op.name for table, _ in numbers.TABLES for op in table} - drawn == set()
@@ -102,7 +102,7 @@ _RAISING = Source("raising", "raise ValueError('no program')")
 
 
 def test_a_program_that_dies_costs_itself_alone(worker):
-    """Crashes, time-outs and exceptions are counted, and the next program runs; the worker's end ends its process."""
+    """Crashes, time-outs and exceptions are counted, and the next program runs; ending the worker ends its process."""
     said = []
     with worker:
         run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, lambda: contextlib.nullcontext(worker),
