@@ -1,4 +1,4 @@
-"""The form of messages, the classes, and finding the user's line."""
+"""Error messages: their form, their classes, and the search for the user's line."""
 
 import functools
 import sys
@@ -11,7 +11,7 @@ from xjax.core.errors import bad, did_you_mean, user_frame
 
 
 def define(source, file, names):
-    """Run a source text as if it stood in `file`."""
+    """Run a source text as if it were the content of `file`."""
     exec(compile(source, file, "exec"), names)
 
 
@@ -57,8 +57,8 @@ def test_classes_are_related_as_in_jax():
     ours = names - {"InconclusiveDimensionOperation", "JaxprTypeError", "JaxRuntimeError"}
     for name in ours:
         bases = [base.__name__ for base in getattr(theirs, name).__mro__]
-        found = [base.__name__ for base in getattr(errors, name).__mro__]
-        assert found == [base for base in bases if base != "_JAXErrorMixin"], name
+        classes = [base.__name__ for base in getattr(errors, name).__mro__]
+        assert classes == [base for base in bases if base != "_JAXErrorMixin"], name
     assert errors.EscapedTracerError is errors.UnexpectedTracerError
     assert issubclass(errors.TypePromotionError, ValueError)
 

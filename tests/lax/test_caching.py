@@ -1,4 +1,4 @@
-"""When bodies are traced again, and that neither functions nor what they hold outlive their user."""
+"""When bodies are traced again; neither functions nor the objects that they hold outlive their last user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ XS = np.ones(3, np.float32)
 
 
 class Model:
-    """A body as a method, and as the call of an object; counts how often it is traced."""
+    """A body as a method and as a callable object; counts how often it is traced."""
 
     def __init__(self):
         self.traced = 0
@@ -73,7 +73,7 @@ def test_nothing_keeps_a_method_or_its_object_alive(name, quick_collections):
     model = Model()
     for _ in range(2):
         call(method(model))
-    assert model.traced == 2            # a method made anew is another function: its object may have changed
+    assert model.traced == 2            # a new bound method is another function: its object may have changed
     alive = weakref.ref(model)
     del model
     gc.collect()
@@ -165,7 +165,7 @@ def test_new_functions_beside_lasting_ones_leave_nothing_behind(case, quick_coll
 
 
 def test_programs_made_in_a_loop_are_compiled_once(monkeypatch):
-    """New functions with the same text of operations are traced again, but not compiled again."""
+    """New functions with the same operations are traced again, but not compiled again."""
     compiled = []
     real = xla.compile
     monkeypatch.setattr(xla, "compile", lambda *args, **kwargs: compiled.append(1) or real(*args, **kwargs))
