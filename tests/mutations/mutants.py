@@ -22,7 +22,7 @@ _DTYPES = {"float32": "float16", "float64": "float32", "float16": "float32", "bf
 
 
 class Mutant(NamedTuple):
-    """A replacement of a text in a file. start, end: offsets in characters. line: that of the text. new: its replacement."""
+    """A replacement in a file. start, end: offsets in characters. line: that of the text. new: its replacement."""
 
     kind: str
     file: str

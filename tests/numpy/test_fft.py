@@ -47,7 +47,7 @@ def test_call(name):
 
 def test_real_half_precision_is_refused():
     for module in (xnp, jnp):
-        with pytest.raises((TypeError, ValueError)):                # there is no complex dtype of 32 bits
+        with pytest.raises((TypeError, ValueError)):                # there is no 32-bit complex dtype
             module.fft.rfft(module.asarray(H))
 
 

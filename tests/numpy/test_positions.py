@@ -53,7 +53,7 @@ def test_grids_without_an_end_are_refused(name):
 
 
 def test_joined_as_numpy():
-    """Parts of two axes and more, where JAX puts them elsewhere than NumPy does."""
+    """Parts with two or more axes, which JAX places differently from NumPy."""
     for key in (("0,4,1", X, X), ("1,3,0", X, X), ("0,3,-1", X, X)):
         np.testing.assert_array_equal(xnp.r_[key], np.r_[key])
 
@@ -90,6 +90,6 @@ def test_traced_positions():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
 def test_negative_positions_of_every_width_count_from_the_end(dtype):
-    """As in JAX; of -7 there is none, and the first is taken."""
-    found = xnp.unravel_index(np.array([-2, -7, 3], dtype), (2, 3))
-    assert [x.tolist() for x in found] == [[1, 0, 1], [1, 0, 0]] and found[0].dtype == dtype
+    """As in JAX; -7 is out of range and becomes the first position."""
+    positions = xnp.unravel_index(np.array([-2, -7, 3], dtype), (2, 3))
+    assert [x.tolist() for x in positions] == [[1, 0, 1], [1, 0, 0]] and positions[0].dtype == dtype

@@ -26,12 +26,12 @@ def horner(x: Any, y: Any) -> Any:
 
 
 def of_method(method: str) -> Callable:
-    """The call of a method of a function."""
+    """The call of a method of a ufunc."""
     return lambda ufunc, *args, **keywords: getattr(ufunc, method)(*args, **keywords)
 
 
 def of_made(method: str) -> Callable:
-    """The call of a method of what `frompyfunc` makes of `horner`."""
+    """The call of a method of the ufunc that `frompyfunc` makes from `horner`."""
     return lambda frompyfunc, *args, **keywords: getattr(frompyfunc(horner, 2, 1), method)(*args, **keywords)
 
 
@@ -80,7 +80,7 @@ def test_several_results():
 
 
 def test_reduce_over_two_axes():
-    """JAX does not; here their elements follow one another row by row."""
+    """JAX refuses this; here the elements of both axes are combined row by row."""
     f = xnp.frompyfunc(horner, 2, 1)
     np.testing.assert_array_equal(f.reduce(I, (0, 1)), f.reduce(I.ravel()))
     assert f.reduce(I, (0, 1), keepdims=True).shape == (1, 1)
