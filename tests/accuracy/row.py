@@ -139,8 +139,8 @@ def near_zero_beside(row: ScalarRow, dtype: str, domain: Callable[..., bool] | N
     denormal. `domain`: predicate for tested pairs; None: all.
 
     XLA on CPUs may read a denormal number as zero, so the result of either reading is accepted. The exact results are
-    limits: for slopes at kinks, any value between the limits from both sides is accepted. Where there is no limit, the
-    value must be nan, and a slope may be infinite or nan.
+    limits: for slopes at kinks, any value between the limits from both sides is accepted. Where there is no limit,
+    nan is accepted, and at a pole of a slope also infinity of the correct sign.
     """
     small = denormal(dtype)
     points = np.concatenate([np.array([0.0, -0.0, 1.75, -0.625]), small[2::4]]).astype(dtype)

@@ -143,7 +143,7 @@ OPEN = {
 ROWS = [dataclasses.replace(row, bounds=OPEN.get(row.name, {})) for row in ROWS]
 CASES = [(row, dtype) for row in ROWS for dtype in DTYPES]
 OPEN_SHARE = 0.05       # largest share of quantities and dtypes with a bound of their own
-NUMBERS = {1: 24, 2: 48}                # of points, by the number of arguments
+NUMBERS = {1: 24, 2: 48}                # numbers of points, by the number of arguments
 
 
 @pytest.mark.parametrize("case", one_in(16, CASES, lambda case: f"{case[0]}-{case[1]}"))
