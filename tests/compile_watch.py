@@ -22,7 +22,7 @@ class CompileWatch:
         self._start = functools.cache(self._start_thread)
 
     def watched(self, compile_):
-        """`compile_(client, text, ...)` under watch."""
+        """`compile_(client, text, ...)`, watched."""
         @functools.wraps(compile_)
         def run(client, text, *args, **kwargs):
             self._start()

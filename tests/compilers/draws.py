@@ -68,11 +68,11 @@ def _keys(rng: random.Random, lines: list[str], names: Iterator[int], n: int) ->
                            f"jax.random.split({key}, 5)[{rng.randrange(5)}]"))
         key = f"k{next(names)}"
         lines.append(f"{key} = {text}")
-    how = rng.choice(("split", "split", "fold", "chain"))
-    if how == "fold":
+    method = rng.choice(("split", "split", "fold", "chain"))
+    if method == "fold":
         return [f"jax.random.fold_in({key}, {k})" for k in range(n)]
     keys = [f"k{next(names)}" for _ in range(n)]
-    if how == "split":
+    if method == "split":
         lines.append(f"{', '.join(keys)}, = jax.random.split({key}, {n})")
         return keys
     for k in keys:                                       # a split for each draw, as in training loops
@@ -101,12 +101,12 @@ def _result(rng: random.Random, groups: list[list[str]], scalar: bool) -> str:
     values = [v for group in groups for v in group]
     if scalar:
         return " + ".join(f"jnp.sum(jnp.sin(w * {v}))" for v in values)
-    how = rng.choice(("tuple", "tuple", "concatenate", "sum", "dict"))
-    if how == "concatenate":
+    form = rng.choice(("tuple", "tuple", "concatenate", "sum", "dict"))
+    if form == "concatenate":
         return f"jnp.concatenate([{', '.join(f'jnp.ravel({v})' for v in values)}])"
-    if how == "sum":
+    if form == "sum":
         return " + ".join(f"jnp.sum({v})" for v in values)
-    if how == "dict":
+    if form == "dict":
         return "{" + ", ".join(f"'{v}': {v} * 0.1" for v in values) + "}"
     return f"({', '.join(values)},)"
 

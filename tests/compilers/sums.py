@@ -23,10 +23,10 @@ def _reduction(text: str, kind: str) -> Op:
         axes, keep = w.axes(x), w.rng.random() < 0.4
         n = math.prod(x.shape[k] for k in axes)
         all_axes = len(axes) == len(x.shape) and not keep
-        how = f"axis={None if all_axes else axes[0] if len(axes) == 1 else axes}"
+        axis = f"axis={None if all_axes else axes[0] if len(axes) == 1 else axes}"
         dtype = "int32" if "int32" in text or kind == "i" else "bool" if kind == "b" else ""
         exact = kind != "f" or (x.exact and text.startswith(("jnp.max", "jnp.min")))
-        return w.add(text.format(x=x.name, r=how + ", keepdims=True" * keep, n=n), without(x.shape, axes, keep), dtype,
+        return w.add(text.format(x=x.name, r=axis + ", keepdims=True" * keep, n=n), without(x.shape, axes, keep), dtype,
                      exact=exact, terms=n * (4 if "prod" in text else 1))
     return Op(f"{text} of {kind}", write)
 
@@ -37,8 +37,8 @@ def _sum_of_products(w: Writer) -> bool:
     y, axes = w.arg(x.shape) if w.rng.random() < 0.5 else w.like(x.shape), w.axes(x)
     name = w.rng.choice(("sum", "sum", "max"))
     w.add(f"{x.name} * {y.name}", x.shape)
-    how = axes[0] if len(axes) == 1 else axes
-    return w.add(f"jnp.{name}({w.vars[-1].name}, axis={how})", without(x.shape, axes, False),
+    axis = axes[0] if len(axes) == 1 else axes
+    return w.add(f"jnp.{name}({w.vars[-1].name}, axis={axis})", without(x.shape, axes, False),
                  terms=math.prod(x.shape[k] for k in axes))
 
 

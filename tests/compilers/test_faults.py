@@ -70,12 +70,12 @@ def test_barriers_of_barriers_are_wrong_if_they_are_written_as_they_stand():
     assert done.returncode != 0 and "AssertionError" in done.stderr
 
 
-@pytest.mark.parametrize("versions, version, there", [
+@pytest.mark.parametrize("versions, version, included", [
     ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False),
     ([("0.11.2", "")], "0.12.0.1", True), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False),
     ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.0", True)])
-def test_ranges_of_versions(versions, version, there):
-    assert Fault("", versions).is_in(version) == there
+def test_ranges_of_versions(versions, version, included):
+    assert Fault("", versions).is_in(version) == included
 
 
 def test_the_page_is_the_table():

@@ -30,9 +30,9 @@ def worker():
 
 
 def _without_faults(programs, kind, worker, eager=True):
-    worker.eager, said = eager, []
-    run = Run(programs, LIMITS[kind], lambda: contextlib.nullcontext(worker), say=said.append)
-    assert run.run() == 0, "\n".join(said)
+    worker.eager, reports = eager, []
+    run = Run(programs, LIMITS[kind], lambda: contextlib.nullcontext(worker), say=reports.append)
+    assert run.run() == 0, "\n".join(reports)
 
 
 @pytest.mark.parametrize("seeds, eager", [
@@ -103,14 +103,14 @@ _RAISING = Source("raising", "raise ValueError('no program')")
 
 def test_a_program_that_dies_costs_itself_alone(worker):
     """Crashes, time-outs and exceptions are counted, and the next program runs; ending the worker ends its process."""
-    said = []
+    reports = []
     with worker:
         run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, lambda: contextlib.nullcontext(worker),
-                  say=said.append)
+                  say=reports.append)
         assert run.run() == 1
         pid = worker.process.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert dict(run.kinds) == {"same": 2, "crash": 1, "time-out": 1, "raises": 1}
     assert [name for name, _ in run.faults] == ["crashing", "hanging", "raising"]
-    assert any("no program" in text for text in said)
+    assert any("no program" in text for text in reports)

@@ -399,7 +399,7 @@ def test_environment(environ, name, value):
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "says"),
+    ("variable", "text", "message"),
     [
         ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
         ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
@@ -407,7 +407,7 @@ def test_environment(environ, name, value):
         ("JAX_DEBUG_KEY_REUSE", "1", "keys are values"),
     ],
 )
-def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, says):
+def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, message):
     done = subprocess.run(
         [sys.executable, "-c", "import xjax.core.config"],
         env={variable: text, "PYTHONPATH": ":".join(sys.path)},
@@ -415,7 +415,7 @@ def test_wrong_environment_stops_the_import_and_names_the_variable(variable, tex
     )  # fmt: skip
     assert done.returncode == 1
     assert f"environment variable {variable}" in done.stderr
-    assert says in done.stderr
+    assert message in done.stderr
 
 
 def test_options_of_the_environment_act_from_the_start():

@@ -40,8 +40,8 @@ def test_values_are_shown_by_type():
     class Array:
         aval = Aval()
 
-    given = {"aval": Aval(), "array": Array(), "number": 3, "long": list(range(1000))}
-    text = str(bad("f", "x", given))
+    values = {"aval": Aval(), "array": Array(), "number": 3, "long": list(range(1000))}
+    text = str(bad("f", "x", values))
     assert "aval    f32[3]" in text
     assert "array   f32[3]" in text
     assert "number  3" in text
@@ -96,6 +96,6 @@ def test_warning_points_at_the_users_line():
         warnings.simplefilter("default")
         for _ in range(2):
             ours["f"]()
-    assert [w.filename for w in caught] == [__file__]  # once for this line
+    assert [w.filename for w in caught] == [__file__]  # one warning for this line
     assert caught[0].lineno == sys._getframe().f_lineno - 2
     assert str(caught[0].message) == "look"

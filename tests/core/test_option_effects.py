@@ -391,8 +391,8 @@ def test_transfer_guard_is_of_its_thread():
 
 def test_large_captured_constants_are_told():
     big = np.ones(1000, np.float32)
-    said = pytest.warns(UserWarning, match="captures arrays of 4,000 bytes")
-    with Override("captured_constants_warn_bytes", 1000), said:
+    warning = pytest.warns(UserWarning, match="captures arrays of 4,000 bytes")
+    with Override("captured_constants_warn_bytes", 1000), warning:
         xjax.jit(lambda x: x + big)(1.0)
     with Override("captured_constants_warn_bytes", -1), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -414,7 +414,7 @@ def test_log_compiles(logged):
 
 
 CASES = {
-    # name: (first call, second call, what is said)
+    # name: (first call, second call, expected message)
     "shape": ((1.0, {"w": np.ones(2)}), (1.0, {"w": np.ones(3)}),
               r"argument `y\['w'\]`  f32\[2\] -> f32\[3\]\n  fix: pad"),
     "dtype": ((np.float32(1), 1), (np.int32(1), 1), r"argument `x`  f32\[\] -> i32\[\]\n  fix: convert"),
@@ -426,7 +426,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_explain_cache_misses(name, logged):
-    first, second, said = CASES[name]
+    first, second, expected = CASES[name]
 
     def f(x, y):
         return x
@@ -435,12 +435,12 @@ def test_explain_cache_misses(name, logged):
     with xjax.explain_cache_misses():
         jitted(*second)
         line = sys._getframe().f_lineno - 1
-    if said is None:
+    if expected is None:
         assert not logged()
     else:
         (text,) = logged()
         assert text.startswith(f"jit `f` at test_option_effects.py:{line}: is traced again")
-        assert re.search(said, text), text
+        assert re.search(expected, text), text
 
 
 def test_explain_static_arguments_options_and_new_functions(logged):

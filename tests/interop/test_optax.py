@@ -47,8 +47,8 @@ def steps(m, lib, name, make):
         options = {}
         if extra:
             value, g = value_and_grad(params)
-            given = {"value": value, "grad": g, "value_fn": loss, "obj_fn": loss}
-            options = {k: given[k] for k in extra}
+            values = {"value": value, "grad": g, "value_fn": loss, "obj_fn": loss}
+            options = {k: values[k] for k in extra}
         if name in table.PER_EXAMPLE:
             g = jax.tree.map(lambda x: np.stack([x, 2 * x, -x]), g)
         updates, state = update(g, state, params, **options)

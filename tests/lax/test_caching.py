@@ -30,7 +30,7 @@ class Model:
     def step(self, c, x):
         return self(c, x)
 
-    def turn(self, i, c):
+    def body(self, i, c):
         return self(c, 1.0)[0]
 
     def below(self, c):
@@ -48,7 +48,7 @@ def scan(f):
 
 
 CALLS = {
-    "scan": (scan, lambda m: m.step), "fori_loop": (lambda f: lax.fori_loop(0, 3, f, 0.0), lambda m: m.turn),
+    "scan": (scan, lambda m: m.step), "fori_loop": (lambda f: lax.fori_loop(0, 3, f, 0.0), lambda m: m.body),
     "while_loop": (lambda f: lax.while_loop(f.__self__.below, f, 0.0), lambda m: m.grow),
     "map": (lambda f: lax.map(f, XS), lambda m: m.row),
     "map in batches": (lambda f: lax.map(f, XS, batch_size=3), lambda m: m.row),

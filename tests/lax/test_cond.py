@@ -34,7 +34,7 @@ def three(index):
 
 
 def forwarding(L, x, y):
-    """A result that is the same operand or captured value in all branches is computed outside the conditional."""
+    """The conditional does not return a result that is the same operand or captured value in all branches."""
     return L.cond(L.gt(L.reduce_sum(x, (0,)), np.float32(0)), lambda x: (x, y, L.sin(x)), lambda x: (x, y, x), x)
 
 

@@ -36,7 +36,7 @@ def cut(state):
 
 
 def drop(state):
-    """Another structure."""
+    """Changes the structure."""
     return {"cells": state["cells"][0]}
 
 

@@ -40,7 +40,7 @@ CASES = {
 
 
 def test_values_derivatives_and_vmap_as_jax():
-    """JAX has derivatives of some cases only, so only these are compared; each library is traced once for all cases."""
+    """JAX has derivatives of some cases only, so derivatives are compared for "rows" alone."""
     def run(lib, dense):
         results = []
         for name, (axes, lhs, rhs, sizes) in CASES.items():

@@ -32,7 +32,7 @@ def test_as_jax():
 
 
 def test_gradient():
-    """JAX has none."""
+    """JAX has no gradient of `scaled_dot`."""
     x = X.astype(np.float32)
 
     def loss(x):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KINDS = ("sign", "axis", "dtype", "missing case")
-# Packages without numbers, and `xjax/interop` and `xjax/experimental`, which rename other functions, are left out.
+# Packages without numbers, and `xjax/interop` and `xjax/experimental`, which only name other functions, are left out.
 PACKAGES = ("xjax/core", "xjax/image", "xjax/lax", "xjax/nn", "xjax/numpy", "xjax/ops", "xjax/random", "xjax/runtime",
             "xjax/scipy", "xjax/transforms", "xnn", "recipes")
 _AXES = ("axis", "axes", "dimension", "dim", "in_axes", "out_axes")

@@ -30,9 +30,9 @@ X3 = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ROWS: list[FunctionRow] = []
 
 
-def rows(names: str, *given: Any) -> None:
+def rows(names: str, *arguments: Any) -> None:
     """Add calls of each function, written as for `calls`."""
-    ROWS.extend(calls("numpy", names, *given))
+    ROWS.extend(calls("numpy", names, *arguments))
 
 
 # -- element-wise -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ rows("unstack", X, (X, {"axis": 1}))
 rows("trim_zeros", np.array([0, 1, 0, 2, 0]))
 rows("concatenate concat stack vstack hstack dstack column_stack", [X, I], [V, X[1]])
 rows("concatenate stack", [])
-# Joins along the first axis of an array instead of a sequence.
+# An array in place of a sequence: its slices along the first axis are joined.
 rows("concatenate stack vstack hstack dstack column_stack", X3, X, X[:, :0], X[:0], X[0, 0])
 rows("concatenate stack", (X3, 1), (X3, -1), (X3, 3))
 rows("concatenate", (X3, None), V)

@@ -23,10 +23,10 @@ def test_an_imaginary_number_is_no_zero_to_trim():
     np.testing.assert_array_equal(jnp.trim_zeros(x), np.trim_zeros(x).astype(np.complex64))
 
 
-@pytest.mark.parametrize("function, given", [(lambda *_: None, "None"), (lambda row, *_: row[1:], r"\(7,\)")])
-def test_padding_by_a_function_that_does_not_return_the_row(function, given):
+@pytest.mark.parametrize("function, returned", [(lambda *_: None, "None"), (lambda row, *_: row[1:], r"\(7,\)")])
+def test_padding_by_a_function_that_does_not_return_the_row(function, returned):
     """NumPy's function writes into the row; our arrays are immutable, so the function must return it."""
-    with pytest.raises(ValueError, match=f"(?s)numpy.pad.*must return.*{given}.*fix:"):
+    with pytest.raises(ValueError, match=f"(?s)numpy.pad.*must return.*{returned}.*fix:"):
         jnp.pad(X, 2, function)
 
 

@@ -22,7 +22,7 @@ GRIDS = [np.s_[0:3], np.s_[0:3, 0:2], np.s_[0:1:3j, 0:2], np.s_[:3, 1:2:.5], ()]
 JOINS = [np.s_[1:3, 4, 5.], np.s_[V, 0, 2:4], ("0,2", V, V), ("1,2,0", V, V), ("c", slice(1, 3)), ("r", slice(1, 3)),
          ("-1", X, X[:, :1]), np.s_[0:1:3j], 1, np.s_[[1, 2], 3], ("0,3,-1", V), np.s_[1, 2, 3], ("1,2", V, V),
          ("0,2,0", slice(1, 4), X[:, :1]), ("a,b", 1), ("0",)]
-ROWS = [row for names, given in (
+ROWS = [row for names, arguments in (
     ("unravel_index", ((np.array([5, -1, 100, -100]), (2, 3)), (5, (2, 3)), (np.uint8([5, 2]), (2, 3)), (1, 6), (I, ()),
                        (I, (2, 3, 4)))),
     ("ravel_multi_index", [((1, 5), (2, 3), {"mode": mode}) for mode in ("raise", "wrap", "clip", "ignore", "x")]),
@@ -35,7 +35,7 @@ ROWS = [row for names, given in (
     ("fill_diagonal", ((X, 2),)),
     ("fill_diagonal", [(*args, {"inplace": False}) for args in (
         (V, 2), (X3, 2), (X, 2), (X, V[:2]), (X.T, 2.5), (I, V), (X3[:, :2, :2], 7))]),
-) for row in calls("numpy", names, *given)]
+) for row in calls("numpy", names, *arguments)]
 ROWS += calls("numpy", "mgrid ogrid", *[(key,) for key in GRIDS], call=operator.getitem, tol=0)
 ROWS += calls("numpy", "r_ c_", *JOINS, call=lambda joined, *parts: joined[parts])
 

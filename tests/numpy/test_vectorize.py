@@ -40,10 +40,10 @@ def of_vectorized(f: Callable, **options: Any) -> Callable:
         functools.partial(f, library_of(vectorize).numpy), **options)(*args, **keywords)
 
 
-def vectorized(f: Callable, *given: Any, **options: Any) -> Iterator[FunctionRow]:
+def vectorized(f: Callable, *arguments: Any, **options: Any) -> Iterator[FunctionRow]:
     """A row for each call, which is compiled separately; results are elements and sums of at most 4 numbers."""
     name = f"{f.__name__} {options.get('signature', '')}{options.get('excluded', '')}".strip()
-    for k, one in enumerate(given):
+    for k, one in enumerate(arguments):
         yield from calls("numpy", "vectorize", one, call=of_vectorized(f, **options), id=f"{name} {k}", tol=0.02)
 
 

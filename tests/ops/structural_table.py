@@ -16,7 +16,7 @@ _rng = np.random.default_rng(0)
 
 
 def f(*shape: int) -> np.ndarray:
-    """Distinct normal numbers."""
+    """Normal random numbers, without ties."""
     return _rng.standard_normal(shape).astype(np.float32)
 
 

@@ -240,8 +240,8 @@ def test_shapes_as_jax():
             jax.lax.conv_dimension_numbers(x, k, numbers))
         assert lax.conv_general_permutations(numbers) == jax.lax.conv_general_permutations(numbers)
     for size, window, stride, name in itertools.product((1, 5, 8), (1, 2, 5), (1, 3), ("SAME", "SAME_LOWER", "valid")):
-        given = (np.array([size]), np.array([window]), np.array([stride]), name)
-        assert lax.padtype_to_pads(*given) == [tuple(map(int, p)) for p in jax.lax.padtype_to_pads(*given)]
+        arguments = (np.array([size]), np.array([window]), np.array([stride]), name)
+        assert lax.padtype_to_pads(*arguments) == [tuple(map(int, p)) for p in jax.lax.padtype_to_pads(*arguments)]
 
 
 # -- programs -----------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def _has_narrow_indices(row: OpRow) -> bool:
     return " by " in row.name
 
 
-# The fast set has one row in six; for the first row of six, the next test also compares values.
+# Rotated by three rows, because test_vmap also compares values, for other rows of the fast set.
 @pytest.mark.parametrize("row", one_in(6, TABLE[3:] + TABLE[:3], str))
 def test_value(row: OpRow) -> None:
     """Run eagerly and compiled: value and dtype equal JAX's."""
