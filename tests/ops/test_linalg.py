@@ -100,7 +100,7 @@ UPDATES = {
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_updates_have_derivatives(name):
-    """JAX has no derivatives of these, nor batches of `cholesky_update`: checked by differences, and vjp against jvp."""
+    """JAX has no derivatives of these, nor batches of `cholesky_update`: checked by differences, vjp by jvp."""
     f, args = UPDATES[name]
     with xjax.enable_x64(True):
         dxs = [np.triu(r(*x.shape)) if x.ndim == 3 else r(*x.shape) for x in args]
