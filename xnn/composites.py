@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import xjax
-from xjax.errors import bad, did_you_mean
+from xjax.errors import api_boundary, bad, did_you_mean
 from xjax.typing import ArrayLike, Params, PRNGKey, PyTree
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
@@ -40,6 +40,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
     inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
     keys = tuple(children)
 
+    @api_boundary
     def init(rng, in_shape, **shapes):
         entries = {}
 
@@ -55,10 +56,12 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **options)
         return forward(calls, x, values), calls
 
+    @api_boundary
     def apply(params, x, *extra, rng=None, train=False, **named):
         values = bind(name, inputs, extra, named)
         return run(params, None, x, values, {"rng": rng, "train": train})[0]
 
+    @api_boundary
     def init_state(in_shape, rng=None, **shapes):
         states = {}
 
@@ -70,6 +73,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         walk(visit, in_shape, shapes)
         return pack([states[key] for key in keys])
 
+    @api_boundary
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
         values = bind(name, inputs, extra, named)
         memory = State(entries_of(name, "state", state, keys))

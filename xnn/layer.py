@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import xjax
 from xjax import random
-from xjax.errors import bad, did_you_mean
+from xjax.errors import api_boundary, bad, did_you_mean
 from xjax.typing import ArrayLike, PRNGKey
 from xnn.checks import type_text
 from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
@@ -229,6 +229,7 @@ def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: 
     required = [one.name for one in inputs_of(init) if one.is_required]
 
     @functools.wraps(init)
+    @api_boundary
     def init_of_shapes(rng, in_shape, *shapes, **named):
         slots = {key: named.pop(key) for key in list(named) if is_slot(key)}
         unknown = [one._replace(default=None) for one in inputs if not is_slot(one.name)]

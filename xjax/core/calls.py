@@ -8,7 +8,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from xjax.core import dtypes
 from xjax.core.config import config
@@ -110,6 +110,31 @@ def merge_args(chosen: Sequence[Any], rest: Sequence[Any], nums: Sequence[int], 
     return [out[i] if i in nums else next(others) for i in range(count)]
 
 
+_F = TypeVar("_F", bound=Callable)
+
+
+def api_boundary(f: _F) -> _F:
+    """Decorator of a public function that runs user's functions: removes the frames of xjax from their tracebacks.
+
+    The option `traceback_filtering` keeps them.
+    """
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            leave_boundary(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def leave_boundary(error: Exception) -> None:
+    """Filter the traceback of an error that leaves a public function, unless the option keeps it whole."""
+    if config.traceback_filtering != "off":
+        drop_internal_frames(error)
+
+
 class Flat:
     """A function of pytrees as a function of leaves, `flat(*leaves) -> list of result leaves`.
 
@@ -128,8 +153,7 @@ class Flat:
         try:
             out = self.fun(*args[0], **args[1]) if self.keywords else self.fun(*args)
         except Exception as error:
-            if config.traceback_filtering != "off":
-                drop_internal_frames(error)
+            leave_boundary(error)
             raise
         if self.has_aux:
             if not isinstance(out, (tuple, list)) or len(out) != 2:

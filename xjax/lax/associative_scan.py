@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.errors import bad
 from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
@@ -21,6 +21,7 @@ from xjax.typing import Array, PyTree
 _WHERE = "associative_scan"
 
 
+@api_boundary
 def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
     """``y[0] = x[0]; y[i] = fn(y[i - 1], x[i])`` along an axis, computed in parallel.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
@@ -60,6 +60,8 @@ _NOT_GIVEN = object()
 
 # -- public functions ---------------------------------------------------------------------------------------------
 
+
+@api_boundary
 def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``; only the chosen one runs.
 
@@ -93,6 +95,7 @@ def _cond_of_two(pred: bool, x: Any, true_fun: Callable, y: ArrayLike, false_fun
     return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
+@api_boundary
 def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
     """``branches[index](*operands)``; an index out of range is clamped to the first or last branch.
 

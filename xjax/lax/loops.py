@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import api_boundary
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
@@ -29,6 +30,7 @@ from xjax.transforms.vmap import vmap
 from xjax.typing import Array, ArrayLike, DTypeLike
 
 
+@api_boundary
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *,
               unroll: int | bool | None = None) -> Any:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
@@ -128,6 +130,7 @@ def _known_int(name: str, x: ArrayLike) -> int | None:
     return int(x)
 
 
+@api_boundary
 def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
     """``stack([f(x) for x in xs])``: `f` is applied to one row at a time, so memory is used for one row only.
 

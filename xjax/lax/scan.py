@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
@@ -38,6 +38,7 @@ from xjax.transforms.trace_cache import remember, trace_function
 from xjax.typing import PyTree
 
 
+@api_boundary
 def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
          unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
     """``for x in xs: carry, y = f(carry, x); ys.append(y)``, compiled as one loop.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
@@ -53,6 +53,7 @@ from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.typing import Array, ArrayLike, PyTree
 
 
+@api_boundary
 def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
     """``val = init_val; while cond_fun(val): val = body_fun(val)``, compiled as one loop.
 

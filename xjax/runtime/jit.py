@@ -20,12 +20,14 @@ import numpy as np
 from xjax.core.cache import Cache
 from xjax.core.calls import (
     PickledByName,
+    api_boundary,
     argument_error,
     argument_types,
     check_callable,
     flatten_function,
     function_name,
     leaf_names,
+    leave_boundary,
 )
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
@@ -85,39 +87,43 @@ class Jitted(PickledByName):
         return f"<jit of {self._fun!r}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not at_root():
-            return self._call_traced(args, kwargs)
-        key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
-        for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 % of a call
-            if type(x) is Array:
-                key += x.aval, x._place
-                bufs.append(x._buf)
-            elif self._has_static and type(x) not in _NEVER_STATIC:
-                key += type(x), x
-            else:
-                take = None if kwargs else OPERANDS.get(type(x))
-                on_host = None if take is None else take(x, key, bufs)
-                if on_host is None:
-                    return self._call(args, kwargs)
-                has_host_values = has_host_values or on_host
         try:
-            launcher = self._hot.get(tuple(key))
-        except TypeError:                   # a value that is not hashable
-            return self._call(args, kwargs)
-        if launcher is None:
-            return self._call(args, kwargs, key)
-        if has_host_values and launcher.host_call is None:
-            return launcher.launch_with_host_values(bufs, args)
-        try:                                # both ways to launch, inlined: method calls cost 3 to 5 %
-            if has_host_values:
-                bufs = launcher.host_call(*bufs)
-            else:
-                bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
-        except LaunchErrors as error:
-            raise launch_error(error, (*args, *kwargs.values())) from None
-        if launcher.unflatten is None:
-            return Array(bufs[0], launcher.aval, launcher.place)
-        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+            if not at_root():
+                return self._call_traced(args, kwargs)
+            key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
+            for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 % of a call
+                if type(x) is Array:
+                    key += x.aval, x._place
+                    bufs.append(x._buf)
+                elif self._has_static and type(x) not in _NEVER_STATIC:
+                    key += type(x), x
+                else:
+                    take = None if kwargs else OPERANDS.get(type(x))
+                    on_host = None if take is None else take(x, key, bufs)
+                    if on_host is None:
+                        return self._call(args, kwargs)
+                    has_host_values = has_host_values or on_host
+            try:
+                launcher = self._hot.get(tuple(key))
+            except TypeError:                   # a value that is not hashable
+                return self._call(args, kwargs)
+            if launcher is None:
+                return self._call(args, kwargs, key)
+            if has_host_values and launcher.host_call is None:
+                return launcher.launch_with_host_values(bufs, args)
+            try:                                # both ways to launch, inlined: method calls cost 3 to 5 %
+                if has_host_values:
+                    bufs = launcher.host_call(*bufs)
+                else:
+                    bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+            except LaunchErrors as error:
+                raise launch_error(error, (*args, *kwargs.values())) from None
+            if launcher.unflatten is None:
+                return Array(bufs[0], launcher.aval, launcher.place)
+            return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+        except Exception as error:
+            leave_boundary(error)
+            raise
 
     def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> Any:
         """An eager call, in the general case.
@@ -268,6 +274,7 @@ class Jitted(PickledByName):
 
     # -- inspection -----------------------------------------------------------------------------------------------
 
+    @api_boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
@@ -278,10 +285,12 @@ class Jitted(PickledByName):
                      for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
         return Traced(program, arguments, tree, self._name, self._options)
 
+    @api_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program as StableHLO for arguments of these types, before compilation."""
         return self.trace(*args, **kwargs).lower()
 
+    @api_boundary
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes, dtypes and `out_shardings` of the result, without computing it."""
         traced, *_ = self._trace_for(args, kwargs)

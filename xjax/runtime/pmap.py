@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.cache import Cache
-from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
+from xjax.core.calls import api_boundary, argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
 from xjax.core.context import UNNAMED, at_root, context
 from xjax.core.errors import bad
@@ -82,6 +82,7 @@ class Pmapped:
     def __repr__(self) -> str:
         return f"<pmap of {self._fun!r}>"
 
+    @api_boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))

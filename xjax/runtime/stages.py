@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
+from xjax.core.calls import api_boundary, argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
 from xjax.core.jaxpr import ClosedJaxpr
@@ -400,6 +400,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     axes = _named_axes(axis_env)
 
     @functools.wraps(fun)
+    @api_boundary
     def make_jaxpr_f(*args: Any, **kwargs: Any) -> ClosedJaxpr:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         closed = with_inner_consts(closed)
@@ -410,6 +411,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     return make_jaxpr_f
 
 
+@api_boundary
 def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args)` without computing it.
 

@@ -9,6 +9,7 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.calls import (
     Flat,
+    api_boundary,
     argument_types,
     as_argnums,
     canonical_argnums,
@@ -57,6 +58,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     value_and_grad_f = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _caller="grad")
 
     @functools.wraps(fun)
+    @api_boundary
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         value, g = value_and_grad_f(*args, **kwargs)
         return (g, value[1]) if has_aux else g
@@ -77,6 +79,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     check_no_reduce_axes(name, reduce_axes)
 
     @functools.wraps(fun)
+    @api_boundary
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         nums = canonical_argnums(argnums, len(args), name, missing=TypeError)
         if not nums:
@@ -187,6 +190,8 @@ def check_output(caller: str, aval: ShapedArray, holomorphic: bool) -> None:
 
 # -- vjp, jvp, linearize ------------------------------------------------------------------------------------------
 
+
+@api_boundary
 def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = (),
         saveable_args: Any = True, in_nzs: Any = None) -> Any:
     """(value, function that maps a cotangent of the value to the tuple of cotangents of `primals`).
@@ -294,6 +299,7 @@ def _check_tangent(caller: str, what: str, x: ArrayLike, aval: ShapedArray,
     return vary_to(x if got.dtype == want.dtype else convert_element_type(x, want.dtype), want.vma)
 
 
+@api_boundary
 def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """(value, derivative of `fun` at `primals` along `tangents`); with `has_aux`, (value, tangent, aux).
 
@@ -319,6 +325,7 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return (*out, flat.aux) if has_aux else out
 
 
+@api_boundary
 def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> Any:
     """(value, function that maps tangents of `primals` to the tangent of the value); `fun` runs once.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.calls import check_callable, flatten_function, function_name
+from xjax.core.calls import api_boundary, check_callable, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
@@ -20,6 +20,7 @@ from xjax.transforms.transpose import backward
 from xjax.typing import Array
 
 
+@api_boundary
 def linear_transpose(fun: Callable, *primals: Any, reduce_axes: tuple[Array, ...] = ()) -> Callable:
     """The transpose of a linear function: maps a cotangent of its result to the tuple of cotangents of its arguments.
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from xjax.core.aliases import alias
 from xjax.core.calls import (
+    api_boundary,
     argument_names,
     argument_types,
     as_argnums,
@@ -75,6 +76,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
     nums = tuple(dict.fromkeys(as_argnums(static_argnums, caller, "static_argnums")))
 
     @functools.wraps(fun)
+    @api_boundary
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         static = set(canonical_argnums(nums, len(args), caller, "static_argnums"))
         if names:

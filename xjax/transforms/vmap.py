@@ -6,7 +6,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import argument_error, argument_names, check_callable, flatten_function, function_name
+from xjax.core.calls import (
+    api_boundary,
+    argument_error,
+    argument_names,
+    check_callable,
+    flatten_function,
+    function_name,
+)
 from xjax.core.errors import bad
 from xjax.core.trace import Tag
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tree_unflatten
@@ -44,6 +51,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: str | No
                   given={"in_axes": repr(in_axes)}, fix="write in_axes=0 or in_axes=(0, None).")
 
     @functools.wraps(fun)
+    @api_boundary
     def vmap_f(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise bad(name, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
