@@ -58,8 +58,8 @@ def all_names() -> dict[str, list[str]]:
 @cache
 def public_names() -> dict[str, list[str]]:
     """The public names of the modules whose functions have values."""
-    found = all_names()
-    return {module: found[module] for module in WITH_VALUES if module in found} | SOME_WITH_VALUES
+    public = all_names()
+    return {module: public[module] for module in WITH_VALUES if module in public} | SOME_WITH_VALUES
 
 
 # -- the walk -----------------------------------------------------------------------------------------------------
@@ -70,41 +70,41 @@ def walk(module: str = ".") -> Iterator[tuple[str, list[str]]]:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = importlib.import_module(named("jax", module))
-    yield module, names_of(module, found)
-    below = pkgutil.iter_modules(getattr(found, "__path__", ()))
+        package = importlib.import_module(named("jax", module))
+    yield module, names_of(module, package)
+    below = pkgutil.iter_modules(getattr(package, "__path__", ()))
     for name in sorted(m.name for m in below if not m.name.startswith("_")):
         yield from walk(name if module == "." else f"{module}.{name}")
 
 
-def names_of(module: str, found: ModuleType) -> list[str]:
+def names_of(module: str, package: ModuleType) -> list[str]:
     """The names of a module without the deprecated ones and other packages that it imports."""
-    names = [name for name in dir(found) if not name.startswith("_")]
+    names = [name for name in dir(package) if not name.startswith("_")]
     if module.startswith("experimental"):               # files with stray imports among their names
-        own = set(_bound_on_purpose(found))
+        own = set(_bound_on_purpose(package))
         names = [name for name in names if name in own]
-    return [name for name in names if _is_public(found, name)]
+    return [name for name in names if _is_public(package, name)]
 
 
-def _is_public(found: ModuleType, name: str) -> bool:
+def _is_public(package: ModuleType, name: str) -> bool:
     """Whether a name is neither deprecated nor that of something imported from elsewhere."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            value = getattr(found, name)
+            value = getattr(package, name)
         except (DeprecationWarning, AttributeError):
             return False
     if inspect.ismodule(value):
-        return value.__name__ == f"{found.__name__}.{name}"
+        return value.__name__ == f"{package.__name__}.{name}"
     return not isinstance(value, __future__._Feature)
 
 
-def _bound_on_purpose(found: ModuleType) -> Iterator[str]:
+def _bound_on_purpose(package: ModuleType) -> Iterator[str]:
     """Names that a file defines, or imports as themselves: ``from a import b as b``."""
-    for node in ast.walk(ast.parse(inspect.getsource(found))):
+    for node in ast.walk(ast.parse(inspect.getsource(package))):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (a.asname for a in node.names if a.asname and a.asname == a.name)
-    for node in ast.parse(inspect.getsource(found)).body:
+    for node in ast.parse(inspect.getsource(package)).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.Assign):

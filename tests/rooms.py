@@ -88,7 +88,7 @@ def picture(package: str) -> str:
 def with_pictures(page: str) -> str:
     """The page with its pictures as they are now; each follows the comment that names its package."""
     return re.sub(r"(<!-- tests/rooms.py draws (\S+) -->\n).*?\n```\n",
-                  lambda found: f"{found[1]}{picture(found[2])}\n", page, flags=re.DOTALL)
+                  lambda match: f"{match[1]}{picture(match[2])}\n", page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def evaluate(lib, expression):
 def compare(expression):
     ours, theirs = (outcome(evaluate, lib, expression) for lib in (xjax, jax))
     if expression in PRINTED and theirs.error is None:
-        ours, theirs = (Outcome(repr(found.value).replace("xjax", "jax"), found.error) for found in (ours, theirs))
+        ours, theirs = (Outcome(repr(result.value).replace("xjax", "jax"), result.error) for result in (ours, theirs))
     assert_same_outcome(ours, theirs, what=expression)
 
 

@@ -31,11 +31,11 @@ class Block(NamedTuple):
 def _blocks(page):
     text, blocks = (DOCS / page).read_text(), []
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
-    for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+    for match in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
         # On graphs.md a block uses what earlier ones have trained.
         trained = page == "graphs.md" and any(block.needs == "optax" for block in blocks)
-        needs = "optax" if "optim" in found[1] or trained else "networkx" if "networkx" in found[1] else None
-        blocks.append(Block(page, text[:found.start(1)].count("\n"), found[1], found[2] or "", needs))
+        needs = "optax" if "optim" in match[1] or trained else "networkx" if "networkx" in match[1] else None
+        blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
     return blocks
 
 

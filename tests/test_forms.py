@@ -48,12 +48,12 @@ LARGE = {
 
 def written_by(platform, function, *args):
     """(The text of a program, the files of forms for CPUs that wrote a part of it)."""
-    found = set()
+    read_from = set()
 
     def look(frame, event, arg):
         file, has_written = Path(frame.f_code.co_filename), event == "return" and arg is not None   # None: it declines
         if file.parent == FOLDER and has_written and any(isinstance(x, Builder) for x in frame.f_locals.values()):
-            found.add(file.name)
+            read_from.add(file.name)
 
     traced = xjax.jit(function).trace(*args)
     sys.setprofile(look)
@@ -61,7 +61,7 @@ def written_by(platform, function, *args):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
     finally:
         sys.setprofile(None)
-    return text, found
+    return text, read_from
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -98,9 +98,9 @@ def test_each_row_has_limits_a_reason_and_a_file():
 def test_nothing_else_asks_for_the_platform():
     """What an operation is on a platform says a rule in its `lower_on`; what is left chooses no form."""
     folders = "core", "ops", "transforms", "lax", "numpy", "nn"
-    found = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
+    choosing = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
              for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
-    assert found == {"core/memory_kinds.py"}
+    assert choosing == {"core/memory_kinds.py"}
 
 
 def test_rules_of_platforms_are_called_for_these_alone():
@@ -114,9 +114,9 @@ def test_rules_of_platforms_are_called_for_these_alone():
                 for platform in ("cpu", "cuda") for n in (2, 6, 9)}
     finally:
         del primitive._ALL_PRIMITIVES[p.name]
-    found = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
+    operation = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
              for key, text in text.items()}
-    assert found == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
+    assert operation == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
                      ("cuda", 6): "tan", ("cuda", 9): "sine"}
 
 

@@ -221,9 +221,9 @@ def test_the_check_itself_sees_faults():
     """A file that breaks every rule is caught by the helpers above."""
     text = "from xjax.numpy import ufuncs\nfrom xjax.ops.shape import _shape\ndef f():\n  def g():\n    import jax\n" \
            "  return ufuncs._add, ufuncs.__name__\n"
-    found = Source(text, "faulty.py")
-    reached = [m for each in found.imports for m in modules(each.module, each.names)]
+    faulty = Source(text, "faulty.py")
+    reached = [m for each in faulty.imports for m in modules(each.module, each.names)]
     assert reached == ["xjax.numpy.ufuncs", "xjax.ops.shape", "jax"]
-    assert [each.function for each in found.imports] == ["", "", "f"] and found.private == [("ufuncs", "_add", 6)]
+    assert [each.function for each in faulty.imports] == ["", "", "f"] and faulty.private == [("ufuncs", "_add", 6)]
     assert package_of("xjax.ops.shape") == "xjax.ops" and package_of("xjax.typing") == "xjax"
     assert module_name(ROOT / "xjax" / "ops" / "__init__.py") == "xjax.ops"

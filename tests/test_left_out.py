@@ -96,10 +96,10 @@ def test_deliberate_differences():
 
 def test_a_name_that_is_left_out_says_why():
     for module, groups in LEFT_OUT.items():
-        found = importlib.import_module(module)
+        package = importlib.import_module(module)
         for why, names in groups.items():
             with pytest.raises(AttributeError) as caught:
-                getattr(found, names[0])
+                getattr(package, names[0])
             assert why in str(caught.value).replace("\n          ", " ") and "fix:" in str(caught.value)
 
 

@@ -44,11 +44,11 @@ tree_util typeof value_and_grad vjp vmap
 
 @pytest.mark.parametrize("module", MODULES)
 def test_names_exist(module):
-    found = importlib.import_module(module)
-    assert len(set(found.__all__)) == len(found.__all__)
-    for name in found.__all__:
-        assert getattr(found, name) is not None or name in ("newaxis", "None")
-        assert name in dir(found) or module == "xjax.ops"
+    namespace = importlib.import_module(module)
+    assert len(set(namespace.__all__)) == len(namespace.__all__)
+    for name in namespace.__all__:
+        assert getattr(namespace, name) is not None or name in ("newaxis", "None")
+        assert name in dir(namespace) or module == "xjax.ops"
 
 
 def test_top_level_names():

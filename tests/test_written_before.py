@@ -31,9 +31,9 @@ WANTED = {
 @pytest.mark.filterwarnings("ignore:xnn.graph.graph is")
 @pytest.mark.parametrize("name", WANTED)
 def test_pickles(name):
-    found = pickle.loads((WRITTEN / f"{name}.pickle").read_bytes())
-    assert type(found) is type(WANTED[name])
-    assert_same(_without_keys(found), _without_keys(WANTED[name]))
+    restored = pickle.loads((WRITTEN / f"{name}.pickle").read_bytes())
+    assert type(restored) is type(WANTED[name])
+    assert_same(_without_keys(restored), _without_keys(WANTED[name]))
 
 
 def _without_keys(tree):
@@ -54,9 +54,9 @@ def test_old_names_of_modules():
     old, new = "xnn.graph.sampling", "xnn.graph.samplers.sampling"
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
-        found = importlib.import_module(old)
-    assert found is sys.modules[new]
-    assert found.__name__ == found.__spec__.name == new
+        moved = importlib.import_module(old)
+    assert moved is sys.modules[new]
+    assert moved.__name__ == moved.__spec__.name == new
 
 
 @pytest.mark.parametrize("old", ["Rows", "Block"])

@@ -107,8 +107,8 @@ def gradient_of_gradient(jax, x):
 
 
 def tree_of_sums(jax, x):
-    found = jax.lax.psum({"a": x, "b": (x[0], 2, 1.5)}, "i")
-    return found["a"] * found["b"][0] + found["b"][1] * found["b"][2]
+    sums = jax.lax.psum({"a": x, "b": (x[0], 2, 1.5)}, "i")
+    return sums["a"] * sums["b"][0] + sums["b"][1] * sums["b"][2]
 
 
 def sorted_together(jax, x):

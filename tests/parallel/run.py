@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tests.quick_compiling import flags
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """What a program gave: its leaves as (type, value on the host, index of each device's part), or its error."""
 
     leaves: list[tuple[str, Any, Any]]
@@ -25,13 +25,13 @@ class Found(NamedTuple):
     message: str = ""
 
 
-def found(program: Any, library: Any, devices: int) -> Found:
+def run(program: Any, library: Any, devices: int) -> Outcome:
     from tests.compare import builtin_class
     try:
         result = program(library, devices)
-        return Found([described(leaf) for leaf in library.tree.leaves(result)])
+        return Outcome([described(leaf) for leaf in library.tree.leaves(result)])
     except Exception as error:
-        return Found([], builtin_class(error).__name__, f"{type(error).__name__}: {error}")
+        return Outcome([], builtin_class(error).__name__, f"{type(error).__name__}: {error}")
 
 
 def described(leaf: Any) -> tuple[str, Any, Any]:
@@ -52,7 +52,7 @@ def main(library: str, devices: int, path: str) -> None:
     warnings.simplefilter("ignore")
     jax = importlib.import_module(library)
     names = sys.stdin.read().splitlines()
-    Path(path).write_bytes(pickle.dumps({name: tuple(found(PROGRAMS[name], jax, devices)) for name in names}))
+    Path(path).write_bytes(pickle.dumps({name: tuple(run(PROGRAMS[name], jax, devices)) for name in names}))
 
 
 if __name__ == "__main__":

@@ -151,8 +151,8 @@ def test_gradients_are_those_of_whole_arrays(seed):
         value, want = xjax.jit(xjax.value_and_grad(on_whole_arrays(loss, specs), every))(*args)
         for check in (True, False):
             f = xjax.shard_map(loss, mesh=mesh, in_specs=tuple(specs), out_specs=P(), check_vma=check)
-            found, outside = xjax.value_and_grad(f, every)(*args)
-            assert_close(found, value, tol=8, what="value")
+            result, outside = xjax.value_and_grad(f, every)(*args)
+            assert_close(result, value, tol=8, what="value")
             assert_close(outside, want, tol=8, what=f"gradient outside, check_vma={check}")
         inside = xjax.shard_map(xjax.grad(loss, every), mesh=mesh, in_specs=tuple(specs), out_specs=tuple(specs))
         assert_close(inside(*args), want, tol=8, what="gradient inside")

@@ -32,11 +32,11 @@ def message(name: str) -> str:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_message_of_a_mistake(name):
-    found = message(name)
-    assert found == GOLDEN[name]
-    assert (found == "") == (name in COMPUTED)
-    if found:
-        assert "\n  fix: " in found and len(found.splitlines()) <= 6
+    text = message(name)
+    assert text == GOLDEN[name]
+    assert (text == "") == (name in COMPUTED)
+    if text:
+        assert "\n  fix: " in text and len(text.splitlines()) <= 6
 
 
 @pytest.mark.parametrize("name", [name for name in MISTAKES if name not in COMPUTED])

@@ -15,7 +15,7 @@ import pytest
 from tests import compare
 from tests.oracle import current, real_jax
 from tests.parallel.programs import PROGRAMS
-from tests.parallel.run import Found
+from tests.parallel.run import Outcome
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 40
@@ -64,23 +64,23 @@ def test_programs_give_what_they_give_in_jax(devices, names, tmp_path):
 
 
 def start(library: str, devices: int, names: list[str], path: Path) -> subprocess.Popen:
-    found = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
+    started = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
                              cwd=ROOT, stdin=subprocess.PIPE, text=True)
-    assert found.stdin is not None
-    found.stdin.write("\n".join(names))
-    found.stdin.close()
-    return found
+    assert started.stdin is not None
+    started.stdin.write("\n".join(names))
+    started.stdin.close()
+    return started
 
 
-def finished(process: subprocess.Popen, path: Path) -> dict[str, Found]:
+def finished(process: subprocess.Popen, path: Path) -> dict[str, Outcome]:
     try:
         assert process.wait(timeout=1500) == 0
     finally:
         process.kill()
-    return {name: Found(*fields) for name, fields in pickle.loads(path.read_bytes()).items()}
+    return {name: Outcome(*fields) for name, fields in pickle.loads(path.read_bytes()).items()}
 
 
-def difference(ours: Found, theirs: Found) -> str:
+def difference(ours: Outcome, theirs: Outcome) -> str:
     """What differs, in words; "" if nothing does."""
     if ours.error != theirs.error:
         return f"{ours.message or 'a value'}; JAX: {theirs.message or 'a value'}"
@@ -93,8 +93,8 @@ def difference(ours: Found, theirs: Found) -> str:
             if a[1] != b[1]:
                 return f"leaf {k}: {a[1]}; JAX has {b[1]}"
         # Sums over devices have another order.
-        elif found := compare.difference(a[1], b[1], tol=4, like=a[0].partition("[")[0]):
-            return f"leaf {k}: {found.text}"
+        elif in_words := compare.difference(a[1], b[1], tol=4, like=a[0].partition("[")[0]):
+            return f"leaf {k}: {in_words.text}"
     return ""
 
 

@@ -84,14 +84,14 @@ class Run:
                             "text": f"{tail}\n{program(first).text()}"})
                 first += 1
 
-    def _take(self, found: dict) -> None:
+    def _take(self, outcome: dict) -> None:
         """Count one result; print it if it is a mismatch."""
         with self.lock:
-            self.coverage.add(program(found["seed"]), found["kind"], found.get("reason", ""))
+            self.coverage.add(program(outcome["seed"]), outcome["kind"], outcome.get("reason", ""))
             done = self.coverage.outcomes.total()
-            if "text" in found:
-                self.mismatches.append((found["seed"], found["kind"]))
-                print(f"\n== seed {found['seed']}: {found['kind']}\n{found['text']}", flush=True)
+            if "text" in outcome:
+                self.mismatches.append((outcome["seed"], outcome["kind"]))
+                print(f"\n== seed {outcome['seed']}: {outcome['kind']}\n{outcome['text']}", flush=True)
             if done % 100 == 0:
                 print(f"{done} of {self.count}, {len(self.mismatches)} mismatches, "
                       f"{time.monotonic() - self.start:.0f} s", flush=True)

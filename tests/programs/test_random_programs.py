@@ -17,8 +17,8 @@ _CHUNK = 10
 def test_programs_agree_with_jax(first):
     jax = real_jax()
     for seed in range(first, first + _CHUNK):
-        found = check(jax, program(seed))
-        assert "text" not in found, f"seed {seed}: {found['kind']}\n{found['text']}"
+        outcome = check(jax, program(seed))
+        assert "text" not in outcome, f"seed {seed}: {outcome['kind']}\n{outcome['text']}"
 
 
 def test_a_seed_is_a_program():

@@ -48,10 +48,10 @@ def cond_and_switch(jax):
 def while_loop_finds_a_root(jax):
     @jax.jit
     def newton(a):
-        def go_on(state):
+        def cond(state):
             x, steps = state
             return (jax.numpy.abs(x * x - a) > 1e-12) & (steps < 50)
-        return jax.lax.while_loop(go_on, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (a, 0))
+        return jax.lax.while_loop(cond, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (a, 0))
     return newton(2.0), jax.vmap(newton)(jax.numpy.array([4.0, 9.0, 2.25])), jax.jvp(newton, (2.0,), (1.0,))[1][0]
 
 

@@ -48,10 +48,10 @@ def clipped_gradients(jax):
 def fixed_point_by_implicit_derivative(jax):
     @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
     def fixed_point(f, a, start):
-        def go_on(state):
+        def cond(state):
             before, now = state
             return jax.numpy.abs(before - now) > 1e-13
-        return jax.lax.while_loop(go_on, lambda state: (state[1], f(a, state[1])), (start, f(a, start)))[1]
+        return jax.lax.while_loop(cond, lambda state: (state[1], f(a, state[1])), (start, f(a, start)))[1]
 
     def forward(f, a, start):
         x = fixed_point(f, a, start)

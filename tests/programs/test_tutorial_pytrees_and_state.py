@@ -179,12 +179,12 @@ def layers_with_policies(jax):
         "everything": functools.partial(jax.checkpoint, policy=policies.everything_saveable),
         "nothing": functools.partial(jax.checkpoint, policy=policies.nothing_saveable),
     }
-    found = {}
+    counts = {}
     for name, wrap in ways.items():
         program = jax.make_jaxpr(jax.grad(network(wrap)))(weights).jaxpr
-        found[name] = {"grad": jax.jit(jax.grad(network(wrap)))(weights), "sin": count(program, "sin"),
+        counts[name] = {"grad": jax.jit(jax.grad(network(wrap)))(weights), "sin": count(program, "sin"),
                        "dots": count(program, "dot_general")}
-    return found
+    return counts
 
 
 def recursive_checkpointing(jax):

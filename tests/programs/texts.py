@@ -58,16 +58,16 @@ def texts_of(root: Path, platform: str = "cpu") -> dict[str, str]:
     xjax = importlib.import_module("xjax")
     assert Path(str(xjax.__file__)).is_relative_to(root), xjax.__file__
     sys.path[0] = str(HERE / "benchmarks")
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, function, arguments in [*_operations(xjax), *_steps(xjax)]:
-        while name in found:                                  # two rows of one name
+        while name in by_name:                                  # two rows of one name
             name += "'"
         try:
             traced = xjax.jit(function).trace(*arguments)
-            found[name] = traced.lower(lowering_platforms=(platform,)).as_text()
+            by_name[name] = traced.lower(lowering_platforms=(platform,)).as_text()
         except Exception as error:                            # a dtype that a derivative does not take
-            found[name] = f"refused: {type(error).__name__}"
-    return found
+            by_name[name] = f"refused: {type(error).__name__}"
+    return by_name
 
 
 def _operations(xjax: Any) -> Iterator[tuple[str, Callable, list]]:

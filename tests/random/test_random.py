@@ -173,8 +173,8 @@ def test_means_that_counts_do_not_reach(dtype):
     largest = np.iinfo(dtype).max
     means = {np.inf: largest, 3e38: largest, 1e20: largest, 3e9: largest, 0.0: 0, 1e-40: 0, np.nan: -1,
              -1.0: -1, -20.0: -1, -np.inf: -1}
-    found = random.poisson(random.PRNGKey(0), np.float32([*means])[:, None], (len(means), 9), dtype)
-    np.testing.assert_array_equal(found, np.repeat([*means.values()], 9).reshape(-1, 9))
+    draws = random.poisson(random.PRNGKey(0), np.float32([*means])[:, None], (len(means), 9), dtype)
+    np.testing.assert_array_equal(draws, np.repeat([*means.values()], 9).reshape(-1, 9))
 
 
 def test_wider_parameters_are_refused():

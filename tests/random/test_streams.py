@@ -72,8 +72,8 @@ def test_stream_under_jit_is_the_same(case):
 def record():
     import jax
 
-    found = {label(*c): summary(draw(jax, c)) for c in CASES}
-    GOLDEN.write_text(json.dumps(found, sort_keys=True).replace('], "', '],\n"') + "\n")
+    summaries = {label(*c): summary(draw(jax, c)) for c in CASES}
+    GOLDEN.write_text(json.dumps(summaries, sort_keys=True).replace('], "', '],\n"') + "\n")
 
 
 if __name__ == "__main__":

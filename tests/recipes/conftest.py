@@ -79,9 +79,9 @@ def train(config):
 
     loop = Loop(config, task, placer, prepared.batches())
     progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
-    found = results(loop, progress)
-    best = found.get("best", {}).get("test", {})
-    return Trained(found["last"]["test"], np.array(losses), progress, task, best)
+    outcome = results(loop, progress)
+    best = outcome.get("best", {}).get("test", {})
+    return Trained(outcome["last"]["test"], np.array(losses), progress, task, best)
 
 
 @pytest.fixture

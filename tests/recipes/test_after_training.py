@@ -81,14 +81,14 @@ def test_other_data_are_not_evaluated_as_if_they_were_the_same(folder, tmp_path)
         open_run(moved).metrics("test")
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("x,z\n1,2\n", "  missing  y\n  unknown  z\n"), ("x\n1\n", "  missing  y\n"), ("x,y,w\n1,2,3\n", "  unknown  w\n"),
     ("x,y\n1,\n", "the column 'y' has gaps, and had none in training."), ("x,y\n", "the data file cannot be read"),
 ])
-def test_columns_that_differ_are_named(folder, tmp_path, text, told):
+def test_columns_that_differ_are_named(folder, tmp_path, text, message):
     file = tmp_path / "inputs.csv"
     file.write_text(text)
-    assert_refused(lambda: open_run(folder).predict(file), DataError, told)
+    assert_refused(lambda: open_run(folder).predict(file), DataError, message)
 
 
 def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, capsys):

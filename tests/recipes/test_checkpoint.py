@@ -142,11 +142,11 @@ def test_another_model_is_told_leaf_by_leaf(checkpoints):
     other = ({"w": params["w"].astype(np.float64), "b": params["none"]}, moments, rest)
     with pytest.raises(CheckpointError) as caught:
         checkpoints.restore(1, other)
-    told = str(caught.value)
-    assert "it does not fit the config's model and optimizer." in told
-    assert "[0]['w']     saved float32[5, 3], the config makes float64[5, 3]" in told
-    assert "[0]['b']     saved nothing, the config makes float64[0, 4]" in told
-    assert "[0]['none']  saved float64[0, 4], the config makes nothing" in told
+    message = str(caught.value)
+    assert "it does not fit the config's model and optimizer." in message
+    assert "[0]['w']     saved float32[5, 3], the config makes float64[5, 3]" in message
+    assert "[0]['b']     saved nothing, the config makes float64[0, 4]" in message
+    assert "[0]['none']  saved float64[0, 4], the config makes nothing" in message
 
 
 def test_artifacts_belong_to_a_checkpoint_and_are_proved(checkpoints):

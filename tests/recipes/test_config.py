@@ -58,8 +58,8 @@ def fault(name, *overrides):
 
 def test_all_faults_in_one_message():
     Path("faults.yaml").write_text(ALL_FAULTS)
-    told = fault("faults.yaml", "foo", "seed=3", "seed.x=1", "optim.momentm=1")
-    assert told == ALL_FAULTS_TOLD
+    error = fault("faults.yaml", "foo", "seed=3", "seed.x=1", "optim.momentm=1")
+    assert error == ALL_FAULTS_TOLD
 
 
 def _typos():
@@ -76,8 +76,8 @@ def _typos():
 
 @pytest.mark.parametrize(("prefix", "key", "typo"), list(_typos()))
 def test_one_letter_wrong_names_the_right_key(prefix, key, typo):
-    told = fault("gcn.yaml", f"{prefix}{typo}=1")
-    assert f"override  {prefix}{typo}  unknown key; did you mean '{key}'?" in told
+    error = fault("gcn.yaml", f"{prefix}{typo}=1")
+    assert f"override  {prefix}{typo}  unknown key; did you mean '{key}'?" in error
 
 
 def test_there_are_many_typos():
@@ -85,7 +85,7 @@ def test_there_are_many_typos():
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "expected"),
     [
         ("task.name=tabel", "there is no task 'tabel'; did you mean 'table'?"),
         ("task={}", "task.name  needs a name: one of "),
@@ -112,15 +112,15 @@ def test_there_are_many_typos():
         ("task={name: node_classification, dataset: cora, labelled: [0]}", "task.labelled  is for the dataset karate"),
     ],
 )
-def test_one_wrong_override(override, told):
+def test_one_wrong_override(override, expected):
     message = fault("gcn.yaml", override)
     assert message.startswith("config: 1 fault in ")
-    assert told in message
+    assert expected in message
     assert "fix:" in message
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: [", "the file cannot be read as YAML."),
         ("a: &x [*x]", "aliases (*name) are not used in configs"),
@@ -137,15 +137,15 @@ def test_one_wrong_override(override, told):
         ("1: 2\n", "1"),
     ],
 )
-def test_wrong_file(text, told):
+def test_wrong_file(text, expected):
     Path("wrong.yaml").write_text(text)
-    assert told in fault("wrong.yaml")
+    assert expected in fault("wrong.yaml")
 
 
 def test_no_such_config():
-    told = fault("gnc")
-    assert told.startswith("config: there is no config 'gnc'; did you mean 'gcn.yaml'?")
-    assert all(name in told for name in SHIPPED)
+    error = fault("gnc")
+    assert error.startswith("config: there is no config 'gnc'; did you mean 'gcn.yaml'?")
+    assert all(name in error for name in SHIPPED)
 
 
 def test_look_up_order():
@@ -241,6 +241,6 @@ def test_the_list_has_every_key_with_its_meaning(capsys):
 
 
 def test_every_key_has_a_meaning():
-    found = {prefix + key: field.description for _, prefix, fields in sections() for key, field in fields.items()}
-    assert len(found) > 50
-    assert not [key for key, meaning in found.items() if not meaning]
+    described = {prefix + key: field.description for _, prefix, fields in sections() for key, field in fields.items()}
+    assert len(described) > 50
+    assert not [key for key, meaning in described.items() if not meaning]

@@ -37,9 +37,9 @@ CONFIGS = {
 def figure(name):
     """(Mean, deviation or 0) that the header says, shares for percent."""
     header = find_config(name).read_text()
-    found = re.search(r"#   figure   .*?([\d.]+)( %)?(?: ± ([\d.]+))?", header)
+    match = re.search(r"#   figure   .*?([\d.]+)( %)?(?: ± ([\d.]+))?", header)
     percent = re.search(r"#   figure   [^\n]*%", header) is not None
-    return tuple(float(number or 0) / (100 if percent else 1) for number in (found[1], found[3]))
+    return tuple(float(number or 0) / (100 if percent else 1) for number in (match[1], match[3]))
 
 
 def test_every_config_is_here():

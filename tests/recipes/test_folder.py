@@ -99,8 +99,8 @@ def test_a_moved_folder_is_still_a_run():
 def test_another_machine_or_code_is_told(tmp_path):
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
-    told = note_environment(tmp_path, {"devices": 2, "threads": 4, "cpu": "a"})
-    assert told == ["devices: 1 before, 2 now", "threads: None before, 4 now"]
+    changes = note_environment(tmp_path, {"devices": 2, "threads": 4, "cpu": "a"})
+    assert changes == ["devices: 1 before, 2 now", "threads: None before, 4 now"]
 
 
 def test_the_environment_has_a_digest_of_the_code(tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ def test_without_test_text_there_is_no_score(corpus):
     assert train(config(corpus, "task.test_fraction=0", "task.val_fraction=0")).test == {}
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model=null"], "task.model  is needed, or task.pretrained"),
     (["task.pretrained=folder"], "task.model  is for a model from scratch"),
     (["task.files=[]"], "task.files  is empty"),
@@ -132,10 +132,10 @@ def test_without_test_text_there_is_no_score(corpus):
     (["task.model={name: llama, heads: 4, kv_heads: 3}"], "task.model.kv_heads  must divide the 4 heads, got 3"),
     (["task.model={name: llama, features: 12, heads: 4, kv_heads: 2}"], "the size of a head must be even, got 3"),
     (["task.model={name: gpt3}"], "task.model")])
-def test_faults_of_the_config(corpus, overrides, told):
+def test_faults_of_the_config(corpus, overrides, message):
     with pytest.raises(ConfigError) as caught:
         config(corpus, *overrides)
-    assert " ".join(told.split()) in " ".join(str(caught.value).split())
+    assert " ".join(message.split()) in " ".join(str(caught.value).split())
 
 
 def test_too_little_text(tmp_path):

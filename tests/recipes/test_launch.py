@@ -85,13 +85,13 @@ def descendants(pid):
 def ranks_of(launcher, count=2):
     """Process ids of the ranks, in order; waits until they are there."""
     for _ in range(600):
-        found = {}
+        by_rank = {}
         for pid in descendants(launcher):
             for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 if text.startswith(b"JAX_PROCESS_ID="):
-                    found[int(text.partition(b"=")[2])] = pid
-        if len(found) == count:
-            return [found[rank] for rank in range(count)]
+                    by_rank[int(text.partition(b"=")[2])] = pid
+        if len(by_rank) == count:
+            return [by_rank[rank] for rank in range(count)]
         time.sleep(0.1)
     raise AssertionError("the ranks were not started")
 
@@ -141,9 +141,9 @@ GPUS = [
 
 @pytest.mark.parametrize("seen, count, devices, env, own", GPUS)
 def test_each_process_has_gpus_of_its_own(seen, count, devices, env, own):
-    found = gpus_of_processes(seen.split(), count, devices, share=False, env=env)
-    assert [each.pop("CUDA_VISIBLE_DEVICES") for each in found] == own
-    assert all(each == {"JAX_LOCAL_DEVICE_IDS": "0,1" if "," in own[0] else "0"} for each in found)
+    each_env = gpus_of_processes(seen.split(), count, devices, share=False, env=env)
+    assert [each.pop("CUDA_VISIBLE_DEVICES") for each in each_env] == own
+    assert all(each == {"JAX_LOCAL_DEVICE_IDS": "0,1" if "," in own[0] else "0"} for each in each_env)
 
 
 def test_without_gpus_nothing_is_chosen():
@@ -160,10 +160,10 @@ def test_fewer_gpus_than_processes_want(devices, fix):
 @pytest.mark.parametrize("env, memory", [({}, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.375"}),
                                          ({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, {})])
 def test_processes_that_share_a_gpu_divide_its_memory(env, memory):
-    found = gpus_of_processes(["4", "6"], 3, None, share=True, env=env)
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in found] == ["4", "6", "4"]
+    each_env = gpus_of_processes(["4", "6"], 3, None, share=True, env=env)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in each_env] == ["4", "6", "4"]
     assert all(each == {"CUDA_VISIBLE_DEVICES": each["CUDA_VISIBLE_DEVICES"], "JAX_LOCAL_DEVICE_IDS": "0", **memory}
-               for each in found)
+               for each in each_env)
 
 
 def test_the_launcher_hands_each_process_its_gpu(monkeypatch, capsys):
@@ -217,8 +217,8 @@ def train_both_ways(command, folder, rings, cluster=None):
     for rank, process in enumerate(started):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, (rank, out, err)
-        found = out.count("4 in 2 processes"), out.count("test accuracy"), err
-        assert found == (rank == 0, rank == 0, ""), (rank, out, err)
+        printed = out.count("4 in 2 processes"), out.count("test accuracy"), err
+        assert printed == (rank == 0, rank == 0, ""), (rank, out, err)
     run(load_config(TABLE[1], [*options[2:], f"run_dir={folder / 'one'}"]), "one")
 
 

@@ -123,11 +123,11 @@ def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
 ])
 def test_what_is_best_and_what_early_stopping_waits_for(config, evaluations, best, stopped):
     early = config("early_stopping={patience: 2, min_change: 0.06}", "eval_every=1")
-    task, found, ends = prepare(early).task, no_best("nothing yet"), []
+    task, best_yet, ends = prepare(early).task, no_best("nothing yet"), []
     for step, (score, loss) in enumerate(evaluations, start=1):
-        found = judged(found, {"accuracy": score, "loss": loss}, step, task, early, lambda: "a model")
-        ends += [step] * stagnant(found, step, early)
-    assert int(found.step) == best
+        best_yet = judged(best_yet, {"accuracy": score, "loss": loss}, step, task, early, lambda: "a model")
+        ends += [step] * stagnant(best_yet, step, early)
+    assert int(best_yet.step) == best
     assert next(iter(ends), None) == stopped
 
 
@@ -152,12 +152,12 @@ def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys)
     assert folders == [f"optim.lr={lr}_seed={seed}" for lr in ("0.01", "0.02") for seed in (0, 1)]
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "±" in line]
     results = [json.loads(Path(f"runs/gcn-sweep/optim.lr=0.02_seed={seed}/result.json").read_text()) for seed in (0, 1)]
-    found = [result["last"]["test"]["loss"] for result in results]
-    assert rows[1][-3:] == spread("loss", found).split()
+    losses = [result["last"]["test"]["loss"] for result in results]
+    assert rows[1][-3:] == spread("loss", losses).split()
     table = list(csv.DictReader(Path("runs/gcn-sweep/sweep.csv").read_text().splitlines()))
     assert [row["optim.lr"] for row in table] == ["0.01", "0.02"] and table[1]["runs"] == "2"
-    assert float(table[1]["test loss"]) == pytest.approx(np.mean(found), rel=1e-12)
-    assert float(table[1]["test loss deviation"]) == pytest.approx(np.std(found, ddof=1), rel=1e-6)
+    assert float(table[1]["test loss"]) == pytest.approx(np.mean(losses), rel=1e-12)
+    assert float(table[1]["test loss deviation"]) == pytest.approx(np.std(losses, ddof=1), rel=1e-6)
     assert Path("runs/gcn-sweep/sweep.png").stat().st_size > 10_000
     assert command_line.main(args) == 0
     assert capsys.readouterr().out.count("finished before") == 4

@@ -152,10 +152,10 @@ def _broken_csr(**fields):
 )
 def test_wrong_contents(toy, part, value, why):
     write(toy[0], part, value)
-    told = fault(toy[0])
-    assert told.startswith("planetoid: a data file is damaged or not of the Planetoid format.\n")
-    assert why in told
-    assert "fix: fetch it again" in told
+    message = fault(toy[0])
+    assert message.startswith("planetoid: a data file is damaged or not of the Planetoid format.\n")
+    assert why in message
+    assert "fix: fetch it again" in message
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,6 @@ def test_progress(tmp_path):
     written.tick()
     assert read_progress(file)[::2] == (7, Phase.TRAINING)
     written.tick(phase=Phase.FAILED, exit_code=3)
-    found = read_progress(file)
-    assert (found.step, found.phase, found.exit_code) == (7, Phase.FAILED, 3)
-    assert abs(found.seconds - time.monotonic()) < 10
+    progress = read_progress(file)
+    assert (progress.step, progress.phase, progress.exit_code) == (7, Phase.FAILED, 3)
+    assert abs(progress.seconds - time.monotonic()) < 10

@@ -221,7 +221,7 @@ def test_unknown_columns(rings):
 
 
 @pytest.mark.parametrize(
-    ("text", "overrides", "told"),
+    ("text", "overrides", "expected"),
     [
         ("x,y\n1,a\n,b\n", (), "values are missing.\n  file  {file}\n  x     1 of 2\n"),
         ("x,y\n1,a\nnan,b\n", (), "values are missing."),
@@ -242,11 +242,11 @@ def test_unknown_columns(rings):
         ("x,y\n1,a\n2,b,c,d\n", (), "the data file cannot be read."),
     ],
 )
-def test_wrong_contents(tmp_path, text, overrides, told):
+def test_wrong_contents(tmp_path, text, overrides, expected):
     file = tmp_path / "bad.csv"
     file.write_text(text)
     message = fault(config(file, *overrides, target="y"))
-    assert told.format(file=file) in message
+    assert expected.format(file=file) in message
     assert "  fix: " in message
 
 

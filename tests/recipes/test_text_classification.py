@@ -102,16 +102,16 @@ def test_modules_of_the_standard_library():
     assert "turtle" in data.summary["classes"]
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model=null"], "task.model is needed, or task.pretrained"),
     (["task.pretrained=folder"], "task.model is for a model from scratch"),
     (["task.passage=99"], "task.passage is for the standard library"),
     (["task.length=2"], "task.length must be at least 3"),
     (["task.model={heads: 5}"], "task.model.heads must divide the 768 features, got 5")])
-def test_faults_of_the_config(notes, overrides, told):
+def test_faults_of_the_config(notes, overrides, message):
     with pytest.raises(ConfigError) as caught:
         config(notes, *overrides)
-    assert told in " ".join(str(caught.value).split())
+    assert message in " ".join(str(caught.value).split())
 
 
 @pytest.mark.parametrize("key", ["label=a", "split_seed=1"])

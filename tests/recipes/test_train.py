@@ -52,7 +52,7 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "message"),
     [
         (("optim.lr=-1",), 2, "config: 1 fault in "),
         (("--config", "nothing.yaml"), 2, "config: there is no config 'nothing.yaml'"),
@@ -65,7 +65,7 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path,
         (("--config", "gcn_cora", "task.root=here"), 1, "the data file ind.cora.x is missing."),
     ],
 )
-def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, args, code, told):
+def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, args, code, message):
     monkeypatch.chdir(tmp_path)
     try:
         got = main(args)                                      # a traceback is raised here
@@ -73,7 +73,7 @@ def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, a
         got = end.code
     out, err = capfd.readouterr()
     assert (got, out) == (code, "")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
     assert not (tmp_path / "runs").exists()  # nothing is left behind
 

@@ -107,7 +107,7 @@ def go(folder, *overrides):
     return run(load_config("gcn.yaml", [*SHORT, f"run_dir={folder}", *overrides]), "gcn")
 
 
-def go_on(folder, *overrides, **options):
+def resumed(folder, *overrides, **options):
     return run(saved_config(folder, overrides, **options), "gcn", resume=True)
 
 
@@ -157,7 +157,7 @@ def test_its_config_repeats_it(whole, tmp_path, capsys):
 
 
 def test_resumed_is_the_unbroken_run(whole, broken, capsys):
-    test = go_on(broken)
+    test = resumed(broken)
     assert test == whole[1]
     out = capsys.readouterr().out
     assert "resumed at step 10 of 20" in out
@@ -168,7 +168,7 @@ def test_resumed_is_the_unbroken_run(whole, broken, capsys):
 
 
 def test_a_checkpoint_opens_on_another_device_count_and_the_run_says_so(whole, broken, capsys):
-    go_on(broken, "devices=3")
+    resumed(broken, "devices=3")
     assert "devices: 1 before, 3 now" in capsys.readouterr().out
     records = [read_metrics(folder / "metrics.jsonl") for folder in (whole[0], broken)]
     for a, b in zip(*records, strict=True):
@@ -179,9 +179,9 @@ def test_a_damaged_checkpoint_stops_the_resume_and_the_one_before_serves(whole, 
     manifest = broken / "checkpoints/10/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0'))
     with pytest.raises(CheckpointError, match="its SHA-256 differs"):
-        go_on(broken)
+        resumed(broken)
     shutil.rmtree(manifest.parent)
-    go_on(broken)  # from step 5
+    resumed(broken)  # from step 5
     assert digests(broken) == digests(whole[0])
 
 
@@ -227,7 +227,7 @@ def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one
         run(config, "gcn", interrupts=_After(looks))
     assert caught.value.exit_code == 143
     assert f"fix: python -m recipes.train --resume {folder}" in str(caught.value)
-    assert go_on(folder) == whole[1]
+    assert resumed(folder) == whole[1]
     assert digests(folder) == digests(whole[0])
     assert (folder / "metrics.jsonl").read_text() == (whole[0] / "metrics.jsonl").read_text()
 
@@ -241,7 +241,7 @@ def test_a_signal_before_the_first_step_leaves_nothing(tmp_path):
 def test_an_extended_run_keeps_its_schedule(tmp_path):
     go(tmp_path / "long", "optim.schedule=linear", "steps=30", "schedule_steps=20")
     go(tmp_path / "short", "optim.schedule=linear")
-    go_on(tmp_path / "short", extend=30)
+    resumed(tmp_path / "short", extend=30)
     assert digests(tmp_path / "short", 30) == digests(tmp_path / "long", 30)
     rates = [record.values["train/lr"] for record in read_metrics(tmp_path / "short/metrics.jsonl")]
     np.testing.assert_allclose(rates[:20], 0.01 * (1 - np.arange(20) / 20), rtol=1e-5)
@@ -256,7 +256,7 @@ def test_other_data_are_refused_on_resume(rings, tmp_path):
     run(config, "mlp_table")
     file.write_text(rings.read_text().replace("outer", "far"))
     with pytest.raises(CheckpointError, match="it was trained on other data"):
-        go_on(tmp_path / "a", extend=4)
+        resumed(tmp_path / "a", extend=4)
 
 
 # ---- real graphs ---------------------------------------------------------------------------------

@@ -96,9 +96,9 @@ def test_files_get_codes_and_reconstructions_are_close(learned, tmp_path):
     assert np.mean((x - reconstruction)**2) < 0.75 * np.mean((x - x.mean(axis=0))**2)
 
 
-@pytest.mark.parametrize(("override", "told"), [
+@pytest.mark.parametrize(("override", "message"), [
     ("task.code=0", "task.code  must be greater than 0, got 0"),
     ("task.likelihood=gauss", "task.likelihood  must be 'bernoulli' or 'normal', got 'gauss'"),
     ("task.beta=-1", "task.beta  must be greater than or equal to 0")])
-def test_one_wrong_override(override, told):
-    assert_refused(lambda: config(override), ConfigError, told)
+def test_one_wrong_override(override, message):
+    assert_refused(lambda: config(override), ConfigError, message)

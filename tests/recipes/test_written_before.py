@@ -23,5 +23,5 @@ def test_a_run_folder_opens(tmp_path):
 def test_old_names_of_modules():
     sys.modules.pop("recipes.text_models", None)
     with pytest.warns(DeprecationWarning, match="recipes.text_models is recipes.models.text now"):
-        found = importlib.import_module("recipes.text_models")
-    assert found is sys.modules["recipes.models.text"]
+        module = importlib.import_module("recipes.text_models")
+    assert module is sys.modules["recipes.models.text"]

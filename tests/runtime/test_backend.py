@@ -131,18 +131,18 @@ def test_choice_of_platforms(monkeypatch, option, gpu, expected):
     assert backend._chosen_platforms(option) == expected
 
 
-@pytest.mark.parametrize("driver, plugin, hidden, told", [
+@pytest.mark.parametrize("driver, plugin, hidden, message", [
     (True, False, False, "no CUDA plugin"), (False, True, False, "no NVIDIA driver"), (False, True, True, None),
     (True, True, False, None), (False, False, False, None)])
-def test_a_gpu_that_stays_unused_is_told(monkeypatch, recwarn, driver, plugin, hidden, told):
+def test_a_gpu_that_stays_unused_is_told(monkeypatch, recwarn, driver, plugin, hidden, message):
     monkeypatch.setattr(cuda_wheels, "gpu_visible", lambda: driver)
     monkeypatch.setattr(cuda_wheels, "gpu_hidden", lambda: hidden)
     monkeypatch.setattr(cuda_wheels, "find_plugin", lambda: ("13", "plugin.so") if plugin else None)
     assert backend._chosen_platforms("cpu") == ("cpu",) and not recwarn
     backend._chosen_platforms(None)
     texts = [str(warning.message) for warning in recwarn]
-    assert len(texts) == (told is not None)
-    assert all(told in text and "run on the CPU" in text and "fix: see docs/gpu.md" in text for text in texts)
+    assert len(texts) == (message is not None)
+    assert all(message in text and "run on the CPU" in text and "fix: see docs/gpu.md" in text for text in texts)
 
 
 def test_one_client_for_all_threads():

@@ -47,14 +47,14 @@ def start(*args):
 def test_prints_what_jax_prints(cases):
     real_jax()
     runs = [start("xjax", cases), start("jax", cases)]
-    found = []
+    printed = []
     for run in runs:
         out, err = run.communicate(timeout=300)
         assert run.returncode == 0, err[-2000:]
         *cases, last = out.split("\n== ")
         assert last.splitlines() == ["at exit", "exit 7.0"], "a print that nobody waited for is lost at the exit"
-        found.append({name: lines for name, *lines in map(str.splitlines, cases)})
-    ours, theirs = found
+        printed.append({name: lines for name, *lines in map(str.splitlines, cases)})
+    ours, theirs = printed
     assert ours.keys() == theirs.keys() and len(ours) > 30
     for name, lines in theirs.items():
         assert lines, name
@@ -282,10 +282,10 @@ def test_dtypes_layouts_and_trees():
         turned = [xjax.ShapeDtypeStruct(x.T.shape, x.dtype) for x in xs]
         return xjax.pure_callback(turn, {"turned": turned, "again": (xs[0],)}, {"values": [x.T.T for x in xs]})
 
-    found = f(values)
-    for x, y in zip(values, found["turned"], strict=True):
+    results = f(values)
+    for x, y in zip(values, results["turned"], strict=True):
         assert y.dtype == x.dtype and np.array_equal(y, np.asarray(x).T)
-    assert np.array_equal(found["again"][0], values[0])
+    assert np.array_equal(results["again"][0], values[0])
     assert f(values)["turned"][3].tolist() == values[3].T.tolist()
 
 

@@ -214,9 +214,9 @@ ENVIRONMENTS = [
 ]
 
 
-@pytest.mark.parametrize("env, found", ENVIRONMENTS)
-def test_what_launchers_say(env, found):
-    assert clusters.detect(env) == found
+@pytest.mark.parametrize("env, detected", ENVIRONMENTS)
+def test_what_launchers_say(env, detected):
+    assert clusters.detect(env) == detected
 
 
 def test_open_mpi_5_on_one_machine():
@@ -232,13 +232,13 @@ import os
 from jax._src.clusters.slurm_cluster import SlurmCluster
 from jax._src.clusters.ompi_cluster import OmpiCluster
 from tests.runtime.test_distributed import ENVIRONMENTS
-for env, found in ENVIRONMENTS:
+for env, detected in ENVIRONMENTS:
     cluster = {"SLURM_STEP_NODELIST": SlurmCluster, "OMPI_MCA_orte_hnp_uri": OmpiCluster}
     for name, kind in cluster.items():
         if name in env and env.get("SLURM_STEP_NUM_NODES") != "1":
             os.environ.update(env)
             address = kind.get_coordinator_address(60, None)
-            assert address == found[0].replace("[", "").replace("]", ""), (address, found)
+            assert address == detected[0].replace("[", "").replace("]", ""), (address, detected)
 from xjax.runtime.process import clusters
 for kind, count, local in ((SlurmCluster, "SLURM_NTASKS", "SLURM_LOCALID"),
                            (OmpiCluster, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")):

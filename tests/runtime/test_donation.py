@@ -147,7 +147,7 @@ DONATED = {
 @pytest.mark.parametrize("case", DONATED)
 def test_donations_that_are_warned_of_as_in_jax(case):
     make, count = DONATED[case]
-    found = []
+    warned = []
     for lib in (xjax, real_jax()):
         f, args = make(lib), [lib.numpy.ones(3) + i for i in range(count)]
         with warnings.catch_warnings(record=True) as seen:
@@ -155,5 +155,5 @@ def test_donations_that_are_warned_of_as_in_jax(case):
             f(*args)
             if "lowered" not in case:                               # a second call is warned of no more
                 f(*[lib.numpy.ones(3) + i for i in range(count)])
-        found.append([w.category for w in seen if "onated" in str(w.message)])
-    assert found[0] == found[1]
+        warned.append([w.category for w in seen if "onated" in str(w.message)])
+    assert warned[0] == warned[1]

@@ -29,13 +29,13 @@ def parts_of(x):
 @pytest.mark.parametrize("ins, outs", each_once(SPECS, [*SPECS[3:], *SPECS[:3]]))        # the fast ones move the data
 def test_each_device_holds_what_it_holds_in_jax(ins, outs):
     jax = real_jax()
-    found = xjax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, ins), out_shardings=NamedSharding(MESH, outs))(X)
+    ours = xjax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, ins), out_shardings=NamedSharding(MESH, outs))(X)
     theirs = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
     there = [jax.sharding.NamedSharding(theirs, jax.P(*spec)) for spec in (ins, outs)]
     expected = jax.jit(lambda x: x * 2, in_shardings=there[0], out_shardings=there[1])(X)
-    assert found.sharding == NamedSharding(MESH, outs)
-    assert parts_of(found).keys() == parts_of(expected).keys()
-    for device, part in parts_of(found).items():
+    assert ours.sharding == NamedSharding(MESH, outs)
+    assert parts_of(ours).keys() == parts_of(expected).keys()
+    for device, part in parts_of(ours).items():
         np.testing.assert_array_equal(part, parts_of(expected)[device])
 
 

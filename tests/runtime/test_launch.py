@@ -29,9 +29,9 @@ def arrays_of_all_paths(f, *args):
 
 def test_captured_arrays_come_first_on_every_path():
     w, b = jnp.asarray(X), jnp.full((2, 3), 2.0)
-    for found in arrays_of_all_paths(lambda x: {"a": w * x - b, "b": [x + b]}, jnp.asarray(X + 1)):
-        np.testing.assert_array_equal(found["a"], X * (X + 1) - 2)
-        np.testing.assert_array_equal(found["b"][0], X + 3)
+    for result in arrays_of_all_paths(lambda x: {"a": w * x - b, "b": [x + b]}, jnp.asarray(X + 1)):
+        np.testing.assert_array_equal(result["a"], X * (X + 1) - 2)
+        np.testing.assert_array_equal(result["b"][0], X + 3)
 
 
 def test_a_program_over_several_devices_takes_arrays_of_one_on_every_call():
@@ -41,15 +41,15 @@ def test_a_program_over_several_devices_takes_arrays_of_one_on_every_call():
     spec = xjax.sharding.PartitionSpec("i")
     f = xjax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=spec, out_specs=spec)
     x = jnp.arange(4.0 * n)
-    for found in arrays_of_all_paths(f, x):
-        np.testing.assert_array_equal(found, np.arange(4.0 * n) * 2)
+    for result in arrays_of_all_paths(f, x):
+        np.testing.assert_array_equal(result, np.arange(4.0 * n) * 2)
 
 
 def test_results_without_arrays():
-    for found in arrays_of_all_paths(lambda x: (), jnp.asarray(X)):
-        assert found == ()
-    for found in arrays_of_all_paths(lambda x: [None, {}], jnp.asarray(X)):
-        assert found == [None, {}]
+    for result in arrays_of_all_paths(lambda x: (), jnp.asarray(X)):
+        assert result == ()
+    for result in arrays_of_all_paths(lambda x: [None, {}], jnp.asarray(X)):
+        assert result == [None, {}]
 
 
 @pytest.mark.parametrize("path", ["eager", "method", "one launch", "jit", "static", "NumPy", "compiled", "pmap"])
@@ -119,16 +119,16 @@ def test_values_of_the_host_are_the_arrays_that_they_become(value, x64):
     with xjax.enable_x64(x64):
         want = xjax.jit(lambda x, y: (x * 2, [y]))(jnp.asarray(value), jnp.ones(()))
         f = xjax.jit(lambda x, y: (x * 2, [y]))
-        for found in [f(value, jnp.ones(())) for _ in range(3)]:
-            assert_equal_results(found, want)
-        for found in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
-            assert_equal_results(found, want)
+        for result in [f(value, jnp.ones(())) for _ in range(3)]:
+            assert_equal_results(result, want)
+        for result in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
+            assert_equal_results(result, want)
 
 
-def assert_equal_results(found, want):
+def assert_equal_results(result, want):
     """Equal values, on the same devices."""
-    assert_same(found, want, tol=0)
-    assert [x.sharding for x in xjax.tree.leaves(found)] == [y.sharding for y in xjax.tree.leaves(want)]
+    assert_same(result, want, tol=0)
+    assert [x.sharding for x in xjax.tree.leaves(result)] == [y.sharding for y in xjax.tree.leaves(want)]
 
 
 def test_an_integer_that_does_not_fit_is_refused_on_every_call():
@@ -160,8 +160,8 @@ def test_calls_with_static_arguments_and_values_of_the_host(value):
     want = {n: f.__wrapped__(xjax.tree_util.tree_map(jnp.asarray, value), jnp.ones(()), n) for n in (2, 3)}
     for n in (2, 3, 2, 3):
         for y in (jnp.ones(()), np.ones((), np.float32)):
-            for found in (f(value, y, n), f(value, y, n=n), f(n=n, y=y, x=value), f(value, n=n, y=y)):
-                assert_same(found, want[n])
+            for result in (f(value, y, n), f(value, y, n=n), f(n=n, y=y, x=value), f(value, n=n, y=y)):
+                assert_same(result, want[n])
 
 
 @pytest.mark.parametrize("value", [0.25, np.int8(3), X[0], X[0].astype(np.float64)[::2]], ids=repr)
@@ -210,8 +210,8 @@ def test_new_numbers_of_each_kind():
     f = xjax.jit(lambda x, y: x * 2 + y)
     for i in range(1200):
         for y in (i, -i - 0.5, complex(i, 1), i > 600):
-            found = f(3, y)
-            assert found.item() == 6 + y and found.weak_type
+            result = f(3, y)
+            assert result.item() == 6 + y and result.weak_type
     with pytest.raises(OverflowError):
         f(3, 2 ** 40)
 

@@ -242,12 +242,12 @@ def test_thousands_of_shapes_take_little_memory(kind):
 
 
 def test_of_parts_finds_what_the_tuple_finds():
-    found = cache.Cache()
-    found[1, 2], found[1, 3] = "a", "b"
+    table = cache.Cache()
+    table[1, 2], table[1, 3] = "a", "b"
     for parts in ([1, 2], [1, 2], [1, 3], [1, 3], [1, 2], [2], []):
-        assert found.of_parts(parts) == found.young.get(tuple(parts))
-    for forget in (found.drop_old, found.clear):
-        found[1, 2] = "a"
-        assert found.of_parts([1, 2]) == "a"
+        assert table.of_parts(parts) == table.young.get(tuple(parts))
+    for forget in (table.drop_old, table.clear):
+        table[1, 2] = "a"
+        assert table.of_parts([1, 2]) == "a"
         forget()
-        assert found.of_parts([1, 2]) is None
+        assert table.of_parts([1, 2]) is None

@@ -29,11 +29,11 @@ X = np.arange(16.0, dtype=np.float32).reshape(4, 4)
     lambda f: xjax.jit(xjax.grad(lambda x: f(x).sum())),
 ], ids=["eager", "jit", "jvp", "grad", "jit of grad"])
 def test_constraint_keeps_values_and_sets_the_sharding(make):
-    found = make(lambda x: lax.with_sharding_constraint(x * x, TILES))(jnp.asarray(X))
+    result = make(lambda x: lax.with_sharding_constraint(x * x, TILES))(jnp.asarray(X))
     plain = make(lambda x: x * x)(jnp.asarray(X))
-    np.testing.assert_array_equal(found, plain)
-    if found.sharding != plain.sharding:                    # the gradient is the compiler's to place
-        assert found.sharding == TILES
+    np.testing.assert_array_equal(result, plain)
+    if result.sharding != plain.sharding:                    # the gradient is the compiler's to place
+        assert result.sharding == TILES
 
 
 def test_constraint_of_trees_and_of_specs_over_the_current_mesh():
@@ -84,9 +84,9 @@ def test_arrays_made_of_parts(sharding):
     assert len(asked) == len({str(i) for i in asked})                       # each different part once
     again = xjax.make_array_from_single_device_arrays((4, 4), sharding, [s.data for s in made.addressable_shards])
     local = xjax.make_array_from_process_local_data(sharding, {"x": X})["x"]
-    for found in (made, again, local):
-        np.testing.assert_array_equal(found, X)
-        assert found.sharding == sharding and isinstance(found.addressable_shards[0], xjax.Shard)
+    for result in (made, again, local):
+        np.testing.assert_array_equal(result, X)
+        assert result.sharding == sharding and isinstance(result.addressable_shards[0], xjax.Shard)
     assert xjax.make_array_from_callback((), SingleDeviceSharding(xjax.devices()[0]), lambda i: 3, dtype="float32") == 3
 
 

@@ -130,9 +130,9 @@ def results(tmp_path_factory):
         program = f"LINES = {LINES.strip().splitlines()!r}\n{REPORT}"
         job = run_job(program, header=header, tmp_path=tmp_path_factory.mktemp("job"))
         assert_all_ended_well(job)
-        found = [dict(json.loads(text.removeprefix("RESULT ")) for text in process.output.splitlines()
+        by_process = [dict(json.loads(text.removeprefix("RESULT ")) for text in process.output.splitlines()
                       if text.startswith("RESULT ")) for process in job]
-        return {name: [each[name] for each in found] for name in found[0]}
+        return {name: [each[name] for each in by_process] for name in by_process[0]}
 
     real_jax()
     return run(OURS), run(THEIRS)

@@ -157,8 +157,8 @@ def test_named_sharding_equals_its_meaning(spec):
     block = next(iter(expected.values()))
     assert sharding.shard_shape(shape) == tuple(len(range(n)[s]) for s, n in zip(block, shape, strict=True))
     assert sharding.is_fully_replicated == (not spec.all_axes())
-    found = named_from_hlo(sharding.hlo(2), CUBE, 2)
-    assert found is not None and found.is_equivalent_to(sharding, 2)
+    parsed = named_from_hlo(sharding.hlo(2), CUBE, 2)
+    assert parsed is not None and parsed.is_equivalent_to(sharding, 2)
 
 
 @pytest.mark.parametrize("spec", specs("abc", 2)[::3], ids=str)

@@ -134,8 +134,8 @@ def test_the_list_of_jaxlib_names_is_complete():
 
 @pytest.mark.parametrize("module", JAXLIB_NAMES)
 def test_jaxlib_has_every_name(module):
-    found = importlib.import_module(f"jaxlib.{module}")
-    assert {n for n in JAXLIB_NAMES[module] if not hasattr(found, n)} == set()
+    extension = importlib.import_module(f"jaxlib.{module}")
+    assert {n for n in JAXLIB_NAMES[module] if not hasattr(extension, n)} == set()
 
 
 @pytest.mark.parametrize("path", JAXLIB_METHODS)

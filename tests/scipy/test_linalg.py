@@ -79,8 +79,8 @@ def test_as_jax(row: OpRow) -> None:
 def test_matrices_of_a_formula(name, arguments):
     """As in SciPy, to the last place of float64 but two."""
     with xjax.enable_x64(True):
-        found = np.asarray(getattr(linalg, name)(*arguments))
-    np.testing.assert_allclose(found, getattr(scipy_linalg, name)(*arguments), rtol=1e-15, atol=1e-15)
+        result = np.asarray(getattr(linalg, name)(*arguments))
+    np.testing.assert_allclose(result, getattr(scipy_linalg, name)(*arguments), rtol=1e-15, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.complex128, 1e-13)])
@@ -88,8 +88,8 @@ def test_expm_of_every_size(dtype, tolerance):
     """Relative to the norm; with exponents up to 1e3 the squarings multiply the rounding errors by as much."""
     xs = np.stack([s * r(4, 4) for s in (0.0, 1e-3, 0.3, 2.0, 8.0)]).astype(dtype)
     with xjax.enable_x64(True):
-        found = np.asarray(xjax.jit(linalg.expm)(xs))
-    for x, y in zip(xs, found, strict=True):
+        result = np.asarray(xjax.jit(linalg.expm)(xs))
+    for x, y in zip(xs, result, strict=True):
         want = scipy_linalg.expm(x.astype(np.complex128))
         assert np.linalg.norm(y - want) <= 30 * tolerance * np.linalg.norm(want)
     assert np.isnan(xjax.jit(linalg.expm)(np.float32(1e7) * np.eye(2, dtype=np.float32))).all()

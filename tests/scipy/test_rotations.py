@@ -109,8 +109,8 @@ def test_vectors_of_small_rotations_differentiate():
     with xjax.enable_x64(True):
         jacobians = xjax.jit(lambda v: [jacobian(there_and_back)(v) for jacobian in (xjax.jacfwd, xjax.jacrev)])
         for x in (0.0, 1e-4, 0.3):
-            for found in jacobians(x * np.ones(3)):
-                np.testing.assert_allclose(found, np.eye(3), atol=1e-10)
+            for result in jacobians(x * np.ones(3)):
+                np.testing.assert_allclose(result, np.eye(3), atol=1e-10)
 
 
 def test_trees_and_random_rotations():
@@ -120,8 +120,8 @@ def test_trees_and_random_rotations():
     squares = xjax.jit(lambda r: r * r)(rotations)
     assert type(squares) is Rotation and xjax.tree.leaves(squares)[0].shape == (200, 4)
     turned = xjax.jit(xjax.vmap(lambda r, v: r.apply(v)))(rotations, np.ones((200, 3), np.float32))
-    at_once, kept = xjax.jit(lambda r: (r.apply(jnp.ones(3)), Rotation.identity(2).apply(jnp.ones(3))))(rotations)
-    np.testing.assert_allclose(turned, at_once, atol=1e-6)
+    fresh, kept = xjax.jit(lambda r: (r.apply(jnp.ones(3)), Rotation.identity(2).apply(jnp.ones(3))))(rotations)
+    np.testing.assert_allclose(turned, fresh, atol=1e-6)
     np.testing.assert_allclose(kept, np.ones((2, 3)))
     assert Rotation.from_euler("z", 90, degrees=True).quat.dtype == np.float32
     both = Rotation.concatenate([Rotation.identity(), rotations[:2]])

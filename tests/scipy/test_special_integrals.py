@@ -86,13 +86,13 @@ def check_values(names, count, dtype):
         args[name] = [x.astype(kinds[dtype] if x.dtype.kind == "c" else x.dtype if x.dtype.kind == "i" else dtype)
                       for x in VALUES[name][2](count)]
     with xjax.enable_x64(dtype == "float64"):
-        found = {name: xjax.jit(VALUES[name][0])(*xs) for name, xs in args.items()}
+        result = {name: xjax.jit(VALUES[name][0])(*xs) for name, xs in args.items()}
     info = np.finfo(dtype)
     for name, xs in args.items():
         wide = [x.astype(complex if x.dtype.kind == "c" else int if x.dtype.kind == "i" else float) for x in xs]
         with np.errstate(all="ignore"):
             wants = VALUES[name][1](*wide)
-        results = found[name] if isinstance(found[name], tuple) else (found[name],)
+        results = result[name] if isinstance(result[name], tuple) else (result[name],)
         for got, want in zip(map(np.asarray, results), wants if isinstance(wants, tuple) else (wants,), strict=True):
             size = np.abs(want)
             inside = (size == 0) | (size > 100 * info.tiny) & (size < info.max / 100)
@@ -169,11 +169,11 @@ EDGES = {
 
 def test_edges_are_those_of_scipy():
     args = {name: [np.array(x, np.float32) for x in xs] for name, xs in EDGES.items()}
-    found = {name: xjax.jit(getattr(special, name))(*xs) for name, xs in args.items()}
+    result = {name: xjax.jit(getattr(special, name))(*xs) for name, xs in args.items()}
     for name, xs in args.items():
         with np.errstate(all="ignore"):
             want = oracle.expn(whole(xs[0]), xs[1]) if name == "expn" else getattr(oracle, name)(*xs)
-        np.testing.assert_allclose(np.stack(found[name]), np.stack(want), rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(np.stack(result[name]), np.stack(want), rtol=1e-5, err_msg=name)
 
 
 def test_dtypes_and_shapes():

@@ -104,8 +104,8 @@ def test_values_and_derivatives(name):
                 [getattr(module, f)(*x) for f, x in zip(functions, edges, strict=True)])
 
     with xjax.enable_x64(True):
-        (found, slopes), at_edges = xjax.jit(program)([inner[i] for i in free], step, edges)
-    for f, y, slope, x, at_edge in zip(functions, found, slopes, edges, at_edges, strict=True):
+        (result, slopes), at_edges = xjax.jit(program)([inner[i] for i in free], step, edges)
+    for f, y, slope, x, at_edge in zip(functions, result, slopes, edges, at_edges, strict=True):
         assert_as_scipy(name, f, inner, np.asarray(y))
         assert_as_scipy(name, f, x, np.asarray(at_edge))
         ends = [moved([inner[i] + sign * 1e-6 * d for i, d in zip(free, step, strict=True)]) for sign in (1, -1)]
@@ -203,8 +203,8 @@ def test_far_tails():
             (stats.t.logpdf(f(0), f(1e6)), -0.5 * np.log(2 * np.pi)), (stats.gumbel_r.logpdf(f(-INF)), -INF),
             (stats.binom.logpmf(1, 1000, f(1e-30)), np.log(1e-27)), (stats.nbinom.logpmf(0, 1e6, f(1)), 0.0),
         ]
-    found = xjax.jit(table)(np.float32(0))
-    for row, (got, want) in enumerate(found):
+    result = xjax.jit(table)(np.float32(0))
+    for row, (got, want) in enumerate(result):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=f"row {row}")
 
 
@@ -229,8 +229,8 @@ DTYPES = [("norm.logpdf", 1), ("beta.cdf", 3), ("gamma.sf", 2), ("t.logpdf", 2),
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision(dtype):
     args = [jnp.asarray(x, dtype) for x in (0.75, 0.5, 0.25)]
-    found = xjax.jit(lambda args: [attribute(stats, name)(*args[:n]) for name, n in DTYPES])(args)
-    for (name, n), got in zip(DTYPES, found, strict=True):
+    result = xjax.jit(lambda args: [attribute(stats, name)(*args[:n]) for name, n in DTYPES])(args)
+    for (name, n), got in zip(DTYPES, result, strict=True):
         assert got.dtype == dtype
         want = attribute(oracle, name)(*[0.75, 0.5, 0.25][:n])
         np.testing.assert_allclose(np.asarray(got, float), want, rtol=8 * float(jnp.finfo(dtype).eps), err_msg=name)

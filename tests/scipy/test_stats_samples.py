@@ -145,12 +145,12 @@ def test_estimates_are_those_of_scipy(name):
                 second.integrate_kde(kde), *one]
 
     with xjax.enable_x64(True):
-        found = xjax.jit(everything)(data, at)
+        result = xjax.jit(everything)(data, at)
     one = [theirs.integrate_box_1d(-1.0, 0.5)] if data.ndim == 1 else []
     want = [theirs(at), theirs(at), theirs(at), theirs.logpdf(at), theirs.logpdf(at * 100), theirs.covariance,
             theirs.inv_cov, theirs.neff, theirs.integrate_gaussian(mean, cov), theirs.integrate_kde(other),
             other.integrate_kde(theirs), *one]
-    for k, (x, y) in enumerate(zip(found, want, strict=True)):
+    for k, (x, y) in enumerate(zip(result, want, strict=True)):
         np.testing.assert_allclose(x, y, rtol=1e-9, err_msg=f"result {k}")
 
 

@@ -26,8 +26,8 @@ def smooth(lib, tree):
 
 
 def scalar(lib, tree):
-    found = smooth(lib, tree)
-    return found["a"] + lib.numpy.sum(found["b"] ** 2)
+    result = smooth(lib, tree)
+    return result["a"] + lib.numpy.sum(result["b"] ** 2)
 
 
 def with_aux(lib):
@@ -172,11 +172,11 @@ def test_fwd_and_bwd_as_jax(jitted):
 
         fwd, bwd = lib.fwd_and_bwd(f, (2, 0), has_aux=True, jitted=jitted)
         one = lib.fwd_and_bwd(lambda x, y: x * y, 1, jitted=jitted)
-        found = []
+        results = []
         for k in (1, 2):
             y, residuals, aux = fwd(k * x, 3, {"w": x})
-            found.append((y, aux, bwd(residuals, y), one[1](one[0](x, x)[1], y["y"])))
-        return found
+            results.append((y, aux, bwd(residuals, y), one[1](one[0](x, x)[1], y["y"])))
+        return results
 
     x = X.astype(np.float32)
     assert_same(run(xjax), run(jax))

@@ -33,8 +33,8 @@ def make(lib):
 
 
 def loss(lib, x, y):
-    found = make(lib)(x, y)
-    return lib.numpy.sum(found["a"] ** 2 + found["b"])
+    result = make(lib)(x, y)
+    return lib.numpy.sum(result["a"] ** 2 + result["b"])
 
 
 TRANSFORMS = {

@@ -160,8 +160,8 @@ def test_nondiff_argnames_and_traced_static_values():
     assert float(xjax.grad(f)(3.0)) == 10.0
     # As in JAX, a traced static value is a constant to the derivative.
     for transform in (lambda g: g, xjax.jit):
-        found = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
-        assert [float(g) for g in found] == [10.0, 0.0]
+        result = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
+        assert [float(g) for g in result] == [10.0, 0.0]
 
 
 def test_symbolic_zeros_may_be_returned():
@@ -233,8 +233,8 @@ def test_second_derivatives_of_a_scan_are_those_of_the_unrolled_loop():
     def scanned(x):
         return lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0]
 
-    found, want = xjax.jit(lambda x: [xjax.grad(xjax.grad(g))(x) for g in (scanned, lambda x: f(f(f(x))))])(0.3)
-    np.testing.assert_allclose(found, want, rtol=1e-5)
+    result, want = xjax.jit(lambda x: [xjax.grad(xjax.grad(g))(x) for g in (scanned, lambda x: f(f(f(x))))])(0.3)
+    np.testing.assert_allclose(result, want, rtol=1e-5)
 
 
 def with_rule(rule):
@@ -294,8 +294,8 @@ def test_a_rule_may_differentiate_loops(name):
         y, dy = xjax.jvp(loop, primals, tangents)
         return y, 1.5 * dy
     y, dy = xjax.jvp(loop, (X,), (X,))
-    found, linear = xjax.jit(lambda x: xjax.linearize(f, x))(X)
-    np.testing.assert_allclose(found, y, rtol=1e-6)
+    result, linear = xjax.jit(lambda x: xjax.linearize(f, x))(X)
+    np.testing.assert_allclose(result, y, rtol=1e-6)
     np.testing.assert_allclose(linear(X), 1.5 * dy, rtol=1e-6)
     if "while" not in name:
         np.testing.assert_allclose(xjax.grad(lambda x: f(x).sum())(X), 1.5 * xjax.grad(lambda x: loop(x).sum())(X),

@@ -99,8 +99,8 @@ BEYOND = {
 @pytest.mark.parametrize("case", BEYOND)
 def test_beyond_jax(case):
     factor, transform, args = BEYOND[case]
-    found = xjax.jit(transform(xjax, lambda x, y: make(xjax)(x, y)["a"]))(*args)
-    assert_same(found, jax.jit(transform(jax, plain(jax.lax, factor)))(*args))
+    result = xjax.jit(transform(xjax, lambda x, y: make(xjax)(x, y)["a"]))(*args)
+    assert_same(result, jax.jit(transform(jax, plain(jax.lax, factor)))(*args))
 
 
 def test_the_program_has_the_name_and_parameters_of_jax():

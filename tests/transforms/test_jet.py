@@ -96,11 +96,11 @@ def nested(f, x):
     def along(t):
         return f(x + sum(term * t ** (k + 1) / math.factorial(k + 1) for k, term in enumerate(terms_of(x))))
 
-    x, found = jax.numpy.asarray(x), []
+    x, values = jax.numpy.asarray(x), []
     for _ in range(ORDER):
         along = functools.partial(lambda g, t: jax.jvp(g, (t,), (1.0,))[1], along)
-        found.append(along(0.0))
-    return found
+        values.append(along(0.0))
+    return values
 
 
 @functools.cache

@@ -72,8 +72,8 @@ def test_inside_a_scan_as_jax():
 
 def test_eager_gradient():
     want = xjax.grad(lambda x: lax.reduce_sum(dense(lax, W, x), (0,)))(X)
-    found = xjax.grad(lambda x: lax.reduce_sum(checkpoint(lambda x: dense(lax, W, x))(x), (0,)))(X)
-    np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-5)
+    result = xjax.grad(lambda x: lax.reduce_sum(checkpoint(lambda x: dense(lax, W, x))(x), (0,)))(X)
+    np.testing.assert_allclose(np.asarray(result), np.asarray(want), rtol=1e-5)
 
 
 # -- what is stored -----------------------------------------------------------------------------------------------
@@ -247,12 +247,12 @@ KEPT = {
 
 
 def policies(lib):
-    found = {name: getattr(lib.checkpoint_policies, name) for name in POLICIES}
-    return {"no policy": None, **found,
+    result = {name: getattr(lib.checkpoint_policies, name) for name in POLICIES}
+    return {"no policy": None, **result,
             "one name": lib.checkpoint_policies.save_only_these_names("hidden"),
             "other names": lib.checkpoint_policies.save_any_names_but_these("hidden"),
             "both": lib.checkpoint_policies.save_from_both_policies(
-                found["dots_saveable"], lib.checkpoint_policies.save_only_these_names("hidden"))}
+                result["dots_saveable"], lib.checkpoint_policies.save_only_these_names("hidden"))}
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -288,8 +288,8 @@ def test_print_saved_residuals(capsys):
     arguments = ["f32[3,3] from the argument params['w']", "f32[3] from the argument x"]
     assert printed(checkpoint(f, policy=policy)) == [
         *arguments, "f32[] from the argument scale", "f32[3] named 'hidden' from here:"]
-    found = printed(f)
-    assert set(arguments) <= set(found) and "f32[3] output of jitted function '<lambda>' from here:" in found
+    result = printed(f)
+    assert set(arguments) <= set(result) and "f32[3] output of jitted function '<lambda>' from here:" in result
 
 
 def test_prevent_cse_may_be_one_for_each_argument():
@@ -343,8 +343,8 @@ def test_offloaded_values_are_saved_and_marked():
         forward, back = passes(policy)
         assert count(forward, "offload") == marks and len(forward.outvars) == 1 + saved
         assert count(back, "offload") == marks
-    found = xjax.ad_checkpoint.saved_residuals(checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax)), W, X)
-    assert [text.split(" from ")[0] for _, text in found][-1] == "named 'hidden'"
+    saved = xjax.ad_checkpoint.saved_residuals(checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax)), W, X)
+    assert [text.split(" from ")[0] for _, text in saved][-1] == "named 'hidden'"
 
 
 def test_offloading_inside_of_scan_and_vmap():

@@ -86,13 +86,13 @@ def _reference(row: FunctionRow, arguments: list[Word]) -> Callable | None:
     """NumPy's function, where its answer in double precision says something: not about numbers of half precision."""
     if any(w.is_inexact and w.dtype.itemsize < 4 for w in arguments):
         return None
-    found = row.reference
+    fun = row.reference
 
     def quiet(*xs: Any) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return found(*xs)
-    return found and quiet
+            return fun(*xs)
+    return fun and quiet
 
 
 def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray]], None]) -> None:
@@ -229,15 +229,15 @@ def _outcomes_in_jax(calls: Sequence[Callable[[], Any]]) -> list[Outcome]:
     operations; others, and those that raise within it, perhaps for they need values, are made again one by one."""
     jax, staged = real_jax(), []
 
-    def is_staged(found: Outcome) -> bool:
-        leaves = jax.tree.leaves(found.value)
-        return not found.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
+    def is_staged(result: Outcome) -> bool:
+        leaves = jax.tree.leaves(result.value)
+        return not result.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
 
     @jax.jit
     def program() -> list[Any]:
         staged[:] = map(outcome, calls)
-        return [found.value for found in staged if is_staged(found)]
+        return [result.value for result in staged if is_staged(result)]
 
     values = iter(program())
-    return [Outcome(next(values)) if is_staged(found) else outcome(call)
-            for found, call in zip(staged, calls, strict=True)]
+    return [Outcome(next(values)) if is_staged(result) else outcome(call)
+            for result, call in zip(staged, calls, strict=True)]

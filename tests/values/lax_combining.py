@@ -220,8 +220,8 @@ CONVOLUTIONS = [
 
 def _bounds(f, low):
     """XLA's own numbers are other ones in each program: here it counts between which they lie."""
-    found = f(low, low + 2, (64,))
-    return found.min() >= low, found.max() < low + 2, found * 0
+    result = f(low, low + 2, (64,))
+    return result.min() >= low, result.max() < low + 2, result * 0
 
 
 OTHERS = [

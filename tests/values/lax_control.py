@@ -34,8 +34,8 @@ def _scan(f, init, xs=None, length=None, reverse=False, unroll=1):
 
 def _accumulate(g, x, reverse=False, axis=0):
     steps = list(np.moveaxis(x, axis, 0))
-    found = list(itertools.accumulate(reversed(steps) if reverse else steps, g))
-    return np.stack(found[::-1] if reverse else found, axis)
+    result = list(itertools.accumulate(reversed(steps) if reverse else steps, g))
+    return np.stack(result[::-1] if reverse else result, axis)
 
 
 BRANCHES = (lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x - 3 * y)

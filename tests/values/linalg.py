@@ -69,8 +69,8 @@ def _smooth_svd(f, x):
     return s, (u * s[..., None, :] ** 2) @ v, (u / s[..., None, :]) @ v
 
 
-def _solution(found):
-    x, _, rank, s = found
+def _solution(result):
+    x, _, rank, s = result
     return x, rank, s
 
 

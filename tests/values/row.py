@@ -72,11 +72,11 @@ class FunctionRow:
     @property
     def reference(self) -> Callable | None:
         """The call, with the function of NumPy or SciPy."""
-        found = self.oracle
-        if found == "same":
+        fun = self.oracle
+        if fun == "same":
             module, _, name = self.name.rpartition(".")
-            found = module in ORACLES and getattr(importlib.import_module(ORACLES[module]), name, None)
-        return self._calling(found) if found else None
+            fun = module in ORACLES and getattr(importlib.import_module(ORACLES[module]), name, None)
+        return self._calling(fun) if fun else None
 
     def _calling(self, function: Callable) -> Callable:
         return functools.partial(self.call, function) if self.call else function
@@ -93,9 +93,9 @@ def library_of(function: Any) -> Any:
     return importlib.import_module(function.__module__.partition(".")[0])
 
 
-def since(version: str, found: Iterable[FunctionRow]) -> Iterator[FunctionRow]:
+def since(version: str, newer: Iterable[FunctionRow]) -> Iterator[FunctionRow]:
     """Rows of functions that JAX has since a version; none where the installed one is older."""
-    return iter(found if holds(since=version) else ())
+    return iter(newer if holds(since=version) else ())
 
 
 def rows(module: str, names: str, *signatures: str, **options: Any) -> Iterator[FunctionRow]:
@@ -110,9 +110,9 @@ def calls(module: str, names: str, *given: Any, **options: Any) -> Iterator[Func
     Args: given: for each call the tuple of its arguments, the last of which are the keywords if it is a dict; what is
     no tuple is the only argument.
     """
-    found = tuple(_call(one if isinstance(one, tuple) else (one,)) for one in given)
-    for name in names.split() if found else ():                 # none, where the calls are of other versions of JAX
-        yield FunctionRow(f"{module}.{name}", calls=found, **options)
+    tuples = tuple(_call(one if isinstance(one, tuple) else (one,)) for one in given)
+    for name in names.split() if tuples else ():                 # none, where the calls are of other versions of JAX
+        yield FunctionRow(f"{module}.{name}", calls=tuples, **options)
 
 
 def _call(args: tuple[Any, ...]) -> Call:

@@ -73,8 +73,8 @@ def basis_and_triangle(f: Any, x: Any) -> Any:
 def complex_form(f: Any, t: Any, z: Any) -> Any:
     """Of a triangle with a rotation in its first two rows: a pair of conjugate eigenvalues."""
     turned = t + np.array([[0, 2, 0], [-2, 1, 0], [0, 0, 0]], t.dtype)
-    found, basis = f(turned, z)
-    return abs(found), basis @ found @ adjoint(basis)
+    eigenvalues, basis = f(turned, z)
+    return abs(eigenvalues), basis @ eigenvalues @ adjoint(basis)
 
 
 DECOMPOSITIONS = [
@@ -130,20 +130,20 @@ SYSTEM_ROWS = [
 def exponential(a: Any) -> Any:
     """By Taylor's series in extended precision: SciPy's errors reach 1,000 units in the last place."""
     a = np.asarray(a, np.clongdouble if np.iscomplexobj(a) else np.longdouble) / 64
-    term = found = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    term = exponential_of_a = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
     for k in range(1, 40):
         term = term @ a / k
-        found = found + term
+        exponential_of_a = exponential_of_a + term
     for _ in range(6):
-        found = found @ found
-    return found
+        exponential_of_a = exponential_of_a @ exponential_of_a
+    return exponential_of_a
 
 
 def exponential_and_derivative(a: Any, e: Any, compute_expm: bool = True) -> Any:
     """The blocks of the exponential of [[a, e], [0, a]]."""
     n = len(a)
-    found = exponential(np.block([[a, e], [np.zeros_like(a), a]]))
-    return (found[:n, :n], found[:n, n:]) if compute_expm else found[:n, n:]
+    exponential_of_a = exponential(np.block([[a, e], [np.zeros_like(a), a]]))
+    return (exponential_of_a[:n, :n], exponential_of_a[:n, n:]) if compute_expm else exponential_of_a[:n, n:]
 
 
 FUNCTIONS = [

@@ -140,14 +140,14 @@ _WORD = re.compile(r"(\w+)\[([\d,]*)\](?::(\S+))?")
 
 def words(signature: str) -> list[Word]:
     """The arguments that a signature names. ValueError if it is misspelt."""
-    found = []
+    parsed = []
     for text in signature.split():
         match = _WORD.fullmatch(text)
         if not match or match[1] not in DTYPES or not _is_domain(match[3] or ""):
             raise ValueError(f"signature {signature!r}: {text!r} is not dtype[shape]:domain")
         shape = tuple(int(n) for n in match[2].split(",") if n)
-        found.append(Word(np.dtype(DTYPES[match[1]]), shape, match[3] or ""))
-    return found
+        parsed.append(Word(np.dtype(DTYPES[match[1]]), shape, match[3] or ""))
+    return parsed
 
 
 def _is_domain(name: str) -> bool:

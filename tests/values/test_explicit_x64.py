@@ -52,9 +52,9 @@ def is_wide(word: Word) -> bool:
 
 def types(library: Any, row: FunctionRow, signature: str, of_gradient: bool) -> Any:
     """Types of a row's results where its floats have 64 bits; and of the gradients with respect to these."""
-    found = words(signature)
+    parsed = words(signature)
     rng = np.random.default_rng(0)
-    arrays = [library.numpy.asarray(w.random(rng), dtype=WIDE.get(w.dtype, w.dtype)) for w in found]
+    arrays = [library.numpy.asarray(w.random(rng), dtype=WIDE.get(w.dtype, w.dtype)) for w in parsed]
     function = row.function(library)
     if not row.jit:
         return function(*arrays)
@@ -67,7 +67,7 @@ def types(library: Any, row: FunctionRow, signature: str, of_gradient: bool) -> 
             return [y for y in ys if library.numpy.issubdtype(y.dtype, np.inexact)]
         ys, pullback = library.vjp(floats, smooth)
         return ys, pullback(ys)
-    return library.eval_shape(value_and_gradient, {i: arrays[i] for i, w in enumerate(found) if is_wide(w)})
+    return library.eval_shape(value_and_gradient, {i: arrays[i] for i, w in enumerate(parsed) if is_wide(w)})
 
 
 @pytest.mark.parametrize("row", one_in(40, [r for r in ROWS if any(map(is_wide, words(r.signatures[0])))]), ids=str)

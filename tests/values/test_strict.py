@@ -137,8 +137,8 @@ def types(library, row: FunctionRow, signature: str):
 
 
 def agree(signature: str) -> bool:
-    found = words(signature)
-    return len({w.dtype for w in found}) < 2 and len({len(w.shape) for w in found if w.shape}) < 2
+    parsed = words(signature)
+    return len({w.dtype for w in parsed}) < 2 and len({len(w.shape) for w in parsed if w.shape}) < 2
 
 
 @pytest.mark.parametrize(("x64", "every"), [

@@ -86,8 +86,8 @@ DERIVATIVES = [
 
 def with_rule(f: Any, x: Any) -> Any:
     """The rule is not the derivative, so that it can be told from it."""
-    found = f(lambda y: (curve(y), lambda ct: ct * y * 7))
-    return found(x), library_of(f).vjp(found, x)[1](x)
+    result = f(lambda y: (curve(y), lambda ct: ct * y * 7))
+    return result(x), library_of(f).vjp(result, x)[1](x)
 
 
 def closed_over(f: Any, x: Any) -> Any:
@@ -202,8 +202,8 @@ def texts(f: Any, paths: Any) -> np.ndarray:
 
 
 def with_paths(f: Any, x: Any, y: Any) -> Any:
-    found = f(nested(x, y)[0])
-    pairs = found[0] if isinstance(found, tuple) else found
+    result = f(nested(x, y)[0])
+    pairs = result[0] if isinstance(result, tuple) else result
     return [leaf for _, leaf in pairs], texts(f, [path for path, _ in pairs])
 
 

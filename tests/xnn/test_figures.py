@@ -151,9 +151,9 @@ def bits_from(name, devices, params):
     params, _, _ = fit(model, lambda step: windows(train, step, BATCH, LENGTH), STEPS, rate=RATE, devices=devices,
                        params=params)
     loss = xjax.jit(lambda params, x, y: cross_entropy(model.apply(params, x), y))
-    found = float(np.mean([loss(params, *windows(valid, i, BATCH, LENGTH, seed=1)) for i in range(20)])) / math.log(2)
-    print(f"{name}, {devices} devices, text {digest}: {found:.3f} bits per character")
-    return found
+    bits = float(np.mean([loss(params, *windows(valid, i, BATCH, LENGTH, seed=1)) for i in range(20)])) / math.log(2)
+    print(f"{name}, {devices} devices, text {digest}: {bits:.3f} bits per character")
+    return bits
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
@@ -201,6 +201,6 @@ def bits_per_character_in_pytorch(name):
         loss(*windows(train, step, BATCH, LENGTH)).backward()
         optimizer.step()
     with torch.no_grad():
-        found = np.mean([loss(*windows(valid, i, BATCH, LENGTH, seed=1)).item() for i in range(20)]) / math.log(2)
-    print(f"{name} in PyTorch, text {digest}: {found:.3f} bits per character")
-    return found, start
+        bits = np.mean([loss(*windows(valid, i, BATCH, LENGTH, seed=1)).item() for i in range(20)]) / math.log(2)
+    print(f"{name} in PyTorch, text {digest}: {bits:.3f} bits per character")
+    return bits, start

@@ -221,8 +221,8 @@ def at_extremes():
 
 @pytest.mark.parametrize("name", ALL)
 def test_extreme_inputs_have_finite_gradients(name):
-    for size, found in at_extremes().items():
-        value, gradient = found[name]
+    for size, at_extreme in at_extremes().items():
+        value, gradient = at_extreme[name]
         assert np.isfinite(value) and np.all(np.isfinite(gradient)), size
 
 

@@ -209,8 +209,8 @@ def _ones(shape: tuple[int, ...]) -> Var:
 
 
 def _partner(w: Writer, accept: Callable[[Leaf], bool], otherwise: tuple[int, ...]) -> Var:
-    found = w.pick(lambda t: t.dtype in ("float32", "float64", "complex128", "int32") and accept(t))
-    return found if found is not None and w.rng.random() < 0.8 else _ones(otherwise)
+    variable = w.pick(lambda t: t.dtype in ("float32", "float64", "complex128", "int32") and accept(t))
+    return variable if variable is not None and w.rng.random() < 0.8 else _ones(otherwise)
 
 
 def _matmul(spell: str):
@@ -286,9 +286,9 @@ def _static_index(w: Writer, x: Var) -> Written:
 
 def _where_to(w: Writer, n: int) -> Var:
     """An integer array to index an axis of size n with; now and then out of range."""
-    found = w.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) <= 1)
-    if found is not None and w.rng.random() < 0.8:
-        return (found[0] if w.rng.random() < 0.3 else f"({found[0]} % {n})"), found[1]
+    variable = w.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) <= 1)
+    if variable is not None and w.rng.random() < 0.8:
+        return (variable[0] if w.rng.random() < 0.3 else f"({variable[0]} % {n})"), variable[1]
     picks = [w.rng.randint(-n, n - 1) for _ in range(w.rng.randint(1, 3))]
     return f"np.array({picks})", Leaf("int64", (len(picks),))
 

@@ -13,13 +13,13 @@ _MOST_TRIALS = 80
 
 def minimise(p: Program, fails: Callable[[Program], bool], trials: int = _MOST_TRIALS) -> Program:
     """The smallest program found in so many trials; `fails(p)` holds for it."""
-    found = True
-    while found and trials > 0:
-        found = False
+    shrunk = True
+    while shrunk and trials > 0:
+        shrunk = False
         for smaller in _smaller(p):
             trials -= 1
             if fails(smaller):
-                p, found = smaller, True
+                p, shrunk = smaller, True
                 break
             if trials <= 0:
                 break

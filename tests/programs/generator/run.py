@@ -101,8 +101,8 @@ def judge(p: Program, ours: Outcome, theirs: Outcome) -> Verdict:
         return Verdict("only jax raises", describe(theirs.error))
     if ours.error is not None:
         return Verdict("only xjax raises", f"{describe(ours.error)}\n{_place(ours.error)}")
-    found = difference(ours.value, theirs.value, **_tolerances(p, theirs))
-    return Verdict(*found) if found else Verdict("same")
+    differs = difference(ours.value, theirs.value, **_tolerances(p, theirs))
+    return Verdict(*differs) if differs else Verdict("same")
 
 
 def _tolerances(p: Program, result: Outcome) -> dict[str, Any]:

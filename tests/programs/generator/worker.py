@@ -21,9 +21,9 @@ def main(first: int, last: int) -> None:
     """Check the seeds one after the other; a program that hangs ends the process with its traceback."""
     for seed in range(first, last):
         faulthandler.dump_traceback_later(_TIME_LIMIT, exit=True)
-        found = check(jax, program(seed))
+        outcome = check(jax, program(seed))
         faulthandler.cancel_dump_traceback_later()
-        print(json.dumps({"seed": seed, **found}), flush=True)
+        print(json.dumps({"seed": seed, **outcome}), flush=True)
 
 
 if __name__ == "__main__":

@@ -76,15 +76,15 @@ class Writer:
     def operand(self, kinds: str, accept: Callable[[Leaf], bool] = lambda leaf: True) -> Var | None:
         """A variable of one of these kinds; a float one is turned into what is asked for where there is none."""
         kind = self.rng.choice(kinds)
-        found = self.pick(lambda leaf: KINDS[leaf.dtype] == kind and accept(leaf))
-        if found is not None:
-            return found
-        found = self.pick(lambda leaf: leaf.dtype in FLOATS and accept(leaf))
-        if found is None:
+        variable = self.pick(lambda leaf: KINDS[leaf.dtype] == kind and accept(leaf))
+        if variable is not None:
+            return variable
+        variable = self.pick(lambda leaf: leaf.dtype in FLOATS and accept(leaf))
+        if variable is None:
             return None
-        x, leaf = found
+        x, leaf = variable
         if kind == "f":
-            return found
+            return variable
         text, dtype = {
             "b": (f"({x} > 0.4)", "bool"), "i": (f"jnp.floor(2.4 * jnp.tanh({x})).astype('int32')", "int32"),
             "c": (f"lax.complex({x}, 0.5 * {x}).astype('complex128')", "complex128")}[kind]
@@ -96,11 +96,11 @@ class Writer:
 
         def fits(leaf):
             return KINDS[leaf.dtype] in kinds and broadcasts_into(leaf.shape, shape)
-        found = self.pick(fits) if self.rng.random() < 0.85 else None
-        if found is None:
+        variable = self.pick(fits) if self.rng.random() < 0.85 else None
+        if variable is None:
             number = self.rng.choice(("2", "3")) if "f" not in kinds else self.rng.choice(("0.7", "1.3", "2"))
             return number, Leaf("bool", ())     # a Python number changes no dtype here
-        return found
+        return variable
 
     def fitted(self, accept: Leaf, smooth: bool = True) -> str:
         """An expression of exactly this type, made from a variable; floats are bounded if `smooth`."""

@@ -64,11 +64,11 @@ def wrong_values(row: EndsRow, dtype: str) -> list[str]:
     """What differs from SciPy and is not listed, as text."""
     args = row.arguments(dtype)
     with xjax.enable_x64(True):
-        found = _parts(row.fun(*row.typed(args)))
+        result = _parts(row.fun(*row.typed(args)))
     wide = [x.astype(np.float64) for x in args]
     accepted = [_wanted(row, xs) for xs in _flushed(wide, dtype)]
     texts = []
-    for part, got in enumerate(found):
+    for part, got in enumerate(result):
         right = np.zeros(got.shape, bool)
         for wants, is_open in accepted:
             right |= is_open | _agree(got, wants[part], dtype, row)

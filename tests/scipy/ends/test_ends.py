@@ -89,9 +89,9 @@ ZEROS = [
 @pytest.mark.parametrize("name, args, wanted", ZEROS, ids=[f"{name}{args}" for name, args, _ in ZEROS])
 def test_signs_of_zero(name, args, wanted, dtype):
     with xjax.enable_x64(True):
-        found = float(getattr(special, name)(*args[:-1], np.asarray(args[-1], dtype)))
-    assert found == wanted
-    assert np.signbit(found) == np.signbit(wanted)
+        result = float(getattr(special, name)(*args[:-1], np.asarray(args[-1], dtype)))
+    assert result == wanted
+    assert np.signbit(result) == np.signbit(wanted)
 
 
 # Slopes by hand of probabilities at the ends of p or mu, the last argument.
@@ -124,10 +124,10 @@ def test_bessel_functions_near_the_overflow(name):
     for dtype, ends in (("float32", (85.0, 88.6, 89.5, 91.5)), ("float64", (700.0, 709.5, 712.0, 713.5))):
         x = np.array([*ends, *(-e for e in ends)], dtype)
         with xjax.enable_x64(True):
-            found, slope = getattr(special, name)(x), xjax.vmap(xjax.grad(getattr(special, name)))(x)
+            result, slope = getattr(special, name)(x), xjax.vmap(xjax.grad(getattr(special, name)))(x)
         growth = np.exp(np.abs(x).astype(np.longdouble))                # SciPy's own i0 overflows with it
         wanted = {k: getattr(scipy.special, f"{k}e")(x.astype(np.float64)) * growth for k in ("i0", "i1")}
-        np.testing.assert_allclose(found, wanted[name].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(result, wanted[name].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
         if name == "i0":
             np.testing.assert_allclose(slope, wanted["i1"].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
 

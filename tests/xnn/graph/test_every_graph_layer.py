@@ -107,9 +107,9 @@ def test_every_form_of_the_graph_gives_the_same(name):
     def outputs(params, x, arguments):
         return {form: run(row, params, x, of, extra) for form, of in (given | arguments).items()}
 
-    found = outputs(params, graph.nodes, arguments)
-    want = found.pop("graph")
-    for form, y in found.items():
+    result = outputs(params, graph.nodes, arguments)
+    want = result.pop("graph")
+    for form, y in result.items():
         assert_close(y, want, tol=row.tol / 4, what=form)
 
 

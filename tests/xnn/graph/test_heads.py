@@ -111,8 +111,8 @@ def test_a_loss_and_a_metric_with_the_masks_of_a_padded_batch():
         every = list(zip(logits, (labels, node_labels), masks, strict=True))
         loss = sum(losses.cross_entropy(logits, labels, weights=mask) for logits, labels, mask in every)
         loss += sum(losses.mse(logits[:, 0], labels.astype(np.float32), weights=mask) for logits, labels, mask in every)
-        told = [metrics.accuracy(logits, labels, weights=mask) for logits, labels, mask in every]
-        return loss, (told, metrics.Average.of(logits[0][:, 0], masks[0]).value)
+        accuracies = [metrics.accuracy(logits, labels, weights=mask) for logits, labels, mask in every]
+        return loss, (accuracies, metrics.Average.of(logits[0][:, 0], masks[0]).value)
 
     run = xjax.jit(xjax.value_and_grad(results, has_aux=True))
     plain = run(params, graph, labels, node_labels)

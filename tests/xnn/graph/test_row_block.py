@@ -52,11 +52,11 @@ def test_training_gives_the_same_losses_on_any_number_of_devices(devices):
     _, params = traced_init(layer, (-1, F))
 
     def losses(step, params):
-        found = []
+        results = []
         for _ in range(5):
             loss, params = step(params)
-            found.append(float(np.ravel(loss)[0]))
-        return found
+            results.append(float(np.ravel(loss)[0]))
+        return results
 
     def whole(params):
         loss, g = xjax.value_and_grad(lambda p: jnp.sum(jnp.tanh(layer.apply(p, x, graph)) ** 2))(params)

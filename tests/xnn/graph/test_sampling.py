@@ -414,13 +414,13 @@ def test_values_and_gradients_do_not_depend_on_the_size():
         y = model.apply(params, block.graph.nodes, block.graph)[block.seeds]
         return jnp.sum(jnp.where(block.seed_mask[:, None], y, 0) ** 2)
 
-    found = []
+    each_result = []
     for n_seeds, size in ((3, None), (3, (300, 500)), (8, (61, 400))):
         sampler = NeighbourSampler(graph, (2, 2), batch_size=n_seeds, sizes=size and [size])
-        found.append(xjax.jit(xjax.value_and_grad(loss))(params, sampler.sample([4, 9, 59])))
-    for other in found[1:]:
-        assert_close(other, found[0], tol=0.25, scale=0)
-    assert np.isfinite(found[0][0]) and found[0][0] > 0
+        each_result.append(xjax.jit(xjax.value_and_grad(loss))(params, sampler.sample([4, 9, 59])))
+    for other in each_result[1:]:
+        assert_close(other, each_result[0], tol=0.25, scale=0)
+    assert np.isfinite(each_result[0][0]) and each_result[0][0] > 0
 
 
 def test_samplers_say_what_they_sample():

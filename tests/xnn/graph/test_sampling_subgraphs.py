@@ -171,8 +171,8 @@ def test_the_weights_undo_the_bias(kind):
     expected = np.zeros(30)
     own = np.ones(90) if graph.weight is None else graph.weight
     np.add.at(expected, graph.receivers, own * graph.nodes[graph.senders])
-    found = sums / np.maximum(times, 1)
-    assert np.abs(found - expected)[times > 0].sum() / expected[times > 0].sum() < 0.05
+    result = sums / np.maximum(times, 1)
+    assert np.abs(result - expected)[times > 0].sum() / expected[times > 0].sum() < 0.05
 
 
 def test_weights_are_finite_for_nodes_that_no_estimate_saw():

@@ -204,7 +204,7 @@ def test_derivatives(name, mask):
         step = np.random.default_rng(2).normal(size=ROWS.shape)
         derivatives = xjax.jit(lambda x: (xjax.jvp(f, (x,), (step,)), xjax.jvp(xjax.grad(f), (x,), (step,))))
         ((_, slope), (grad, curve)), *moved = (derivatives(ROWS + 1e-6 * sign * step) for sign in (0, 1, -1))
-        (y, grads), (y_back, grads_back) = (tuple(np.asarray(values) for values, _ in found) for found in moved)
+        (y, grads), (y_back, grads_back) = (tuple(np.asarray(values) for values, _ in pair) for pair in moved)
         np.testing.assert_allclose(slope, (y - y_back) / 2e-6, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(np.sum(grad * step), slope, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(curve, (grads - grads_back) / 2e-6, rtol=1e-6, atol=1e-7)
@@ -258,11 +258,11 @@ def test_vmap(name):
 
 def best(x, ids, n, k, mask):
     """Positions of the k largest of each segment, equal ones in order, NaN first."""
-    found = []
+    chosen = []
     for i in range(n):
         rows = [r for r in range(len(x)) if ids[r] == i and mask[r]]
-        found.append(sorted(rows, key=lambda r: (not np.isnan(x[r]), -x[r] if not np.isnan(x[r]) else 0, r))[:k])
-    return found
+        chosen.append(sorted(rows, key=lambda r: (not np.isnan(x[r]), -x[r] if not np.isnan(x[r]) else 0, r))[:k])
+    return chosen
 
 
 @functools.cache

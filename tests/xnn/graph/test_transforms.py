@@ -199,9 +199,9 @@ def test_knn_graph_of_equal_points():
     assert knn_graph(np.zeros((0, 2)), 3).n_nodes == 0
 
 
-@pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
-def test_knn_graph_takes_the_first_of_equally_near_points(at_once, npr, monkeypatch):
-    monkeypatch.setattr(points_lib, "_CHUNK", at_once)
+@pytest.mark.parametrize("chunk", [1, 40, 1 << 20])
+def test_knn_graph_takes_the_first_of_equally_near_points(chunk, npr, monkeypatch):
+    monkeypatch.setattr(points_lib, "_CHUNK", chunk)
     for points in (np.stack(np.meshgrid(*[np.arange(5)] * 2), -1).reshape(-1, 2), np.zeros((7, 3)),
                    npr.integers(0, 3, (30, 2)), 0.1 * npr.integers(0, 3, (30, 5))):
         far = np.square(points.astype(np.float32)[:, None].astype(float) - points.astype(np.float32)[None]).sum(-1)

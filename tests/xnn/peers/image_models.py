@@ -175,14 +175,14 @@ def converted(module, of):
     arrays = {name: of(p).detach().numpy() for name, p in module.named_parameters(recurse=False)}
     weight, bias = arrays.get("weight"), arrays.get("bias")
     if isinstance(module, nn.ConvTranspose2d):
-        found = {"w": weight.transpose(2, 3, 0, 1)[::-1, ::-1], "b": bias}
+        leaves = {"w": weight.transpose(2, 3, 0, 1)[::-1, ::-1], "b": bias}
     elif isinstance(module, nn.Conv2d):
-        found = {"w": weight.transpose(2, 3, 1, 0), "b": bias}
+        leaves = {"w": weight.transpose(2, 3, 1, 0), "b": bias}
     elif isinstance(module, nn.Linear):
-        found = {"w": weight.T, "b": bias}
+        leaves = {"w": weight.T, "b": bias}
     else:
-        found = {"scale": weight, "bias": bias}
-    return {name: array for name, array in found.items() if array is not None}
+        leaves = {"scale": weight, "bias": bias}
+    return {name: array for name, array in leaves.items() if array is not None}
 
 
 def params_of(model, of=lambda parameter: parameter):

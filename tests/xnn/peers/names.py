@@ -18,11 +18,11 @@ def public_names(module):
 
 
 def main():
-    found = {}
+    names = {}
     for module, package in MODULES.items():
         version = importlib.import_module(package).__version__.partition("+")[0]
-        found[module] = {"version": version, "names": public_names(importlib.import_module(module))}
-    NAMES.write_text(json.dumps(found, indent=1) + "\n")
+        names[module] = {"version": version, "names": public_names(importlib.import_module(module))}
+    NAMES.write_text(json.dumps(names, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,6 @@ import pkgutil
 
 from tests.xnn.graph.row import GraphRow
 
-FAMILIES = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+FAMILIES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 ROWS: dict[str, GraphRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 WRONG = {name: row for family in FAMILIES for name, row in family.WRONG.items()}

@@ -14,15 +14,15 @@ def leaky(z, slope=0.2):
 
 def edges_to(graph, i, loops):
     """(Sender, edge features) of the edges to node i; with `loops` one of its own, which has the mean features."""
-    found = [(j, None if graph.edge_features is None else graph.edge_features[k])
+    incoming = [(j, None if graph.edge_features is None else graph.edge_features[k])
              for k, (j, to) in enumerate(zip(graph.senders, graph.receivers, strict=True)) if to == i]
     if not loops:
-        return found
-    found = [(j, e) for j, e in found if j != i]
+        return incoming
+    incoming = [(j, e) for j, e in incoming if j != i]
     if graph.edge_features is None:
-        return [*found, (i, None)]
-    own = np.mean([e for _, e in found], axis=0) if found else np.zeros(graph.edge_features.shape[1])
-    return [*found, (i, own)]
+        return [*incoming, (i, None)]
+    own = np.mean([e for _, e in incoming], axis=0) if incoming else np.zeros(graph.edge_features.shape[1])
+    return [*incoming, (i, own)]
 
 
 def attended(graph, heads, n_out, loops, score, message):
