@@ -1,4 +1,4 @@
-"""The mistakes of `mistakes.py` after what their messages say: each function gives (result, what it should be)."""
+"""The programs of `mistakes.py`, corrected as their messages advise: each function gives (result, expected result)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Runs programs for several devices in this process: `python -m tests.parallel.run LIBRARY DEVICES FILE`.
 
-The names of the programs come from standard input, one a line. FILE gets a pickled dict of what each gave: the fields
-of a `Found`.
+The names of the programs come from standard input, one a line. FILE gets a pickled dict: name -> the fields of an
+`Outcome`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from tests.quick_compiling import flags
 
 
 class Outcome(NamedTuple):
-    """What a program gave: its leaves as (type, value on the host, index of each device's part), or its error."""
+    """The leaves of a result, as (type, value on the host, index of each device's part), or the error."""
 
     leaves: list[tuple[str, Any, Any]]
-    error: str = ""                         # the built-in class
+    error: str = ""                         # the built-in class of the error
     message: str = ""
 
 

@@ -1,7 +1,7 @@
-"""Collectives as texts for CUDA are those of JAX; several GPUs are not needed to check that.
+"""Collectives as texts for CUDA are JAX's; the check needs no GPUs.
 
-Compared are the operations in their order: attributes, groups of devices, the reducer, types. Channels are numbers of
-which JAX writes 1 for all; here each collective has another one.
+The test compares the operations in their order: attributes, groups of devices, reducers, types. JAX writes channel 1
+for all collectives; here each has a channel of its own.
 """
 
 import re
@@ -20,7 +20,7 @@ jax = real_jax()
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 BOTH = ("a", "b")
 
-# A function of a lax namespace, over a mesh of 2 x 2 devices with the axes a and b; each has [2, 4] of X.
+# Functions of a lax namespace, over a mesh of 2 x 2 devices with the axes a and b; each device has a [2, 4] block of X.
 PROGRAMS = {
     "psum": lambda lax: lambda x: lax.psum(x, "a"),
     "psum over both axes": lambda lax: lambda x: lax.psum(x, BOTH),
@@ -50,7 +50,7 @@ TYPES = re.compile(r" : \((tensor<\w+>)\) -> \(?(tensor<\w+>)")
 
 
 def groups_over(mesh):
-    """From names of axes, as JAX 0.12 writes them, to the groups of devices."""
+    """The groups of devices for names of axes, as JAX 0.12 writes them."""
     def groups(match):
         names = re.findall(r'name = "(\w+)"', match[1])
         devices = np.arange(np.prod([*mesh.values()])).reshape([*mesh.values()])
@@ -62,7 +62,7 @@ def groups_over(mesh):
 
 
 def collectives(text, **mesh):
-    """Of each collective its name, its attributes, its reducer, and its types."""
+    """The name, attributes, reducer and types of each collective."""
     text = MESH_AXES.sub(groups_over(mesh), text)
     operations, starts = [], [*COLLECTIVE.finditer(text)]
     for match, after in zip(starts, [*starts[1:], None], strict=True):

@@ -124,7 +124,7 @@ def on_whole_arrays(loss: Callable[..., Any], specs: list[Any]) -> Callable[...,
 
 
 def split(x: Any, spec: Any) -> Any:
-    """The part of each device, with two leading axes of devices."""
+    """The parts of all devices, with two leading axes of devices."""
     def part(i: int, j: int) -> Any:
         place, index = {"i": i, "j": j}, []
         for dim, n in enumerate((ROWS, COLUMNS)):
