@@ -8,7 +8,7 @@ from tests.programs.tutorials import check, each
 
 
 def error_of(f, *args):
-    """Name of the class of the error of a call."""
+    """The name of the class of the error that a call raises."""
     try:
         f(*args)
     except Exception as error:
@@ -108,7 +108,7 @@ def tracing_sees_shapes_only(jax):
 
 
 def impure_functions(jax):
-    """A side effect happens at tracing only; a global is read at tracing only."""
+    """A side effect happens only in tracing; a global is read only in tracing."""
     notes, state = [], {"g": 0.0}
 
     @jax.jit

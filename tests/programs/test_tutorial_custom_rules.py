@@ -23,7 +23,7 @@ def log1pexp_of_large_numbers(jax):
 
 
 def convention_at_the_edge(jax):
-    """x / (1 + sqrt x) has a derivative at 0, which the rules of its parts do not find."""
+    """x / (1 + sqrt x) has a derivative at 0, which composing the rules of its parts does not give."""
     @jax.custom_jvp
     def f(x):
         return x / (1 + jax.numpy.sqrt(x))
@@ -105,7 +105,7 @@ def containers_and_python_control_flow(jax):
 
 
 def rules_that_print_nothing_but_count(jax):
-    """The rule of a custom function is used, and only it."""
+    """The rule of a custom function is used, and nothing else."""
     calls = []
 
     @jax.custom_vjp

@@ -139,7 +139,7 @@ def data_parallel_training(jax):
 
 
 def halves_talk_to_their_neighbours(jax):
-    """A rule of cells on a ring that is cut over devices: each sends its edge to the next."""
+    """A cellular rule on a ring that is sharded over devices: each sends its edge to the next."""
     n = 4
 
     @functools.partial(jax.pmap, axis_name="ring")

@@ -1,4 +1,4 @@
-"""Keys and arguments: what JAX makes of them, and the errors where it refuses."""
+"""Keys and arguments are handled as in JAX; invalid ones raise the same errors."""
 
 import functools
 
@@ -36,7 +36,7 @@ def test_traced_seeds(dtype, x64):
         np.testing.assert_array_equal(xjax.vmap(xrandom.PRNGKey)(seeds), jax.vmap(jax.random.PRNGKey)(seeds))
 
 
-# Rows in which rounding decides. Where JAX's versions differ, xjax is compared with the recorded numbers of 0.10 alone.
+# Rows in which rounding decides. If JAX's versions differ, xjax is compared with the recorded numbers of 0.10 alone.
 LAST_BITS = {"poisson x64 in pairs": "the last bit of lgamma(1e5) decides whether a number is drawn once more for all"}
 
 
@@ -78,7 +78,7 @@ def test_gradient_of_limits():
 
 
 def _samples(random, a):
-    """Numbers of every distribution that is differentiated in its own way."""
+    """Samples of every distribution with a derivative of its own kind."""
     return (random.gamma(KEY, a, (9,)), random.loggamma(KEY, a, (9,)), random.wald(KEY, a, (9,)),
             random.dirichlet(KEY, a * np.array([0.3, 1.0, 7.0])), random.triangular(KEY, -a, 0.1 * a, a * a, (9,)),
             random.weibull_min(KEY, a, 2 * a, (9,)))
@@ -86,7 +86,7 @@ def _samples(random, a):
 
 @pytest.mark.slow
 def test_samples_are_differentiated_as_in_jax():
-    """Slopes of samples in a parameter. The series behind those of gamma end by another rule than JAX's."""
+    """Derivatives of samples in a parameter. The series used after gamma's stop by another rule than JAX's."""
     def slopes(library):
         return library.jit(lambda a: library.jvp(functools.partial(_samples, library.random), (a,), (1.0,)))
 
@@ -98,7 +98,7 @@ def test_samples_are_differentiated_as_in_jax():
 
 
 def test_batched_gamma():
-    """Mapped over keys and parameters, each element is what its own key and parameter give."""
+    """Mapped over keys and parameters, each element is that of its own key and parameter."""
     keys, a = np.asarray(xrandom.split(xrandom.PRNGKey(1), 3)), np.float32([0.3, 1, 9])
     draw = xjax.jit(lambda k, x: xrandom.gamma(k, x, (4,)))
     each = [draw(k, x) for k, x in zip(keys, a, strict=True)]

@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, proved bit by bit, loud when they fail."""
+"""Checkpoints: complete or absent, verified bit by bit, with clear errors."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def _largest_file(folder: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # orbax's threads
 def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
-    """Each flip is an error, or hits a byte that holds no value (padding, time stamps)."""
+    """Each flip is an error, or changes a byte that holds no value (padding, time stamps)."""
     checkpoints.save(1, tree(), {})
     arrays = checkpoints.folder / "1" / "arrays"
     rng, caught = np.random.default_rng(0), 0
@@ -191,7 +191,7 @@ def test_a_diverged_state_is_not_saved(checkpoints, bad):
     assert str(caught.value).startswith("training: params['w'] is not finite after step 2.\n"
                                         f"  last valid checkpoint  {checkpoints.folder / '1'}\n")
     assert checkpoints.steps() == [1]
-    saver.check()                                             # told once
+    saver.check()                                             # the error is raised once
 
 
 def test_a_save_that_fails_is_told_at_the_next_step(checkpoints, monkeypatch):

@@ -1,4 +1,4 @@
-"""The config: every fault in one message, exit code 2, and nothing heavy imported before it."""
+"""The config: every fault in one message, exit code 2, and no heavy import before it."""
 
 import itertools
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_there_are_many_typos():
         ("optim..lr=3", "an override is key.path=value"),
         ("zzz=3", "zzz  unknown key; known: task, optim, steps"),
         ("task.lr=3", "task.lr  unknown key; did you mean 'optim.lr'?"),
-        ("task.target=y", "task.target  unknown key"),                        # of the other task
+        ("task.target=y", "task.target  unknown key"),                        # a key of the other task
         ("optim.momentum=0.9", "optim.momentum  unknown key: it is a key of sgd only"),
         ("optim.warmup_steps=3", "optim.warmup_steps  unknown key; did you mean 'optim.schedule.warmup_steps'?"),
         ("optim.schedule=cosin", "optim.schedule  there is no schedule 'cosin'; did you mean 'cosine'?"),

@@ -1,4 +1,4 @@
-"""Readers of graph files: small files of each form are read right, and a wrong file is one clear error."""
+"""Readers of graph files: small files of each format are read right, and a wrong file gives one clear error."""
 
 import contextlib
 import gzip
@@ -30,7 +30,7 @@ from xnn.graph.samplers.typed_sampling import TypedSampler
 
 
 def fault(call, *args, **how):
-    """The text of the error: what is wrong, the file, and a fix, in a few lines."""
+    """The text of the error: the fault, the file and a fix, in a few lines."""
     message = str(assert_refused(lambda: call(*args, **how), DataError, "\n  fix: "))
     assert len(message.splitlines()) < 9
     return message
@@ -361,7 +361,7 @@ def test_wrong_graphml(tmp_path, text, how, message):
 def test_a_list_of_edges(tmp_path):
     file = write(tmp_path, "edges.txt", "# SNAP\n10 2\n2\t7\n% more\n\n7 10\n")
     result = read_edge_list(file)
-    assert result.ids.tolist() == [2, 7, 10]                                          # in order of numbers
+    assert result.ids.tolist() == [2, 7, 10]                                          # in numerical order
     assert edges(result.graph) == [(2, 0), (0, 1), (1, 2)] and result.graph.edges is None and result.times is None
     both = read_edge_list(write(tmp_path, "edges.txt.gz", "a b\n"), both_directions=True)
     assert edges(both.graph) == [(1, 0), (0, 1)] and both.ids.tolist() == ["a", "b"]
@@ -454,7 +454,7 @@ def test_a_set_that_does_not_suit_the_recipe(tmp_path):
 
 
 def damaged(whole, seed=0):
-    """Files that are cut, and files with some bytes changed."""
+    """Truncated files, and files with some bytes changed."""
     rng = np.random.default_rng(seed)
     yield from (whole[:length] for length in range(0, len(whole), max(1, len(whole) // 12)))
     for _ in range(40):

@@ -54,7 +54,7 @@ def ring(tmp_path):
     pytest.param("node_classification", "unrolled", "segments", marks=pytest.mark.slow),
     pytest.param("link_prediction", "unrolled", "segments", marks=pytest.mark.slow)])
 def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, monkeypatch, task, form, other):
-    """The form suits the steps with which a run began: --extend changes no bits, and nor does another rule."""
+    """The form is chosen for the steps of the first run: neither --extend nor a new rule changes a bit."""
     def go(name, *, steps, resume=False):
         folder = tmp_path / name
         config = saved_config(folder, extend=steps) if resume else load_config("gcn", [
@@ -166,7 +166,7 @@ def test_a_damaged_folder_of_graphs(molecules, name, text, message):
 
 @pytest.mark.parametrize("model", ["{name: gin, hidden: [8]}", "{name: gcn, hidden: [8]}"])
 def test_a_model_without_edge_features_takes_graphs_without_them(molecules, model):
-    """Trained on molecules, whose edges have features, it predicts those of the folder, whose edges have none."""
+    """Trained on molecules with edge features, the model predicts graphs of a folder without edge features."""
     prepared = prepare(load_config("gin_molecules", ["task.count=20", f"task.model={model}"] + [
         "task.edge_features=false"] * ("gin" in model)))
     assert prepared.data.splits["train"].whole.edge_features is not None
@@ -220,7 +220,7 @@ def test_pairs_of_a_file_in_their_order(links, tmp_path):
     result = trained.predict(tmp_path / "pairs.csv")
     assert result["source"].tolist() == ["33", "0", "16", "33"]
     np.testing.assert_allclose(result["probability"][[0, 1]], result["probability"][[3, 2]], rtol=1e-6)
-    given = trained.task.pairs([33, 0], [32, 16])             # the same from Python
+    given = trained.task.pairs([33, 0], [32, 16])             # the same pairs from Python
     np.testing.assert_allclose(trained.predict(given)["probability"], result["probability"][:2], rtol=1e-6)
     for text, message in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
                        ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
@@ -230,7 +230,7 @@ def test_pairs_of_a_file_in_their_order(links, tmp_path):
 
 
 def test_new_edges_of_a_node(links, tmp_path, capsys):
-    """All others but its neighbours, the likeliest first, from the run and from what was exported."""
+    """All nodes but its neighbours, the likeliest first, from the run and from the exported model."""
     assert export.main([str(links), str(tmp_path / "exported")]) == 0
     trained = open_run(tmp_path / "exported")
     result = new_edges.new_edges(trained, "33", 100)

@@ -36,7 +36,7 @@ def test_nan_stops_with_the_first_bad_step_metric_and_parameter(tmp_path, bad):
 def test_what_was_logged_reads_back_and_is_json(tmp_path):
     MetricsLog(tmp_path / "metrics.jsonl", start=0)(report(0.5, float("nan"), float("inf"), -float("inf")))
     text = (tmp_path / "metrics.jsonl").read_text()
-    json.loads(text.splitlines()[1], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    json.loads(text.splitlines()[1], parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     values = [record.values["train/loss"] for record in read_metrics(tmp_path / "metrics.jsonl")]
     np.testing.assert_array_equal(values, [0.5, np.nan, np.inf, -np.inf])
 
@@ -67,7 +67,7 @@ def test_metrics_are_one_json_line_a_step(tmp_path):
     assert log.records == read_metrics(tmp_path / "metrics.jsonl")
 
 
-@pytest.mark.parametrize("tail", ["", '{"step": 4, "train/lo'])  # cut short by a crash
+@pytest.mark.parametrize("tail", ["", '{"step": 4, "train/lo'])  # truncated by a crash
 def test_a_resumed_run_drops_the_steps_it_does_again(tmp_path, tail):
     file = tmp_path / "metrics.jsonl"
     MetricsLog(file, start=0)(report(0.5, 0.25, 0.125))

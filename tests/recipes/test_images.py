@@ -1,4 +1,4 @@
-"""The task images: it learns, draws by row, reads digits, folders and sets of Hugging Face, and refuses the rest."""
+"""The task images: learns, draws by row, reads digits, folders and Hugging Face data sets; errors for the rest."""
 
 import datasets
 import numpy as np
@@ -27,7 +27,7 @@ def config(*overrides, name="resnet_digits.yaml"):
 
 
 def data(text):
-    """Section ``task.data`` -> the set."""
+    """The set that a section ``task.data`` describes."""
     return load_images(config(MLP, "task.shift=0", f"task.data={text}").task.data)
 
 
@@ -49,7 +49,7 @@ def test_it_learns_the_digits(learned):
 
 @pytest.mark.parametrize("model", [RESNET, pytest.param(VIT, marks=pytest.mark.slow)], ids=["resnet", "vit"])
 def test_device_count_changes_nothing(model):
-    """The network with statistics of batches, and the one with dropout; both draw shifts and mirrorings."""
+    """For the network with batch statistics and the one with dropout; both draw shifts and mirrorings."""
     runs = [train(config(model, "task.flip=true", "steps=4", "task.batch_size=48", "optim.lr=1e-3",
                          f"devices={devices}")) for devices in (1, 3)]
     for run in runs[1:]:
@@ -94,7 +94,7 @@ def test_augmented_images_are_moved_and_mirrored_by_the_number_of_their_row():
         matching = [how for how, candidate in moved.items() if np.array_equal(candidate, new)]
         assert len(matching) == 1
         seen.add(matching[0])
-    assert len(seen) > 12                                          # of 18 ways, by 60 draws
+    assert len(seen) > 12                                          # 18 ways exist; there are 60 draws
     other = np.asarray(augmented(images, xnn.RowKey(random.key(4), 0), 1, True))
     assert not np.array_equal(other, whole)
 
@@ -161,7 +161,7 @@ def test_digits_are_split_by_class_and_standardized_by_the_training_images():
     x = loaded.splits["train"].arrays["x"] / 255
     np.testing.assert_allclose([loaded.artifacts["mean"], loaded.artifacts["deviation"]], [[x.mean()], [x.std()]])
     every = np.concatenate([rows.arrays["x"] for rows in loaded.splits.values()]).reshape(1797, -1)
-    assert len(np.unique(every, axis=0)) == 1797                   # the digits are all different, so none is twice
+    assert len(np.unique(every, axis=0)) == 1797                   # no two of the digits are equal, so each occurs once
     other = load(config(MLP, "task.data.split_seed=1").task).splits["test"].arrays["x"]
     assert not np.array_equal(other, loaded.splits["test"].arrays["x"])
 
@@ -185,7 +185,7 @@ def test_pixels_of_pictures_of_every_kind():
 
 
 def paint(folder, classes=("blue", "red"), n=10, kind="png", seed=0):
-    """Noisy images of 9 x 7 pixels whose name is their colour, in one folder for each."""
+    """Noisy images of 9 x 7 pixels in one folder for each class, which is named after their colour."""
     rng = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True)
@@ -259,7 +259,7 @@ def test_wrong_folders(tmp_path):
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory):
-    """A set of 20 images with named classes, of which 8 are its test split."""
+    """A set of 20 images with named classes; 8 of them are its test split."""
     folder = paint(tmp_path_factory.mktemp("painted") / "files")
     files = sorted(folder.glob("*/*.png"))
     labels = [file.parent.name for file in files]
@@ -293,7 +293,7 @@ def test_labels_may_be_words(painted, tmp_path):
 
 
 def test_a_set_that_is_not_here_fails_at_once(command):
-    """In a process of its own: the library reads whether it may call the network when it is first imported."""
+    """In a process of its own: the library reads at its import whether it may use the network."""
     script = ("import time\nfrom recipes.data.images import Hub, load_images\nstart = time.perf_counter()\n"
               "try: load_images(Hub(path='no/such'))\n"
               "except Exception as err: print(err, time.perf_counter() - start, sep='\\n')")
@@ -301,7 +301,7 @@ def test_a_set_that_is_not_here_fails_at_once(command):
     assert code == 0, err
     *message, seconds = out.splitlines()
     assert message[0] == "images: the set cannot be loaded." and message[1].split() == ["task.data.path", "no/such"]
-    assert message[-1].startswith("  fix: ") and float(seconds) < 15  # 2 s, and more where many tests run at once
+    assert message[-1].startswith("  fix: ") and float(seconds) < 15  # 2 s; more if many tests run together
 
 
 def test_wrong_sets(painted, tmp_path):

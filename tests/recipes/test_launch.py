@@ -1,4 +1,4 @@
-"""Training in several processes: the numbers of one, one folder, one end for all, and who failed."""
+"""Training in several processes: the numbers of one process, one folder, a common end, and the failed rank's name."""
 
 import json
 import os
@@ -30,7 +30,7 @@ TABLE = ("--config", "mlp_table.yaml", "task.target=ring", "optim.schedule.warmu
 CONFIG = (*TABLE, "task.batch_size=50", "devices=4")
 LONG = ("--config", "gcn.yaml", "devices=2", "steps=100000", "eval_every=100000", "run_dir=run")
 
-# Imported by each process at its start: has one rank fail at a step.
+# Each process imports this at its start; it makes one rank fail at a step.
 FAULT = """
 import os, signal, sys
 if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PROGRESS" in os.environ:
@@ -55,7 +55,7 @@ if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PRO
 
 
 def with_fault(folder, how, rank, step):
-    """Variables of the environment with which a rank fails."""
+    """Environment variables that make a rank fail."""
     (folder / "faults").mkdir()
     (folder / "faults" / "sitecustomize.py").write_text(FAULT)
     return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": how, "FAULT_RANK": str(rank),
@@ -74,7 +74,7 @@ def digests(run):
 
 
 def descendants(pid):
-    """The processes that a process has started, and theirs."""
+    """The processes that a process has started, and their descendants."""
     try:
         own = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -83,7 +83,7 @@ def descendants(pid):
 
 
 def ranks_of(launcher, count=2):
-    """Process ids of the ranks, in order; waits until they are there."""
+    """Process ids of the ranks, in order; waits until all have started."""
     for _ in range(600):
         by_rank = {}
         for pid in descendants(launcher):
@@ -114,7 +114,7 @@ def wait_for_steps(run, count, process, seconds=120):
 
 
 def assert_equal_runs(run, other):
-    """The metrics of all steps, and the results, are equal but for rounding."""
+    """The metrics of all steps, and the results, are equal up to rounding."""
     ours, theirs = metrics(run), metrics(other)
     assert_same(ours, theirs, like="float32")
     assert_same(*(json.loads((each / "result.json").read_text())["last"]["test"] for each in (run, other)),
@@ -129,10 +129,10 @@ def restored(run, config):
     return tree_util.tree_leaves(checkpoints.restore(checkpoints.steps()[-1], template)["state"].params)
 
 
-# (GPUs, processes, devices, the variables around) -> the GPUs of each process
+# (GPUs, processes, devices, other environment variables) -> the GPUs of each process
 GPUS = [
     ("0 1 2 3", 4, None, {}, ["0", "1", "2", "3"]),
-    ("2 5 7", 2, None, {}, ["2", "5"]),                       # of a CUDA_VISIBLE_DEVICES the k-th
+    ("2 5 7", 2, None, {}, ["2", "5"]),                       # the k-th of CUDA_VISIBLE_DEVICES
     ("GPU-a GPU-b", 2, 2, {}, ["GPU-a", "GPU-b"]),
     ("0 1 2 3", 2, 4, {}, ["0,1", "2,3"]),
     ("0 1 2 3", 2, 2, {}, ["0", "1"]),
@@ -200,14 +200,16 @@ CLUSTERS = {
 
 @pytest.fixture
 def no_cluster(monkeypatch):
-    """Nothing in the environment says that this process is one of several."""
+    """No environment variable declares this process to be one of several."""
     for variable in os.environ.keys() - clean_environment().keys():
         monkeypatch.delenv(variable)
 
 
 def train_both_ways(command, folder, rings, cluster=None):
-    """The same run in two processes and in one, as two and one. The two are started by a launcher, or by a cluster:
-    the same command once for each process, with what the cluster sets."""
+    """The same run in two processes and in one, as (two, one).
+
+    A launcher starts the two, or a cluster does: the same command once for each process, with the cluster's variables.
+    """
     options = (*CONFIG, f"task.file={rings}", "steps=30", "eval_every=10", "checkpoint_every=15", "log_every=5")
     starts = [(("--processes", "2"), {})]
     if cluster is not None:
@@ -367,7 +369,7 @@ def test_a_launcher_that_is_killed_leaves_no_process(command, tmp_path, rings):
 
 @pytest.mark.slow
 def test_kills_change_no_bit(command, tmp_path, rings):
-    """20 times a rank is killed at some moment, and the run goes on from its newest checkpoint."""
+    """A rank is killed 20 times at random moments, and the run resumes from its newest checkpoint."""
     options = (*CONFIG, f"task.file={rings}", "steps=150", "eval_every=50", "checkpoint_every=10", "log_every=5")
     code, _, err = command("--processes", "2", *options, "run_dir=whole", module=LAUNCH)
     assert code == 0, err
@@ -375,7 +377,7 @@ def test_kills_change_no_bit(command, tmp_path, rings):
     for kill in range(20):
         process = command("--processes", "2", *arguments, module=LAUNCH, wait=False)
         pids = ranks_of(process.pid)
-        if kill:                                                # the first one after its first checkpoint
+        if kill:                                                # the first kill comes after the first checkpoint
             time.sleep(rng.uniform(1, 12))
         else:
             wait_for_steps(tmp_path / "broken", 25, process)

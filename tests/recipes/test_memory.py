@@ -1,4 +1,4 @@
-"""What a run says about memory: peaks of devices that count, of the process where none does; what GPUs preallocate."""
+"""Reports of memory: peaks of devices that count it, else of the process; the preallocation of GPUs."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What the keys of a run do: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
+"""The keys of a run: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
 
 import csv
 import importlib
@@ -94,18 +94,18 @@ def test_early_stopping_counts_evaluations_and_survives_a_resume(config, tmp_pat
     result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
     assert (result["best"]["step"], result["last"]["step"]) == (4, 12)
     assert len(read_metrics(tmp_path / "a/metrics.jsonl")) == 12
-    again = run(saved_config(tmp_path / "a"), "a", resume=True)           # it has stopped: no step is done
+    again = run(saved_config(tmp_path / "a"), "a", resume=True)           # it has stopped: no further step runs
     assert again["last"] == result["last"]
 
 
 def test_early_stopping_waits_for_the_evaluation(config, tmp_path):
-    """Not for a report of the metrics between two of them."""
+    """A report of the metrics between two evaluations does not stop it."""
     options = ("optim.lr=1e-30", "early_stopping={patience: 1}", "steps=100", "eval_every=20", "log_every=5")
     assert run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")["last"]["step"] == 40
 
 
 def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
-    """The rate explodes at the end, so the last parameters are worse."""
+    """The learning rate explodes at the end, so the last parameters are worse."""
     options = ("steps=60", "optim.name=sgd", "optim.lr=0.5", "optim.clip_norm=null", "eval_every=5")
     result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
     scores = {r.step: (r.values["val/accuracy"], -r.values["val/loss"])
@@ -116,9 +116,9 @@ def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
 
 
 @pytest.mark.parametrize(("evaluations", "best", "stopped"), [
-    ([(0.5, 3), (0.9, 2), (0.9, 1), (0.9, 1.5)], 3, 4),       # of equal scores that of lower loss, but time runs out
+    ([(0.5, 3), (0.9, 2), (0.9, 1), (0.9, 1.5)], 3, 4),  # the lower loss wins between equal scores, but patience ends
     ([(0.5, 3), (0.55, 3), (0.58, 3), (0.7, 3)], 4, None),    # small steps, measured from the last large one
-    ([(0.5, 3), (0.54, 1), (0.53, 0), (0.55, 2)], 4, 3),      # no step is large: the best is still the best
+    ([(0.5, 3), (0.54, 1), (0.53, 0), (0.55, 2)], 4, 3),      # no step is large: the first stays the best
     ([(float("nan"), 3), (0.3, 3), (float("nan"), 3), (0.2, 1)], 2, 4),
 ])
 def test_what_is_best_and_what_early_stopping_waits_for(config, evaluations, best, stopped):

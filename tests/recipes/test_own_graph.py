@@ -1,4 +1,4 @@
-"""Graphs of one's own, as csv files or as .npz."""
+"""Graphs of the user, as csv files or as .npz."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows over devices: the same numbers on any device count."""
+"""Rows sharded over devices: the same numbers on any device count."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def placer(request):
 
 @pytest.fixture(params=["sparse", "dense"])
 def form(request, monkeypatch):
-    """How matrices of this size are kept."""
+    """The storage form of matrices of this size."""
     monkeypatch.setattr(parallel, "DENSE", 0 if request.param == "sparse" else parallel.DENSE)
     return {"sparse": xnn.CSR, "dense": np.ndarray}[request.param]
 
@@ -130,6 +130,6 @@ assert placer.pmap(lambda x: xjax.lax.psum(x.sum(), AXIS))(blocks).tolist() == [
 
 def test_too_many_devices_are_an_error():
     with pytest.raises(RecipeError, match=r"(?s)devices: .*devices  60\n.*fix: XLA_FLAGS"):
-        choose_devices(60)                                    # the backend of this process runs already
+        choose_devices(60)                                    # the backend of this process has already started
     with pytest.raises(RecipeError, match=r"a CPU is split into 64 devices at most.\n  devices  4000"):
         choose_devices(4000)

@@ -92,7 +92,7 @@ def test_truncation(bpe):
         short, long = vocabulary.encode_all(["x", TEXT], 9, special=False)
         np.testing.assert_array_equal(long, vocabulary.encode(TEXT)[:9])
         assert len(short) == 1
-        assert len(vocabulary.encode(TEXT)) > 9           # and not afterwards
+        assert len(vocabulary.encode(TEXT)) > 9           # and not after it
 
 
 def test_a_damaged_tokenizer():

@@ -1,4 +1,4 @@
-"""Training itself: accuracy on the club, and the same curve on any device count."""
+"""Training: accuracy on the club, and the same curve on any device count."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def train(name, *overrides):
 
 
 def test_karate_club_ten_seeds():
-    """At least 95 % of the 34 nodes for each seed: at most one wrong."""
+    """At least 95 % of the 34 nodes for each seed: at most one is wrong."""
     config = load_config("gcn.yaml", ["devices=1"])
     assert (config.task.hidden, config.steps, config.task.labelled) == (16, 200, (0, 33))
     data, task, placer = prepare(config)[1:]
@@ -57,7 +57,7 @@ def one_device():
     ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=52", "accumulate=2"], 2),
     ("resnet_digits", ["task.model={{name: resnet, stages: [[1, 4]], small_images: true}}", "task.batch_size=20"], 1)])
 def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, rings, name, options, devices):
-    """The steps to the next report are one launch, and each is one if they are slow."""
+    """The steps to the next report are one launch; slow steps are one launch each."""
     launched, call = [], TrainStep.__call__
     monkeypatch.setattr(TrainStep, "__call__", lambda *args: launched.append(args[-1]) or call(*args))
 
@@ -87,7 +87,7 @@ def test_loss_curve_does_not_know_the_device_count(one_device, devices):
 
 
 def test_dropout_draws_anew_at_each_step(one_device):
-    """Without a fresh mask the loss at a tiny rate would stand still."""
+    """Without a new mask the loss at a tiny learning rate would not change."""
     _, losses = train("gcn.yaml", "devices=1", "task.dropout=0.5", "optim.lr=1e-12", "steps=6")
     assert len(set(losses.round(6))) == 6
     assert losses[0] == one_device[1][0]
@@ -118,14 +118,14 @@ def digests(folder, step=20):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished run of 20 steps, and its test metrics.  Not to be changed: see `broken`."""
+    """A finished run of 20 steps, and its test metrics. Tests must not change it: see `broken`."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
     return folder, go(folder)
 
 
 @pytest.fixture
 def broken(whole, tmp_path):
-    """The same run as it stood after step 10, and a bit."""
+    """The folder of the same run just after step 10."""
     folder = tmp_path / "broken"
     shutil.copytree(whole[0], folder)
     for step in ("15", "20"):
@@ -205,7 +205,7 @@ def test_the_records_before_a_nan_are_in_the_log(tmp_path):
 
 
 class _After(Interrupts):
-    """A signal that arrives while some step is done."""
+    """A signal that arrives while some step runs."""
 
     def __init__(self, looks):
         self._looks, self.resume = looks, "python -m recipes.train --resume"
@@ -219,7 +219,7 @@ class _After(Interrupts):
 @pytest.mark.parametrize(("looks", "patience"), [(1, 0), (8, 0), (15, 0), (6, 1e6)])
 def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, monkeypatch, looks,
                                                                                   patience):
-    """Whether each step is a launch or all up to the next report are one."""
+    """Each step is a launch, or all steps up to the next report are one."""
     monkeypatch.setattr(loop_module, "SECONDS_PER_LAUNCH", patience)
     folder = tmp_path / "a"
     config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}"])

@@ -1,4 +1,4 @@
-"""A run folder that commit c8961d4 wrote, before modules moved, and old names of modules."""
+"""A run folder written by commit c8961d4, before modules moved, and old names of modules."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Platforms, devices, when they start, and how many threads they get."""
+"""Platforms, devices, when they start, and their numbers of threads."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def python(code, **env):
-    """Run code in a fresh process, where nothing has started; returns what it prints."""
+    """Run code in a new process, before any start of a backend; returns its output."""
     clean = {k: v for k, v in os.environ.items() if k not in {"XLA_FLAGS", "PJRT_NPROC", "NPROC"}}
     clean = {k: v for k, v in clean.items() if not k.startswith(("XJAX_", "JAX_"))}
     done = subprocess.run(
@@ -169,7 +169,7 @@ def test_local_devices_of_an_absent_process():
 
 @pytest.fixture
 def wheels(tmp_path, monkeypatch):
-    """A folder on the path that looks as if the CUDA 12 wheels were installed."""
+    """A folder on the path that imitates an installation of the CUDA 12 wheels."""
     for name in (
         "jax_plugins/xla_cuda12/__init__.py",
         "nvidia/cudnn/lib/libcudnn.so.9",
@@ -190,7 +190,7 @@ def test_wheels_are_found_without_import(wheels):
     assert cuda_wheels.find_plugin() == ("12", plugin)
     assert cuda_wheels.toolkit() == str(wheels / "nvidia/cuda_nvcc")
     names = [os.path.basename(path) for path in cuda_wheels.libraries("12")]
-    assert names == ["libcudart.so.12", "libcudnn.so.9"]  # in the order of their needs
+    assert names == ["libcudart.so.12", "libcudnn.so.9"]  # each after the libraries that it needs
 
 
 def test_a_visible_gpu(monkeypatch):

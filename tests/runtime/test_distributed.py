@@ -1,4 +1,4 @@
-"""Processes on this machine: they find each other, compute together, and end; what goes wrong names who is missing."""
+"""Processes on this machine find each other, compute together, and end; errors name the missing processes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_two_processes(tmp_path):
     assert all(f"done {rank}" in process.output for rank, process in enumerate(job))
 
 
-# Both compute together without end, but for one, the victim, which ends in one of several ways.
+# All processes compute together without end, except the victim, which ends in one of several ways.
 ENDLESS = """
 from xjax.sharding import NamedSharding, PartitionSpec as P
 mesh = xjax.make_mesh((4,), ("x",))
@@ -191,7 +191,7 @@ def test_wrong_calls(monkeypatch):
     xjax.devices()
     with pytest.raises(RuntimeError, match="(?s)too late.*fix:"):
         xjax.distributed.initialize("127.0.0.1:1")
-    xjax.distributed.shutdown()                                 # nothing to leave: no effect
+    xjax.distributed.shutdown()                                 # not initialized: no effect
 
 
 ENVIRONMENTS = [

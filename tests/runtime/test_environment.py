@@ -1,4 +1,4 @@
-"""What `print_environment_info` tells, in a fresh process: versions, machine, devices, variables, options."""
+"""The output of `print_environment_info` in a new process: versions, machine, devices, variables, options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = "import sys, xjax; xjax.print_environment_info(); assert 'jax' not in 
 
 
 def printed(**variables: str) -> dict[str, list[str]]:
-    """The report of a fresh process with these environment variables: name -> lines."""
+    """The report of a new process with these environment variables: name -> lines."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XJAX_", "XLA_"))}
     run = subprocess.run([sys.executable, "-c", PROGRAM], env={**kept, **variables}, capture_output=True, text=True,
                          timeout=120)
@@ -30,7 +30,7 @@ def test_versions_machine_and_devices():
     assert sections["xjax"] == [xjax.__version__]
     for package in ("jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum"):
         assert sections[package] == [importlib.metadata.version(package)], package
-    assert len(sections["jax"]) == 1                               # its version, or that it is not installed
+    assert len(sections["jax"]) == 1                               # its version, or "not installed"
     assert sections["python"][0].startswith(sys.version.split()[0])
     assert sections["processors"][0].startswith(f"{os.cpu_count()} (") and "quota" in sections["processors"][0]
     assert sections["backend"] == ["cpu, process 0 of 1"]

@@ -1,4 +1,4 @@
-"""Compiled programs stay within one bound, and what is in use is kept."""
+"""Compiled programs stay within one bound, and programs in use are kept."""
 
 import gc
 import subprocess
@@ -31,7 +31,7 @@ def bound(request, quick_collections):
 
 
 def in_programs():
-    return sum(size for _, size in cache.held().values())       # without the search for arrays that a report makes
+    return sum(size for _, size in cache.held().values())       # without a report's search for arrays
 
 
 def ones(*shape):
@@ -51,7 +51,7 @@ def test_many_shapes_stay_within_the_bound(bound, make):
 
 @pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
-    """An eager loop is compiled for the program of its body, and that program holds the executable."""
+    """An eager loop is compiled for the program of its body, which holds the executable."""
     def body(c, x):
         return c + x, None
 
@@ -144,7 +144,7 @@ def test_programs_are_freed_with_their_function():
 
 
 def test_programs_of_functions_that_are_gone_are_freed():
-    """A loop that makes functions leaves a few executables, not one for each: each takes some hundred kilobytes."""
+    """A loop that creates functions leaves a few executables, not one for each: one takes some hundred kilobytes."""
     client = xjax.devices()[0].client
     gc.collect()
     before = len(client.live_executables())
