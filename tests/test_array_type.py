@@ -1,4 +1,4 @@
-"""The methods that `xjax.Array` declares for type checkers are those that arrays have."""
+"""The methods that `xjax.Array` declares for type checkers are the methods of arrays."""
 
 import ast
 import inspect

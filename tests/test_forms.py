@@ -1,4 +1,4 @@
-"""The table of forms by platform: on GPUs no form that was measured on CPUs is written."""
+"""The table of forms by platform: programs for GPUs have no form that was measured on CPUs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_operation_of_the_table_has_a_form_for_cpus_on_gpus():
         call = row.fun or (lambda namespace, *xs, name=row.name: getattr(namespace, name)(*xs))
         text, files = written_by("cuda", lambda *xs, call=call: call(lax, *xs), *operands)
         assert not files, row.name
-        assert 'inlineable = "false"' not in text, row.name         # how functions are kept apart, on CPUs
+        assert 'inlineable = "false"' not in text, row.name         # it separates functions on CPUs
     assert len(seen) > 80
 
 
@@ -96,7 +96,7 @@ def test_each_row_has_limits_a_reason_and_a_file():
 
 
 def test_nothing_else_asks_for_the_platform():
-    """What an operation is on a platform says a rule in its `lower_on`; what is left chooses no form."""
+    """Only `lower_on` rules choose an operation's form by platform; the remaining uses of the platform choose none."""
     folders = "core", "ops", "transforms", "lax", "numpy", "nn"
     choosing = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
              for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
@@ -104,7 +104,7 @@ def test_nothing_else_asks_for_the_platform():
 
 
 def test_rules_of_platforms_are_called_for_these_alone():
-    """The rule of the program's platform is asked first; what it declines the general one writes, as elsewhere."""
+    """The rule of the program's platform is called first; if it declines, the general rule writes the operation."""
     def rule(name, limit):
         return lambda b, out, x: b.unary(f"stablehlo.{name}", x) if out.size < limit else None
 

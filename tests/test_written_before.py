@@ -1,4 +1,4 @@
-"""Pickles that commit c8961d4 wrote, before modules moved: they open, with the values of then."""
+"""Pickles written by commit c8961d4, before modules moved: they load, with their original values."""
 
 import importlib
 import pickle

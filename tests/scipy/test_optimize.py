@@ -1,4 +1,4 @@
-"""`minimize` against known minima, SciPy and real JAX; how a search ends; and `integrate`."""
+"""`minimize` against known minima, SciPy and real JAX; the ends of a search; and `integrate`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def himmelblau(np):
 
 
 def with_wall(np):
-    """NaN for numbers that are not positive, where the first steps lead."""
+    """NaN for numbers that are not positive, which the first steps reach."""
     return lambda x, a: (a * x - np.log(x)).sum()
 
 
-# name: (function, argument, start, minimum)
+# name -> (function, argument, start, minimum)
 PROBLEMS = {
     "rosenbrock": (rosenbrock, 100.0, np.zeros(4), np.ones(4)),
     "himmelblau": (himmelblau, 11.0, np.ones(2), np.array([3.0, 2.0])),
@@ -71,7 +71,7 @@ def test_inverse_hessian():
 
 
 def test_float32_under_vmap():
-    """Each element ends when it is done; in float32 the tolerance is what the values resolve."""
+    """Each element ends when it has converged; the tolerance is the resolution of the values in float32."""
     starts = np.array([[1.0, 1.0], [-3.0, 3.0], [3.5, -1.5]], np.float32)
     expected = [[3.0, 2.0], [-2.805118, 3.131312], [3.584428, -1.848126]]
     result = xjax.jit(xjax.vmap(lambda x0: minimize(himmelblau(jnp), x0, (11.0,), method="BFGS", tol=1e-3)))(starts)
@@ -86,7 +86,7 @@ def test_ends_without_success(method):
     result = f(3)
     assert (int(result.nit), int(result.status), bool(result.success)) == (3, 1, False)
     assert float(result.fun) < 3.0                                # it was 3 at the start
-    # A slope that never ends: no step is long enough. What the search has reached comes back.
+    # An endless slope: no step is long enough. The result is the best point of the search.
     result = xjax.jit(lambda x0: minimize(lambda x: x.sum(), x0, method=method))(np.zeros(2))
     assert int(result.status) == 5 and not result.success and float(result.fun) < -100
 

@@ -17,7 +17,7 @@ X = np.array([0.3, -1.2, 0.8], np.float32)
 
 
 def make(lib):
-    """sin(x) y of a tree, with three times its gradient; the rule uses what the function computed."""
+    """sin(x) y of a tree, with three times its gradient; the rule uses values that the function computed."""
     n = lib.numpy
 
     @lib.custom_gradient

@@ -23,7 +23,7 @@ TWO = np.stack([X, 2 * X])
 
 
 def make(lib):
-    """A function whose rule is three times its derivative, so that one sees which of them is used."""
+    """A function whose rule is three times its derivative, so results show whether the rule is used."""
     L = lib.lax
 
     @lib.custom_jvp
@@ -158,7 +158,7 @@ def test_nondiff_argnames_and_traced_static_values():
     f = functools.partial(custom_jvp, nondiff_argnames=("scale",))(lambda x, scale=2.0: lax.mul(x, scale))
     f.defjvp(lambda scale, primals, tangents: (f(*primals, scale), lax.mul(tangents[0], 10.0)))
     assert float(xjax.grad(f)(3.0)) == 10.0
-    # As in JAX, a traced static value is a constant to the derivative.
+    # As in JAX, the derivative treats a traced static value as a constant.
     for transform in (lambda g: g, xjax.jit):
         result = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
         assert [float(g) for g in result] == [10.0, 0.0]
@@ -271,7 +271,7 @@ def small(x):
     return lax.cond(x[0] < 2, lambda x: x * x, lambda x: x * 2, x)
 
 
-# Loops with results that depend on a tangent beside others, of the same inner loop, that do not.
+# Inner loops of which some results depend on a tangent and others do not.
 LOOPS = {
     "scan of cond": lambda x: lax.scan(lambda x, _: (small(x), None), x, None, 3)[0],
     "while of cond": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, small(c[1])), (0, x))[1],
@@ -339,7 +339,7 @@ def test_errors(case):
 
 
 def test_an_integer_result_is_a_value_under_vmap_too():
-    """It has no tangent, so NumPy reads it inside jvp and grad: its batch, and that of a batch in a batch."""
+    """It has no tangent, so NumPy reads it inside jvp and grad, also as a batch, and as a batch of batches."""
     @xjax.custom_jvp
     def f(x):
         return 3 * x, x.astype(np.int32)

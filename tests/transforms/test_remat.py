@@ -1,4 +1,4 @@
-"""checkpoint: the same values and derivatives, what it stores, policies, errors."""
+"""checkpoint: equal values and derivatives, its saved residuals, policies, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ X = np.array([0.3, -1.2, 0.8], np.float32)
 
 
 def dense(L, w, x):
-    """Two products and names, by which policies choose."""
+    """Two products with names, which policies use."""
     name = checkpoint_name if L is lax else ad_checkpoint.checkpoint_name
     dims = (((1,), (0,)), ((), ()))
     h = name(L.tanh(L.dot_general(w, x, dims)), "hidden")
@@ -100,7 +100,7 @@ def test_policy_chooses_what_is_stored(policy, stored, tanhs, dots):
     forward, back = passes(policy)
     assert (forward.params["differentiated"], back.params["differentiated"]) == (False, True)
     assert count(back, "tanh") == tanhs
-    # The transpose of two products takes four; those beyond are computed again.
+    # The transpose of two products has four; any others are recomputed.
     assert count(back, "dot_general") == 4 + dots
     if policy is not checkpoint_policies.everything_saveable:
         assert len(forward.outvars) == 1 + stored
@@ -127,7 +127,7 @@ def test_the_compiled_program_keeps_both_computations():
 
 
 def test_blocks_one_after_the_other_need_the_memory_of_one():
-    """Outside of loops too, where XLA's CPU backend shares what a barrier keeps apart (in JAX it saves nothing)."""
+    """Also outside of loops, where XLA's CPU backend merges computations across a barrier (JAX's memory stays the same)."""
     def temporary_bytes(block):
         def loss(ws, x):
             for i in range(6):
@@ -188,7 +188,7 @@ def test_policies_see_through_custom_rules_as_in_jax(policy, rule):
         g = lib.checkpoint(lambda w, x: np_.sin(f(w, np_.sin(f(w, x)))), policy=chosen)
         text = str(lib.make_jaxpr(lib.grad(lambda w: g(w, X).sum()))(W))
         return [text.count(operation) for operation in ("dot_general[", "tanh", "sin ")]
-    # JAX keeps a product of the rule for a cotangent that nobody needs.
+    # JAX keeps a product of the rule for an unused cotangent.
     assert all(a <= b for a, b in zip(operations(xjax), operations(jax), strict=True))
 
 
@@ -233,7 +233,7 @@ def test_rule_that_calls_a_checkpointed_function_on_tangents():
     assert float(xjax.grad(f)(0.0)) == 1.0
 
 
-# What JAX keeps, in bytes: functions of the numpy and lax of a library, and of its checkpoint_name.
+# Residuals that JAX keeps, in bytes: functions of the numpy and lax of a library, and of its checkpoint_name.
 KEPT = {
     "two layers": (lambda np_, lib, name, w, x: np_.sum(np_.sin(w @ np_.tanh(name(w @ x, "hidden")))), (W, X)),
     "chain": (lambda np_, lib, name, x: np_.sin(np_.exp(np_.cos(name(x * 2, "hidden")))), (X,)),
@@ -322,7 +322,7 @@ OFFLOAD = {"names": offloading,
 
 
 def save_both(lib):
-    """A policy of the user's with all three verdicts."""
+    """A policy of a user with all three verdicts."""
     def policy(prim, *avals, **params):
         if prim.name == "dot_general":
             return lib.ad_checkpoint.Offloadable(src="device", dst="pinned_host")
@@ -361,7 +361,7 @@ def test_offloading_inside_of_scan_and_vmap():
 
 
 def moves(lib, f, *args, platform="cuda"):
-    """The memories that values are moved to in the text for a platform, in order, and the types of these values."""
+    """The target memories of the moves in the text for a platform, in order, with the types of the moved values."""
     text = lib.jit(f).trace(*args).lower(lowering_platforms=(platform,)).as_text()
     return re.findall(r'annotate_device_placement.*_xla_buffer_placement = "(\w+)".* -> (.*)', text)
 
@@ -392,7 +392,7 @@ def test_offloading_to_the_memory_of_the_device_moves_nothing():
 
 
 def test_policies_made_again_are_the_same():
-    """So that a function that makes its policy at each call is traced once."""
+    """A function that creates its policy at each call is traced once."""
     names = checkpoint_policies.save_only_these_names
     assert names("a", "b") == names("b", "a") != names("a") and hash(names("a")) == hash(names("a"))
     assert offloading(xjax) == offloading(xjax) != offloading(xjax, "unpinned_host")

@@ -31,7 +31,7 @@ ONE_ARGUMENT = [
     *special("erfinv", *REAL, grad=S),
     *since("0.12", special("erfcinv", *REAL, "f4[3]:0..2", "f8[3]:0..1e-9", grad=("f8[2,3]:0.125..1.875",))),
     *special("logit entr", *REAL, grad=U),
-    # The gamma function of negative infinity has no limit, and that of 0 two: SciPy chooses another one than JAX.
+    # At -inf the gamma function has no limit, and at 0 it has two: SciPy chooses another one than JAX.
     *special("gammaln", *REAL, oracle=lambda x: np.where(np.isneginf(x), np.inf, oracle.gammaln(x)), grad=P),
     *special("digamma loggamma", *REAL, id="real", grad=P, differs="JAX has nan at 0"),
     *special("digamma", "f4[3]:positive", "f8[2]:0.5..60", id="positive"),

@@ -66,7 +66,7 @@ ON_INTERVALS = [
 
 
 def density_of_shares(function):
-    """SciPy wants shares that add up to 1 in double precision."""
+    """SciPy requires shares that add up to 1 in double precision."""
     return lambda x, alpha: function(x / x.sum(0), alpha)
 
 

@@ -1,4 +1,4 @@
-"""Special functions and distributions at the ends of their arguments, beside SciPy's, and their slopes there.
+"""Special functions and distributions at the ends of their arguments: values, compared with SciPy, and slopes.
 
 Each public function has a row in `special` or `stats`; the points are in `points`.
 """
@@ -48,7 +48,7 @@ def test_every_function_has_a_row():
     assert not {*names} & {*left_out}
 
 
-# The limits from inside where a share is 0 or a sum is off, with SciPy's result where it has one.
+# The limits from inside where a share is 0 or a sum is off, with SciPy's result if it has one.
 VECTORS = [
     ("dirichlet", ([0.0, 0.4, 0.6], [1.0, 2.0, 3.0]), None), ("dirichlet", ([0.0, 0.4, 0.6], [2.0, 2.0, 3.0]), 0.0),
     ("dirichlet", ([0.0, 0.4, 0.6], [0.5, 2.0, 3.0]), np.inf), ("dirichlet", ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0]), None),
@@ -94,7 +94,7 @@ def test_signs_of_zero(name, args, wanted, dtype):
     assert np.signbit(result) == np.signbit(wanted)
 
 
-# Slopes by hand of probabilities at the ends of p or mu, the last argument.
+# Slopes, computed by hand, of probabilities at the ends of p or mu, the last argument.
 SLOPES = [
     ("bernoulli.pmf", (1, 0), 1), ("bernoulli.pmf", (0, 0), -1), ("bernoulli.pmf", (0, 1), -1),
     ("binom.pmf", (1, 2, 0), 2), ("binom.pmf", (1, 2, 1), -2), ("binom.pmf", (0, 3, 0), -3),
@@ -120,7 +120,7 @@ def test_second_slopes_of_probabilities_at_ends():
 
 @pytest.mark.parametrize("name", ["i0", "i1"])
 def test_bessel_functions_near_the_overflow(name):
-    """They are finite where the exponential that they grow with is not."""
+    """They are finite although the exponential that they grow with overflows."""
     for dtype, ends in (("float32", (85.0, 88.6, 89.5, 91.5)), ("float64", (700.0, 709.5, 712.0, 713.5))):
         x = np.array([*ends, *(-e for e in ends)], dtype)
         with xjax.enable_x64(True):
@@ -134,7 +134,7 @@ def test_bessel_functions_near_the_overflow(name):
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_derivatives_of_bessel_functions_at_zero(dtype):
-    """jax-ml/jax#40628. Those of even order are 0 for i1, which is the derivative of i0."""
+    """jax-ml/jax#40628. The derivatives of even order are 0 for i1, which is the derivative of i0."""
     f = special.i0
     x = np.array([-30, -9, -1, -0.3, -0.25, -0.01, -1e-20, 0, 1e-20, 5e-3, 0.02, 0.27, 0.29, 2, 60], dtype)
     with xjax.enable_x64(True):
