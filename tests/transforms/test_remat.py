@@ -127,7 +127,7 @@ def test_the_compiled_program_keeps_both_computations():
 
 
 def test_blocks_one_after_the_other_need_the_memory_of_one():
-    """Also outside of loops, where XLA's CPU backend merges computations across a barrier (JAX's memory stays the same)."""
+    """Also outside of loops, where XLA's CPU backend merges computations across a barrier (JAX saves no memory)."""
     def temporary_bytes(block):
         def loss(ws, x):
             for i in range(6):

@@ -148,7 +148,7 @@ def called_back(f: Any, x: Any) -> Any:
 
 
 def cut(f: Any, x: Any) -> Any:
-    """Over two devices; the values stay."""
+    """Over two devices, with unchanged values."""
     lib = library_of(f)
     sharding = lib.NamedSharding(lib.make_mesh((2,), ("i",)), lib.P("i"))
     return f(x, sharding)
@@ -161,7 +161,7 @@ def in_parts(f: Any, x: Any) -> Any:
 
 
 def within(f: Any, x: Any) -> Any:
-    """What is computed while an option has a value does not depend on this option."""
+    """A computation under an option whose value does not affect it."""
     with f(True):
         return curve(x)
 
@@ -260,7 +260,7 @@ def one_level_with_keys(f: Any, x: Any, y: Any) -> Any:
 
 
 def facts(*trees: Any) -> Any:
-    """What a function says of structures or leaves, as numbers: one for each of these trees."""
+    """The results of a function of structures or leaves, as numbers: one for each of these trees."""
     return lambda f, x, y: np.array([f(tree(library_of(f).tree_util.tree_structure, x, y)) for tree in trees])
 
 
@@ -279,7 +279,7 @@ TREES = [
     *(row for names, call in CALLS.items() for row in rows("tree", names, *LEAVES, call=call)),
     *(row for names, call in CALLS.items() for row in rows(
         "tree_util", " ".join(f"tree_{name}" for name in names.split()), *LEAVES, call=call)),
-    # The truth of values that are being traced is not known.
+    # The truth of traced values is unknown.
     *(row for name in ("tree.all", "tree_util.tree_all") for row in rows(
         "", name, "b1[] b1[]", call=lambda f, x, y: np.array([f([x, (y,)]), f({"a": x}), f(None)]), jit=False)),
     *rows("tree_util", "flatten_one_level", *LEAVES, call=one_level),

@@ -1,4 +1,4 @@
-"""serial, named, parallel, residual, repeat: composition, rng, extra inputs, places of errors."""
+"""serial, named, parallel, residual, repeat: composition, rng, extra inputs, locations of errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The linear family, activations and normalised weights against arrays that PyTorch made: tests/xnn/peers/dense.py."""
+"""The linear family, activations and normalised weights against PyTorch's arrays: tests/xnn/peers/dense.py."""
 
 import functools
 from pathlib import Path
@@ -37,7 +37,7 @@ def assert_as_pytorch(y, grads, expected):
 
 @functools.cache
 def activations():
-    """All of them as one program, which takes less time to compile than one for each."""
+    """All cases as one program, which compiles sooner than one for each."""
     return xjax.jit(lambda x: {name: with_gradients(lambda inputs: getattr(xnn, name).apply((), inputs["x"]), {"x": x})
                                for name in ACTIVATIONS})(arrays_of("activations")["x"])
 

@@ -1,4 +1,4 @@
-"""What models reach: digits of scikit-learn, and text of the standard library beside the same models in PyTorch."""
+"""Figures of models: digits of scikit-learn, and text of the standard library, compared with models in PyTorch."""
 
 import functools
 import hashlib
@@ -30,7 +30,7 @@ def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1, params=None)
     state, opt_state = model.init_state(x.shape), optimizer.init(params)
 
     def step(params, state, opt_state, x, labels, rng):
-        rows = RowKey(rng, lax.axis_index(AXIS) * len(x))                # dropout is that of one device
+        rows = RowKey(rng, lax.axis_index(AXIS) * len(x))                # the dropout of one device
 
         def loss(params):
             logits, new_state = model.apply_with_state(params, state, x, rng=rows, train=True)
@@ -57,7 +57,7 @@ def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1, params=None)
 
 @functools.cache
 def digits(seed):
-    """(Images and labels for training, those for the test): 8 x 8, 80 and 20 percent of each class."""
+    """(Images and labels for training, for the test): 8 x 8, 80 and 20 percent of each class."""
     datasets = pytest.importorskip("sklearn.datasets")
     selection = pytest.importorskip("sklearn.model_selection")
     images, labels = datasets.load_digits(return_X_y=True)
@@ -158,7 +158,7 @@ def bits_from(name, devices, params):
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_language_models_reach_what_they_reach_in_pytorch(name):
-    """From weights as each library draws them, and the LSTM from the same: what differs is its forget bias of 1."""
+    """From each library's own initial weights, and for the LSTM from equal weights, except its forget bias of 1."""
     theirs, start = bits_per_character_in_pytorch(name)
     assert bits_per_character(name, 1) <= 1.05 * theirs
     if name == "LSTM":
@@ -166,7 +166,7 @@ def test_language_models_reach_what_they_reach_in_pytorch(name):
 
 
 def lstm_params(weights):
-    """Those of the LSTM of `benchmarks.networks_torch`."""
+    """The parameters of the LSTM of `benchmarks.networks_torch`."""
     lstm = {f"layer_{i}": {"w_in": weights[f"body.weight_ih_l{i}"].T, "w_rec": weights[f"body.weight_hh_l{i}"].T,
                            "b": weights[f"body.bias_ih_l{i}"] + weights[f"body.bias_hh_l{i}"]} for i in range(2)}
     return {"embedding": {"table": weights["embed.weight"]}, "lstm": lstm, "dropout": (),
@@ -179,7 +179,7 @@ def test_language_models_on_four_devices(name):
 
 
 def bits_per_character_in_pytorch(name):
-    """(With the same sizes, batches, optimizer and schedule; the weights before, as it draws them)."""
+    """(The figure with the same sizes, batches, optimizer and schedule; PyTorch's initial weights)."""
     torch = pytest.importorskip("torch")
     networks = pytest.importorskip("benchmarks.networks_torch")
     train, valid, digest = text()

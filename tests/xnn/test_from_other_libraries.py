@@ -1,4 +1,4 @@
-"""The programs of docs/from_other_libraries.md print what the page shows, each where its library is installed."""
+"""The programs of docs/from_other_libraries.md print the shown output, if their library is installed."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ LIBRARIES = {"Flax": "flax", "Haiku": "haiku", "Equinox": "equinox", "PyTorch": 
 
 
 class Program(NamedTuple):
-    """One program of the page: the model, the library by its heading, the line, the code and what it prints."""
+    """One program of the page: the model, the library by its heading, the line, the code and its output."""
 
     model: str
     library: str

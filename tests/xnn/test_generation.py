@@ -1,4 +1,4 @@
-"""Generation: tokens are those of the whole sequence computed again, whatever the batch, the padding or the way."""
+"""Generation: tokens equal those recomputed from the whole sequence, for every batch, padding and method."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ N = 11
 
 
 def Past():
-    """The sum of x over the positions so far, each weighted by its number; a mask leaves positions out."""
+    """The sum of x over the positions so far, each weighted by its number; a mask excludes positions."""
 
     def weighted(x, mask, count, total):
         kept = jnp.ones(x.shape[:2], bool) if mask is None else mask
@@ -49,7 +49,7 @@ def params():
 
 
 def by_hand(params, prompt, steps, choose):
-    """Every token from the whole sequence; the zeros after it do not matter to a causal model."""
+    """Every token from the whole sequence; the zeros after it do not affect a causal model."""
     n = prompt.shape[1]
     tokens = np.pad(prompt, [(0, 0), (0, steps)])
     run, choose = xjax.jit(MODEL.apply), xjax.jit(choose)
@@ -141,7 +141,7 @@ def test_the_most_likely_tokens_are_those_of_transformers(name):
     np.testing.assert_array_equal(after[0], got[0])
 
 
-@pytest.mark.slow                                    # a T5 compiles for long
+@pytest.mark.slow                                    # a T5 takes long to compile
 def test_a_context_is_read_once(key):
     model = T5(T5Config(vocabulary=N, features=8, hidden=16, layers=1, heads=2, head_size=4))
     source, start = PROMPT, np.zeros((3, 1), np.int32)

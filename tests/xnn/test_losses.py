@@ -1,4 +1,4 @@
-"""Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, what is refused."""
+"""Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, errors."""
 
 import functools
 import itertools
@@ -41,7 +41,7 @@ AS_PYTORCH = {
 
 @functools.cache
 def as_pytorch():
-    """All values and gradients: one program takes half the time to compile that one for each takes."""
+    """All values and gradients: one program compiles in half the time of one for each."""
     def of_one(name, arrays):
         at = "sequences" if name == "ctc" else "logits"
         return xjax.value_and_grad(lambda x: AS_PYTORCH[name](arrays | {at: x}))(arrays[at])
@@ -55,7 +55,7 @@ def test_values_and_gradients_of_pytorch(name):
     np.testing.assert_allclose(gradient, TORCH[f"{name}/gradient"], rtol=1e-5, atol=1e-6)   # differences near 0 cancel
 
 
-# -- against NumPy where PyTorch has no such loss ----------------------------------------------------------------------
+# -- against NumPy, if PyTorch has no such loss - ----------------------------------------------------------------------
 
 
 def _log_sigmoid(x):
@@ -184,7 +184,7 @@ def test_all_losses_are_in_the_table():
 
 
 def weights_of(name):
-    is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change with an example left out
+    is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change without an example
     return np.array([1.0, 0.25 if is_of_pairs else 0.0, 2.0, 0.5], np.float32)
 
 
@@ -282,7 +282,7 @@ def test_vmap_over_temperatures_and_examples():
     np.testing.assert_allclose(each, together, rtol=1e-6)
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 WRONG = {
     "label shape": (lambda: losses.cross_entropy(X, LABELS[:3]), TypeError,

@@ -25,7 +25,7 @@ def a_graph():
 
 
 def mean(graph, weights, values):
-    """[n, heads, n_out] by NumPy."""
+    """The weighted means [n, heads, n_out], by NumPy."""
     y = np.zeros(values.shape) if weights.own is None else np.asarray(weights.own)[..., None] * values
     for k, (j, i) in enumerate(zip(graph.senders, graph.receivers, strict=True)):
         y[i] += np.asarray(weights.edges)[k][:, None] * values[j]

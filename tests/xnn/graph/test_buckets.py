@@ -1,4 +1,4 @@
-"""Static sizes for batches: how many there are, how much padding they cost, that each epoch has every graph once."""
+"""Static sizes for batches: their number, their cost in padding, and that each epoch has every graph once."""
 
 from itertools import combinations
 
@@ -37,7 +37,7 @@ def sizes_of(name, npr, count=1000):
 @pytest.mark.parametrize(("name", "density"), each_once(
     ["equal", "uniform", "two sizes", "log-normal", "Pareto 1.5", "Pareto 1"], ["equal density", "any density"]))
 def test_four_programs_and_little_padding(npr, name, density):
-    """1,000 graphs in batches of 32, over epochs of which some were not looked at when the sizes were chosen."""
+    """1,000 graphs in batches of 32; the sizes are chosen without some of the epochs."""
     sizes = sizes_of(name, npr)
     graphs = graphs_of(sizes, npr.uniform(0.5, 8, 1000) if density == "any density" else 3)
     batches = GraphBatches(graphs, batch_size=32, seed=1)
@@ -78,7 +78,7 @@ def test_a_program_is_compiled_for_each_size(npr):
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 12), st.integers(0, 100),
        st.integers(1, 4))
 def test_any_data_set(sizes, batch_size, epoch, count):
-    """Every epoch fits, and has each graph once, in batches of nearly equal numbers."""
+    """Every epoch fits, and has each graph once, in batches of nearly equal sizes."""
     graphs = graphs_of(np.array(sizes), 1.5)
     batches = GraphBatches(graphs, batch_size, seed=5, count=count)
     order = batches.order(epoch)
@@ -114,7 +114,7 @@ def padding(sizes, sizes_of_buckets):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=9), st.integers(1, 4))
 def test_the_sizes_are_the_best(nodes, count):
-    """Among all choices, to 2 % of nodes and of edges, for batches whose edges grow with their nodes."""
+    """The best of all choices, to 2 % of nodes and of edges, for batches whose edges grow with their nodes."""
     sizes = np.array([(n, 2 * n) for n in nodes])
     sizes_of_buckets = buckets(sizes, count)
     assert len(sizes_of_buckets) <= count and list(sizes_of_buckets) == sorted(sizes_of_buckets)

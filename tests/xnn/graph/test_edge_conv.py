@@ -70,7 +70,7 @@ def test_of_equally_near_nodes_the_first_are_taken():
 
 
 def sizes(program):
-    """Of all arrays in a program."""
+    """The sizes of all arrays in a program."""
     for eqn in program.eqns:
         yield from (v.aval.size for v in eqn.outvars)
         for inner in eqn.params.values():

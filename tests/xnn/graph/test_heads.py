@@ -116,7 +116,7 @@ def test_a_loss_and_a_metric_with_the_masks_of_a_padded_batch():
 
     run = xjax.jit(xjax.value_and_grad(results, has_aux=True))
     plain = run(params, graph, labels, node_labels)
-    # Labels of padding are out of range, whose losses are NaN.
+    # Labels of padding are out of range, so their losses are NaN.
     with_padding = run(params, padded, np.append(labels, [7, -1, 9]), np.append(node_labels, [99] * 6))
     assert_close(with_padding, plain, tol=0.125)
 

@@ -1,4 +1,4 @@
-"""TopKPool and masked graphs: what is kept, in layers that follow, a second time, and in PyTorch Geometric."""
+"""TopKPool and masked graphs: the kept nodes, the layers after it, a second pool, and PyTorch Geometric's pool."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""Inference layer after layer equals the forward pass on the whole graph."""
+"""Inference layer by layer equals the forward pass on the whole graph."""
 
 import numpy as np
 import pytest
@@ -79,7 +79,7 @@ def test_features_and_outputs_in_files(tmp_path):
 
 
 def test_each_part_has_no_more_than_its_neighbours():
-    """The memory of the device: on a ring no part has more than batch_size + 1 nodes and one of padding."""
+    """The memory of the device is bounded: on a ring no part has more than batch_size + 1 nodes and one of padding."""
     n, shapes = 1000, set()
     ring = Graph.from_edges(np.arange(n), (np.arange(n) + 1) % n)
 
@@ -90,7 +90,7 @@ def test_each_part_has_no_more_than_its_neighbours():
     layer = xnn.Layer(lambda rng, shape: (shape, ()), apply, name="Sum")
     x = features(n)
     np.testing.assert_array_equal(infer_by_layers([layer], [()], ring, x, 50), np.roll(x, 1, 0))
-    # 16 nodes, of which one receives from another, are also computed with one hop and with two.
+    # For the check, 16 nodes are also computed with one hop and with two; each receives from one node.
     assert shapes == {((52, 6), (50,)), ((32, 6), (16,)), ((47, 6), (31,))}
 
 

@@ -24,7 +24,7 @@ def relations(seed=0):
 
 
 def real(block, relation):
-    """(senders, receivers) in the whole graph, of the real edges."""
+    """(senders, receivers) of the real edges, in the ids of the whole graph."""
     (source, _, target), mask = relation, block.edge_mask[relation]
     senders, receivers = block.edges[relation]
     return block.ids[source][senders[mask]], block.ids[target][receivers[mask]]
@@ -108,7 +108,7 @@ def test_learnt_sizes_and_batches():
     few = TypedSampler({CITES: (np.arange(1, 50), np.zeros(49, int))}, SIZES, (None,), batch_size=1)
     small = few.fitted("paper", [5, 6])
     assert len(small.sample("paper", [5]).edge_ids[CITES]) == 0
-    assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49                   # more than was seen
+    assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49  # more than in the batches that set the sizes
 
 
 def test_a_block_is_a_graph_of_several_types():

@@ -1,4 +1,4 @@
-"""Splits of nodes, edges and events: sizes, disjointness, that nothing leaks, that the seed decides alone."""
+"""Splits of nodes, edges and events: sizes, disjointness, no leaks, and dependence on the seed alone."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_fractions_of_each_class(labels, seed):
     labels = np.array(labels)
     split = split_nodes(labels, 0.6, 0.2, 0.2, seed=seed)
     sizes(split)
-    assert np.array_equal(split.train | split.val | split.test, labels >= 0)      # no one is left out
+    assert np.array_equal(split.train | split.val | split.test, labels >= 0)      # no node is left out
     for c in range(4):
         n = (labels == c).sum()
         assert abs(split.train[labels == c].sum() - 0.6 * n) <= 0.5

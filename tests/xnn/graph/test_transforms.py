@@ -1,4 +1,4 @@
-"""Graphs made of graphs: against networkx and NumPy, on graphs and batches, with what goes along; errors."""
+"""Graphs made of graphs: against networkx and NumPy, on graphs and batches, with features; errors."""
 
 import time
 import tracemalloc
@@ -270,7 +270,7 @@ def test_wrong_calls(name):
 
 @pytest.mark.slow
 def test_large_graphs_take_moments():
-    """A million edges, each transform well below what a loop over edges takes."""
+    """A million edges; each transform takes much less time than a loop over edges."""
     npr = np.random.default_rng(0)
     ends, n = npr.integers(0, 100_000, (2, 1_000_000)), 100_000
     graph = Graph.from_edges(*ends, edges=npr.normal(size=1_000_000), n_nodes=n)

@@ -1,9 +1,10 @@
 """The image models in PyTorch, for tests/xnn/test_image_models.py.
 
-    python -m tests.xnn.peers.image_models        # needs torch; writes image_models.npz beside this file
+    python -m tests.xnn.peers.image_models        # needs torch; writes image_models.npz next to this file
 
-Modules have the names of xnn's parameters. For each model: input x and parameters; of a step of training the output,
-the gradient of its sum(sin(y)) for the first weights, and the running statistics after it; the output y in evaluation.
+Modules have the names of xnn's parameters. For each model the file has the input x, the parameters, and the output y in
+evaluation. For a step of training it has the output, the gradient of its sum(sin(y)) for the first weights, and the new
+running statistics.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ torch.manual_seed(0)
 
 
 class Block(nn.Module):
-    """Two 3 x 3 convolutions and a shortcut; of a bottleneck three."""
+    """Two 3 x 3 convolutions and a shortcut; a bottleneck has three."""
 
     def __init__(self, n_in, features, stride, bottleneck):
         super().__init__()
@@ -171,7 +172,7 @@ MODELS = {
 
 
 def converted(module, of):
-    """{name: array} of the module's own parameters, as xnn has them; `of` takes a parameter, or its gradient."""
+    """{name: array} of the module's own parameters, in xnn's form; `of` returns a parameter or its gradient."""
     arrays = {name: of(p).detach().numpy() for name, p in module.named_parameters(recurse=False)}
     weight, bias = arrays.get("weight"), arrays.get("bias")
     if isinstance(module, nn.ConvTranspose2d):

@@ -1,6 +1,6 @@
 """Writes names.json: the public names of flax.linen, haiku, equinox.nn and torch.nn, with their versions.
 
-Run as ``python -m tests.xnn.peers.names`` where the four libraries are installed. Modules are left out.
+Run as ``python -m tests.xnn.peers.names`` with the four libraries installed. Modules are left out.
 """
 
 import importlib

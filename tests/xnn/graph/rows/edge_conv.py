@@ -39,7 +39,7 @@ def edge_conv_peer(aggr):
         one, _, two = params["network"]
         network = torch.nn.Sequential(torch.nn.Linear(*one["w"].shape), torch.nn.Tanh(),
                                       torch.nn.Linear(*two["w"].shape))
-        layer = EdgeConv(network, aggr=aggr)                   # which draws the network's weights again
+        layer = EdgeConv(network, aggr=aggr)                   # it draws the network's weights again
         linear(network[0], one), linear(network[2], two)
         return layer, lambda x, graph: layer(x, graph.edge_index)
 

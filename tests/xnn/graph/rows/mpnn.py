@@ -11,7 +11,7 @@ REDUCE = {"sum": lambda rows: np.sum(rows, 0), "mean": lambda rows: np.mean(rows
 
 
 def received(graph, messages, how="sum"):
-    """[n, f]: for each node the messages [e, f] that it receives, reduced; 0 without."""
+    """[n, f]: for each node the reduction of the messages [e, f] that it receives; 0 without messages."""
     out = np.zeros((graph.n_nodes, messages.shape[-1]))
     for node in range(graph.n_nodes):
         rows = [message for message, to in zip(messages, graph.receivers, strict=True) if to == node]
@@ -33,7 +33,7 @@ def sigmoid(x):
 
 
 def gru(params, x, h):
-    """A GRU with one bias of all gates and one of the reset part."""
+    """A GRU with one bias for all gates and one for the reset part."""
     zr, zu, zn = np.split(x @ params["w_in"] + params["b"], 3, -1)
     hr, hu, hn = np.split(h @ params["w_rec"], 3, -1)
     r, u = sigmoid(zr + hr), sigmoid(zu + hu)
@@ -66,7 +66,7 @@ def mpnn_gru(params, x, graph):
 
 
 def linear(layer, params):
-    """Weights of a Dense into a torch Linear."""
+    """The weights of a Dense as a torch Linear."""
     import torch
 
     layer.weight.data = torch.tensor(np.array(params["w"]).T)
@@ -84,7 +84,7 @@ def nn_conv(aggr):
         network = torch.nn.Sequential(torch.nn.Linear(*one["w"].shape), torch.nn.ReLU(),
                                       torch.nn.Linear(*two["w"].shape))
         n_in, n_out = params["root"]["w"].shape
-        layer = NNConv(n_in, n_out, network, aggr=aggr)      # which draws the network's weights again
+        layer = NNConv(n_in, n_out, network, aggr=aggr)      # it draws the network's weights again
         linear(network[0], one), linear(network[2], two)
         linear(layer.lin, params["root"])
         layer.bias.data = torch.tensor(np.array(params["root"]["b"]))

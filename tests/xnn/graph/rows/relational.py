@@ -33,7 +33,7 @@ def rgcn(how="mean"):
     return value
 
 
-# Features of edges are not read; they mark a row whose relations cannot be given with a matrix.
+# Features of edges are not read; they mark a row whose relations a matrix cannot give.
 LIKE = {"edge_features": 1, "extra": {"relation": relation_of}}
 ROWS = {
     "RGCN": GraphRow(RGCN(6, 3), rgcn(), **LIKE),
