@@ -99,7 +99,7 @@ def test_nothing_else_asks_for_the_platform():
     """Only `lower_on` rules choose an operation's form by platform; the remaining uses of the platform choose none."""
     folders = "core", "ops", "transforms", "lax", "numpy", "nn"
     choosing = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
-             for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
+                for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
     assert choosing == {"core/memory_kinds.py"}
 
 
@@ -115,9 +115,9 @@ def test_rules_of_platforms_are_called_for_these_alone():
     finally:
         del primitive._ALL_PRIMITIVES[p.name]
     operation = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
-             for key, text in text.items()}
+                 for key, text in text.items()}
     assert operation == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
-                     ("cuda", 6): "tan", ("cuda", 9): "sine"}
+                         ("cuda", 6): "tan", ("cuda", 9): "sine"}
 
 
 def test_platforms_of_rules_are_those_that_programs_are_written_for():

@@ -47,7 +47,7 @@ def test_each_kind_of_annotation_is_counted():
 
 
 @pytest.mark.parametrize(("text", "column"), [("def f(x: Any) -> Any: ...\n" * 400, "Any"),
-                                            ("def f(x): ...\n" * 400, "missing")])
+                                              ("def f(x): ...\n" * 400, "missing")])
 def test_a_planted_offence_is_seen(monkeypatch, tmp_path, text, column):
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "offence.py").write_text(text)

@@ -109,7 +109,7 @@ def test_pmap():
                           lax.psum_scatter(rows(x), "i"), lax.all_to_all(rows(x), "i", 0, 1))
 
     ours, want = (text_for_cuda(lib.jit(lib.pmap(all_of_them(lib.lax), axis_name="i", devices=lib.devices("cpu")[:4])))
-                   for lib in (xjax, jax))
+                  for lib in (xjax, jax))
     assert collectives(ours) == collectives(want, i=4) != []
     assert_channels_differ(ours)
 

@@ -65,7 +65,7 @@ def test_programs_give_what_they_give_in_jax(devices, names, tmp_path):
 
 def start(library: str, devices: int, names: list[str], path: Path) -> subprocess.Popen:
     started = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
-                             cwd=ROOT, stdin=subprocess.PIPE, text=True)
+                               cwd=ROOT, stdin=subprocess.PIPE, text=True)
     assert started.stdin is not None
     started.stdin.write("\n".join(names))
     started.stdin.close()

@@ -183,7 +183,7 @@ def layers_with_policies(jax):
     for name, wrap in ways.items():
         program = jax.make_jaxpr(jax.grad(network(wrap)))(weights).jaxpr
         counts[name] = {"grad": jax.jit(jax.grad(network(wrap)))(weights), "sin": count(program, "sin"),
-                       "dots": count(program, "dot_general")}
+                        "dots": count(program, "dot_general")}
     return counts
 
 

@@ -223,7 +223,7 @@ def test_pairs_of_a_file_in_their_order(links, tmp_path):
     given = trained.task.pairs([33, 0], [32, 16])             # the same pairs from Python
     np.testing.assert_allclose(trained.predict(given)["probability"], result["probability"][:2], rtol=1e-6)
     for text, message in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
-                       ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
+                          ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
         (tmp_path / "pairs.csv").write_text(text)
         with pytest.raises(DataError, match=message):
             trained.predict(tmp_path / "pairs.csv")

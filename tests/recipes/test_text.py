@@ -160,7 +160,7 @@ def test_passages_in_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo \n")
     assert read_passages(tmp_path / "a.txt", "text") == ["one", "two "]
     for name, content, message in (("no.txt", None, "is missing"), ("b.txt", b"\n\n", "no lines"),
-                                ("c.txt", b"\xff", "not UTF-8")):
+                                   ("c.txt", b"\xff", "not UTF-8")):
         if content is not None:
             (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=message):

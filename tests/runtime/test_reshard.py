@@ -132,7 +132,7 @@ def results(tmp_path_factory):
         job = run_job(program, header=header, tmp_path=tmp_path_factory.mktemp("job"))
         assert_all_ended_well(job)
         by_process = [dict(json.loads(text.removeprefix("RESULT ")) for text in process.output.splitlines()
-                      if text.startswith("RESULT ")) for process in job]
+                           if text.startswith("RESULT ")) for process in job]
         return {name: [each[name] for each in by_process] for name in by_process[0]}
 
     real_jax()

@@ -60,7 +60,7 @@ def test_gradients_of_start_times_arguments_and_closures():
         return weighted(closed(xjax, y0, ts, c * k))
 
     result, expected = xjax.jit(lambda *args: [xjax.value_and_grad(f, (0, 1, 2, 3))(*args)
-                                              for f in (by_steps, exactly)])(y0, TS, k, twice)
+                                               for f in (by_steps, exactly)])(y0, TS, k, twice)
     assert_close(result, expected, tol=1e-8 / tolerance("float64"))
 
 

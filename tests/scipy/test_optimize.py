@@ -102,7 +102,7 @@ def test_limits_of_lbfgs():
 def test_complex_numbers_and_a_short_memory():
     target = np.array([1 + 2j, -3j, 0.5], np.complex64)
     result = xjax.jit(lambda z: minimize(lambda z: (jnp.abs(z - target) ** 4 + jnp.abs(z - target) ** 2).sum(), z,
-                                        method=LBFGS, options={"maxcor": 2}))(np.zeros(3, np.complex64))
+                                         method=LBFGS, options={"maxcor": 2}))(np.zeros(3, np.complex64))
     np.testing.assert_allclose(result.x, target, atol=1e-4)
     assert result.hess_inv is None and result.jac.dtype == np.complex64
 

@@ -73,7 +73,7 @@ def test_features_and_outputs_in_files(tmp_path):
     model = serial(GraphConvolution(8), Relu, GraphConvolution(3))
     _, params = model.init(random.key(0), x.shape)
     result = infer_by_layers(model.layers, params, graph, np.load(tmp_path / "x.npy", mmap_mode="r"), 20,
-                            allocate=allocate)
+                             allocate=allocate)
     assert result is made[-1] and [array.shape for array in made] == [(101, 8), (101, 8), (101, 3)]
     np.testing.assert_allclose(result, model.apply(params, x, graph), rtol=1e-6, atol=1e-6)
 

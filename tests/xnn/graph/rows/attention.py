@@ -15,7 +15,7 @@ def leaky(z, slope=0.2):
 def edges_to(graph, i, loops):
     """(Sender, edge features) of the edges to node i; with `loops` also a self loop, with the mean features."""
     incoming = [(j, None if graph.edge_features is None else graph.edge_features[k])
-             for k, (j, to) in enumerate(zip(graph.senders, graph.receivers, strict=True)) if to == i]
+                for k, (j, to) in enumerate(zip(graph.senders, graph.receivers, strict=True)) if to == i]
     if not loops:
         return incoming
     incoming = [(j, e) for j, e in incoming if j != i]
