@@ -8,7 +8,7 @@ from tests import typing_report
 from tests.typing_report import Count
 
 # Percentages in each package, rounded up: `Any` alone among its annotations, and parameters and results without an
-# # annotation. Work on types lowers them; the aims are 10 and 0.
+# annotation. Work on types lowers them; the aims are 10 and 0.
 LIMITS = {"xjax": (12.0, 12.1), "xnn": (9.7, 26.5), "recipes": (11.1, 0.0)}
 
 EVERY_KIND = '''

@@ -10,7 +10,7 @@ import pytest
 from tests.isolated import done_together
 
 # LLVM of jaxlib 0.12 takes very long if a loop contains two ciphers: see `xjax.ops.prng`. So the programs are compiled
-# # in a process that can be killed.
+# in a process that can be killed.
 PROGRAMS = {
     "normal, one each": "jit(lambda: rows(random.normal))()",
     "normal, an array of one each": "jit(lambda: rows(lambda key: random.normal(key, (1,))))()",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 PLANETOID = ("gcn_cora", "gcn_citeseer", "gat_cora", "gat_citeseer", "appnp_cora", "appnp_citeseer", "gae_cora")
 
 # Name -> metric, the other use of the seed, least deviation of one seed. The deviations in the headers are of three
-# # seeds, too few for a good estimate; those of texts also cover other versions of Python, whose texts differ.
+# seeds, too few for a good estimate; those of texts also cover other versions of Python, whose texts differ.
 CONFIGS = {
     "gcn": ("accuracy", (), 0.01),
     "gcn_cora": ("accuracy", (), 0.01),

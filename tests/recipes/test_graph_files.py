@@ -29,9 +29,9 @@ from tests.refusals import assert_refused
 from xnn.graph.samplers.typed_sampling import TypedSampler
 
 
-def fault(call, *args, **how):
+def fault(call, *args, **options):
     """The text of the error: the fault, the file and a fix, in a few lines."""
-    message = str(assert_refused(lambda: call(*args, **how), DataError, "\n  fix: "))
+    message = str(assert_refused(lambda: call(*args, **options), DataError, "\n  fix: "))
     assert len(message.splitlines()) < 9
     return message
 
@@ -342,16 +342,16 @@ def test_entities_are_refused(tmp_path, head, encoding):
     assert "declares a document type" in fault(read_graphml, tmp_path / "g.graphml")
 
 
-@pytest.mark.parametrize(("text", "how", "message"), [
+@pytest.mark.parametrize(("text", "options", "message"), [
     ("<graphml>", {}, "is not GraphML"), ("", {}, "is not GraphML"), ("<a></a>", {}, "is not GraphML"),
     (GRAPHML, {"features": ["kind"]}, "'kind' of a node is not a number"),
     (GRAPHML, {"label": "kinds"}, "no node has the data"),
     (GRAPHML, {"weight": "length"}, "'length' of a edge is not a number"),
     (GRAPHML.replace("1.5", "old"), {}, "is not GraphML"),
 ])
-def test_wrong_graphml(tmp_path, text, how, message):
+def test_wrong_graphml(tmp_path, text, options, message):
     file = write(tmp_path, "g.graphml", text.replace("DIRECTION", "directed"))
-    assert message in fault(read_graphml, file, **how)
+    assert message in fault(read_graphml, file, **options)
     assert "missing" in fault(read_graphml, tmp_path / "nowhere.graphml")
 
 
@@ -383,7 +383,7 @@ def test_a_csv_with_texts_weights_and_times(tmp_path):
     assert positions.times.tolist() == [-3, 4]
 
 
-@pytest.mark.parametrize(("name", "text", "how", "message"), [
+@pytest.mark.parametrize(("name", "text", "options", "message"), [
     ("e.txt", "", {}, "no edges"), ("e.csv", "source,target\n", {}, "no edges"), ("e.txt", "a,b\n", {}, "no edges"),
     ("e.txt", "a b\nc\n", {}, "cannot be read"), ("e.csv", "from,to\na,b\n", {}, "not exactly one column 'source'"),
     ("e.csv", "source,source,target\na,b,c\n", {}, "not exactly one column 'source'"),
@@ -396,12 +396,12 @@ def test_a_csv_with_texts_weights_and_times(tmp_path):
     ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
     ("e.txt.gz", None, {}, "cannot be read"), ("e.csv", b"\xff\xfe\x00", {}, "cannot be read"),
 ])
-def test_wrong_lists(tmp_path, name, text, how, message):
+def test_wrong_lists(tmp_path, name, text, options, message):
     if isinstance(text, str):
         write(tmp_path, name, text)
     else:
         (tmp_path / name).write_bytes(text or b"no gzip")
-    assert message in fault(read_edge_list, tmp_path / name, **how)
+    assert message in fault(read_edge_list, tmp_path / name, **options)
 
 
 # ---- splits ------------------------------------------------------------------------------------------------------
@@ -417,8 +417,8 @@ def test_random_splits():
         assert sorted(np.concatenate(list(split.values())).tolist()) == np.flatnonzero(labels >= 0).tolist()
     assert (split_at_random(labels, 3)["val"] == split_at_random(labels, 3)["val"]).all()
     assert split_at_random(labels, 3)["val"].tolist() != split_at_random(labels, 4)["val"].tolist()
-    for how in ({"per_class": (30, 11)}, {"fractions": (0.5, 0.5)}, {"fractions": (-0.1, 0.2)}):
-        assert "not enough labelled nodes" in fault(split_at_random, labels, **how)
+    for options in ({"per_class": (30, 11)}, {"fractions": (0.5, 0.5)}, {"fractions": (-0.1, 0.2)}):
+        assert "not enough labelled nodes" in fault(split_at_random, labels, **options)
     assert "not enough" in fault(split_at_random, np.full(4, -1))
 
 

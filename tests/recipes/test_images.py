@@ -91,7 +91,7 @@ def test_augmented_images_are_moved_and_mirrored_by_the_number_of_their_row():
     for image, new in zip(images, whole, strict=True):
         padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
         moved = {(r, c, m): padded[r:r + 4, c:c + 6][:, ::m] for r in range(3) for c in range(3) for m in (1, -1)}
-        matching = [how for how, candidate in moved.items() if np.array_equal(candidate, new)]
+        matching = [move for move, candidate in moved.items() if np.array_equal(candidate, new)]
         assert len(matching) == 1
         seen.add(matching[0])
     assert len(seen) > 12                                          # 18 ways exist; there are 60 draws

@@ -36,16 +36,16 @@ import os, signal, sys
 if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PROGRESS" in os.environ:
     import recipes.process.progress as progress
     real = progress.tick
-    def fail(how):
-        if how == "raise":
+    def fail(failure):
+        if failure == "raise":
             raise ValueError("it broke")
-        if how == "exit":
+        if failure == "exit":
             sys.exit(3)
-        if how == "exit with 0":
+        if failure == "exit with 0":
             sys.exit(0)
-        while how == "spin":
+        while failure == "spin":
             pass
-        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[how])
+        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[failure])
     def tick(step=None, *more, **named):
         real(step, *more, **named)
         if step == int(os.environ["FAULT_STEP"]):
@@ -54,11 +54,11 @@ if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PRO
 """
 
 
-def with_fault(folder, how, rank, step):
+def with_fault(folder, failure, rank, step):
     """Environment variables that make a rank fail."""
     (folder / "faults").mkdir()
     (folder / "faults" / "sitecustomize.py").write_text(FAULT)
-    return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": how, "FAULT_RANK": str(rank),
+    return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": failure, "FAULT_RANK": str(rank),
             "FAULT_STEP": str(step)}
 
 
@@ -215,7 +215,7 @@ def train_both_ways(command, folder, rings, cluster=None):
     if cluster is not None:
         port = 61440 + int(free_address().rpartition(":")[2]) % 4096
         starts = [((), CLUSTERS[cluster](rank, port)) for rank in range(2)]
-    started = [command(*how, *options, "run_dir=two", module=LAUNCH, wait=False, **env) for how, env in starts]
+    started = [command(*args, *options, "run_dir=two", module=LAUNCH, wait=False, **env) for args, env in starts]
     for rank, process in enumerate(started):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, (rank, out, err)
@@ -224,8 +224,8 @@ def train_both_ways(command, folder, rings, cluster=None):
     run(load_config(TABLE[1], [*options[2:], f"run_dir={folder / 'one'}"]), "one")
 
 
-@pytest.mark.parametrize("cluster", ["Slurm", *(pytest.param(how, marks=pytest.mark.slow)
-                                                for how in (None, "Open MPI", "torchrun"))])
+@pytest.mark.parametrize("cluster", ["Slurm", *(pytest.param(other, marks=pytest.mark.slow)
+                                                for other in (None, "Open MPI", "torchrun"))])
 def test_two_processes_give_the_numbers_of_one(cluster, command, tmp_path, rings, no_cluster):
     train_both_ways(command, tmp_path, rings, cluster)
     assert_equal_runs(tmp_path / "two", tmp_path / "one")
@@ -293,8 +293,8 @@ def test_a_rank_that_never_comes(repeat, command, tmp_path, rings):
     assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run has begun" in err
 
 
-def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
-    env = with_fault(tmp_path, how, rank, 25)
+def check_failure(failure, rank, command, tmp_path, config=LONG, count=2):
+    env = with_fault(tmp_path, failure, rank, 25)
     process = command("--processes", str(count), *config, "log_every=5", module=LAUNCH, wait=False, **env)
     pids = ranks_of(process.pid, count)
     wait_for_steps(tmp_path / "run", 20, process)
@@ -303,12 +303,12 @@ def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
     seconds = time.monotonic() - start
     message = err[err.rindex("launch: "):]
     why = {"kill": "was ended by SIGKILL", "raise": "ended with exit code 1", "exit": "ended with exit code 3",
-           "stop": "is stopped", "spin": "hangs", "exit with 0": "ended before the training did"}[how]
-    assert process.returncode == (3 if how == "exit" else 1), err
+           "stop": "is stopped", "spin": "hangs", "exit with 0": "ended before the training did"}[failure]
+    assert process.returncode == (3 if failure == "exit" else 1), err
     assert message.startswith(f"launch: rank {rank} of {count} {why}"), err
     assert "last step  25" in message and f"recipes.launch --processes {count} --resume {tmp_path / 'run'}" in message
     assert len(message.splitlines()) <= 6
-    assert how != "raise" or "ValueError: it broke" in err
+    assert failure != "raise" or "ValueError: it broke" in err
     assert seconds < 20 and not any(map(is_alive, pids)), (seconds, err)
 
 
@@ -318,23 +318,23 @@ def test_a_rank_that_is_killed(command, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("how", ["spin", "stop", "exit with 0"])
-def test_a_rank_that_fails(how, rank, command, tmp_path):
-    check_failure(how, rank, command, tmp_path)
+@pytest.mark.parametrize("failure", ["spin", "stop", "exit with 0"])
+def test_a_rank_that_fails(failure, rank, command, tmp_path):
+    check_failure(failure, rank, command, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repeat", range(10))
-@pytest.mark.parametrize("how", ["kill", "raise", "exit"])
-def test_a_rank_that_fails_ten_times(how, repeat, command, tmp_path):
-    check_failure(how, repeat % 2, command, tmp_path)
+@pytest.mark.parametrize("failure", ["kill", "raise", "exit"])
+def test_a_rank_that_fails_ten_times(failure, repeat, command, tmp_path):
+    check_failure(failure, repeat % 2, command, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["kill", "raise", "exit", "spin", "stop"])
-def test_a_rank_of_four_that_fails(how, command, tmp_path, rings):
+@pytest.mark.parametrize("failure", ["kill", "raise", "exit", "spin", "stop"])
+def test_a_rank_of_four_that_fails(failure, command, tmp_path, rings):
     config = (*CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000", "run_dir=run")
-    check_failure(how, 2, command, tmp_path, config, count=4)
+    check_failure(failure, 2, command, tmp_path, config, count=4)
 
 
 @pytest.mark.slow

@@ -336,7 +336,7 @@ def test_a_function_may_launch_programs():
 
 
 def test_eager_functions_run_outside_of_the_transform():
-    """Inside, the calling transform would see the operations on arrays."""
+    """Inside, the transform that called the callback would trace its operations on arrays."""
     seen = []
     xjax.vmap(lambda x: (xjax.debug.callback(lambda: seen.append(jnp.arange(3).sum())), x)[1])(X)
     xjax.grad(lambda x: (xjax.debug.callback(lambda v: seen.append(jnp.sin(v) * 2), x), x)[1])(0.0)

@@ -70,7 +70,7 @@ from xjax.sharding import NamedSharding, PartitionSpec as P
 mesh = xjax.make_mesh((4,), ("x",))
 x = xjax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.arange(4.0) + 4 * rank)
 step = xjax.jit(lambda x: x / x.sum())
-how, victim = os.environ["HOW"], int(os.environ["VICTIM"])
+failure, victim = os.environ["HOW"], int(os.environ["VICTIM"])
 for i in range(10**9):
     x = step(x)
     time.sleep(0.01)
@@ -78,11 +78,11 @@ for i in range(10**9):
         x.block_until_ready()
         if rank == victim:
             print(f"ends at {time.time()}", flush=True)
-            if how == "raise":
+            if failure == "raise":
                 raise ValueError("it broke")
-            if how == "exit":
+            if failure == "exit":
                 sys.exit(3)
-            if how == "kill":
+            if failure == "kill":
                 os.kill(os.getpid(), 9)
         if "idle" in os.environ:
             time.sleep(1000)
@@ -91,10 +91,10 @@ for i in range(10**9):
 ENDS = {"raise": (1, "ValueError: it broke"), "exit": (3, "sys.exit(3)"), "kill": (-9, "")}
 
 
-def check_failure(how, victim, tmp_path, count=2, **env):
-    env = clean_environment(HOW=how, VICTIM=str(victim), **env)
+def check_failure(failure, victim, tmp_path, count=2, **env):
+    env = clean_environment(HOW=failure, VICTIM=str(victim), **env)
     job = run_job(ENDLESS, count, env=env, tmp_path=tmp_path, timeout=90)
-    status, reason = ENDS[how]
+    status, reason = ENDS[failure]
     assert job[victim].status == status, job[victim].output
     for rank, process in enumerate(job):
         assert process.status not in (0, None), process.output
@@ -112,24 +112,24 @@ def test_an_exception_ends_all(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_all(how, victim, tmp_path):
-    check_failure(how, victim, tmp_path)
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_all(failure, victim, tmp_path):
+    check_failure(failure, victim, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_those_that_compute_nothing(how, tmp_path):
-    check_failure(how, 1, tmp_path, idle="1")
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_those_that_compute_nothing(failure, tmp_path):
+    check_failure(failure, 1, tmp_path, idle="1")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_four_processes(how, tmp_path):
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_four_processes(failure, tmp_path):
     for repeat in range(10):
         folder = tmp_path / str(repeat)
         folder.mkdir()
-        check_failure(how, repeat % 4, folder, count=4)
+        check_failure(failure, repeat % 4, folder, count=4)
 
 
 def test_who_does_not_come_is_named(tmp_path):

@@ -144,7 +144,7 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
                                    {"a": np.ones(3, np.uint64)[::2], "b": [1.5, np.complex128(1j)]}], ids=repr)
 def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     f = xjax.jit(lambda x: xjax.tree_util.tree_map(lambda y: y * 2, x))
-    monkeypatch.setattr(hooks, "guard", None)  # a guard of another test would look at each value by itself
+    monkeypatch.setattr(hooks, "guard", None)  # a guard of another test would check each value separately
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     want = f(value)
@@ -166,7 +166,7 @@ def test_calls_with_static_arguments_and_values_of_the_host(value):
 
 @pytest.mark.parametrize("value", [0.25, np.int8(3), X[0], X[0].astype(np.float64)[::2]], ids=repr)
 def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
-    """It is put on the device alone, because jaxlib's own call would look at each array."""
+    """It is put on the device separately, because jaxlib's own call would check each array."""
     f = xjax.jit(lambda tree, x: ([y + 1 for y in tree["many"]], x * 2), donate_argnums=0)
     many = [jnp.full(3, float(i)) for i in range(20)]
     monkeypatch.setattr(hooks, "guard", None)

@@ -13,7 +13,7 @@ from tests.oracle import real_jax
 from xjax.experimental import multihost_utils
 
 # The same lines for both libraries. Each prints its number and its outcome in this process: the value or the parts of
-# # arrays, or the class of the error and its text.
+# arrays, or the class of the error and its text.
 LINES = """
 gather: m.process_allgather({"a": np.arange(2.0) + rank, "b": np.float32(rank), "c": rank, "d": 1.5 * rank})
 tiled: m.process_allgather({"a": np.arange(2.0) + rank, "b": np.float32(rank), "k": True}, tiled=True)

@@ -223,7 +223,7 @@ def test_a_rule_that_differentiates_again():
 
 
 def test_second_derivatives_of_a_scan_are_those_of_the_unrolled_loop():
-    """With a rule that is not the derivative. (In JAX the forward pass of the scan loses the rule.)"""
+    """With a rule that is not the derivative. (In JAX the forward pass of the scan ignores the rule.)"""
     @custom_jvp
     def f(x):
         return lax.sin(x)

@@ -57,7 +57,7 @@ SQUARE = ("f4[3,3]:regular", "f8[4,4]:regular", "c8[3,3]:regular")
 SYMMETRIC = ("f4[3,3]:symmetric", "f8[4,4]:symmetric", "c8[3,3]:symmetric")
 DEFINITE = ("f4[3,3]:definite", "f8[2,3,3]:definite", "c8[2,2]:definite")
 D, DC = "f8[3,3]:regular", "c16[3,3]:regular"
-# The largest entry of a "definite" matrix is 20 times its smallest eigenvalue; divisions by it lose as much precision.
+# The largest entry of a "definite" matrix is 20 times its smallest eigenvalue; dividing by it magnifies errors as much.
 CONDITION = 16
 
 DECOMPOSITIONS = [

@@ -38,7 +38,7 @@ FILES = (numpy_elementwise, numpy_reductions, numpy_order, numpy_creation, numpy
 ROWS: list[FunctionRow] = [row for file in FILES for row in file.ROWS]
 
 # Functions without a row: some have no values to compare (the state of the process, files, printing); others have tests
-# # of their own against JAX and SciPy on fixed arrays. The test file -> their names.
+# of their own against JAX and SciPy on fixed arrays. The test file -> their names.
 _ELSEWHERE: dict[str, str] = {
     "tests/core/test_config.py": """array_garbage_collection_guard check_tracer_leaks debug_key_reuse default_device
         enable_custom_prng legacy_prng_key softmax_custom_jvp transfer_guard_device_to_device

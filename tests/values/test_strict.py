@@ -89,7 +89,7 @@ MIXING = {
     "eval_shape",
 }
 # Rows where JAX raises and xjax computes: operands that differ by nature (weights and counts, points and a mean), or
-# # constants of JAX itself.
+# constants of JAX itself.
 JAX_TRIPS = set(
     [
         "lax.index_take",

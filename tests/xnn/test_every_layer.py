@@ -53,9 +53,9 @@ def test_operations_one_by_one_give_the_same(name):
     x, extra = draw(row)
     _, params = row.layer.init(random.key(0), x, **extra)
     assert tree_util.tree_map(jnp.shape, params) == tree_util.tree_map(jnp.shape, make_params(row))
-    how = {"rng": random.key(4), "train": True} if row.random else {}
-    y = run(row, params, jnp.asarray(x), extra, **how)
-    assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **how))(params, x, extra),
+    options = {"rng": random.key(4), "train": True} if row.random else {}
+    y = run(row, params, jnp.asarray(x), extra, **options)
+    assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **options))(params, x, extra),
                  tol=row.tol / 4)
 
 

@@ -74,7 +74,7 @@ def shifted(x, npr):
     return np.stack([image[r:r + 8, c:c + 8] for image, r, c in zip(padded, rows, columns, strict=True)])
 
 
-def accuracy_on_digits(model, seed, epochs, **how):
+def accuracy_on_digits(model, seed, epochs, **options):
     (x, y), (x_test, y_test) = digits(seed)
     size = 128
     per_epoch = len(x) // size
@@ -85,7 +85,7 @@ def accuracy_on_digits(model, seed, epochs, **how):
         rows = npr.permutation(len(x))[i * size:(i + 1) * size]
         return shifted(x[rows], npr), y[rows]
 
-    params, state, _ = fit(model, batch, epochs * per_epoch, seed=seed, **how)
+    params, state, _ = fit(model, batch, epochs * per_epoch, seed=seed, **options)
     logits = xjax.jit(lambda params, state, x: model.apply_with_state(params, state, x)[0])(params, state, x_test)
     return float(jnp.mean(jnp.argmax(logits, -1) == y_test))
 

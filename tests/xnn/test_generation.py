@@ -66,12 +66,12 @@ def test_the_most_likely_tokens_are_those_of_the_whole_sequence(params):
 
 
 def test_drawn_tokens_are_those_of_the_whole_sequence(params, key):
-    how = {"temperature": 0.8, "top_k": 6, "top_p": 0.9}
-    got = generate(MODEL, params, PROMPT, steps=6, rng=key, **how)
-    want = by_hand(params, PROMPT, 6, lambda i, logits: sample(random.fold_in(key, i), logits, **how))
+    options = {"temperature": 0.8, "top_k": 6, "top_p": 0.9}
+    got = generate(MODEL, params, PROMPT, steps=6, rng=key, **options)
+    want = by_hand(params, PROMPT, 6, lambda i, logits: sample(random.fold_in(key, i), logits, **options))
     np.testing.assert_array_equal(got.tokens, want)
     assert len(np.unique(np.asarray(got.tokens), axis=0)) == 3
-    other = generate(MODEL, params, PROMPT, steps=6, rng=random.fold_in(key, 1), **how)
+    other = generate(MODEL, params, PROMPT, steps=6, rng=random.fold_in(key, 1), **options)
     assert np.any(other.tokens != got.tokens)
 
 
@@ -178,12 +178,12 @@ def kept(logits, top_k=None, top_p=None):
     return out
 
 
-@pytest.mark.parametrize("how", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
                                  {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
-def test_the_odds_that_are_left(how, npr):
+def test_the_odds_that_are_left(options, npr):
     logits = npr.normal(size=(20, N)).astype(np.float32) * 2
-    got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **how))(logits))
-    for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **how), strict=True):
+    got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **options))(logits))
+    for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **options), strict=True):
         assert set(np.flatnonzero(np.isfinite(row))) == tokens
         np.testing.assert_allclose(row[list(tokens)], before[list(tokens)], rtol=1e-6)
 

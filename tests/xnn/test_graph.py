@@ -196,15 +196,15 @@ def test_train_is_open_only_for_gcn_and_means_rng_is_given(graph, key):
     calm = predict(params, x, adj)
     noisy = predict(params, x, adj, rng=key)
     assert np.abs(np.asarray(noisy - calm)).max() > 1e-3
-    for how in (
+    for flags in (
         {"rng": key, "train": False},
         {"rng": key, "is_training": False},
         {"train": False},
         {"rng": None},
     ):
-        np.testing.assert_array_equal(predict(params, x, adj, **how), calm)
-    for how in ({"train": True}, {"is_training": True}, {"train": True, "is_training": True}):
-        np.testing.assert_array_equal(predict(params, x, adj, rng=key, **how), noisy)
+        np.testing.assert_array_equal(predict(params, x, adj, **flags), calm)
+    for flags in ({"train": True}, {"is_training": True}, {"train": True, "is_training": True}):
+        np.testing.assert_array_equal(predict(params, x, adj, rng=key, **flags), noisy)
     init, predict = GCN(8, 3, dropout=0.0)
     np.testing.assert_array_equal(predict(params, x, adj, rng=key), calm)
 
@@ -274,9 +274,9 @@ def gcn(**options):
     return layer, layer.init(random.PRNGKey(0), (-1, F))[1]
 
 
-def predict(x, adj, options=None, **how):
+def predict(x, adj, options=None, **keywords):
     layer, params = gcn(**(options or {}))
-    return layer.apply(params, x, adj, **how)
+    return layer.apply(params, x, adj, **keywords)
 
 
 WRONG = {

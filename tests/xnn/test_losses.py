@@ -123,7 +123,8 @@ def test_ctc_is_the_sum_over_all_outputs():
 
 def test_ctc_of_labels_that_do_not_fit():
     logits = random.normal(random.key(0), (2, 2, 3))
-    loss = lambda logits, **how: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), **how)      # 1 1 needs a blank between
+    # 1 1 needs a blank between
+    loss = lambda logits, **options: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), **options)
     each, (value, gradient), empty, blanks = xjax.jit(lambda x: (
         loss(x, reduction=None), xjax.value_and_grad(lambda x: loss(x, weights=jnp.array([False, True])))(x),
         losses.ctc(x, jnp.zeros((2, 0), int), reduction=None), -jnp.sum(nn.log_softmax(x)[:, :, 0], 1)))(logits)
@@ -160,22 +161,22 @@ def test_negative_elbo_is_its_two_terms(likelihood):
 X, Y = (jnp.asarray(np.random.default_rng(i).normal(size=(4, 3)), jnp.float32) for i in range(2))
 LABELS = jnp.array([0, 2, 1, 1])
 ALL = {
-    "binary_cross_entropy": lambda x, **how: losses.binary_cross_entropy(x, nn.sigmoid(Y), **how),
-    "cosine_distance": lambda x, **how: losses.cosine_distance(x, Y.astype(x.dtype), **how),
-    "cross_entropy": lambda x, **how: losses.cross_entropy(x, LABELS, **how),
-    "ctc": lambda x, **how: losses.ctc(jnp.stack([x, 2 * x], 1), LABELS[:, None], **how),
-    "focal": lambda x, **how: losses.focal(x, nn.sigmoid(Y), **how),
-    "gaussian_kl": lambda x, **how: losses.gaussian_kl(x, Y, **how),
-    "hinge": lambda x, **how: losses.hinge(x, jnp.sign(Y), **how),
-    "huber": lambda x, **how: losses.huber(x, Y, **how),
-    "info_nce": lambda x, **how: losses.info_nce(x, Y, **how),
-    "kl_divergence": lambda x, **how: losses.kl_divergence(nn.log_softmax(x), nn.softmax(Y), **how),
-    "log_cosh": lambda x, **how: losses.log_cosh(x, Y, **how),
-    "mae": lambda x, **how: losses.mae(x, Y, **how),
-    "mse": lambda x, **how: losses.mse(x, Y, **how),
-    "negative_elbo": lambda x, **how: losses.negative_elbo(x, nn.sigmoid(Y), x, Y, **how),
-    "nt_xent": lambda x, **how: losses.nt_xent(x, Y, **how),
-    "triplet": lambda x, **how: losses.triplet(x, Y, -Y, **how),
+    "binary_cross_entropy": lambda x, **options: losses.binary_cross_entropy(x, nn.sigmoid(Y), **options),
+    "cosine_distance": lambda x, **options: losses.cosine_distance(x, Y.astype(x.dtype), **options),
+    "cross_entropy": lambda x, **options: losses.cross_entropy(x, LABELS, **options),
+    "ctc": lambda x, **options: losses.ctc(jnp.stack([x, 2 * x], 1), LABELS[:, None], **options),
+    "focal": lambda x, **options: losses.focal(x, nn.sigmoid(Y), **options),
+    "gaussian_kl": lambda x, **options: losses.gaussian_kl(x, Y, **options),
+    "hinge": lambda x, **options: losses.hinge(x, jnp.sign(Y), **options),
+    "huber": lambda x, **options: losses.huber(x, Y, **options),
+    "info_nce": lambda x, **options: losses.info_nce(x, Y, **options),
+    "kl_divergence": lambda x, **options: losses.kl_divergence(nn.log_softmax(x), nn.softmax(Y), **options),
+    "log_cosh": lambda x, **options: losses.log_cosh(x, Y, **options),
+    "mae": lambda x, **options: losses.mae(x, Y, **options),
+    "mse": lambda x, **options: losses.mse(x, Y, **options),
+    "negative_elbo": lambda x, **options: losses.negative_elbo(x, nn.sigmoid(Y), x, Y, **options),
+    "nt_xent": lambda x, **options: losses.nt_xent(x, Y, **options),
+    "triplet": lambda x, **options: losses.triplet(x, Y, -Y, **options),
 }
 
 
@@ -192,7 +193,7 @@ def weights_of(name):
 def weighted_and_reduced():
     def of_one(name, x):
         weights = weights_of(name)
-        loss = lambda x=x, **how: ALL[name](x, **how)
+        loss = lambda x=x, **options: ALL[name](x, **options)
         return (loss(reduction=None), loss(), loss(reduction="sum"), loss(weights=weights, reduction=None),
                 loss(weights=weights), loss(weights=weights > 0, reduction="sum"), loss(weights=jnp.zeros(4)),
                 xjax.grad(lambda x: loss(x, weights=jnp.zeros(4)))(x))

@@ -68,8 +68,8 @@ def test_state_is_threaded(stateful, key, x):
     """Training changes every statistic, evaluation none; twice in a row."""
     shape, params = init_types(stateful, x.shape)[0], drawn_params(stateful, x.shape)
     state = stateful.init_state((-1, 3))
-    how = {"rng": key, "train": True}
-    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **how))
+    options = {"rng": key, "train": True}
+    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **options))
     y, moved = jitted(params, state, x)
     assert y.shape == shape == x.shape
     assert types(moved) == types(state) and tree_util.tree_leaves(state)
@@ -85,11 +85,11 @@ def test_state_is_threaded(stateful, key, x):
 
 @pytest.mark.parametrize("name", one_in(3, ["composite", *(name for name in STATEFUL if name != "composite")]))
 def test_state_is_threaded_without_jit(name, key, x):
-    layer, how = STATEFUL[name](), {"rng": key, "train": True}
+    layer, options = STATEFUL[name](), {"rng": key, "train": True}
     _, params = layer.init(key, x.shape)
     state = layer.init_state((-1, 3))
-    got = layer.apply_with_state(params, state, x, **how)
-    want = xjax.jit(lambda params, state, x: layer.apply_with_state(params, state, x, **how))(params, state, x)
+    got = layer.apply_with_state(params, state, x, **options)
+    want = xjax.jit(lambda params, state, x: layer.apply_with_state(params, state, x, **options))(params, state, x)
     assert_same(got, want, tol=0.06)
 
 

@@ -11,7 +11,7 @@ from tests.programs.generator.program import Function, Program
 from tests.programs.generator.transforms import TRANSFORMS
 
 # Both libraries refuse these, so they are drawn rarely: pmap inside pmap, reverse mode of a while loop, forward
-# # mode of a function that has a rule for reverse mode alone.
+# mode of a function that has a rule for reverse mode alone.
 REFUSED = {("pmap", "pmap"), *((t, "while_loop") for t in ("grad", "vjp", "jacrev")),
            *((t, c) for t in ("jvp", "linearize", "jacfwd") for c in REVERSE_ONLY)}
 LEAST = 20                      # required occurrences of everything in 5,000 programs

@@ -16,7 +16,7 @@ ULPS = 64
 
 
 class Apart(NamedTuple):
-    """Arguments at which SciPy's result is not the wanted one.
+    """Arguments at which SciPy's result is wrong or unwanted.
 
     why: the reason. where(*args): the arguments. right(*args): the wanted result; None: any result passes, for the
     given reason.

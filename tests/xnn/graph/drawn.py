@@ -25,9 +25,9 @@ def graphs(draw, max_nodes=7, features=True, loops=True, repeats=True, min_nodes
 
 
 @st.composite
-def batches(draw, **how):
+def batches(draw, **options):
     """A batch of one to four graphs."""
-    return xg.batch(draw(st.lists(graphs(**how), min_size=1, max_size=4)))
+    return xg.batch(draw(st.lists(graphs(**options), min_size=1, max_size=4)))
 
 
 def triples(graph):

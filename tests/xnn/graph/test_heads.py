@@ -29,21 +29,21 @@ def two_blocks(n=12):
 
 
 @pytest.mark.parametrize("features", [None, 2])
-@pytest.mark.parametrize("how", ["dot", "bilinear", "mlp"])
-def test_scores_of_pairs(how, features):
-    if how == "dot" and features:
+@pytest.mark.parametrize("score", ["dot", "bilinear", "mlp"])
+def test_scores_of_pairs(score, features):
+    if score == "dot" and features:
         return
-    head = EdgeHead(how, features, hidden=(5,))
+    head = EdgeHead(score, features, hidden=(5,))
     shape, params = head.init(random.key(0), (-1, 3))
     y = xjax.jit(head.apply)(params, X, pairs=PAIRS)
     assert shape == (-1,) if features is None else shape == (-1, 2)
     a, b = X[PAIRS[:, 0]], X[PAIRS[:, 1]]
-    if how == "mlp":
+    if score == "mlp":
         layers = params["mlp"]
         hidden = np.maximum(np.concatenate([a, b], 1) @ layers["hidden0"]["dense"]["w"], 0)
         want = hidden @ layers["head"]["w"]
         want = want[:, 0] if features is None else want
-    elif how == "dot":
+    elif score == "dot":
         want = (a * b).sum(1)
     else:
         w = np.asarray(params["w"])

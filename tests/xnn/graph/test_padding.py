@@ -94,8 +94,8 @@ def test_a_mask_of_ones_own_is_taken():
     _, params = traced_init(model, (-1, 4))
     state = model.init_state((-1, 4))
     moved = xjax.jit(lambda params: [
-        model.apply_with_state(params, state, PLAIN.nodes, PLAIN, train=True, **how)[1]["mlp"][1]["mean"]
-        for how in ({}, {"row_mask": mask})])(params)
+        model.apply_with_state(params, state, PLAIN.nodes, PLAIN, train=True, **inputs)[1]["mlp"][1]["mean"]
+        for inputs in ({}, {"row_mask": mask})])(params)
     assert not np.allclose(*moved)
 
 

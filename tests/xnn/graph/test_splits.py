@@ -35,9 +35,9 @@ def test_the_split_of_planetoid(npr):
 
 def test_the_seed_decides_alone(npr):
     labels = npr.integers(0, 3, 300)
-    for how in ({"val": 50, "test": 100}, {"train": 0.5, "val": 0.2, "test": 0.3}, {"stratified": False}):
-        how = {"val": 50, "test": 100, **how}
-        one, same, other = (split_nodes(labels, seed=seed, **how) for seed in (1, 1, 2))
+    for options in ({"val": 50, "test": 100}, {"train": 0.5, "val": 0.2, "test": 0.3}, {"stratified": False}):
+        options = {"val": 50, "test": 100, **options}
+        one, same, other = (split_nodes(labels, seed=seed, **options) for seed in (1, 1, 2))
         assert all(map(np.array_equal, one, same)) and not np.array_equal(one.train, other.train)
 
 

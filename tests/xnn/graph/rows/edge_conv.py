@@ -9,12 +9,12 @@ from xnn import Dense, Tanh, serial
 from xnn.graph.layers.edge_conv import EdgeConv, PointNet, knn_edges
 
 
-def edge_conv(how):
+def edge_conv(reduction):
     def value(params, x, graph):
         one, _, two = params["network"]
         messages = [dense(two, np.tanh(dense(one, np.concatenate([x[i], x[j] - x[i]]))))
                     for j, i in zip(graph.senders, graph.receivers, strict=True)]
-        return received(graph, np.reshape(messages, (-1, two["w"].shape[1])), how)
+        return received(graph, np.reshape(messages, (-1, two["w"].shape[1])), reduction)
 
     return value
 

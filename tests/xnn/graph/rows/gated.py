@@ -22,14 +22,14 @@ def gated_convolution(params, x, graph):
     return total + (dense(params["root"], x) if "root" in params else params["bias"]["b"])
 
 
-def gated_graph(how="sum", shared=False):
+def gated_graph(reduction="sum", shared=False):
     def value(params, x, graph):
         n_out = params["gru"]["w_rec"].shape[0]
         x = np.concatenate([x, np.zeros((len(x), n_out - x.shape[1]))], 1)
         weight = np.ones(graph.n_edges) if graph.weight is None else graph.weight
         for i in range(3):
             h = dense(params[f"message{0 if shared else i}"], x)
-            x = gru(params["gru"], received(graph, weight[:, None] * h[graph.senders], how), x)
+            x = gru(params["gru"], received(graph, weight[:, None] * h[graph.senders], reduction), x)
         return x
 
     return value

@@ -12,7 +12,7 @@ def relation_of(npr, graph):
     return npr.integers(0, 3, graph.n_edges).astype(np.int32)
 
 
-def rgcn(how="mean"):
+def rgcn(reduction="mean"):
     def value(params, x, graph, relation):
         out = x @ params["root"] + params["b"] if "root" in params else 0.0
         for r in range(3):
@@ -27,7 +27,7 @@ def rgcn(how="mean"):
                 w = full
             of_r = relation == r
             some = graph.replace(senders=graph.senders[of_r], receivers=graph.receivers[of_r], edges=None)
-            out = out + received(some, x[some.senders] @ w, how)
+            out = out + received(some, x[some.senders] @ w, reduction)
         return out
 
     return value
