@@ -17,7 +17,7 @@ KEY = "u4[2]:wide"
 NARROW = ("float32", "bfloat16", "float16")
 
 
-def beside(function: Any) -> Any:
+def random_of(function: Any) -> Any:
     """The module `random` of the function's library."""
     return library_of(function).random
 
@@ -30,20 +30,20 @@ def of_key(*parameters: str) -> tuple[str, ...]:
 
 def from_seed(f: Any, seed: Any) -> Any:
     """The words of keys of each generator, made from one seed."""
-    r = beside(f)
+    r = random_of(f)
     words = (lambda key: key) if f.__name__ == "PRNGKey" else r.key_data
     return [words(f(seed, impl=impl)) for impl in (None, "threefry2x32", "rbg", "unsafe_rbg")]
 
 
 def typed(f: Any, words: Any) -> Any:
     """The words of the results of a function of keys, for typed keys of two generators."""
-    r = beside(f)
+    r = random_of(f)
     keys = [r.wrap_key_data(words), r.wrap_key_data(np.tile(np.uint32(3), 4) + words[0], impl="rbg")]
     return [words if f.__name__ == "key_data" else r.key_data(words) for words in map(f, keys)]
 
 
 def wrapped(f: Any, words: Any) -> Any:
-    r = beside(f)
+    r = random_of(f)
     key, rbg = f(words), f(np.stack([np.arange(4, dtype=np.uint32)] * 2), impl="rbg")
     assert rbg.shape == (2,) and key.dtype == r.key_dtype()
     return r.key_data(key), r.normal(key, (3,)), r.key_data(rbg[1]), r.bits(r.split(key)[1])
@@ -51,7 +51,7 @@ def wrapped(f: Any, words: Any) -> Any:
 
 def named(f: Any, words: Any) -> Any:
     """The dtype of keys, or the name of their generator, as a number."""
-    r = beside(f)
+    r = random_of(f)
     key = r.wrap_key_data(words)
     if f.__name__ == "key_dtype":
         return np.int32(f() == key.dtype), np.int32(f("rbg") == key.dtype)
@@ -59,7 +59,7 @@ def named(f: Any, words: Any) -> Any:
 
 
 def split(f: Any, key: Any) -> Any:
-    r = beside(f)
+    r = random_of(f)
     return f(key), f(key, 1), f(key, 0), f(key, (2, 2)), f(key, ()), r.key_data(f(r.wrap_key_data(key), 3))
 
 
@@ -68,7 +68,7 @@ KEY_ROWS = [
           call=from_seed),
     *rows("random", "split", KEY, call=split),
     *rows("random", "fold_in", *of_key("u4[]:wide", "i4[]:wide", "i8[]:wide", "u1[]:wide"),
-          call=lambda f, key, n: (f(key, n), f(key, 7), beside(f).key_data(f(beside(f).wrap_key_data(key), n)))),
+          call=lambda f, key, n: (f(key, n), f(key, 7), random_of(f).key_data(f(random_of(f).wrap_key_data(key), n)))),
     *rows("random", "clone key_data", KEY, call=typed),
     *rows("random", "wrap_key_data", KEY, call=wrapped),
     *rows("random", "key_dtype key_impl", KEY, call=named, vmap=False),

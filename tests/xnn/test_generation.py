@@ -179,7 +179,7 @@ def kept(logits, top_k=None, top_p=None):
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
-                                 {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
+                                     {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
 def test_the_odds_that_are_left(options, npr):
     logits = npr.normal(size=(20, N)).astype(np.float32) * 2
     got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **options))(logits))
