@@ -110,7 +110,7 @@ def modules(module: str, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def package_of(module: str) -> str:
-    """`xjax.ops` of `xjax.ops.shape`, `xjax` of a top-level module, the first part of anything else."""
+    """`xjax.ops` for `xjax.ops.shape`, `xjax` for a top-level module, the first part for anything else."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "xjax" and len(parts) > 1 and parts[1] in RANK else parts[0]
 

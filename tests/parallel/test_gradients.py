@@ -1,8 +1,8 @@
 """Gradients of random `shard_map` programs equal those of the same function on whole arrays.
 
 A program is a list of steps on local values of shape (4, 2), on a mesh of 2 x 2 devices. On whole arrays the same steps
-run under two `vmap`s with the names of the mesh axes, over the parts that the specs make of the arguments; the sum of
-squares of the last value over all devices is the loss.
+run under two `vmap`s with the names of the mesh axes, over the parts into which the specs split the arguments. The loss
+is the sum of squares of the last value over all devices.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ optim: {lr: 0.1}
 optim: {lr: fast, name: adma}
 """
 
-ALL_FAULTS_TOLD = """\
+ALL_FAULTS_MESSAGE = """\
 config: 11 faults in faults.yaml.
   line 11   optim            duplicate key; first defined in line 10; there is no optim 'adma'; did you mean 'adam'?
   override  foo              an override is key.path=value
@@ -59,7 +59,7 @@ def fault(name, *overrides):
 def test_all_faults_in_one_message():
     Path("faults.yaml").write_text(ALL_FAULTS)
     error = fault("faults.yaml", "foo", "seed=3", "seed.x=1", "optim.momentm=1")
-    assert error == ALL_FAULTS_TOLD
+    assert error == ALL_FAULTS_MESSAGE
 
 
 def _typos():

@@ -38,7 +38,7 @@ def _exp_of(log: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sized(name: str, f: str, limit: float = 1e-36) -> Any:
-    """An entry for probabilities below the range of float32."""
+    """The `where` of an entry for probabilities below the range of float32."""
     with_log = getattr(getattr(oracle, name), f.removeprefix("log"))
 
     def where(*args: Any) -> Any:
@@ -71,7 +71,7 @@ BEYOND_600 = {f: (Apart(UNDERFLOW, lambda x, loc, scale, s=s: (scale > 0) & (s *
 
 
 def of_mass(why: str, where: Callable[..., Any], log_mass: Callable[..., Any] | float) -> dict[str, tuple[Apart, ...]]:
-    """The arguments at which the wanted probability has this logarithm."""
+    """Entries for the arguments whose wanted probability has this logarithm."""
     log = log_mass if callable(log_mass) else lambda *args: np.full(args[0].shape, log_mass)
     return {"logpmf": (Apart(why, where, log),), "pmf": (Apart(why, where, lambda *args: np.exp(log(*args))),)}
 
