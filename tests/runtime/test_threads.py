@@ -39,7 +39,7 @@ def test_once_makes_one_object_for_each_key():
 
     results = in_threads(8, lambda i: slow(i % 2))
     assert sorted(made) == [0, 1] and len(set(map(id, results))) == 2
-    assert slow.made() == {(0,): slow(0), (1,): slow(1)} and slow.__doc__ == "Takes its time."
+    assert slow.made() == {(0,): slow(0), (1,): slow(1)} and slow.__doc__ == "A slow function."
     slow.cache_clear()
     assert slow(0) not in results
 
@@ -149,7 +149,7 @@ for _ in range(12):
 """)
 
 
-# -- all kinds of work, for some time-------------------------------------------------------------------------------
+# -- all kinds of work, for some time -----------------------------------------------------------------------------
 
 STRESS = START + """
 from xjax import lax

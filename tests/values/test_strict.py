@@ -292,7 +292,7 @@ def test_options_belong_to_the_cached_programs():
         call()
 
 
-# -- functions without a row ------------------------------------------------------------------------------------------
+# -- functions without a row ----------------------------------------------------------------------------------------
 
 V = np.linspace(0, 1, 7, dtype=np.float32)
 SPD = np.eye(3, dtype=np.float32) * 2

@@ -283,7 +283,7 @@ def test_vmap_over_temperatures_and_examples():
     np.testing.assert_allclose(each, together, rtol=1e-6)
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 WRONG = {
     "label shape": (lambda: losses.cross_entropy(X, LABELS[:3]), TypeError,

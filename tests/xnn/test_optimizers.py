@@ -214,7 +214,7 @@ def test_every_rule_goes_downhill(name):
     assert np.abs(run(jnp.array([1.0, -1.0]))).max() < 0.25
 
 
-# -- custom rules, and errors -----------------------------------------------------------------------------------------
+# -- custom rules, and errors ----------------------------------------------------------------------------------------
 
 @optimizers.optimizer
 def averaging(rate):

@@ -378,7 +378,7 @@ def test_remat_keeps_inputs_only(key, x):
     assert kept(with_remat(block)) < kept(block)
 
 
-# -- parts and their display ---------------------------------------------------------------------------------------
+# -- parts and their display ----------------------------------------------------------------------------------------
 
 
 def test_parts_by_position_slice_and_path(key, x):

@@ -44,7 +44,7 @@ def real(block):
     return block.ids[block.graph.senders[:e]], block.ids[block.graph.receivers[:e]]
 
 
-# ---- the content of a block ----------------------------------------------------------------------------------------
+# ---- the content of a block --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replace", [False, True])

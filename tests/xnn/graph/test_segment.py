@@ -312,7 +312,7 @@ def test_bad_input(name):
     assert_refused(*WRONG[name])
 
 
-# -- compiled extrema, of values that XLA recomputes in comparisons----------------------------------------------------
+# -- compiled extrema, of values that XLA recomputes in comparisons ----------------------------------------------------
 
 OF_TWENTY = np.random.default_rng(6).integers(0, N, compiled.N)
 NEIGHBOURS = CSR.from_dense((np.arange(N)[:, None] == OF_TWENTY).astype(np.float32))
