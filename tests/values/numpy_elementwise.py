@@ -103,7 +103,7 @@ ROWS = [
     *rows("numpy", "sinc", "f4[3]:wide", id="wide", oracle=lambda x: np.sinc(np.where(np.isinf(x), 1, x)),
           differs="JAX and NumPy have nan at infinity, and JAX where pi x overflows; here its limit, 0"),
     *rows("numpy", "i0", "f4[2,3]", "f8[3]:-99..99", "bf[3]", "i4[3]", grad=D),
-    # -- neighbours in a dtype: in double precision NumPy's belongs to another dtype ---
+    # -- neighbours in a dtype: in double precision NumPy's belongs to another dtype
     *rows("numpy", "nextafter", "f8[3]:wide f8[2,1]:wide"),
     *rows("numpy", "nextafter", "f4[3]:wide f4[2,1]:wide", "bf[3]:wide bf[]:wide", "f2[3]:wide f2[3]:wide", oracle=None,
           id="single"),
