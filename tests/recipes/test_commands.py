@@ -1,4 +1,4 @@
-"""``python -m recipes``: what it prints, the commands it runs, and the help of each command."""
+"""``python -m recipes``: its output, the commands that it runs, and the help of each command."""
 
 import importlib
 import tomllib
@@ -16,7 +16,7 @@ HOME = Path(recipes.__file__).parent
 def test_the_overview_has_each_command_and_each_task(capsys):
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines[:-3])) <= 80                         # a command to copy is not broken
+    assert max(map(len, lines[:-3])) <= 80                         # a command can be copied from one line
     named = [line.split()[0] for line in lines if line.startswith("  ")]
     assert named == [*COMMANDS, *task_names(), *["python"] * 3]
 

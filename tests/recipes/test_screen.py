@@ -1,4 +1,4 @@
-"""The screen: numbers as people read them, and the progress of training in terminals of several widths."""
+"""The screen: readable numbers, and the progress of training in terminals of several widths."""
 
 import contextlib
 import fcntl
@@ -64,7 +64,7 @@ def report(step, values, final=False):
 
 
 def shown(width, total=20_000):
-    """What a terminal of this width shows after two steps and one evaluation: (lines above the bar, the last two)."""
+    """The screen of this width after two steps and one evaluation: (lines above the bar, the last two)."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
     with os.fdopen(slave, "w") as out:
@@ -74,7 +74,7 @@ def shown(width, total=20_000):
             bar(report(1000, VALUES))
             bar(report(1200, train))
     data = b""
-    with contextlib.suppress(OSError):                            # Linux's sign that the other end is closed
+    with contextlib.suppress(OSError):                            # on Linux it means that the other end is closed
         while block := os.read(master, 1 << 16):
             data += block
     os.close(master)
@@ -82,7 +82,7 @@ def shown(width, total=20_000):
 
 
 def screen(text):
-    """The lines that a terminal shows after this text: line feeds, carriage returns, cursor up and erased lines."""
+    """The lines of a terminal after this text: line feeds, carriage returns, cursor up and erased lines."""
     lines, row, column = [""], 0, 0
     for code, plain in re.findall(r"(\x1b\[[0-9;?]*[A-Za-z]|[\r\n])|([^\x1b\r\n]+)", text):
         if plain:
