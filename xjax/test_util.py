@@ -139,7 +139,7 @@ def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> Any:
     return tree_map(slope, moved(eps), moved(-eps))
 
 
-def _projection(a: Any, b: Any) -> np.ndarray:
+def _projection(a: PyTree, b: PyTree) -> np.floating:
     """The real inner product of two trees."""
     pairs = zip(map(np.asarray, tree_leaves(a)), map(np.asarray, tree_leaves(b)), strict=True)
     return sum(((np.conj(x).ravel() @ y.ravel()).real for x, y in pairs if x.dtype != dtypes.float0), np.float32(0))

@@ -15,9 +15,6 @@ from xjax.core.errors import bad
 from xjax.core.types import Shape, ShapedArray
 
 if TYPE_CHECKING:
-    from xjax.typing import DTypeLike
-
-if TYPE_CHECKING:
     from xjax.typing import ArrayLike, Axis, DTypeLike
 
 

@@ -14,7 +14,7 @@ from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
 from xjax.typing import PyTree
 
@@ -39,10 +39,11 @@ def name_function(f: Callable[..., Any], name: str, module: str = "") -> None:
 
     Args: module: the module that has the function under this name, if its code is in another one; used by pickle.
     """
-    while f is not None:
-        f.__name__ = f.__qualname__ = name
-        f.__module__ = module or f.__module__
-        f = getattr(f, "__wrapped__", None)
+    named: Callable[..., Any] | None = f
+    while named is not None:
+        named.__name__ = named.__qualname__ = name
+        named.__module__ = module or named.__module__
+        named = getattr(named, "__wrapped__", None)
 
 
 class PickledByName:
@@ -146,7 +147,8 @@ class Flat:
     def __init__(self, fun: Callable, in_tree: Any, keywords: bool, has_aux: bool, caller: str):
         self.fun, self.in_tree, self.keywords = fun, in_tree, keywords
         self.has_aux, self.caller = has_aux, caller
-        self.out_tree, self._aux = None, None
+        self.out_tree: PyTreeDef | None = None
+        self._aux: tuple[list[Any], PyTreeDef] | None = None
 
     def __call__(self, *leaves: Any) -> list[Any]:
         args = tree_unflatten(self.in_tree, leaves)
@@ -177,7 +179,8 @@ class Flat:
             self._aux = [split(x)[0] if isinstance(x, Tracer) else x for x in leaves], tree
 
     @property
-    def aux(self) -> Any:
+    def aux(self) -> PyTree:
+        assert self._aux is not None            # it is read after a call, with has_aux
         leaves, tree = self._aux
         return tree_unflatten(tree, leaves)
 

@@ -236,7 +236,7 @@ def finfo(dtype: DTypeLike) -> np.finfo:
 
 
 @functools.cache
-def iinfo(dtype: DTypeLike) -> np.iinfo:
+def iinfo(dtype: DTypeLike) -> ml_dtypes.iinfo:
     """Limits of an integer dtype, including the narrow dtypes."""
     return ml_dtypes.iinfo(_of_numbers(dtype))
 

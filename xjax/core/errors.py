@@ -17,8 +17,9 @@ import reprlib
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType, TracebackType
+from typing import TypeVar
 
 import numpy as np
 
@@ -70,13 +71,16 @@ class DeletedArrayError(RuntimeError, ValueError):
 EscapedTracerError = UnexpectedTracerError
 
 
+Raised = TypeVar("Raised", bound=Exception)
+
+
 def bad(
     caller: str,
     what: str,
     given: Mapping[str, object] | Iterable[str] | None = None,
     fix: str | None = None,
-    exc: type[Exception] = TypeError,
-) -> Exception:
+    exc: type[Raised] = TypeError,
+) -> Raised:
     """Build (not raise) an error in the house form.
 
     Args:
@@ -261,7 +265,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     aval = getattr(value, "aval", value)
-    str_short = getattr(aval, "str_short", None)
+    str_short: Callable[[], str] | None = getattr(aval, "str_short", None)
     return str_short() if callable(str_short) else _SHORT.repr(value)
 
 

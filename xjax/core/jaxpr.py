@@ -266,6 +266,13 @@ def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     return kept, [v in live for v in jaxpr.invars]
 
 
+def called_by(eqn: Eqn) -> str:
+    """The parameter of a call that holds its program."""
+    calls = eqn.primitive.calls
+    assert calls is not None, f"{eqn.primitive} is not a call"
+    return calls.param
+
+
 def is_plain_call(eqn: Eqn) -> bool:
     calls = eqn.primitive.calls
     return calls is not None and calls.plain and not eqn.params[calls.param].consts
@@ -293,7 +300,7 @@ def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call)
                 eqns.append(Eqn(ins, outs, eqn.primitive, eqn.params, eqn.source))
                 new.update(zip(eqn.outvars, outs, strict=True))
                 continue
-            inner = eqn.params[eqn.primitive.calls.param].jaxpr
+            inner = eqn.params[called_by(eqn)].jaxpr
             new.update(zip(inner.invars, ins, strict=True))
             write(inner)
             new.update(zip(eqn.outvars, [atom(v) for v in inner.outvars], strict=True))

@@ -35,10 +35,9 @@ from xjax.core.dtypes import (
     uint64,
 )
 from xjax.core.errors import TypePromotionError, bad
-from xjax.typing import DTypeLike
 
 # A dtype, or `int`, `float`, `complex` for a weak value.
-Node = np.dtype | type
+Node = np.dtype | type | ExtendedDType
 Edges = Mapping[Node, tuple[Node, ...]]
 
 # Narrow integers and floats have no edges upward: weak numbers promote to them, but they are never widened implicitly.
@@ -122,7 +121,7 @@ def _node_name(node: Node) -> str:
     return f"a Python {node.__name__}" if isinstance(node, type) else short_name(node)
 
 
-def _node(dtype: DTypeLike, weak: bool) -> Node:
+def _node(dtype: np.dtype | ExtendedDType, weak: bool) -> Node:
     if weak and not isinstance(dtype, ExtendedDType):
         kind = dtypes.python_type(dtype)
         return bool_ if kind is bool else kind

@@ -16,7 +16,7 @@ from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
 from xjax.core.interrupts import note_interrupt
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr, is_plain_call
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, called_by, check_jaxpr, is_plain_call
 from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
 from xjax.core.types import LinearInput, ShapedArray, Vma, not_an_array, typeof
@@ -175,7 +175,7 @@ def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
                      j.outvars)
 
     def call(eqn: Eqn, known: dict[Var, Any]) -> Eqn:
-        param = eqn.primitive.calls.param
+        param = called_by(eqn)
         program = eqn.params[param]
         count = program.memo.get("constants", 0)
         consts = [known.get(v, closed) for v in eqn.invars[:count]]         # `closed` marks a missing one

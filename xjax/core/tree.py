@@ -16,18 +16,51 @@ import functools
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxlib import _jax
 
 from xjax.core.errors import bad
 from xjax.typing import PyTree
 
-PyTreeDef = _jax.pytree.PyTreeDef
-SequenceKey = _jax.pytree.SequenceKey
-DictKey = _jax.pytree.DictKey
-GetAttrKey = _jax.pytree.GetAttrKey
-FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+if TYPE_CHECKING:
+    # jaxlib's classes, which come without types.
+    class PyTreeDef:
+        num_leaves: int
+        num_nodes: int
+
+        def children(self) -> list[PyTreeDef]: ...
+        def compose(self, inner: PyTreeDef, /) -> PyTreeDef: ...
+        def flatten_up_to(self, tree: PyTree, /) -> list[Any]: ...
+        def from_iterable_tree(self, xs: Iterable[Any], /) -> PyTree: ...
+        def node_data(self) -> tuple[type, Any] | None: ...
+        def unflatten(self, leaves: Iterable[Any], /) -> PyTree: ...
+
+    class SequenceKey:
+        idx: int
+
+        def __init__(self, idx: int): ...
+
+    class DictKey:
+        key: Hashable
+
+        def __init__(self, key: Hashable): ...
+
+    class GetAttrKey:
+        name: str
+
+        def __init__(self, name: str): ...
+
+    class FlattenedIndexKey:
+        key: int
+
+        def __init__(self, key: int): ...
+else:
+    PyTreeDef = _jax.pytree.PyTreeDef
+    SequenceKey = _jax.pytree.SequenceKey
+    DictKey = _jax.pytree.DictKey
+    GetAttrKey = _jax.pytree.GetAttrKey
+    FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
 KeyEntry = TypeVar("KeyEntry", bound=Hashable)
 KeyPath = tuple[Any, ...]
 IsLeaf = Callable[[Any], bool] | None
@@ -295,11 +328,7 @@ def tree_flatten_with_path(
     tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
     """The pairs [(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
-    predicate = is_leaf
-    if is_leaf is not None and not is_leaf_takes_path:
-
-        def predicate(_path, x):
-            return is_leaf(x)
+    predicate = is_leaf if is_leaf is None or is_leaf_takes_path else lambda _path, x: is_leaf(x)
 
     try:
         return registry.flatten_with_path(tree, predicate)

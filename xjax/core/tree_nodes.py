@@ -105,7 +105,8 @@ def register_dataclass(
     >>> registry.flatten(Weights([1, 2], "dense"))[0]
     [1, 2]
     """
-    if data_fields is None and meta_fields is None and dataclasses.is_dataclass(nodetype):
+    has_fields = dataclasses.is_dataclass(nodetype)
+    if data_fields is None and meta_fields is None and has_fields:
         fields = [f for f in dataclasses.fields(nodetype) if f.name not in set(drop_fields)]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]

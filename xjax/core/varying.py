@@ -55,6 +55,7 @@ def infer_types(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> Any
     Raises: OperandsVary if operands must be cast first.
     """
     vmas = [a.vma for a in avals]
+    assert p.vary is not None           # without this rule, a primitive does not call this function
     wanted, results = p.vary(vmas, **params)
     if any(w != v for w, v in zip(wanted, vmas, strict=True)):
         raise OperandsVary(wanted)

@@ -118,6 +118,8 @@ class JetTrace(Trace):
 
     __slots__ = ("order",)
 
+    parent: Trace
+
     def __init__(self, parent: Trace, order: int, caller: str):
         super().__init__(parent, Tag(caller))
         self.order = order

@@ -82,7 +82,7 @@ def constant(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
 def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
     """Each coefficient of the result is the derivative at the value, applied to the coefficients of the operands."""
     moving = [not all(type(c) is Zero for c in u[1:]) for u in us]
-    lin = linearize_flat(lambda *xs: _listed(p.bind(*xs, **params), p), [u[0] for u in us], moving, "jet")
+    lin = linearize_flat(lambda *xs: _listed(p.bind(*xs, **params)), [u[0] for u in us], moving, "jet")
     series = [[y] for y in lin.outs]
     for k in range(1, len(us[0])):
         terms = [instantiate(u[k]) for u, flag in zip(us, moving, strict=True) if flag]
@@ -92,8 +92,8 @@ def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> 
     return series if p.multiple_results else series[0]
 
 
-def _listed(out: Array, p: Primitive) -> list[Any]:
-    return out if p.multiple_results else [out]
+def _listed(out: Array | Sequence[Array]) -> list[Array]:
+    return [*out] if isinstance(out, (tuple, list)) else [out]
 
 
 def bilinear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:

@@ -93,6 +93,7 @@ class JaxFunction:
         if traced is None:
             call = _Call(leaves, tree, numbers_are_arrays=False)
             traced = source.traced(call)
+            assert traced is not None       # the numbers of this call are static
         return traced(call.arrays)
 
 

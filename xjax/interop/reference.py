@@ -21,7 +21,7 @@ from xjax.core.types import ShapedArray
 from xjax.interop.real_jax import real_jax
 from xjax.lax import linalg
 from xjax.lax.linear_solve import LinearSolveTuple
-from xjax.typing import ArrayLike
+from xjax.typing import Array
 
 # The versions of JAX with which this package is tested; error messages name them.
 TESTED_VERSIONS = ("0.10.2", "0.12.0.1")
@@ -138,7 +138,7 @@ def key_type(x: Any) -> KeyType:
     return kind
 
 
-def host_value(x: Any) -> ArrayLike:
+def host_value(x: Any) -> np.ndarray | Array:
     """A concrete JAX array as a NumPy array; an array of typed random keys as an xjax array."""
     if not is_key(x):
         return np.asarray(x)

@@ -60,8 +60,8 @@ def elementwise_lower(emit: str | Callable) -> Callable:
     """Lowering of an element-wise operation: an operation's name, or `emit(b, out, *expanded operands, **params)`."""
     if isinstance(emit, str):
         def lower_named(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
-            xs = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
-            return b.op(f"{emit} {', '.join(x.name for x in xs)} : {Value('', out).type}", out)
+            operands = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
+            return b.op(f"{emit} {', '.join(x.name for x in operands)} : {Value('', out).type}", out)
         return lower_named
 
     def lower(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:

@@ -82,13 +82,14 @@ def _ordered(b: Builder, x: Value) -> list[Value]:
 
 def _before(b: Builder, xs: Sequence[Value], ys: Sequence[Value]) -> Value:
     """Lexicographic `<` of two rows of keys."""
-    result = None
+    result: Value | None = None
     for x, y in zip(reversed(xs), reversed(ys), strict=True):
         less = b.compare("LT", x, y, "TOTALORDER" if dtypes.is_float(x.aval.dtype) else "")
         if result is None:
             result = less
         else:
             result = b.binary("stablehlo.or", less, b.binary("stablehlo.and", _equal_keys(b, x, y), result))
+    assert result is not None           # there is at least one key
     return result
 
 

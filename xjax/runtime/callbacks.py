@@ -150,7 +150,8 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
       ordered: the call follows all earlier ordered calls; each call passes a token to the next.
       partitioned: in a program that XLA partitions over devices, call the function once for each shard.
     """
-    if ordered and b.token is None:
+    token = b.token if ordered else None
+    if ordered and token is None:
         raise bad(caller, "an ordered effect in the combining function of a reduction, whose calls have no order",
                   fix="drop ordered=True.", exc=ValueError)
     if has_effect and b.axes is not None and b.axes.automatic:
@@ -158,10 +159,10 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
                   given={"not manual": ", ".join(map(repr, b.axes.automatic))},
                   fix="make all axes manual: drop axis_names=. Or use pure_callback.", exc=NotImplementedError)
     on_whole = b.is_cut and not partitioned
-    ins = [b.token, *operands] if ordered else list(operands)
+    ins = [*operands] if token is None else [token, *operands]
     if on_whole:
         ins = [_on_all_devices(b, x) for x in ins]
-    avals = [b.token.aval, *outs] if ordered else list(outs)
+    avals = [*outs] if token is None else [token.aval, *outs]
     target = f"xla_ffi{'_partitioned' if partitioned else ''}_python_{'cpu' if b.module.platform == 'cpu' else 'gpu'}"
     attributes = [f'call_target_name = "{target}_callback"', "api_version = 4 : i32",
                   f"has_side_effect = {'true' if has_effect else 'false'}",

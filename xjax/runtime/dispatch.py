@@ -88,7 +88,7 @@ class EvalTrace(Trace):
     def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
 
-    def _run(self, p: Primitive, args: tuple, params: dict) -> Any:
+    def _run(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
         """Compute one operation, in the general case; other arguments become arrays on the first array's device."""
         if p.evaluate is not None:
             return p.evaluate(*args, **params)

@@ -407,7 +407,7 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                   as_options(caller, compiler_options))
 
 
-def _as_array(x: ArrayLike) -> Array:
+def _as_array(x: Any) -> Any:
     return to_array(x) if type(x) in NUMBERS else x
 
 

@@ -30,7 +30,7 @@ from xjax.ops.shape import reshape
 from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
-from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over
+from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over, region_mesh
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import check_same_devices
@@ -130,7 +130,7 @@ class Region(NamedTuple):
 
 def _region(caller: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
     around = manual_around()
-    outer: Any = around[0].owner if around else None
+    outer = region_mesh()
     if outer is None:
         mesh = mesh_to_map_over(caller, mesh)
     elif mesh is None or mesh == outer or (isinstance(mesh, AbstractMesh) and mesh.shape_tuple == outer.shape_tuple):
@@ -266,14 +266,14 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
             b.axes = None
     inner = Builder(b.module, axes_inside, b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
-    ordered = b.token is not None and "ordered" in jaxpr.effects
-    if ordered:                             # each device gets the token and returns one for its own calls
-        xs, outs = (*xs, b.token), [*outs, b.token.aval]
+    token = b.token if "ordered" in jaxpr.effects else None
+    if token is not None:                   # each device gets the token and returns one for its own calls
+        xs, outs = (*xs, token), [*outs, token.aval]
         in_specs, out_specs = (*in_specs, PartitionSpec()), (*out_specs, PartitionSpec())
-        inner.token = Value(f"%{b.module.number()}", b.token.aval)
+        inner.token = Value(f"%{b.module.number()}", token.aval)
         params.append(inner.token)
     results = lower_closed(inner, jaxpr, params[:len(jaxpr.in_avals)])
-    if ordered:
+    if token is not None:
         results = [*results, inner.token]
     is_open = b.axes is not None or len(newly_manual_axes) < len(mesh.axis_names)
 
@@ -288,7 +288,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     values = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
                   f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
                   f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
-    if ordered:
+    if token is not None:
         *values, b.token = values
     return values
 

@@ -32,7 +32,7 @@ from xjax.runtime.programs.launch import Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
-from xjax.typing import ArrayLike, DTypeLike
+from xjax.typing import ArrayLike, DTypeLike, PyTree
 
 
 class ShapeDtypeStruct:
@@ -401,7 +401,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
 
     @functools.wraps(fun)
     @api_boundary
-    def make_jaxpr_f(*args: Any, **kwargs: Any) -> ClosedJaxpr:
+    def make_jaxpr_f(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, PyTree]:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         closed = with_inner_consts(closed)
         if return_shape:

@@ -273,7 +273,7 @@ class _VjpFunction(_Linear):
 
 
 def _check_tangent(caller: str, what: str, x: ArrayLike, aval: ShapedArray,
-                   wrong_dtype: type[Exception] = TypeError) -> ArrayLike:
+                   wrong_dtype: type[Exception] = TypeError) -> ArrayLike | Zero:
     """A tangent or cotangent, checked against the type of its value; Python numbers are converted to its dtype.
 
     Args: wrong_dtype: the class of the error for a tangent of another dtype.

@@ -174,7 +174,7 @@ class _Either:
     first: Policy
     second: Policy
 
-    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> bool:
+    def __call__(self, prim: Primitive, *avals: ShapedArray, **params: Any) -> bool | _Verdict | Offloadable:
         return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
 
 

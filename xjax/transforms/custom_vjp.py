@@ -90,7 +90,8 @@ class custom_vjp(FunctionWithRule):
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fwd is None or self.bwd is None:
+        rule, back = self.fwd, self.bwd
+        if rule is None or back is None:
             raise bad(self._caller, "has no derivative rule", fix="define one with f.defvjp(fwd, bwd).",
                       exc=AttributeError)
         args = positional_arguments(self.fun, args, kwargs, self._caller)
@@ -101,10 +102,10 @@ class custom_vjp(FunctionWithRule):
         leaves, tree = flatten(chosen)
         count = len(args)
         flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._caller)
-        fwd = _Forward(lambda *xs: self.fwd(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
-                       function_name(self.fwd))
-        bwd = _Backward(functools.partial(self.bwd, *rest), flat, tree, [typeof(x) for x in leaves],
-                        self.symbolic_zeros, function_name(self.bwd))
+        fwd = _Forward(lambda *xs: rule(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
+                       function_name(rule))
+        bwd = _Backward(functools.partial(back, *rest), flat, tree, [typeof(x) for x in leaves],
+                        self.symbolic_zeros, function_name(back))
         outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, fwd=fwd, bwd=bwd,
                                       symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
@@ -144,9 +145,9 @@ class _Forward:
         self.__name__ = name
 
     def __call__(self, perturbed: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[Any], Any]:
-        if self.symbolic_zeros:
-            leaves = [CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
-        out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, leaves))
+        primals = leaves if not self.symbolic_zeros else [
+            CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
+        out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, primals))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(self.flat.caller, "`fwd` must return a pair (value, residuals)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), residuals.")

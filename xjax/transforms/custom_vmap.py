@@ -71,7 +71,7 @@ class custom_vmap(FunctionWithRule):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.vmap_rule is None:
             raise bad(self._caller, "has no rule for vmap", fix="define one with @f.def_vmap.", exc=AttributeError)
-        args = tuple(positional_arguments(self.fun, args, kwargs, self._caller))
+        args = positional_arguments(self.fun, args, kwargs, self._caller)
         leaves, tree = flatten(args)
         traced = trace_function(self.fun, tree, [typeof(x) for x in leaves], self._caller)
         rule = _UserRule(self.vmap_rule, self._caller, tree, traced)
@@ -133,7 +133,7 @@ class _Split:
             self.tangents.append(_repeat(dx, tangent_batched, either, size))
 
 
-def _repeat(x: ArrayLike, batched: bool, wanted: bool, size: int) -> Array:
+def _repeat(x: ArrayLike, batched: bool, wanted: bool, size: int) -> ArrayLike:
     return place_axis(x, None, 0, size) if wanted and not batched else x
 
 

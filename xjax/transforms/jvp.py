@@ -43,13 +43,15 @@ class DualTrace(Trace):
 
     __slots__ = ()
 
+    parent: Trace
+
     def split(self, x: ArrayLike) -> tuple[Any, Any]:
         """(primal, tangent) of a value; a value of another trace is constant."""
         if type(x) is DualTracer and x.tag is self.tag:
             return x.primal, x.tangent
         return x, Zero(typeof(x).tangent())
 
-    def join(self, primal: ArrayLike, tangent: Any) -> Array:
+    def join(self, primal: ArrayLike, tangent: Array | Zero) -> ArrayLike:
         return primal if type(tangent) is Zero else DualTracer(self.tag, primal, tangent)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:

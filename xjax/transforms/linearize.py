@@ -29,6 +29,8 @@ class SplitTrace(Trace):
 
     __slots__ = ("tangent",)
 
+    parent: Trace
+
     def __init__(self, parent: Trace, tangent: StagingTrace):
         super().__init__(parent, tangent.tag)
         self.tangent = tangent
@@ -56,7 +58,7 @@ class LinearizeTrace(DualTrace):
         self.tangent = StagingTrace(parent, caller)
         self.split_trace = SplitTrace(parent, self.tangent)
 
-    def join(self, primal: ArrayLike, tangent: Any) -> Array:
+    def join(self, primal: ArrayLike, tangent: Array | Zero) -> ArrayLike:
         if type(primal) is StagingTracer and primal.tag is self.tangent.tag:
             raise bad("linearize", "a derivative rule made a result depend on a tangent",
                       given={"result": primal.aval.str_short()},

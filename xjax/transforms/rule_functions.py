@@ -40,7 +40,7 @@ class FunctionWithRule(PickledByName):
         self.nondiff_argnames = tuple(nondiff_argnames)
         self._caller = f"{self.transform} `{function_name(fun)}`"
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> FunctionWithRule | functools.partial:
         return self if instance is None else functools.partial(self, instance)
 
     def _static_positions(self, count: int) -> set[int]:
@@ -58,11 +58,11 @@ class FunctionWithRule(PickledByName):
         return positions
 
 
-def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> list[Any]:
+def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> tuple[Any, ...]:
     """Arguments in the order of the signature, with defaults: rules have positional arguments only."""
     code = getattr(fun, "__code__", None)
     if not kwargs and (code is None or len(args) >= code.co_argcount):
-        return list(args)
+        return tuple(args)
     try:
         bound = inspect.signature(fun).bind(*args, **kwargs)
     except TypeError as error:
@@ -73,7 +73,7 @@ def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, calle
     if passed:
         raise bad(caller, "keyword-only arguments cannot be passed to a derivative rule",
                   given={"keywords": ", ".join(passed)}, fix="make them positional parameters.")
-    return list(bound.args)
+    return bound.args
 
 
 class PrimalFunction(Flat):
@@ -198,7 +198,7 @@ def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int
     return place_axis(ct, bdim, wanted, size)
 
 
-def fit_vma(caller: str, what: str, x: ArrayLike, vma: Vma, total: bool) -> Array:
+def fit_vma(caller: str, what: str, x: ArrayLike | Zero, vma: Vma, total: bool) -> ArrayLike | Zero:
     """A derivative from a user's rule, cast to vary along the mesh axes `vma` of its value.
 
     Args: total: if it varies along other axes, sum it over them, because the value is equal on devices along them.

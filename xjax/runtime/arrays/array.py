@@ -196,7 +196,7 @@ class Array(array_type.Array):
             return _rebuild_keys, (np.array(words_of(self).numpy()), self.aval)
         return _rebuild, (np.array(self.numpy()), self.aval.weak_type)
 
-    def __copy__(self) -> Array:
+    def __copy__(self) -> array_type.Array:
         return self.copy()                              # another buffer: either may be donated
 
     def __deepcopy__(self, memo: dict) -> Array:
@@ -210,13 +210,13 @@ class Array(array_type.Array):
     def __dlpack_device__(self) -> tuple[int, int]:
         return xla.dlpack_device(self._device_for_dlpack())
 
-    def _device_for_dlpack(self) -> Any:
+    def _device_for_dlpack(self) -> xla.Device:
         devices = self.sharding.devices
-        if len(devices) > 1:
-            raise bad("DLPack", "an array on several devices cannot be passed to another library without a copy",
-                      given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
-                      fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
-        return devices[0]
+        if len(devices) == 1:
+            return devices[0]
+        raise bad("DLPack", "an array on several devices cannot be passed to another library without a copy",
+                  given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
+                  fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
 
     # -- state ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
+from xjax.core import array_type, dtypes
 from xjax.core.config import enable_x64
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
@@ -93,7 +93,7 @@ def has_cuda_interface_only(x: Any) -> bool:
     return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
 
 
-def from_cuda_interface(caller: str, x: Any) -> Array:
+def from_cuda_interface(caller: str, x: Any) -> array_type.Array:
     """A copy, on its GPU, of an array with ``__cuda_array_interface__``, which does not keep its memory alive.
 
     Raises: BufferError for an array with gaps or a mask; TypeError for an unsupported dtype.
@@ -140,7 +140,7 @@ def is_on_gpu(x: Any) -> bool:
         return False                                # on several devices, or without memory
 
 
-def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
+def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> array_type.Array:
     """The same memory on a GPU as an array; a dtype that xjax does not keep is converted if `may_convert`."""
     device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
     stream = device.get_stream_for_external_ready_events()

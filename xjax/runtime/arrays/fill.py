@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core import array_type
 from xjax.core.context import at_root
 from xjax.core.types import ShapedArray
 from xjax.ops.shape import broadcast_in_dim
@@ -37,7 +38,7 @@ def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | 
     return sharding if tuple(shape) == tuple(x.shape) or sharding.is_fully_replicated else None
 
 
-def filled_at(caller: str, number: ArrayLike, aval: ShapedArray, device: Any) -> Array:
+def filled_at(caller: str, number: ArrayLike, aval: ShapedArray, device: Any) -> array_type.Array:
     """An array filled with `number`, which has the dtype of `aval`, on a device or with a sharding.
 
     Each device fills its own part: the whole array need not fit on one device.

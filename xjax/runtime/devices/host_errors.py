@@ -100,8 +100,11 @@ def raise_original(error: XlaRuntimeError) -> NoReturn:
     raise_again(original(error) or _explained(error))
 
 
-def _explained(error: XlaRuntimeError) -> XlaRuntimeError:
+def _unchanged(error: XlaRuntimeError) -> XlaRuntimeError:
     return error
+
+
+_explained: Callable[[XlaRuntimeError], XlaRuntimeError] = _unchanged
 
 
 def explain_with(explained: Callable[[XlaRuntimeError], XlaRuntimeError]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, final
 
 from xjax.core.config import TraceKey
 from xjax.core.depth import deep
@@ -30,6 +30,7 @@ from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDevic
 from xjax.typing import ArrayLike
 
 
+@final
 class Uncommitted:
     """The placement of an uncommitted array; equal objects are identical.
 
@@ -158,14 +159,15 @@ def home_of(caller: str, closed: ClosedJaxpr, places: Sequence[Place], consts: i
         called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
         texts = [f"{called[i - consts]}, {closed.in_avals[i].str_short()}" for i in committed]
         raise _apart(caller, [*texts, *["a sharding inside the program"] * len(inside)], devices)
-    if len(devices[0]) > 1 or any(mesh.axis_names for mesh in inside):
+    if len(devices[0]) != 1 or any(mesh.axis_names for mesh in inside):
         return _mesh_for(given, [closed.in_avals[i].ndim for i in committed], inside)
     return _result_place(given) if given else on(devices[0][0])
 
 
 def _mesh_for(shardings: Sequence[Any], ranks: Sequence[int], inside: Sequence[Mesh]) -> Mesh:
     """A mesh that can express these shardings, all over the same devices: that of a sharding, or of the program."""
-    meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding) and s.mesh.axis_names]
+    meshes = [s.mesh for s in shardings
+              if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.mesh.axis_names]
     for mesh in dict.fromkeys([*meshes, *(m for m in inside if m.axis_names)]):
         if all([named_on(mesh, s, ndim) is not None for s, ndim in zip(shardings, ranks, strict=True)]):
             return mesh
