@@ -340,11 +340,14 @@ class Builder:
         token = self.token
 
         def threaded(branch: Callable[[Builder], Sequence[Value]]) -> Callable[[Builder], Sequence[Value]]:
+            if token is None:
+                return branch
+
             def body(inner: Builder) -> Sequence[Value]:
                 inner.token = token
                 results = branch(inner)
                 return [*results, inner.token]
-            return branch if token is None else body
+            return body
 
         regions = [self.region((), threaded(branch)) for branch in branches]
         avals = avals if token is None else [*avals, token.aval]

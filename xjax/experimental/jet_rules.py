@@ -92,7 +92,7 @@ def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> 
     return series if p.multiple_results else series[0]
 
 
-def _listed(out: Array | Sequence[Array]) -> list[Array]:
+def _listed(out: Array | list[Array] | tuple[Array, ...]) -> list[Array]:
     return [*out] if isinstance(out, (tuple, list)) else [out]
 
 

@@ -166,7 +166,8 @@ def _operand_cotangent(ct: ArrayLike, lhs: ShapedArray, rhs: ArrayLike, *, windo
 
 
 def _kernel_cotangent(ct: ArrayLike, lhs: ArrayLike, rhs: ShapedArray, *, window_strides, padding, lhs_dilation,
-                      rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, **rest) -> Array:
+                      rhs_dilation, dimension_numbers, feature_group_count, batch_group_count,
+                      **rest) -> Array | np.ndarray:
     """Convolution of the operand with the cotangent, summed over the batch: batch and features change roles, and so
     do feature groups and batch groups."""
     if not typeof(ct).size:

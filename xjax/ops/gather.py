@@ -76,7 +76,7 @@ def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Gath
         fill_value=fill_value)
 
 
-def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array:
+def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array | np.ndarray:
     """Elements of `x` at positions along one axis; the positions are int[..., 1], and must be valid."""
     if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
@@ -392,7 +392,7 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 
 
 def read_windows(x: ArrayLike, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers, *,
-                 mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array:
+                 mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array | np.ndarray:
     """The values of `x` in the windows that a scatter of `updates` writes."""
     if not typeof(x).size:                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))

@@ -13,7 +13,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -348,11 +348,15 @@ def _inlined(caller: str, inline: bool | Inline) -> bool:
     return inline is Inline.JAX_EARLY
 
 
+@overload
+def jit(fun: Callable, **options: Any) -> Jitted: ...
+@overload
+def jit(fun: None = None, **options: Any) -> Callable[[Callable], Jitted]: ...
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | None = None,
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
         device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
-        compiler_options: Mapping[str, Any] | None = None) -> Jitted:
+        compiler_options: Mapping[str, Any] | None = None) -> Jitted | Callable[[Callable], Jitted]:
     """Compile a function; also a decorator, with or without arguments.
 
     The function is traced once for each combination of argument structure, shapes, dtypes and static values.

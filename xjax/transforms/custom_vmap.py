@@ -33,7 +33,7 @@ from xjax.transforms.remat import recomputing
 from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments
 from xjax.transforms.trace_cache import trace_function
 from xjax.transforms.transpose import backward
-from xjax.typing import Array, ArrayLike
+from xjax.typing import ArrayLike
 
 # (size of the axis, which arguments are mapped, arguments) -> (results, which of them are mapped)
 Rule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Sequence[bool]]]
@@ -199,7 +199,7 @@ def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any]
     return functools.wraps(rule, updated=())(batched_transpose)
 
 
-def _out_cotangent(ct: ArrayLike, batched: bool, wanted: bool, size: int) -> Array:
+def _out_cotangent(ct: ArrayLike, batched: bool, wanted: bool, size: int) -> ArrayLike:
     """The cotangent of a result of the rule: repeated for a mapped result, summed for a result that is not mapped."""
     ct = _repeat(ct, batched, True, size)
     return ct if wanted else reduce_sum(ct, (0,))

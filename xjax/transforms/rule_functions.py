@@ -21,7 +21,7 @@ from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
 from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_axis
 from xjax.transforms.jvp import DualTracer
-from xjax.typing import Array, ArrayLike, PyTree
+from xjax.typing import ArrayLike, PyTree
 
 
 class FunctionWithRule(PickledByName):
@@ -191,7 +191,7 @@ def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequen
     return call
 
 
-def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> Array:
+def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> ArrayLike:
     """A cotangent with the mapped axis of its argument; for an argument that is not mapped, the sum over the axis."""
     if wanted is None:
         return reduce_sum(place_axis(ct, bdim, 0, size), (0,))

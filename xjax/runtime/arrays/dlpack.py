@@ -25,7 +25,7 @@ _HOST, _CUDA = 1, 2     # DLPack's device types of CPU memory and of NVIDIA GPU 
 _ALIGNMENT = 64         # bytes; XLA copies memory at other addresses
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> array_type.Array:
     """An array of another library in host memory or on an NVIDIA GPU, through DLPack.
 
     An array that only has ``__cuda_array_interface__``, such as Numba's, is copied on its GPU.

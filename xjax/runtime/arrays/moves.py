@@ -30,7 +30,7 @@ def to_array(x: ArrayLike, place: Place | None = None) -> Array:
     """
     kind = type(x)
     if kind is Array:
-        return x
+        return x                            # type: ignore[return-value]  # pyright does not follow `kind`
     if kind in NUMBERS:
         return from_scalar(x, place)
     if isinstance(x, Tracer):

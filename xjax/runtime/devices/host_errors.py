@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,9 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
-from xjax.typing import Array, DTypeLike
+from xjax.typing import DTypeLike
+
+Results = TypeVar("Results")
 
 _MOST = 16                          # exceptions that are kept until a caller reads them
 _kept: OrderedDict[int, BaseException] = OrderedDict()
@@ -129,7 +131,7 @@ class SharedCalls:
         self._turn = threading.Lock()
         self._running: Any = None               # token of a launch whose wait was interrupted
 
-    def launch(self, start: Callable[[], tuple[Any, Any]]) -> list[Array]:
+    def launch(self, start: Callable[[], tuple[Results, Any]]) -> Results:
         """The results of ``start() -> (results, token)``, after the program has ended.
 
         Raises: the first exception of a host function.

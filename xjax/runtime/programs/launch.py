@@ -184,7 +184,9 @@ class Launcher:
         self.out_avals, self.out_places = executable.out_avals, executable.out_places
         self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
-        self.execute = self.host_call = None
+        # Any, not `Callable | None`: hot code calls them without a test where it knows that they are set.
+        self.execute: Any = None
+        self.host_call: Any = None
         if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
             fork.track(self)
