@@ -8,7 +8,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from xjax.core import dtypes
 from xjax.core.config import config
@@ -16,10 +16,10 @@ from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
 from xjax.core.tree import PyTreeDef, flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 
-def function_name(f: Any) -> str:
+def function_name(f: object) -> str:
     """A readable name for any callable."""
     if isinstance(f, functools.partial):
         return function_name(f.func)
@@ -27,7 +27,7 @@ def function_name(f: Any) -> str:
     return name if isinstance(name, str) else type(f).__name__
 
 
-def check_callable(caller: str, fun: Any) -> None:
+def check_callable(caller: str, fun: object) -> None:
     """Raise TypeError unless `fun` can be called."""
     if not callable(fun):
         raise bad(caller, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
@@ -51,7 +51,7 @@ class PickledByName:
 
     __slots__ = ()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple:
         name, named = getattr(self, "__qualname__", ""), sys.modules.get(self.__module__)
         for part in name.split("."):
             named = getattr(named, part, None)
@@ -64,7 +64,7 @@ def leaf_of_arguments(tree: PyTree, i: int) -> str:
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
-def as_argnums(argnums: Any, caller: str, name: str = "argnums",
+def as_argnums(argnums: int | Sequence[int], caller: str, name: str = "argnums",
                fix: str = "pass positions such as 0 or (0, 2).") -> tuple[int, ...]:
     """A tuple of positions from an int or a sequence of ints; negative positions are kept.
 
@@ -78,7 +78,7 @@ def as_argnums(argnums: Any, caller: str, name: str = "argnums",
                   fix=fix) from None
 
 
-def canonical_argnums(argnums: Any, count: int, caller: str, name: str = "argnums",
+def canonical_argnums(argnums: int | Sequence[int], count: int, caller: str, name: str = "argnums",
                       missing: type[Exception] = ValueError) -> tuple[int, ...]:
     """Positions in [0, count) from an int or a sequence of ints; negative ints count from the end.
 
@@ -144,13 +144,13 @@ class Flat:
 
     __slots__ = ("fun", "in_tree", "keywords", "has_aux", "caller", "out_tree", "_aux")
 
-    def __init__(self, fun: Callable, in_tree: Any, keywords: bool, has_aux: bool, caller: str):
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, keywords: bool, has_aux: bool, caller: str):
         self.fun, self.in_tree, self.keywords = fun, in_tree, keywords
         self.has_aux, self.caller = has_aux, caller
-        self.out_tree: PyTreeDef | None = None
+        self.out_tree: Any = None               # a PyTreeDef, after a call
         self._aux: tuple[list[Any], PyTreeDef] | None = None
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: ArrayLike) -> list[Any]:
         args = tree_unflatten(self.in_tree, leaves)
         try:
             out = self.fun(*args[0], **args[1]) if self.keywords else self.fun(*args)
@@ -185,7 +185,7 @@ class Flat:
         return tree_unflatten(tree, leaves)
 
 
-def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has_aux: bool = False,
+def flatten_function(fun: Callable, in_tree: PyTreeDef, *, keywords: bool = False, has_aux: bool = False,
                      caller: str = "") -> Flat:
     """`fun` as a function of the leaves of its arguments; these are a tuple, or (tuple, dict) with `keywords`."""
     return Flat(fun, in_tree, keywords, has_aux, caller or function_name(fun))
@@ -256,7 +256,7 @@ def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: PyTr
     return None
 
 
-def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> str:
+def _fix_for_argument(fun: Callable, x: object, name: str, takes_static: bool) -> str:
     static = "with static_argnums=0"
     if name != "self":
         static = f"with static_argnames={name!r}, or its position in static_argnums"
@@ -273,7 +273,7 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
     return f"mark it as static {static}."
 
 
-def is_hashable(x: Any) -> bool:
+def is_hashable(x: object) -> bool:
     try:
         hash(x)
     except TypeError:

@@ -339,17 +339,15 @@ class Builder:
         """``branches[index](b)``; `b` is the builder of the region, `avals` are the types of the results."""
         token = self.token
 
-        def threaded(branch: Callable[[Builder], Sequence[Value]]) -> Callable[[Builder], Sequence[Value]]:
-            if token is None:
-                return branch
-
+        def threaded(branch: Callable[[Builder], Sequence[Value]],
+                     token: Value) -> Callable[[Builder], Sequence[Value]]:
             def body(inner: Builder) -> Sequence[Value]:
                 inner.token = token
                 results = branch(inner)
                 return [*results, inner.token]
             return body
 
-        regions = [self.region((), threaded(branch)) for branch in branches]
+        regions = [self.region((), branch if token is None else threaded(branch, token)) for branch in branches]
         avals = avals if token is None else [*avals, token.aval]
         return self._take_token(self.generic("stablehlo.case", [index], avals, regions=regions))
 

@@ -31,7 +31,7 @@ class StagingTracer(Tracer):
 
     __slots__ = ("variable", "source")
 
-    def __init__(self, tag: Tag, var: Var, source: Any = None):
+    def __init__(self, tag: Tag, var: Var, source: tuple | str | None = None):
         self.tag, self.variable, self.source = tag, var, source
         self.aval = var.aval
 
@@ -105,7 +105,7 @@ class StagingTrace(Trace):
         self.eqns.append(Eqn(invars, [var], p, params, source))
         return StagingTracer(tag, var, source)
 
-    def _cast(self, v: Atom, vma: Vma, source: Any) -> Atom:
+    def _cast(self, v: Atom, vma: Vma, source: tuple | None) -> Atom:
         """The variable or literal, cast to a type that varies along the axes `vma`."""
         if v.aval.vma == vma:
             return v

@@ -176,7 +176,7 @@ class _Boxed:
 
     call: Callable
 
-    def __call__(self, *args: Any, **kwargs: Any) -> int:
+    def __call__(self, *args: object, **kwargs: object) -> int:
         return self.call(*args, **kwargs)
 
 
@@ -190,7 +190,7 @@ class Partial(functools.partial):
     (3, [1])
     """
 
-    def __new__(cls, func: Callable, *args: Any, **kwargs: Any):
+    def __new__(cls, func: Callable, *args: object, **kwargs: object):
         if isinstance(func, functools.partial):
             func = _Boxed(func)
         return super().__new__(cls, func, *args, **kwargs)

@@ -38,13 +38,13 @@ def axes_in_order(vma: Vma) -> tuple:
     return (*in_scope, *sorted(vma.difference(in_scope), key=str))
 
 
-def vary_together(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
+def vary_together(vmas: Sequence[Vma], **params: object) -> tuple[Sequence[Vma], Vma]:
     """The rule of most operations: (the axes along which each operand must vary, the axes of the result)."""
     union = INVARIANT.union(*vmas)
     return [union] * len(vmas), union
 
 
-def vary_apart(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
+def vary_apart(vmas: Sequence[Vma], **params: object) -> tuple[Sequence[Vma], Vma]:
     """The rule of operations without results: operands are not cast."""
     return vmas, INVARIANT
 

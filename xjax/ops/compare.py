@@ -72,7 +72,7 @@ def greater_complex(b: Builder, x: Value, y: Value) -> Value:
 
 # -- select_n -----------------------------------------------------------------------------------------------------
 
-def select_n(which: ArrayLike, *cases: Any) -> Array:
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Select each element from one of `cases`: ``out[i] = cases[which[i]][i]``.
 
     Args:

@@ -135,7 +135,7 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
 _NAMES = ("VALID", "SAME", "SAME_LOWER")
 
 
-def explicit_pads(padding: Any, caller: str) -> Pads:
+def explicit_pads(padding: Sequence[Sequence[int]], caller: str) -> Pads:
     """(low, high) pairs of integers, from a user's argument."""
     try:
         pairs: list[tuple[Any, ...]] = [tuple(pair) for pair in padding]
@@ -197,7 +197,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     return placed(conv_shape_tuple(take(lhs_shape, lhs), take(rhs_shape, rhs), window_strides, padding), out)
 
 
-def conv_transpose_padding(window: int, stride: int, padding: Any) -> tuple[int, int]:
+def conv_transpose_padding(window: int, stride: int, padding: str | Sequence[int]) -> tuple[int, int]:
     """(low, high) of the transposed convolution, from the padding of the convolution of which it is the transpose.
 
     Args: window: size of the kernel, with its dilation; padding: "SAME", "VALID" or (low, high).

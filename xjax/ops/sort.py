@@ -27,7 +27,8 @@ _BOOL = np.dtype(bool)
 
 # -- sort ---------------------------------------------------------------------------------------------------------
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True,
+         num_keys: int = 1) -> Any:
     """Elements in ascending order along an axis; NaN is last, -0 and 0 are equal.
 
     For several arrays, -0 and 0 keep their order; in a single array of floats, -0 may be moved before 0.

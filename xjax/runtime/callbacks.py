@@ -7,7 +7,7 @@ here with the declared types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.placement.current_mesh import without_mesh
 from xjax.runtime.placement.places import on, place_with
 from xjax.runtime.xla import XlaRuntimeError
+from xjax.typing import ArrayLike
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
 
@@ -93,7 +94,7 @@ def _checked(caller: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -
     return results
 
 
-def _as_numpy(y: Any) -> np.ndarray:
+def _as_numpy(y: ArrayLike) -> np.ndarray:
     value = np.asarray(y)
     if dtypes.is_supported(value.dtype):
         dtype = dtypes.canonicalize_dtype(value.dtype)
@@ -182,7 +183,7 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
     return results
 
 
-def _layouts(avals: Any) -> str:
+def _layouts(avals: Iterable[ShapedArray]) -> str:
     """Row-major layouts, as in NumPy; without them XLA would choose."""
     axes = [list(reversed(range(aval.ndim))) for aval in avals]
     return "[" + ", ".join(f"dense<{a if a else ''}> : tensor<{len(a)}xindex>" for a in axes) + "]"

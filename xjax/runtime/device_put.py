@@ -24,10 +24,11 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: Any = None) -> Any:
+def device_put(x: PyTree, device: PyTree = None, *, src: PyTree = None, donate: bool = False,
+               may_alias: bool | None = None) -> PyTree:
     """A tree of arrays on a device, or sharded over devices; they are committed.
 
     Args:

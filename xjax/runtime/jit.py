@@ -13,7 +13,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -62,7 +62,7 @@ _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so n
 class Jitted(PickledByName):
     """A compiled function, made by `jit`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None,
+    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Device | Sharding | None = None,
                  shardings: CallShardings | None = None, options: Options = ()):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
@@ -80,13 +80,13 @@ class Jitted(PickledByName):
         self._fast: Cache[Launcher] = Cache()
         self._hot = self._fast.young
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         try:
             if not at_root():
                 return self._call_traced(args, kwargs)
@@ -125,7 +125,7 @@ class Jitted(PickledByName):
             leave_boundary(error)
             raise
 
-    def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> Any:
+    def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> PyTree:
         """An eager call, in the general case.
 
         Args:
@@ -166,14 +166,14 @@ class Jitted(PickledByName):
         order = [*range(len(args)), *[len(args) + names.index(name) for name in sorted(names)]]
         self._fast[tuple(key)] = launcher.reordered(order)
 
-    def _call_python(self, args: tuple, kwargs: dict) -> Any:
+    def _call_python(self, args: tuple, kwargs: dict) -> PyTree:
         """The call under `disable_jit`."""
         if self.numbers_as_arrays:
             args = tuple([x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)])
             kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
         return self._fun(*args, **kwargs)
 
-    def _call_on_device(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
+    def _call_on_device(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
         if placing_mesh() is not None:
             raise bad(f"jit `{self._name}`", "has its own device, but a mesh is set by set_mesh",
                       {"device": repr(self._device), "mesh": repr(placing_mesh())},
@@ -184,7 +184,7 @@ class Jitted(PickledByName):
             out = self._launcher(arrays, tree, static)(arrays)
             return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
 
-    def _launcher(self, arrays: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
+    def _launcher(self, arrays: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
         key = (tree, static, config.trace_key(), *(types_and_places(arrays) if arrays else [config.default_device]))
         launcher = self._by_types.get(key)
         if launcher is None:
@@ -198,7 +198,7 @@ class Jitted(PickledByName):
             caller = f"jit `{self._name}`"
             raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
-    def _compile(self, leaves: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
+    def _compile(self, leaves: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # no donation then: the call may be repeated to find a NaN
@@ -217,11 +217,11 @@ class Jitted(PickledByName):
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
-    def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
+    def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
         args, kwargs = tree_unflatten(tree, leaves)
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
-    def _call_traced(self, args: tuple, kwargs: dict) -> Any:
+    def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
         if config.disable_jit:
             return self._call_python(args, kwargs)
@@ -244,7 +244,7 @@ class Jitted(PickledByName):
                    for x, s in zip(out, traced.out_shardings, strict=True)]
         return tree_unflatten(traced.out_tree, out)
 
-    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any) -> Program:
+    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
         program = self._programs.get(key)
         if program is None:
@@ -253,7 +253,7 @@ class Jitted(PickledByName):
                 self._programs[key] = program
         return program
 
-    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any, key: tuple) -> Program:
+    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
@@ -275,7 +275,7 @@ class Jitted(PickledByName):
     # -- inspection -----------------------------------------------------------------------------------------------
 
     @api_boundary
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    def trace(self, *args: object, **kwargs: object) -> Traced:
         """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
@@ -286,12 +286,12 @@ class Jitted(PickledByName):
         return Traced(program, arguments, tree, self._name, self._options)
 
     @api_boundary
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program as StableHLO for arguments of these types, before compilation."""
         return self.trace(*args, **kwargs).lower()
 
     @api_boundary
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, *args: object, **kwargs: object) -> PyTree:
         """Shapes, dtypes and `out_shardings` of the result, without computing it."""
         traced, *_ = self._trace_for(args, kwargs)
         return traced.out_info()
@@ -348,14 +348,31 @@ def _inlined(caller: str, inline: bool | Inline) -> bool:
     return inline is Inline.JAX_EARLY
 
 
+class JitOptions(TypedDict, total=False):
+    """The keyword arguments of `jit`."""
+
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    inline: bool | Inline
+    device: Device | Sharding | None
+    backend: str | None
+    in_shardings: PyTree
+    out_shardings: PyTree
+    compiler_options: Mapping[str, Any] | None
+
+
 @overload
-def jit(fun: Callable, **options: Any) -> Jitted: ...
+def jit(fun: Callable, **options: Unpack[JitOptions]) -> Jitted: ...
 @overload
-def jit(fun: None = None, **options: Any) -> Callable[[Callable], Jitted]: ...
+def jit(fun: None = None, **options: Unpack[JitOptions]) -> Callable[[Callable], Jitted]: ...
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | None = None,
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
-        device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
+        device: Device | Sharding | None = None, backend: str | None = None, in_shardings: PyTree = None,
+        out_shardings: PyTree = None,
         compiler_options: Mapping[str, Any] | None = None) -> Jitted | Callable[[Callable], Jitted]:
     """Compile a function; also a decorator, with or without arguments.
 
@@ -415,7 +432,7 @@ def _as_array(x: Any) -> Any:
     return to_array(x) if type(x) in NUMBERS else x
 
 
-def library_jit(fun: Callable | None = None, **options: Any) -> Any:
+def library_jit(fun: Callable | None = None, **options: Unpack[JitOptions]) -> Any:
     """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays."""
     if fun is None:
         return functools.partial(library_jit, **options)

@@ -27,6 +27,7 @@ from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
 from xjax.runtime.watch import is_watching
+from xjax.typing import PyTree
 
 _PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
 
@@ -44,7 +45,7 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     launchers: Cache[Any] = Cache("eager functions")
 
     @functools.wraps(fun)
-    def launch(*args: Any, **kwargs: Any) -> Any:
+    def launch(*args: object, **kwargs: object) -> PyTree:
         try:
             if not at_root():
                 return fun(*args, **kwargs)
@@ -112,7 +113,7 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
         return _PLAIN
     tree = None
 
-    def of_arrays(*traced: Any) -> Sequence[Any]:
+    def of_arrays(*traced: Array) -> Sequence[Any]:
         nonlocal tree
         rest = iter(traced)
         all_args = [next(rest) if type(x) is Array else x for x in values]

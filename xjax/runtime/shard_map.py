@@ -42,13 +42,14 @@ from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 Specs = tuple[PartitionSpec, ...]
 
 
-def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
+def shard_map(f: Callable | None = None, /, *, out_specs: PyTree, in_specs: PyTree,
+              mesh: Mesh | AbstractMesh | None = None, axis_names: Collection[Any] = (),
+              check_vma: bool = True) -> Callable:
     """Map `f` over the shards of its arguments on the devices of `mesh`.
 
     Args:
@@ -76,7 +77,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
 
     @functools.wraps(f)
     @api_boundary
-    def mapped(*args: Any) -> Any:
+    def mapped(*args: object) -> PyTree:
         region = _region(name, mesh, axis_names, check_vma)
         leaves, tree = flatten(args)
         specs = _specs_of(f"{name}: in_specs", "argument", tree, tuple(in_specs) if isinstance(in_specs, list)
@@ -158,7 +159,7 @@ def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _specs_of(caller: str, what: str, tree: PyTree, specs: Any, default: PartitionSpec | None = None) -> Specs:
+def _specs_of(caller: str, what: str, tree: PyTree, specs: PyTree, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
     specs = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
     if not all(isinstance(s, PartitionSpec) for s in specs):
@@ -427,7 +428,7 @@ def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[Partitio
 @program_cache
 def _wrap_outputs(closed: ClosedJaxpr, first: int) -> ClosedJaxpr:
     """The program with a leading axis of size 1 added to its results, from position `first` on."""
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         outs = closed(*args)
         return [*outs[:first], *[reshape(x, (1, *typeof(x).shape)) for x in outs[first:]]]
     return trace_to_jaxpr(run, closed.in_avals, "linearize")
@@ -438,7 +439,7 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
     """The program with the leading axis of size 1 removed from its flagged leading inputs."""
     flags = [*stacked, *[False] * (len(closed.in_avals) - len(stacked))]
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         return closed(*[reshape(x, typeof(x).shape[1:]) if flag else x for x, flag in zip(args, flags, strict=True)])
 
     avals = [a.update(shape=(1, *a.shape)) if flag else a for a, flag in zip(closed.in_avals, flags, strict=True)]
@@ -456,7 +457,7 @@ def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: 
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         k = linear.count(False)
         shares = [_share(ct, region, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
         return [_total(ct, region, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]

@@ -170,7 +170,7 @@ def batch_program(closed: ClosedJaxpr, mapped: MappedAxis, in_dims: tuple[Bdim, 
     spread = typed_axes().intersection(mapped.mesh_axes)        # axes along which mapped values vary
     forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         nonlocal out_dims
         outs, dims = batch_flat(closed, BatchAxis(size, mapped.name, Tag("vmap"), mapped.mesh_axes), args,
                                 in_dims)

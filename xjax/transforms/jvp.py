@@ -128,7 +128,7 @@ def jvp_program(closed: ClosedJaxpr, nonzero: tuple[bool, ...],
     """
     has_tangent: tuple[bool, ...] = ()
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         nonlocal has_tangent
         n = len(nonzero)
         outs, douts = jvp_flat(closed, args[:n], with_zeros(nonzero, args[n:], closed.in_avals))

@@ -145,7 +145,7 @@ def linearize_program(closed: ClosedJaxpr, active: tuple[bool, ...],
     """Linearize a program; outputs flagged in `instantiated` always get a tangent."""
     lin: Linearized | None = None
 
-    def forward(*args: Any) -> list[Any]:
+    def forward(*args: ArrayLike) -> list[Any]:
         nonlocal lin
 
         lin = linearize_flat(closed, args, active, "linearize")
@@ -199,7 +199,7 @@ def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[Close
     from_tangent: tuple[bool, ...] = ()
     second: ClosedJaxpr | None = None
 
-    def run(*known: Any) -> list[Any]:
+    def run(*known: ArrayLike) -> list[Any]:
         nonlocal from_tangent, second
         inner = StagingTrace(context.trace, "split")
         split = SplitTrace(context.trace, inner)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from xjax.core import dtypes
 from xjax.core.calls import Flat, PickledByName, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
-from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
+from xjax.core.tree import PyTreeDef, leaf_paths, tree_map, tree_mismatch
 from xjax.core.types import ShapedArray, Vma, Zero, typeof
 from xjax.core.varying import axes_in_order
 from xjax.ops.collectives import psum_invariant_p
@@ -81,11 +81,11 @@ class PrimalFunction(Flat):
 
     __slots__ = ("out_avals",)
 
-    def __init__(self, fun: Callable, in_tree: Any, caller: str):
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, caller: str):
         super().__init__(fun, in_tree, keywords=False, has_aux=False, caller=caller)
         self.out_avals: list[Any] | None = None
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: ArrayLike) -> list[Any]:
         outs = super().__call__(*leaves)
         self.out_avals = [typeof(y) for y in outs]
         return outs
@@ -104,6 +104,7 @@ class PrimalFunction(Flat):
 _RETURN_THE_VALUE = "return the result of the function: call it in the rule, on the primals."
 
 
+@final
 class SymbolicZero:
     """A zero tangent or cotangent, in a rule with `symbolic_zeros`.
 
@@ -130,20 +131,20 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
 
-def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     """The zero tangent of a tree of values: zeros (of dtype float0 for integers), or `SymbolicZero`s."""
-    def zero(x: ArrayLike) -> Any:
+    def zero(x: ArrayLike) -> ArrayLike | SymbolicZero:
         aval = typeof(x).tangent()
         return SymbolicZero(aval) if symbolic_zeros else zeros_of(aval)
     return tree_map(zero, val)
 
 
-def symbolic(x: Any) -> Any:
+def symbolic(x: ArrayLike | Zero) -> ArrayLike | SymbolicZero:
     """A tangent or cotangent in the form for user rules with `symbolic_zeros`."""
     return SymbolicZero(x.aval) if type(x) is Zero else x
 
 
-def unsymbolic(x: Any) -> Any:
+def unsymbolic(x: ArrayLike | Zero | SymbolicZero) -> ArrayLike | Zero:
     """Inverse of `symbolic`."""
     return Zero(x.aval) if type(x) is SymbolicZero else x
 
@@ -168,7 +169,7 @@ def check_closure(caller: str, values: Sequence[Any]) -> None:
             raise closed_over(caller)
 
 
-def call_rule(caller: str, rule: Callable, *args: Any) -> Any:
+def call_rule(caller: str, rule: Callable, *args: object) -> Any:
     """`rule(*args)`; an error for traced values that the user's rule closes over is replaced by a clearer one."""
     try:
         return rule(*args)
@@ -185,7 +186,7 @@ def open_axis(axis: BatchAxis) -> BatchAxis:
 
 def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
     """`f(*flat) -> flat` for arrays mapped at `bdims`; every result is mapped at axis 0."""
-    def call(*args: Any) -> list[Any]:
+    def call(*args: ArrayLike) -> list[Any]:
         outs, dims = batch_flat(f, open_axis(axis), args, bdims)
         return [place_axis(y, b, 0, axis.size) for y, b in zip(outs, dims, strict=True)]
     return call
@@ -217,7 +218,7 @@ def fit_vma(caller: str, what: str, x: ArrayLike | Zero, vma: Vma, total: bool) 
               exc=ValueError)
 
 
-def wide_cotangent(x: Any, aval: ShapedArray) -> Any:
+def wide_cotangent(x: ArrayLike | Zero, aval: ShapedArray) -> ArrayLike | Zero:
     """A rule's cotangent, converted to the 64-bit dtype of its argument if it was computed without x64."""
     if dtypes.is_canonical(aval.dtype) or type(x) is Zero or typeof(x).dtype != dtypes.canonicalize_dtype(aval.dtype):
         return x

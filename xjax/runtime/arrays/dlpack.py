@@ -18,14 +18,15 @@ from xjax.runtime.arrays.array import Array, from_numpy, put
 from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.places import on
-from xjax.runtime.xla import XlaRuntimeError
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device, XlaRuntimeError
 from xjax.typing import ArrayLike
 
 _HOST, _CUDA = 1, 2     # DLPack's device types of CPU memory and of NVIDIA GPU memory
 _ALIGNMENT = 64         # bytes; XLA copies memory at other addresses
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> array_type.Array:
+def from_dlpack(x: Any, /, *, device: Device | Sharding | None = None, copy: bool | None = None) -> array_type.Array:
     """An array of another library in host memory or on an NVIDIA GPU, through DLPack.
 
     An array that only has ``__cuda_array_interface__``, such as Numba's, is copied on its GPU.
@@ -88,7 +89,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> a
                  sharding)
 
 
-def has_cuda_interface_only(x: Any) -> bool:
+def has_cuda_interface_only(x: object) -> bool:
     """Whether `x`, such as an array of Numba, describes memory of a GPU and does not support DLPack."""
     return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
 
@@ -129,7 +130,7 @@ def _is_in_order(shape: tuple[int, ...], itemsize: int, strides: tuple[int, ...]
     return True
 
 
-def is_on_gpu(x: Any) -> bool:
+def is_on_gpu(x: object) -> bool:
     """Whether `x`, of another library, reports that it is on an NVIDIA GPU."""
     if has_cuda_interface_only(x):
         return True

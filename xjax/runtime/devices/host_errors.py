@@ -25,6 +25,7 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
+from xjax.runtime.xla.names import Waitable
 from xjax.typing import DTypeLike
 
 Results = TypeVar("Results")
@@ -89,7 +90,7 @@ def raise_again(error: BaseException) -> NoReturn:
         raise
 
 
-def wait_for(launch: Any) -> None:
+def wait_for(launch: Waitable) -> None:
     """Wait for a launch and its side effects; raises its error, or that of a host function."""
     try:
         xla.wait_for(launch)
@@ -185,7 +186,7 @@ class _Inside(threading.local):
     def __enter__(self) -> None:
         self.depth += 1
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.depth -= 1
 
 
@@ -204,7 +205,7 @@ def outside_of_calls(execute: Callable[..., Any]) -> Callable[..., Any]:
 
     It raises RuntimeError inside a host function called by a program over several devices.
     """
-    def checked(bufs: Any, **options: Any) -> Any:
+    def checked(bufs: Sequence[xla.Buffer], **options: object) -> Any:
         if _inside.depth:
             raise _launched_inside()
         return execute(bufs, **options)

@@ -20,13 +20,14 @@ from typing import Any, final
 from xjax.core.config import TraceKey
 from xjax.core.depth import deep
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, dce
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, dce
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.current_mesh import devices_for, placing_mesh
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
+from xjax.runtime.xla import Device
 from xjax.typing import ArrayLike
 
 
@@ -58,13 +59,13 @@ ON_ONE_DEVICE = frozenset((SingleDeviceSharding, Uncommitted))      # types of p
 
 
 @lru_cache(maxsize=4096)
-def on(device: Any) -> SingleDeviceSharding:
+def on(device: Device) -> SingleDeviceSharding:
     """The one sharding object of a device: hot paths compare it by identity."""
     return SingleDeviceSharding(device)
 
 
 @lru_cache(maxsize=4096)
-def uncommitted_on(device: Any) -> Uncommitted:
+def uncommitted_on(device: Device) -> Uncommitted:
     """The placement of an uncommitted array on a device."""
     return Uncommitted(on(device))
 
@@ -251,7 +252,7 @@ def meshes_in(closed: ClosedJaxpr) -> tuple[tuple[Mesh, ...], AbstractMesh | Non
 
 
 @deep
-def _find_meshes(jaxpr: Any) -> list[Mesh | AbstractMesh]:
+def _find_meshes(jaxpr: Jaxpr) -> list[Mesh | AbstractMesh]:
     every: list[Mesh | AbstractMesh] = []
     for eqn in jaxpr.eqns:
         mesh = eqn.params.get("mesh")

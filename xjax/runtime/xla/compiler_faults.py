@@ -69,7 +69,7 @@ def _casts_to_float8_and_back(text: str) -> bool:
     return "f8E" in text and bool(_TO_FLOAT8.search(text) and _FROM_FLOAT8.search(text))
 
 
-def _is_on(value: Any) -> bool:
+def _is_on(value: object) -> bool:
     """Whether the value of a boolean flag is true."""
     return str(value).lower() in ("true", "1")
 
@@ -263,7 +263,7 @@ def _environment(text: str) -> dict[str, str]:
 
 
 @functools.cache
-def _say(caller: str, flag: str, users: str, fault: str, value: Any) -> None:
+def _say(caller: str, flag: str, users: str, fault: str, value: object) -> None:
     """Warn once for each value of a flag."""
     warn(f"{caller}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault}\n"
          f"  fix: drop the flag; xjax sets it to {value!r}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from jaxlib import _jax, utils
@@ -36,16 +36,36 @@ CompileError = compile_error.CompileError
 jaxlib_version: str = _version.__version__
 interface_version: int = xc._version
 
+
+class AvalLike(Protocol):
+    """The type of an array, as far as jaxlib reads it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype: ...
+    @property
+    def weak_type(self) -> bool: ...
+
+
+class Waitable(Protocol):
+    """A buffer, or the token of a launch."""
+
+    def block_until_ready(self) -> object: ...
+    def is_ready(self) -> bool: ...
+
+
 if TYPE_CHECKING:
-    # jaxlib's compiled modules come without types. These classes declare the attributes that xjax uses, or that users
-    # get to see; what is `Any` in them is again an object of jaxlib.
+    # jaxlib's compiled modules come without types. These classes declare the attributes that xjax and its users read;
+    # an attribute of type `Any` is another object of jaxlib.
     class Buffer:
         aval: Any
         _sharding: Any
         _arrays: list[Buffer]
         _pjrt_layout: object
 
-        def __init__(self, aval: Any, sharding: Any, arrays: list[Buffer], committed: bool, skip_checks: bool): ...
+        def __init__(self, aval: AvalLike, sharding: object, arrays: list[Buffer], committed: bool,
+                     skip_checks: bool): ...
         def __buffer__(self, flags: int, /) -> memoryview: ...
         def _to_np_array_did_copy(self) -> tuple[np.ndarray, bool]: ...
         def _single_device_array_to_np_array_did_copy(self) -> tuple[np.ndarray, bool]: ...
@@ -88,7 +108,7 @@ if TYPE_CHECKING:
         def local_device_count(self) -> int: ...
         def devices(self) -> list[Device]: ...
         def local_devices(self) -> list[Device]: ...
-        def compile_and_load(self, *args: Any, **options: Any) -> Executable: ...
+        def compile_and_load(self, *args: object, **options: object) -> Executable: ...
         def deserialize_executable(self, blob: bytes, devices: DeviceList, options: CompileOptions) -> Executable: ...
         def heap_profile(self) -> bytes: ...
 
