@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, overload
 
 from xjax.core import dtypes
 from xjax.core.jaxpr import ClosedJaxpr, program_cache
@@ -12,10 +12,14 @@ from xjax.core.types import Vma, typeof
 from xjax.core.varying import axes_in_order
 from xjax.typing import Array, ArrayLike
 
-Value = TypeVar("Value", bound=ArrayLike)
+
+@overload
+def vary_to(x: Array, vma: Vma) -> Array: ...
+@overload
+def vary_to(x: ArrayLike, vma: Vma) -> ArrayLike: ...
 
 
-def vary_to(x: Value, vma: Vma) -> Value | Array:
+def vary_to(x: ArrayLike, vma: Vma) -> ArrayLike:
     """`x`, cast if necessary, so that it varies along the axes `vma`."""
     missing = vma - typeof(x).vma if vma else vma
     return pvary_p.bind(x, axes=axes_in_order(missing)) if missing else x
