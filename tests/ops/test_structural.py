@@ -3,6 +3,7 @@ arguments, jvp, vjp and second derivatives in float64."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from tests.oracle import real_jax
 from tests.quick_compiling import as_shipped
 from tests.refusals import assert_refused
 from tests.sampling import one_in
-from xjax import jit, lax, vjp, vmap
+from xjax import Array, jit, lax, vjp, vmap
 from xjax.ops.prng import threefry2x32
 
 jax = real_jax()
@@ -161,3 +162,16 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
 def test_errors(case: tuple) -> None:
     assert_refused(*case)
+
+
+WITHOUT_AXES = {"squeeze": lambda lax: lax.squeeze(np.ones(3, np.float32), ()),
+                "expand_dims": lambda lax: lax.expand_dims(np.ones(3, np.float32), ()),
+                "axis_index": lambda lax: lax.axis_index(())}
+
+
+@pytest.mark.parametrize("call", WITHOUT_AXES.values(), ids=WITHOUT_AXES)
+def test_without_axes_the_result_is_an_array(call: Callable) -> None:
+    """A NumPy array that would be returned unchanged becomes an array; the position along no axes is 0."""
+    got = call(lax)
+    assert isinstance(got, Array)
+    assert_same(got, call(jax.lax))

@@ -315,7 +315,7 @@ def axis_index(axis_name: AxisName) -> Array:
         size = _size(name)
         here = axis_index_p.bind(axis_name=name)
         index = here if index is None else add(mul(index, INT32.type(size)), here)
-    return broadcast_in_dim(INT32.type(0), (), ()) if index is None else index
+    return broadcast_in_dim(0, (), ()) if index is None else index
 
 
 def _axis_index_lower(b, out, *, axis_name):
