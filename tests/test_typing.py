@@ -9,7 +9,7 @@ from tests.typing_report import Count
 
 # Percentages in each package, rounded up: `Any` alone among its annotations, and parameters and results without an
 # annotation. Work on types lowers them; the aims are 10 and 0.
-LIMITS = {"xjax": (12.0, 12.1), "xnn": (9.7, 26.5), "recipes": (11.1, 0.0)}
+LIMITS = {"xjax": (7.5, 12.1), "xnn": (9.7, 26.5), "recipes": (11.1, 0.0)}
 
 EVERY_KIND = '''
 class A:
