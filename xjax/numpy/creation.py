@@ -101,7 +101,7 @@ def _is_staging() -> bool:
     return type(context.trace) is StagingTrace
 
 
-def _from_number(caller: str, x: ArrayLike, dtype: DTypeLike | None) -> Array:
+def _from_number(caller: str, x: ArrayLike, dtype: np.dtype | None) -> Array:
     weak = dtype is None and type(x) is not bool
     target = dtypes.scalar_dtype(x, caller) if dtype is None else dtype
     if dtypes.is_int(target) and type(x) in (int, float):
@@ -122,7 +122,7 @@ def _whole(caller: str, x: float) -> int:
                   exc=ValueError if x != x else OverflowError) from None
 
 
-def _from_array(caller: str, x: ArrayLike, dtype: DTypeLike | None, copy: bool) -> Array:
+def _from_array(caller: str, x: ArrayLike, dtype: np.dtype | None, copy: bool) -> Array:
     x = array_like(caller, x)
     if not hasattr(x, "aval"):
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):

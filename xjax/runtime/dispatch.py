@@ -183,7 +183,7 @@ config.on_first_use("context_mesh", eval_trace.choose_by_context)
 stage_p.evaluate = to_array
 
 
-def launched(p: Primitive, fallback: Callable) -> Callable:
+def launched(p: Primitive, fallback: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
     """A function of one array that launches `p` directly if the executable for the array's type is cached.
 
     Otherwise it returns `fallback(x)`, which must bind `p`. The shortcut saves three Python calls, a quarter of the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from xjax.core.cache import Cache
 from xjax.core.calls import leave_boundary
@@ -29,7 +29,16 @@ from xjax.runtime.programs.lowering import lower_program
 from xjax.runtime.watch import is_watching
 from xjax.typing import PyTree
 
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+
 _PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
+
+
+@overload
+def one_launch(fun: Callable[Args, Result], *, arrays: int = 1) -> Callable[Args, Result]: ...
+@overload
+def one_launch(*, arrays: int) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]: ...
 
 
 def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
