@@ -39,13 +39,13 @@ def _ndtr(x: Array) -> Array:
     return jnp.where(x > 0, 1 - tail, tail)
 
 
-def tail_of(x: Any) -> Any:
+def tail_of(x: Array) -> Array:
     """``ndtr(-abs(x))``. Computed as ``erfc(abs(x) / sqrt(2)) / 2``, rounding the quotient costs about x**2 ulp."""
     size = jnp.minimum(jnp.abs(x), 40.0)                    # the result is 0 beyond 40
     return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
-def bell(x: Any) -> Any:
+def bell(x: Array) -> Array:
     """``exp(-x**2 / 2)`` of numbers up to 40."""
     square = square_of(x)
     rounded = jnp.exp(-0.5 * square.high)
@@ -53,7 +53,7 @@ def bell(x: Any) -> Any:
 
 
 @custom_jvp
-def density(x: Any) -> Any:
+def density(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi)``."""
     return bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
 
@@ -114,7 +114,7 @@ def _hazard_terms(dtype: np.dtype) -> list[float]:
 
 
 @custom_jvp
-def _hazard_slope(x: Any) -> Any:
+def _hazard_slope(x: Array) -> Array:
     """``-h (x + h)``, where h is the hazard; for x <= 0, where x and h cancel, a polynomial."""
     hazard, above = _hazard(x), x > 0
     below = horner(decay_variable(jnp.where(above, 0, -x) * math.sqrt(0.5)), _hazard_terms(x.dtype))
@@ -127,7 +127,7 @@ def _hazard_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     (x,), (dx,) = primals, tangents
     y, hazard, above = _hazard_slope(x), _hazard(x), x > 0
 
-    def below(x: Any) -> Any:
+    def below(x: Array) -> Array:
         z = -x * math.sqrt(0.5)
         return scaled_erfc(z, 1) / jnp.square(scaled_erfc(z, 0)) * math.sqrt(1 / math.pi)
 
@@ -210,7 +210,7 @@ def _erfcinv(y: Array) -> Array:
 
 
 @custom_jvp
-def _erfcinv_slope(y: Any) -> Any:
+def _erfcinv_slope(y: Array) -> Array:
     """``-sqrt(pi) / 2 exp(z**2)`` at z = erfcinv(y), by the tail as in `_ndtri_slope`."""
     z, tail = _erfcinv(y), lax.min(y, 2 - y)
     inside = tail > 0

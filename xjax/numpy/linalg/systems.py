@@ -28,6 +28,7 @@ from xjax.numpy.rounding import isnan
 from xjax.numpy.selection import choose, operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import static_int
+from xjax.ops.dot import PrecisionLike
 from xjax.ops.identity import stop_gradient
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
@@ -251,7 +252,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     return result
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Array:
     """Product of matrices, in the order that takes the fewest operations; the first and the last may be vectors.
 
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax.core.errors import bad
 from xjax.numpy.promote import broadcast_to, cast, promote_inexact
 from xjax.numpy.reductions import mean
@@ -13,10 +11,12 @@ from xjax.ops.checks import canonical_axes
 from xjax.ops.elementwise import div, mul
 from xjax.ops.shape import broadcast_in_dim, transpose
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, Axis
 
 
 @one_launch
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False,
+            keepdims: bool = False) -> Array | tuple[Array, Array]:
     """Weighted mean over `axis` (default: all axes).
 
     Args: weights: of the shape of `a`, or with the sizes of the axes in `axis`, in their order; returned: whether to
@@ -37,7 +37,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (out, scale) if returned else out
 
 
-def _weights_along(caller: str, weights: Any, a: Any, axis: Any) -> Any:
+def _weights_along(caller: str, weights: Array, a: Array, axis: Axis) -> Array:
     """Weights whose axis k is along axis `axis[k]` of `a`, in the shape of `a`."""
     axes = () if axis is None else canonical_axes(axis, a.ndim, caller)
     if axis is None or weights.shape != tuple(a.shape[d] for d in axes):
