@@ -27,12 +27,12 @@ from xjax.ops.slice import slice_in_dim
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.trace_cache import wrapped
 from xjax.transforms.vmap import vmap
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
 
 @api_boundary
-def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *,
-              unroll: int | bool | None = None) -> Any:
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: PyTree, *,
+              unroll: int | bool | None = None) -> PyTree:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
 
     With bounds that are known while tracing the loop is a `scan`, which has a reverse-mode derivative; with other
@@ -66,7 +66,7 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: 
     return bind_loop(words, wrapped(body_fun, _with_index), _below_end, leaves, tree, avals)[2]
 
 
-def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
+def _known_bounds(first: int, last: int, body_fun: Callable, init_val: PyTree, unroll: int | bool | None) -> PyTree:
     if config.disable_jit:
         for i in range(first, last):
             init_val = body_fun(to_array(i), init_val)      # an array, as in the compiled loop
@@ -92,7 +92,7 @@ def _with_index(body_fun: Callable) -> Callable:
     return body
 
 
-def _below_end(carry: Any) -> Array:
+def _below_end(carry: tuple[Array, Array, PyTree]) -> Array:
     i, upper, _ = carry
     return lt(i, upper)
 
@@ -131,7 +131,7 @@ def _known_int(name: str, x: ArrayLike) -> int | None:
 
 
 @api_boundary
-def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable, xs: PyTree, *, batch_size: int | None = None) -> PyTree:
     """``stack([f(x) for x in xs])``: `f` is applied to one row at a time, so memory is used for one row only.
 
     Args:

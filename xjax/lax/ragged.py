@@ -110,7 +110,7 @@ def _before(lhs: ArrayLike, axis: int, kind: str, numbers: RaggedDotDimensionNum
     """Axes of lhs along which `group_sizes` may differ: batch axes, then axes before the ragged axis of its kind."""
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     if kind == "batch":
-        return batch[:batch.index(axis)]
+        return tuple(batch[:batch.index(axis)])
     free = tuple(a for a in range(typeof(lhs).ndim) if a not in contract and a not in batch)
     own = contract if kind == "contracted" else free
     return (*batch, *own[:own.index(axis)])

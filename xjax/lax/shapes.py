@@ -94,8 +94,8 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
          sharding: Sharding | None = None) -> Array:
     """Array of `shape` filled with the scalar `fill_value`, in its dtype or in `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
-        dtype = dtypes.user_dtype(dtype, "lax.full")
-        fill_value = float(fill_value) if dtypes.is_inexact(dtype) else dtype.type(fill_value)
+        dtype = asked = dtypes.user_dtype(dtype, "lax.full")
+        fill_value = float(fill_value) if dtypes.is_inexact(asked) else asked.type(fill_value)
     aval = typeof(fill_value)
     if aval.ndim:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},

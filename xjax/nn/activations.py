@@ -32,7 +32,7 @@ def _by_library_rules(fun: Callable) -> Callable:
     caller, body = f"nn.{fun.__name__}", library_rules(fun)
 
     @functools.wraps(fun)
-    def activation(x: Any, *parameters: Any, **named: Any) -> Any:
+    def activation(x: ArrayLike, *parameters: ArrayLike, **named: ArrayLike) -> Array:
         arrays = [a for a in (*parameters, *named.values()) if not typeof(operand(caller, a)).weak_type]
         if arrays:
             check_mixed(caller, x, *arrays)
@@ -192,7 +192,7 @@ def _silu_slope(x: Array) -> Array:
 
 
 @in_single
-def _silu_second(x: Any) -> Any:
+def _silu_second(x: Array) -> Array:
     return logistic_slope(x) * (2 - x * jnp.tanh(x / 2))
 
 
@@ -280,7 +280,7 @@ def _squareplus_slope_by_b(x: Array, b: Array) -> Array:
 
 
 @in_single
-def _inverse_cube_of_root(x: Any, b: Any) -> Any:
+def _inverse_cube_of_root(x: Array, b: Array) -> Array:
     return 1 / (jnp.square(x) + b) / _root_of_squareplus(x, b)
 
 
@@ -360,14 +360,14 @@ def _parts_of_gelu(x: Array) -> tuple[Any, Any, Any]:
 
 @custom_jvp
 @in_single
-def _logistic_gelu_slope(x: Any) -> Any:
+def _logistic_gelu_slope(x: Array) -> Array:
     x, z, z_slope = _parts_of_gelu(x)
     y = sigmoid(z)
     return y + x * z_slope * (y * (1 - y))              # 1 - y loses digits only where it is negligible
 
 
 @in_single
-def _logistic_gelu_second(x: Any) -> Any:
+def _logistic_gelu_second(x: Array) -> Array:
     x, z, z_slope = _parts_of_gelu(x)
     z_second = 6 * _GELU_Z * _GELU_CUBE * x
     return logistic_slope(z) * (2 * z_slope + x * z_second - x * z_slope * z_slope * jnp.tanh(z / 2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
@@ -22,7 +21,7 @@ def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias
                           mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
                           query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
                           local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
-                          return_residual: bool = False) -> Any:
+                          return_residual: bool = False) -> Array | tuple[Array, Array]:
     """``softmax(scale * query . key + bias) . value`` for every head.
 
     Args:
@@ -51,7 +50,8 @@ def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias
     """
     check_choice(_CALLER, "implementation", implementation, ("xla", "cudnn", None))
     whole = typeof(query).shape
-    query, key, value, bias, mask = (x if x is None else _with_four_axes(x) for x in (query, key, value, bias, mask))
+    query, key, value = (_with_four_axes(x) for x in (query, key, value))
+    bias, mask = (x if x is None else _with_four_axes(x) for x in (bias, mask))
     lengths = tuple(x if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths))
     _check(query, key, value, bias, mask, *lengths)
     if bias is not None:
@@ -70,7 +70,8 @@ def _with_four_axes(x: ArrayLike) -> Array:
     return jnp.expand_dims(x, tuple(range(4 - x.ndim))) if x.ndim < 4 else x
 
 
-def _check(query: Array, key: PRNGKey, value: Array, bias: Array | None, mask: Array | None, *lengths: Any) -> None:
+def _check(query: Array, key: Array, value: Array, bias: Array | None, mask: Array | None,
+           *lengths: Array | None) -> None:
     arrays = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask,
               "query_seq_lengths": lengths[0], "key_value_seq_lengths": lengths[1]}
     given = {name: typeof(x) for name, x in arrays.items() if x is not None}

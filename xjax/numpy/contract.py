@@ -20,7 +20,7 @@ from xjax.numpy.creation import near_diagonal
 from xjax.numpy.einsum_parse import Labels, parse_einsum
 from xjax.numpy.promote import as_dtype, aval_of, check_ranks, promote, shape_of
 from xjax.numpy.reductions import sum
-from xjax.numpy.selection import operand
+from xjax.numpy.selection import HostOrArray, operand
 from xjax.numpy.ufuncs import multiply
 from xjax.ops.arrange import broadcasted_iota, stack
 from xjax.ops.checks import canonical_axes, canonical_axis
@@ -80,7 +80,7 @@ def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Label
 
 
 def _pair(caller: str, a: ArrayLike, b: ArrayLike,
-          preferred_element_type: DTypeLike | None) -> tuple[Any, Any, Any, bool]:
+          preferred_element_type: DTypeLike | None) -> tuple[HostOrArray, HostOrArray, np.dtype, bool]:
     """Checked operands, and dtype and weak type of the result."""
     a, b = operand(caller, a), operand(caller, b)
     dtype, weak = lattice_join((a.dtype, _weak(a)), (b.dtype, _weak(b)))
@@ -279,8 +279,8 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None,
     Array(3., dtype=float32)
     """
     caller = "numpy.einsum"
-    terms, result, operands = parse_einsum(caller, subscripts, operands)
-    xs = [operand(caller, x) for x in operands]
+    terms, result, arrays = parse_einsum(caller, subscripts, operands)
+    xs = [operand(caller, x) for x in arrays]
     dtype, weak = lattice_join(*[(x.dtype, _weak(x)) for x in xs])
     if preferred_element_type is not None:
         dtype, weak = as_dtype(preferred_element_type, caller), False
@@ -331,9 +331,9 @@ def _optimizer() -> Any:
 
 def einsum_path(subscripts: str, /, *operands: Any, optimize: str = "auto") -> tuple[list, Any]:
     """The order in which `einsum` multiplies, and a description of its cost."""
-    terms, result, operands = parse_einsum("numpy.einsum_path", subscripts, operands)
+    terms, result, arrays = parse_einsum("numpy.einsum_path", subscripts, operands)
     text = f"{','.join(map(''.join, terms))}->{''.join(result)}"
-    return _optimizer().contract_path(text, *[shape_of(x) for x in operands], shapes=True,
+    return _optimizer().contract_path(text, *[shape_of(x) for x in arrays], shapes=True,
                                       optimize="auto" if optimize is True else optimize)
 
 
@@ -396,7 +396,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
                   given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                   fix="name the axis of the components with axis=....", exc=ValueError)
 
-    def component(x: Array, i: int) -> Array:
+    def component(x: Array, i: int) -> Array | None:
         return index_in_dim(x, i, x.ndim - 1, keepdims=False) if i < x.shape[-1] else None
 
     def minor(i: int, j: int) -> Array:
@@ -404,6 +404,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
                  for p, q in ((component(a, i), component(b, j)), (component(a, j), component(b, i)))]
         first, second = terms
         if second is None:
+            assert first is not None                    # only one of the third components is missing
             return first
         return sub(filled_like(second, 0) if first is None else first, second)
 
@@ -421,6 +422,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
     a = operand(caller, a)
     i, j = canonical_axes((axis1, axis2), a.ndim, caller)
     rows, columns = (broadcasted_iota(np.int32, a.shape, d) for d in (i, j))
-    offset = near_diagonal((a.shape[i], a.shape[j]), offset)
-    kept = select(eq(add(rows, offset) if offset else rows, columns), a, filled_like(a, 0))
+    shift = near_diagonal((a.shape[i], a.shape[j]), offset)
+    kept = select(eq(add(rows, shift) if shift else rows, columns), a, filled_like(a, 0))
     return sum(kept, (i, j), dtype=dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def _from_array(caller: str, x: ArrayLike, dtype: np.dtype | None, copy: bool) -
         value = cast(caller, x, target) if dtype is None else to_dtype(caller, x, target)
         return from_numpy(np.asarray(value), new_place(), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
-    return copy_array(out) if copy and out is x else out
+    return copy_array(out) if copy and out is x else out             # pyright: ignore[reportReturnType]
 
 
 def _put(x: Array, device: Device | Sharding | None) -> Array:
@@ -255,10 +255,12 @@ def as_shape(shape: ShapeLike, caller: str) -> tuple[int, ...]:
     Raises: TypeError for traced sizes, ValueError for negative ones.
     """
     if isinstance(shape, int):
-        shape = (shape,)
-    elif not isinstance(shape, (tuple, list)):
-        shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
+        given = (shape,)
+    elif isinstance(shape, (tuple, list)):
+        given = shape
+    else:
+        given = tuple(shape) if np.ndim(shape) else (shape,)
+    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in given])
     if any(n < 0 for n in sizes):
         raise bad(caller, "sizes must not be negative", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
@@ -376,27 +378,26 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     (Array([0, 1, 2], dtype=int32), (4,))
     """
     caller = "numpy.arange"
-    if stop is None:
-        start, stop = None, start
-    start, stop, step = (None if v is None and n != "stop" else _host_number(caller, n, v)
-                         for n, v in (("start", start), ("stop", stop), ("step", step)))
-    numbers = [v for v in (start, stop, step) if v is not None]
+    asked = (None, start, step) if stop is None else (start, stop, step)
+    first, end, by = (None if v is None and n != "stop" else _host_number(caller, n, v)
+                      for n, v in zip(("start", "stop", "step"), asked, strict=True))
+    numbers = [v for v in (first, end, by) if v is not None]
     if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
-        raise bad(caller, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
+        raise bad(caller, "complex numbers have no order", given={"start": first, "stop": end, "step": by},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
         dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in numbers)])[0]
     dtype = as_dtype(dtype, caller)
-    start = 0 if start is None else start
-    step = 1 if step is None else step
-    if step == 0:
-        raise bad(caller, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
+    first = 0 if first is None else first
+    by = 1 if by is None else by
+    if by == 0:
+        raise bad(caller, "the step is 0", given={"start": first, "stop": end}, fix="pass a step that is not 0.",
                   exc=ValueError)
-    size = max(0, math.ceil((stop - start) / step))
-    if start == 0 and step == 1 and not dtypes.is_complex(dtype):
+    size = max(0, math.ceil((end - first) / by))
+    if first == 0 and by == 1 and not dtypes.is_complex(dtype):
         out = iota(dtype, size)
     else:
-        out = _range(caller, start, step, size, dtype)
+        out = _range(caller, first, by, size, dtype)
     return _put(out, device)
 
 
@@ -418,6 +419,19 @@ def _host_number(caller: str, name: str, x: ArrayLike) -> Any:
         raise bad(caller, f"`{name}` must be a number", given={name: str(value.shape)}, fix="pass a number.",
                   exc=ValueError)
     return value[()]
+
+
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: Literal[False] = False,
+             dtype: DTypeLike | None = None, axis: int = 0, *, device: Device | Sharding | None = None) -> Array: ...
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, *, retstep: Literal[True],
+             dtype: DTypeLike | None = None, axis: int = 0,
+             device: Device | Sharding | None = None) -> tuple[Array, Array]: ...
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool, retstep: Literal[True],
+             dtype: DTypeLike | None = None, axis: int = 0, *,
+             device: Device | Sharding | None = None) -> tuple[Array, Array]: ...
 
 
 @one_launch(arrays=2)
@@ -549,6 +563,13 @@ def below_diagonal(shape: Sequence[int], k: int) -> Array:
     """bool[rows, columns]: on or below the k-th diagonal."""
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
     return ge(add(rows, near_diagonal(shape, k)), columns)
+
+
+@overload
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: Literal[False] = False) -> Array: ...
+@overload
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, *,
+            sparse: Literal[True]) -> tuple[Array, ...]: ...
 
 
 def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None,

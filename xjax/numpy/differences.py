@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import typeof
 from xjax.numpy.composed import remainder
 from xjax.numpy.creation import asarray
 from xjax.numpy.joining import concatenate
@@ -73,7 +74,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = Non
 def _samples(caller: str, f: ArrayLike, axis: int, positions: Any, edge_order: int) -> _Samples:
     n, shape = f.shape[axis], shape_of(positions)
     if n <= edge_order:
-        raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
+        raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": typeof(f)},
                   fix=f"pass at least {edge_order + 1}.", exc=ValueError)
     if not shape:
         return _Samples(f, axis, positions)
@@ -109,7 +110,7 @@ def _derivative(s: _Samples, edge_order: int) -> Array:
 # -- unwrap -------------------------------------------------------------------------------------------------------
 
 @one_launch
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
     """`p` with multiples of `period` added, so that neighbours along an axis differ by at most half a period.
 
     Args: p: real[...]; discont: smaller jumps are kept (default, and smallest value with an effect: ``period / 2``).

@@ -190,8 +190,8 @@ def _frequencies(name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, devic
     if isinstance(d, (list, tuple)) or np.ndim(d):
         raise bad(caller, "`d` must be a number", given={"d": repr(d)[:80]}, fix="pass one number.", exc=ValueError)
     dtype = default_float() if dtype is None else as_dtype(dtype, caller)
-    steps = asarray((steps(n) / max(n, 1)).astype(dtype))
-    return asarray(true_divide(steps, cast(caller, d, dtype)), dtype, device=device)
+    shares = asarray((steps(n) / max(n, 1)).astype(dtype))
+    return asarray(true_divide(shares, cast(caller, d, dtype)), dtype, device=device)
 
 
 def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:

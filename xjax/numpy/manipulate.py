@@ -360,7 +360,7 @@ def _repeat_to(a: Array, repeats: Array, axis: int, length: int) -> Array:
     return take_slices(a, min(index, np.int32(size - 1)), axis)
 
 
-def take_slices(a: ArrayLike, index: ArrayLike, axis: int) -> Array:
+def take_slices(a: ArrayLike, index: Array | np.ndarray, axis: int) -> Array:
     """Slices of `a` at int32[n] positions along an axis; the positions must be in range."""
     if not index.shape[0]:
         return slice_in_dim(a, 0, 0, axis=axis)         # a gather cannot read an empty axis

@@ -10,6 +10,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
+from xjax.core.types import typeof
 from xjax.lax.linalg import eig
 from xjax.lax.polynomial import polynomial
 from xjax.lax.shapes import broadcast_shapes, broadcast_to_rank
@@ -39,7 +40,7 @@ from xjax.typing import Array, ArrayLike
 def _vector(caller: str, name: str, x: ArrayLike) -> ArrayLike:
     x = operand(caller, x)
     if x.ndim != 1:
-        raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: x.aval},
+        raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: typeof(x)},
                   fix="pass coefficients, the highest power first.", exc=ValueError if x.ndim else TypeError)
     return x
 
@@ -73,7 +74,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int | None = None) -> Array:
     caller = "numpy.polyval"
     p, x = (operand(caller, v) for v in promote(caller, p, x))
     if not p.ndim:
-        raise bad(caller, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.", exc=ValueError)
+        raise bad(caller, "`p` has no coefficients", given={"p": typeof(p)}, fix="pass a vector.", exc=ValueError)
     shape = broadcast_shapes(p.shape[1:], x.shape)
     if not p.shape[0]:
         return zeros(shape, x.dtype)
@@ -208,7 +209,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     if x.ndim == 2 and x.shape[0] == x.shape[1] and x.size:
         x = eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
     elif x.ndim > 1:
-        raise bad(caller, "takes a vector of roots or a square matrix", given={"seq_of_zeros": x.aval},
+        raise bad(caller, "takes a vector of roots or a square matrix", given={"seq_of_zeros": typeof(x)},
                   fix="flatten the roots.", exc=ValueError)
     x = x if x.ndim else expand_dims(x, (0,))
     if not x.shape[0]:

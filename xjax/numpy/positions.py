@@ -85,11 +85,11 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     positions = [operand(caller, i) for i in multi_index]
     for i in positions:
         if not dtypes.is_int(i.dtype):
-            raise bad(caller, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
+            raise bad(caller, "positions must be integers", given={"got": typeof(i)}, fix="convert with x.astype(int).",
                       exc=ValueError)
     dtype = (result_type(*positions) if positions else default_int()) if dtype is None else as_dtype(dtype, caller)
     if math.prod(dims) - 1 > int(dtypes.iinfo(dtype).max):
-        raise bad(caller, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
+        raise bad(caller, f"flat positions in an array of shape {dims} do not fit {np.dtype(dtype).name}",
                   fix=f"pass dtype='{np.min_scalar_type(-math.prod(dims)).name}'.", exc=ValueError)
     if mode == "raise":
         _check_inside(caller, positions, dims)

@@ -123,7 +123,7 @@ def as_dtype(dtype: DTypeLike, caller: str) -> np.dtype:
                   fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
     if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
         own = getattr(dtype, "dtype", dtype)            # np.int32.dtype is a descriptor
-        dtype = own if isinstance(own, (np.dtype, dtypes.ExtendedDType)) else dtype
+        return dtypes.user_dtype(own if isinstance(own, (np.dtype, dtypes.ExtendedDType)) else dtype, caller)
     return dtypes.user_dtype(dtype, caller)
 
 
@@ -221,9 +221,9 @@ def promote(caller: str, *xs: Any, to: Callable[[np.dtype], np.dtype] | None = N
 
     Raises: TypeError for a value that is not an array; TypePromotionError if there is no common dtype.
     """
-    xs = array_likes(caller, xs)
+    values = array_likes(caller, xs)
     avals = [x.aval if hasattr(x, "aval") else type_of_numbers(int) if type(x) is int else argument_type(x)
-             for x in xs]                               # `cast` checks whether an integer fits, for example in uint32
+             for x in values]                           # `cast` checks whether an integer fits, for example in uint32
     try:
         dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     except TypePromotionError:
@@ -232,7 +232,7 @@ def promote(caller: str, *xs: Any, to: Callable[[np.dtype], np.dtype] | None = N
     if to is not None:
         dtype = to(dtype)
     return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(caller, x, dtype, weak)
-            for x, a in zip(xs, avals, strict=True)]
+            for x, a in zip(values, avals, strict=True)]
 
 
 def refuse_float0(caller: str, *avals: ShapedArray) -> None:
@@ -356,7 +356,7 @@ def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """
     array = array_like("numpy.broadcast_to", array)
     caller = "numpy.broadcast_to"
-    sizes = (shape,) if is_single(shape) else shape
+    sizes = (shape,) if isinstance(shape, int) or is_single(shape) else shape
     return expand_to(caller, array, tuple([n if type(n) is int else static_int(n, "shape", caller) for n in sizes]))
 
 

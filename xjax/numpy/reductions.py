@@ -34,10 +34,7 @@ from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduc
 from xjax.ops.shape import expand_dims, reduce_sum, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike, DTypeLike
-
-Axis = int | Sequence[int] | None
-
+from xjax.typing import Array, ArrayLike, Axis, DTypeLike
 
 # -- common parts -------------------------------------------------------------------------------------------------
 
@@ -56,8 +53,8 @@ def _masked(caller: str, x: Array, mask: ArrayLike | None, neutral: Any) -> Arra
 
 
 def _finish(caller: str, y: Array, axes: Sequence[int], keepdims: bool, dtype: DTypeLike,
-            initial: ArrayLike | None = None, join: Callable | None = None) -> Array:
-    if initial is not None:
+            initial: ArrayLike | None = None, join: Callable[..., Array] | None = None) -> Array:
+    if initial is not None and join is not None:
         if np.ndim(initial):
             raise bad(caller, "`initial` must be a number", given={"initial": str(np.shape(initial))},
                       fix="pass a number.", exc=ValueError)
@@ -297,8 +294,8 @@ def _deviations(caller: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, 
     center = convert_element_type(operand(caller, center), x.dtype)
     part = dtypes.finfo(x.dtype).dtype
     divisor = _count(caller, x, axes, mask, part, keepdims=False)
-    ddof = part.type(ddof if correction is None else correction)
-    divisor = divisor - ddof if mask is None else sub(divisor, ddof)
+    less = part.type(ddof if correction is None else correction)
+    divisor = divisor - less if mask is None else sub(divisor, less)
     result = asked if asked is not None else computed
     return _Deviations(x, center, divisor, axes, computed, dtypes.finfo(result).dtype if dtypes.is_complex(result)
                        else result)

@@ -14,7 +14,7 @@ from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import aval_of, default_float, expand_to, refuse_float0, to_inexact
-from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
+from xjax.numpy.selection import HostOrArray, choose, operand, operands, refuse_complex, refuse_out
 from xjax.numpy.ufuncs import greater, less, to_array_like
 from xjax.ops import bitwise as bits
 from xjax.ops import complex_numbers
@@ -203,7 +203,7 @@ def _logical(name: str, p: Primitive, doc: str) -> Callable:
     return logical
 
 
-def truth(x: ArrayLike) -> Array:
+def truth(x: HostOrArray) -> HostOrArray:
     """``x != 0``; a bool array unchanged."""
     return x if dtypes.is_bool(x.dtype) else ne(x, 0)
 

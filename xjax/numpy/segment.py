@@ -51,7 +51,7 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
         parts = [_scatter_rows(scatter, full_of(out, fill), ids, rows, flags)
                  for ids, rows in _buckets(segment_ids, data, static_int(bucket_size, "bucket_size", caller))]
         if not parts:
-            return full_of(out, fill)
+            return full_of(out, fill)                           # pyright: ignore[reportReturnType]
         return reduce(concatenate([reshape(p, (1, *out.shape)) for p in parts], 0), (0,))
 
     apply.__name__ = apply.__qualname__ = name
@@ -80,7 +80,7 @@ _EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max"
 
 def _array(x: ArrayLike) -> Array:
     x = converted(x)
-    return x if hasattr(x, "aval") else to_array(x)
+    return x if hasattr(x, "aval") else to_array(x)             # pyright: ignore[reportReturnType]
 
 
 def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:

@@ -22,7 +22,8 @@ from xjax.runtime.one_launch import one_launch
 from xjax.typing import Array, ArrayLike
 
 _NUMBERS = (bool, int, float, complex)
-HostOrArray: TypeAlias = Array | np.ndarray | np.generic             # values with a dtype and a shape
+# Values with a dtype and a shape. A NumPy scalar has the attributes of a NumPy array without axes.
+HostOrArray: TypeAlias = Array | np.ndarray
 
 
 @overload

@@ -116,7 +116,7 @@ def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: Any, fill_value:
     ndim = np.ndim(positions)
     out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
     if not math.prod(out_shape):
-        return zeros_of(typeof(a).update(shape=out_shape))
+        return zeros_of(typeof(a).update(shape=out_shape))      # pyright: ignore[reportReturnType]
     offsets = (*range(axis), *range(axis + ndim, len(out_shape)))
     return gather(a, broadcast_in_dim(positions, (*np.shape(positions), 1), range(ndim)),
                   GatherDimensionNumbers(offsets, (axis,), (axis,)), (*shape[:axis], 1, *shape[axis + 1:]), mode=mode,
@@ -149,7 +149,7 @@ def _take_along(arr: Array, indices: Array, *, axis: int, mode: GatherScatterMod
                 wraps: bool) -> Array:
     positions, mode = _positions(indices, arr.shape[axis], mode, wraps)
     if not positions.size:
-        return zeros_of(typeof(arr).update(shape=np.shape(positions)))
+        return zeros_of(typeof(arr).update(shape=np.shape(positions)))      # pyright: ignore[reportReturnType]
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)

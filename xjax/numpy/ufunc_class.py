@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.types import ShapedArray
+from xjax.core.types import ShapedArray, typeof
 from xjax.lax.scan import scan
 from xjax.numpy import composed, reductions, rounding, ufuncs
 from xjax.numpy.at import at as at_index
@@ -113,7 +113,7 @@ class ufunc(metaclass=_Kind):
         x, _ = self._elements(name, _flattened(a, axes), 0, dtype)
         start = self.identity if initial is None else initial
         if start is None and (mask is not None or not x.shape[0]):
-            raise bad(name, "there is no first value to start from", given={"a": a.aval},
+            raise bad(name, "there is no first value to start from", given={"a": typeof(a)},
                       fix="pass initial=... for masks and empty axes.", exc=ValueError)
         if start is None:
             carry, x = index_in_dim(x, 0, 0, keepdims=False), slice_in_dim(x, 1, x.shape[0])

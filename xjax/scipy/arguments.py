@@ -29,11 +29,11 @@ def floats(name: str, *xs: ArrayLike) -> list[Array]:
 
 def reals(name: str, *xs: ArrayLike) -> list[Array]:
     """The arguments as by `floats`, but real. Raises: ValueError for complex numbers."""
-    xs = floats(name, *xs)
-    if dtypes.is_complex(xs[0].dtype):
-        raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": xs[0].dtype.name},
+    values = floats(name, *xs)
+    if dtypes.is_complex(values[0].dtype):
+        raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": values[0].dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
-    return xs
+    return values
 
 
 def single_or_double(name: str, x: ArrayLike) -> list[Array]:
@@ -47,11 +47,11 @@ def single_or_double(name: str, x: ArrayLike) -> list[Array]:
 
 def of_reals(name: str, function: Callable[..., Result], *xs: ArrayLike) -> Result:
     """``function(*xs)``, one or several arrays, for real floats of one shape; 16-bit floats are computed in 32 bits."""
-    xs = jnp.broadcast_arrays(*reals(name, *xs))
-    dtype = xs[0].dtype
+    values = jnp.broadcast_arrays(*reals(name, *xs))
+    dtype = values[0].dtype
     if dtype.itemsize >= 4:
-        return function(*xs)
-    wide = [lax.convert_element_type(x, np.float32) for x in xs]
+        return function(*values)
+    wide = [lax.convert_element_type(x, np.float32) for x in values]
     return tree_map(lambda y: lax.convert_element_type(y, dtype), function(*wide))
 
 

@@ -97,6 +97,7 @@ def _mapped(x: Array, coordinates: list[Any], cval: Array, order: int, mode: str
         if order:
             value = math.prod(node.weight for node in corner) * value
         total = value if total is None else total + value
+    assert total is not None                                # there is a corner, even without axes
     return (_rounded(total) if dtypes.is_int(x.dtype) else total).astype(x.dtype)
 
 

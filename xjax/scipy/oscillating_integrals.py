@@ -194,7 +194,8 @@ def _fresnel(x: Array) -> tuple[Any, Any]:
     sine, cosine = _fresnel_series(jnp.minimum(size, _FRESNEL_START))
     sine = jnp.where(near, sine, 0.5 - scale * lack)
     cosine = jnp.where(near, cosine, 0.5 + scale * excess)
-    return tuple(jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
+    sine, cosine = (jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
+    return sine, cosine
 
 
 @_fresnel.defjvp

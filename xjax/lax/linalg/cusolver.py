@@ -83,7 +83,7 @@ def ormqr(b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose:
 def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: str | None) -> Sequence[Value]:
     numbers = {None: 0, "qr": 1, "jacobi": 2}
     if algorithm not in numbers:
-        raise bad("lax.linalg.eigh", f"the implementation {algorithm.upper()} is not available on this platform",
+        raise bad("lax.linalg.eigh", f"the implementation {str(algorithm).upper()} is not available on this platform",
                   given={"platform": "gpu"}, fix="pass EighImplementation.QR or JACOBI, or nothing.",
                   exc=NotImplementedError)
     v, w, info = native.call(b, "cusolver_syevd_ffi", [x], [x.aval, values, info_type(x.aval)],

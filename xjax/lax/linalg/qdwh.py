@@ -81,7 +81,7 @@ def _masked(x: Array, counts: tuple[Any, Any]) -> Array:
     return select(bitwise_and(rows, columns), x, filled_like(x, 0))
 
 
-def _scaled(x: ArrayLike) -> Array:
+def _scaled(x: Array) -> Array:
     """The matrix divided by a bound of its largest singular value: the geometric mean of its 1- and infinity-norm."""
     if not typeof(x).size:
         return x

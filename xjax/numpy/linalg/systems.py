@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.types import number_of
+from xjax.core.types import number_of, typeof
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
 from xjax.lax.linalg.solve import solve as solve_matrices
 from xjax.numpy.contract import cross as any_cross
@@ -249,6 +249,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         if bit == "1":
             result = square if result is None else matmul(result, square)
         square = matmul(square, square)
+    assert result is not None                        # the first digit is 1
     return result
 
 
@@ -286,7 +287,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     left, right = a.shape[:ind], a.shape[ind:]
     if ind <= 0 or math.prod(left) != math.prod(right):
         raise bad(caller, "the first `ind` axes must have as many elements as the others",
-                  given={"a": a.aval, "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
+                  given={"a": typeof(a), "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
                   exc=ValueError)
     return inv(a.reshape(math.prod(left), math.prod(right))).reshape(*right, *left)
 
@@ -313,7 +314,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     caller = "numpy.linalg.cross"
     x1, x2 = operand(caller, x1), operand(caller, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise bad(caller, "vectors must have 3 components", given={"x1": x1.aval, "x2": x2.aval, "axis": axis},
+        raise bad(caller, "vectors must have 3 components", given={"x1": typeof(x1), "x2": typeof(x2), "axis": axis},
                   fix="name the axis of the components, or use numpy.cross for 2.", exc=ValueError)
     return any_cross(x1, x2, axis=axis)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 from xjax.core.errors import bad
 from xjax.numpy.promote import broadcast_to, cast, promote_inexact
 from xjax.numpy.reductions import mean
@@ -12,6 +14,17 @@ from xjax.ops.elementwise import div, mul
 from xjax.ops.shape import broadcast_in_dim, transpose
 from xjax.runtime.one_launch import one_launch
 from xjax.typing import Array, ArrayLike, Axis
+
+
+@overload
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: Literal[False] = False,
+            keepdims: bool = False) -> Array: ...
+@overload
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, *, returned: Literal[True],
+            keepdims: bool = False) -> tuple[Array, Array]: ...
+@overload
+def average(a: ArrayLike, axis: Axis, weights: ArrayLike | None, returned: Literal[True],
+            keepdims: bool = False) -> tuple[Array, Array]: ...
 
 
 @one_launch

@@ -32,7 +32,8 @@ def _variables(caller: str, m: ArrayLike, y: ArrayLike | None, rowvar: bool, dty
     """The variables as the rows of one matrix."""
     if dtype is not None:
         dtype = as_dtype(dtype, caller)
-        m, y = (None if v is None else cast(caller, to_array_like(caller, v), dtype) for v in (m, y))
+        m = cast(caller, to_array_like(caller, m), dtype)
+        y = None if y is None else cast(caller, to_array_like(caller, y), dtype)
     xs = [atleast_2d(to_array_like(caller, x)) for x in promote_inexact(caller, *(v for v in (m, y) if v is not None))]
     if any(x.ndim > 2 for x in xs):
         raise bad(caller, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},

@@ -62,7 +62,7 @@ def _add_at(length: int, index: Array, values: ArrayLike) -> Array:
     return scatter_add(zeros((length,), values.dtype), expand_dims(index, (1,)), values, numbers)
 
 
-def histogram_bin_edges(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] | str = 10,
+def histogram_bin_edges(a: ArrayLike, bins: ArrayLike | Sequence[float] | str = 10,
                         range: Sequence[ArrayLike] | None = None, weights: ArrayLike | None = None) -> Array:
     """Edges of the bins of `histogram`."""
     caller = "numpy.histogram_bin_edges"

@@ -35,14 +35,14 @@ def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n, dtype=np.int32)[:, None], np.arange(m, dtype=np.int32)[None, :]
 
 
-def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Array]:
+def _vectors(caller: str, *xs: ArrayLike, least: int = 0) -> list[Array]:
     """Arguments as arrays [..., n] of one dtype, with common batch axes."""
-    xs = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
-    batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
-    if xs[0].shape[-1] < least:
-        raise bad(caller, f"needs at least {least} elements", given={"argument": xs[0].aval}, fix="pass more.",
+    vectors = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
+    batch = broadcast_shapes(*[x.shape[:-1] for x in vectors])
+    if vectors[0].shape[-1] < least:
+        raise bad(caller, f"needs at least {least} elements", given={"argument": vectors[0].aval}, fix="pass more.",
                   exc=ValueError)
-    return [broadcast_to(x, (*batch, x.shape[-1])) for x in xs]
+    return [broadcast_to(x, (*batch, x.shape[-1])) for x in vectors]
 
 
 def block_diag(*arrs: Any) -> Array:

@@ -40,7 +40,7 @@ def FRACTION(x: ArrayLike) -> ArrayLike:
     return (x >= 0) & (x <= 1)
 
 
-def INNER_FRACTION(x: ArrayLike) -> Array:
+def INNER_FRACTION(x: ArrayLike) -> ArrayLike:
     return (x > 0) & (x < 1)
 
 
@@ -64,10 +64,10 @@ class Distribution:
         domains = [(i, self.domains[n]) for i, n in enumerate(signature.parameters) if n in self.domains]
 
         def on_floats(*args: ArrayLike) -> Array:
-            args = floats(caller, *args, *defaults[len(args):])
-            inside = [belongs(args[i]) for i, belongs in domains]
+            values = floats(caller, *args, *defaults[len(args):])
+            inside = [belongs(values[i]) for i, belongs in domains]
             inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # True: no check to compile
-            out = fun(*args)
+            out = fun(*values)
             return jnp.where(functools.reduce(lambda x, y: x & y, inside), out, np.nan) if inside else out
 
         on_floats.__name__ = fun.__name__
@@ -132,14 +132,14 @@ def floats(caller: str, *xs: ArrayLike) -> Sequence[ArrayLike]:
 
     Raises: TypeError unless all are arrays or numbers; ValueError for complex numbers.
     """
-    xs = promote_shapes(caller, *promote_inexact(caller, *xs))
-    if dtypes.is_complex(typeof(xs[0]).dtype):
-        raise bad(caller, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
+    values = promote_shapes(caller, *promote_inexact(caller, *xs))
+    if dtypes.is_complex(typeof(values[0]).dtype):
+        raise bad(caller, "complex numbers are not accepted", given={"dtype": typeof(values[0]).dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
-    return xs
+    return values
 
 
-def _without_slope_at_infinity(x: ArrayLike) -> Array:
+def _without_slope_at_infinity(x: ArrayLike) -> ArrayLike:
     """`x`, constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
     if isinstance(x, (bool, int, float)):
         return x

@@ -179,11 +179,11 @@ class gaussian_kde:
 
 def _real(caller: str, x: ArrayLike) -> Array:
     """`x` with two axes. Raises: NotImplementedError for complex numbers."""
-    x = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
-    if dtypes.is_complex(x.dtype):
-        raise bad(caller, "complex numbers are not supported", given={"argument": typeof(x)},
+    rows: Array = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
+    if dtypes.is_complex(rows.dtype):
+        raise bad(caller, "complex numbers are not supported", given={"argument": typeof(rows)},
                   fix="pass real and imaginary parts as two dimensions.", exc=NotImplementedError)
-    return x
+    return rows
 
 
 def _checked_sample(dataset: ArrayLike, weights: ArrayLike | None) -> tuple[Any, Any]:
