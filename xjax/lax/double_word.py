@@ -145,6 +145,7 @@ def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     y = filled_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         y = add(mul(y, x), scalar_like(x, c))
+    assert isinstance(y, Array)                 # there are at least two coefficients
     return y
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -45,6 +45,12 @@ def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                   fix="sizes must be equal or 1, counted from the last axis; add axes with x[:, None].",
                   exc=ValueError)
     return tuple(s.pop() if s else 1 for s in sizes)
+
+
+@overload
+def broadcast_to_rank(x: Array, rank: int) -> Array: ...
+@overload
+def broadcast_to_rank(x: ArrayLike, rank: int) -> ArrayLike: ...
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> ArrayLike:

@@ -18,6 +18,7 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, check_mixed, check_ranks, library_rules, promote_inexact
 from xjax.numpy.selection import operand
+from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import canonical_axis
 from xjax.ops.halves import in_single
 from xjax.ops.makers import scalar_like
@@ -45,7 +46,7 @@ def _by_library_rules(fun: Callable) -> Callable:
 @library_jit
 def identity(x: ArrayLike) -> Array:
     """`x` itself."""
-    return operand("nn.identity", x)
+    return to_array_like("nn.identity", x)
 
 
 # -- piecewise linear ---------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal, overload
 
 import xjax.numpy as jnp
 from xjax import lax
@@ -12,12 +13,26 @@ from xjax.core.types import typeof
 from xjax.nn.attention_by_cudnn import attend_by_cudnn
 from xjax.nn.attention_by_xla import attend
 from xjax.numpy.promote import check_mixed
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array, ArrayLike
 
 _CALLER = "nn.dot_product_attention"
 
 
-def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None = None,
+@overload
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
+                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
+                          local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+                          return_residual: Literal[False] = False) -> Array: ...
+@overload
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
+                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
+                          local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+                          return_residual: Literal[True]) -> tuple[Array, Array]: ...
+
+
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
                           mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
                           query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
                           local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
@@ -62,6 +77,7 @@ def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias
                        with_sums=return_residual)
     if not return_residual:
         return means.reshape(whole)
+    assert sums is not None
     return means.reshape(whole), lax.stop_gradient(sums.astype(key.dtype)).reshape(whole[:-1])
 
 

@@ -28,6 +28,7 @@ class Initializer(Protocol):
 
     def __call__(self, key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
         """An array of this shape (dtype None: the initializer's own, else the default float)."""
+        ...
 
 
 def _float(dtype: DTypeLike | None) -> np.dtype:

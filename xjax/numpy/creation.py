@@ -378,9 +378,9 @@ def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | No
     (Array([0, 1, 2], dtype=int32), (4,))
     """
     caller = "numpy.arange"
-    asked = (None, start, step) if stop is None else (start, stop, step)
-    first, end, by = (None if v is None and n != "stop" else _host_number(caller, n, v)
-                      for n, v in zip(("start", "stop", "step"), asked, strict=True))
+    first = None if stop is None or start is None else _host_number(caller, "start", start)
+    end = _host_number(caller, "stop", start if stop is None else stop)
+    by = None if step is None else _host_number(caller, "step", step)
     numbers = [v for v in (first, end, by) if v is not None]
     if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
         raise bad(caller, "complex numbers have no order", given={"start": first, "stop": end, "step": by},

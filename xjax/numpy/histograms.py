@@ -41,7 +41,8 @@ def histogram2d(x: ArrayLike, y: ArrayLike, bins: int | Sequence[Any] | Array | 
     if np.ndim(bins) and len(bins) not in (1, 2):
         bins = [bins, bins]
     counts, edges = histogramdd(stack(promote_inexact("numpy.histogram2d", x, y), 1), bins, range, weights, density)
-    return counts, *edges
+    edges_x, edges_y = edges
+    return counts, edges_x, edges_y
 
 
 def histogramdd(sample: ArrayLike, bins: int | Sequence[Any] | Array | np.ndarray = 10,

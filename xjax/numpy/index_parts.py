@@ -135,7 +135,7 @@ def _slice_error(name: str, bound: ArrayLike, axis: int) -> Exception:
 
 # -- integer arrays -----------------------------------------------------------------------------------------------
 
-def integers(item: object) -> ArrayLike:
+def integers(item: Any) -> ArrayLike:
     """An index that is neither a Python integer nor a slice, as an integer array (NumPy's, if it is known)."""
     if isinstance(item, (list, tuple)):
         item = _array_of(item)
@@ -184,7 +184,7 @@ def _array_of(items: Sequence[Any]) -> np.ndarray:
     return array
 
 
-def wrapped(positions: ArrayLike, size: int, wraps: bool = True) -> ArrayLike:
+def wrapped(positions: AnyArray | np.ndarray, size: int, wraps: bool = True) -> ArrayLike:
     """Positions of at least 32 bits, with `size` added to negative ones unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
@@ -197,7 +197,7 @@ def wrapped(positions: ArrayLike, size: int, wraps: bool = True) -> ArrayLike:
     return select_n(negative, positions, add(positions, _number(size, dtype)))
 
 
-def widened(positions: ArrayLike) -> AnyArray:
+def widened(positions: AnyArray) -> AnyArray:
     """Traced positions in a signed type of at least 32 bits: a narrower one cannot hold the sizes of all axes."""
     dtype = positions.aval.dtype
     if dtypes.is_unsigned(dtype) or dtypes.itemsize_bits(dtype) < 32:

@@ -120,7 +120,8 @@ def _read(x: AnyArray, parts: Sequence[Part], options: ReadOptions) -> AnyArray:
         return _read_dynamic(x, parts)
     plan = make_plan(aval.shape, parts)
     if not math.prod(plan.shape):
-        return zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
+        zeros = zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
+        return zeros                                    # pyright: ignore[reportReturnType]
     gathered = gather(x, plan.indices(), plan.gather_numbers(), plan.windows,
                    mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else mode, fill_value=options.fill_value,
                    indices_are_sorted=options.indices_are_sorted or plan.is_sorted,

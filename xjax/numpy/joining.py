@@ -24,13 +24,13 @@ from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort
 from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
-# What is joined: a sequence of arrays, or an array whose slices along the first axis are the arrays.
+# The arrays to join: a sequence of them, or one array of which they are the slices along the first axis.
 Arrays: TypeAlias = Array | np.ndarray | Iterable[ArrayLike]
 
 
 # -- joining ------------------------------------------------------------------------------------------------------
 
-def _arrays(caller: str, arrays: Arrays, dtype: DTypeLike | None = None) -> list[Array]:
+def _arrays(caller: str, arrays: Arrays, dtype: DTypeLike | None = None) -> list[Any]:
     """The items of a sequence, promoted to one dtype."""
     arrays = list(arrays)
     if not arrays:
@@ -194,7 +194,7 @@ def _split(caller: str, ary: ArrayLike, indices: int | Sequence[int] | np.ndarra
     ary = to_array_like(caller, ary)
     axis = canonical_axis(axis, ary.ndim, caller)
     size = ary.shape[axis]
-    if np.ndim(indices) == 0:
+    if isinstance(indices, int) or np.ndim(indices) == 0:
         n = static_int(indices, "indices_or_sections", caller)
         if n < 1 or (equal and size % n):
             raise bad(caller, f"axis {axis} of size {size} cannot be split into {n} equal parts",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -102,24 +102,42 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return axes_ops.squeeze(a, axes)
 
 
-def atleast_1d(*arys: Any) -> Any:
+@overload
+def atleast_1d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_1d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 1 axis; a tuple of them if there are several."""
     return _at_least("numpy.atleast_1d", arys, lambda x: axes_ops.reshape(x, (1,)) if not x.ndim else x)
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_2d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 2 axes, new ones in front; a tuple of them if there are several."""
     return _at_least("numpy.atleast_2d", arys,
                      lambda x: axes_ops.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x)
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_3d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 3 axes (a vector gets one before and one after its own); a tuple if several."""
     new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
 
-def _at_least(caller: str, arys: Sequence[Any], f: Callable[..., Any]) -> Any:
+def _at_least(caller: str, arys: Sequence[ArrayLike], f: Callable[[Array], Array]) -> Array | tuple[Array, ...]:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
         raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as separate arguments.")
     out = tuple([f(to_array_like(caller, x)) for x in arys])

@@ -20,7 +20,7 @@ from xjax.numpy.joining import concatenate
 from xjax.numpy.manipulate import ravel, take_slices
 from xjax.numpy.matrices import diag
 from xjax.numpy.promote import broadcast_to, promote, promote_inexact
-from xjax.numpy.selection import choose, operand
+from xjax.numpy.selection import HostOrArray, choose, operand
 from xjax.numpy.stats.sliding import convolve
 from xjax.numpy.ufuncs import absolute, add, divide, less, multiply, negative, subtract, to_array_like
 from xjax.ops import complex_numbers as lax_complex
@@ -37,7 +37,7 @@ from xjax.runtime.one_launch import one_launch
 from xjax.typing import Array, ArrayLike
 
 
-def _vector(caller: str, name: str, x: ArrayLike) -> ArrayLike:
+def _vector(caller: str, name: str, x: ArrayLike) -> HostOrArray:
     x = operand(caller, x)
     if x.ndim != 1:
         raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: typeof(x)},
@@ -181,7 +181,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     if k.size not in (1, m) and m:
         raise bad(caller, f"{k.size} constants for {m} integrations", fix="pass a number, or one for each.",
                   exc=ValueError)
-    p = _vector(caller, "p", p)
+    _vector(caller, "p", p)
     if not m:
         return p
     k = broadcast_to(ravel(k), (m,))

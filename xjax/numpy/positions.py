@@ -170,7 +170,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
 
 
 def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
-                 size: int | None = None) -> tuple[Any, Any]:
+                 size: int | None = None) -> tuple[Array, ...]:
     """Indices of the elements of a matrix [n, n] that ``mask_func(matrix, k)`` (such as `triu`) does not clear.
 
     Args: size: of the result, needed if `mask_func` depends on traced values.

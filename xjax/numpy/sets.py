@@ -68,7 +68,7 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
         results["values"] = moveaxis(results["values"], 0, axis)
     asked = {"values": True, "first": return_index, "inverse": return_inverse, "counts": return_counts}
     out = tuple(results[name] for name, wanted in asked.items() if wanted)
-    return out if len(out) > 1 else out[0]
+    return out[0] if len(out) == 1 else out
 
 
 def _distinct(rows: Array, equal_nan: bool, size: int | None, fill_value: ArrayLike | None, with_first: bool,

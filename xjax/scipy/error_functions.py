@@ -172,7 +172,7 @@ def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
     terms = np.polynomial.chebyshev.cheb2poly(series[:count])
     if n == 0:
         terms, _ = np.polynomial.polynomial.polydiv([terms[0] - 1, *terms[1:]], [1, 1])
-    return [float(c) for c in terms]
+    return [float(c) for c in np.atleast_1d(terms)]
 
 
 # erfcx in single precision, a quotient fitted to a relative error of 2**-29 up to 1e4, with positive terms only.

@@ -93,7 +93,7 @@ def _check(grid: tuple[Any, ...], values: Array, fill: Array | None) -> None:
 def _points(xi: ArrayLike | Sequence[ArrayLike], axes: int) -> Array:
     """Points [..., axes] from an array or a tuple of arrays."""
     if isinstance(xi, tuple):
-        xi = jnp.stack(jnp.broadcast_arrays(*xi), -1) if len(xi) > 1 else xi[0]
+        xi = xi[0] if len(xi) == 1 else jnp.stack(jnp.broadcast_arrays(*xi), -1)
     x, = promote_inexact(_NAME, jnp.asarray(array_like(_NAME, xi)))
     if x.ndim == 1:
         x = jnp.reshape(x, (-1, axes))

@@ -41,11 +41,11 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = N
             x = to_array_like(caller, x)
             one_slice = [1 if d == axis else m for d, m in enumerate(a.shape)]
             parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
-    a = concatenate(parts, axis) if len(parts) > 1 else a
+    out: Array = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        after, before = _neighbours(a, axis)
-        a = bitwise_not(eq(after, before)) if dtypes.is_bool(a.dtype) else sub(after, before)
-    return a
+        after, before = _neighbours(out, axis)
+        out = bitwise_not(eq(after, before)) if dtypes.is_bool(out.dtype) else sub(after, before)
+    return out
 
 
 def _neighbours(a: Array, axis: int) -> tuple[Array, Array]:

@@ -93,7 +93,7 @@ def _weights(caller: str, weights: Array, a: Array, axes: tuple[int, ...], metho
 
 
 def _quantiles(a: Array, q: Array, axes: tuple[int, ...], method: str, ignore_nan: bool,
-               weights: Array | None) -> Array:
+               weights: ArrayLike | None) -> Array:
     """The quantiles q of `a`: [*q.shape, *(shape of a without axes)], in the dtype of a."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
