@@ -254,3 +254,17 @@ def test_mT_needs_two_axes():
     lambda x: jnp.polyder(x[0], 0), lambda x: jnp.polyint(x[0], 0)])
 def test_results_of_numpy_arrays_are_arrays(call):
     assert isinstance(call(np.eye(2, dtype=np.float32)), xjax.Array)
+
+
+ONES = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: jnp.polyval(ONES[0, 0], 1.0), lambda: jnp.polyfit(ONES, ONES[0], 1), lambda: jnp.polymul(ONES, ONES[0]),
+    lambda: jnp.polyfit(ONES[0], ONES[0], 1, w=ONES), lambda: jnp.poly(ONES),
+    lambda: jnp.ravel_multi_index((ONES[0],), (3,)), lambda: jnp.gradient(ONES[0, :1]),
+    lambda: jnp.histogramdd(ONES[None]), lambda: jnp.linalg.tensorinv(ONES), lambda: jnp.linalg.cross(ONES[:, 0], ONES[1]),
+    lambda: jnp.frompyfunc(lambda x, y: x + y, 2, 1).reduce(ONES[0, :0])])
+def test_errors_print_the_types_of_numpy_arrays(call):
+    with pytest.raises((TypeError, ValueError), match=r"f32\["):
+        call()
