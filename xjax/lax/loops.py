@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -79,14 +78,14 @@ def _known_bounds(first: int, last: int, body_fun: Callable, init_val: PyTree, u
 
 
 def _counting(body_fun: Callable) -> Callable:
-    def body(carry: Any, _: None) -> tuple:
+    def body(carry: PyTree, _: None) -> tuple:
         i, val = carry
         return (add(i, 1), body_fun(i, val)), None
     return body
 
 
 def _with_index(body_fun: Callable) -> Callable:
-    def body(carry: Any) -> tuple:
+    def body(carry: PyTree) -> tuple:
         i, upper, val = carry
         return add(i, 1), upper, body_fun(i, val)
     return body
@@ -166,7 +165,7 @@ def map(f: Callable, xs: PyTree, *, batch_size: int | None = None) -> PyTree:
 
 
 def _without_carry(f: Callable) -> Callable:
-    def body(carry: tuple, x: Any) -> tuple:
+    def body(carry: PyTree, x: PyTree) -> tuple:
         return carry, f(x)
     return body
 

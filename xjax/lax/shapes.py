@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     return broadcast_in_dim(arr, shape, range(len(shape) - aval.ndim, len(shape)))
 
 
-def dtype(x: Any) -> np.dtype:
+def dtype(x: ArrayLike) -> np.dtype:
     """The dtype of an array or number in xjax, or the dtype that a dtype or scalar type becomes (float64 needs x64).
 
     >>> dtype(1.5), dtype(int)

@@ -322,7 +322,7 @@ def _in_order(aval: ShapedArray) -> list[int]:
     return list(range(aval.ndim))[::-1]
 
 
-def _layouts(orders: Any) -> str:
+def _layouts(orders: Sequence[Sequence[int]]) -> str:
     return ", ".join(f"dense<{order}> : tensor<{len(order)}xindex>" for order in orders)
 
 

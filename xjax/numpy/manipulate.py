@@ -28,11 +28,11 @@ from xjax.ops.piecewise import min
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, ShapeLike
 
 # -- shape --------------------------------------------------------------------------------------------------------
 
-def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """`a` in another shape of the same size; one size may be -1: it follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
@@ -53,10 +53,9 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     return axes_ops.reshape(a, sizes)
 
 
-def _complete_shape(caller: str, a: Array, shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, (tuple, list)):
-        shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in shape]
+def _complete_shape(caller: str, a: Array, shape: ShapeLike) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else tuple(shape) if np.ndim(shape) else (shape,)
+    sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in given]
     if sizes.count(-1) > 1:
         raise bad(caller, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
     if -1 in sizes:
@@ -145,7 +144,7 @@ def _at_least(caller: str, arys: Sequence[ArrayLike], f: Callable[[Array], Array
 
 
 @one_launch
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements of `a`, repeated or truncated to fill `new_shape`."""
     caller = "numpy.resize"
     a, sizes = ravel(a), as_shape(new_shape, caller)
@@ -271,7 +270,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 @one_launch
-def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
+def roll(a: ArrayLike, shift: ArrayLike | Sequence[ArrayLike], axis: int | Sequence[int] | None = None) -> Array:
     """`a` shifted along axes (default: flattened); elements shifted past one end reappear at the other.
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
@@ -291,7 +290,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     return a
 
 
-def _each_shift(shift: Any) -> list[Any]:
+def _each_shift(shift: ArrayLike | Sequence[ArrayLike]) -> list[Any]:
     if isinstance(shift, (tuple, list)):
         return list(shift)
     if not np.ndim(shift):
@@ -317,7 +316,7 @@ def _roll_one(a: Array, shift: ArrayLike, axis: int) -> Array:
 # -- repetition ---------------------------------------------------------------------------------------------------
 
 @one_launch
-def tile(A: ArrayLike, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """`A` repeated `reps[i]` times along axis i; missing axes are added in front."""
     caller = "numpy.tile"
     A = to_array_like(caller, A)

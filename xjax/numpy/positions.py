@@ -26,12 +26,12 @@ from xjax.ops.compare import lt
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import expand_dims
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, ShapeLike
 
 # -- flat and by axis ---------------------------------------------------------------------------------------------
 
 @one_launch
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Positions along each axis of the elements at flat positions of an array of `shape` (row by row).
 
     Args: indices: int[...]; negative ones count from the end, and positions out of range are clamped.
@@ -115,7 +115,7 @@ def _check_inside(caller: str, positions: Sequence[Any], dims: Sequence[int]) ->
                       exc=ValueError)
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Arrays that read a block: ``x[ix_(rows, columns)]``; argument i runs along axis i.
 
     Args: int[n] arrays, or bool[n] arrays with known values, which mean the positions of True.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -222,7 +221,8 @@ def logical_not(x: ArrayLike, /) -> Array:
 # -- closeness ------------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def isclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+            equal_nan: bool = False) -> Array:
     """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
 
     Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.

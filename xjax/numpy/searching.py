@@ -194,7 +194,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
 # -- whole arrays -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def allclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+             equal_nan: bool = False) -> Array:
     """Whether all elements are close, see `isclose`."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 

@@ -25,15 +25,16 @@ from xjax.runtime.arrays.moves import to_array
 from xjax.typing import Array, ArrayLike
 
 
-def _lowest(dtype: np.dtype) -> Any:
+def _lowest(dtype: np.dtype) -> float:
     return -np.inf if dtypes.is_float(dtype) else False if dtypes.is_bool(dtype) else dtypes.iinfo(dtype).min
 
 
-def _highest(dtype: np.dtype) -> Any:
+def _highest(dtype: np.dtype) -> float:
     return np.inf if dtypes.is_float(dtype) else True if dtypes.is_bool(dtype) else dtypes.iinfo(dtype).max
 
 
-def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], reduce: Callable, what: str) -> Callable:
+def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], float], reduce: Callable,
+             what: str) -> Callable:
     caller = f"ops.{name}"
 
     def apply(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,

@@ -103,7 +103,8 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
 
 
 @one_launch
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
+               neginf: ArrayLike | None = None) -> Array:
     """`x` with nan replaced by `nan`, and infinities by default by the largest and the smallest finite number.
 
     Args: x: number[...]; integers are returned unchanged. copy: accepted as in NumPy; arrays never change.
@@ -117,7 +118,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
         return complex_(*parts)
     info, x = dtypes.finfo(x.dtype), cast(caller, x, x.dtype)
 
-    def limit(value: Any, default: ArrayLike) -> Any:
+    def limit(value: ArrayLike | None, default: ArrayLike) -> ArrayLike:
         return cast(caller, float(default) if value is None else value, x.dtype)
 
     x = choose(ne(x, x), cast(caller, nan, x.dtype), x)

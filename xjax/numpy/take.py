@@ -53,7 +53,8 @@ def _indices(caller: str, indices: ArrayLike) -> ArrayLike:
     return integers(indices)
 
 
-def _positions(indices: ArrayLike, size: int, mode: Any, wraps: bool = True) -> tuple[Any, Any]:
+def _positions(indices: ArrayLike, size: int, mode: GatherScatterMode | str,
+               wraps: bool = True) -> tuple[Any, Any]:
     """Positions along an axis of `size`, and the mode of the gather that reads them."""
     if mode == "wrap":
         return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
@@ -104,12 +105,12 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
         bool(unique_indices), bool(indices_are_sorted)))
 
 
-def _fill(fill_value: ArrayLike | None, mode: Any, a: ArrayLike) -> Any:
+def _fill(fill_value: ArrayLike | None, mode: GatherScatterMode | str, a: ArrayLike) -> Any:
     return fill_constant(fill_value, a.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
 
 
 @one_launch
-def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: Any, fill_value: ArrayLike | None,
+def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: GatherScatterMode | str, fill_value: ArrayLike | None,
           flags: tuple[bool, bool]) -> Array:
     shape = a.shape
     positions, mode = _positions(indices, shape[axis], mode, mode is not GatherScatterMode.CLIP)
@@ -283,7 +284,7 @@ def _check_known(caller: str, a: ArrayLike, count: int) -> None:
                   exc=ValueError)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """At each position, the element of the first choice whose condition is true there, else `default`.
 
     Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
@@ -304,7 +305,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return select_n(first, broadcast_to(default, shape), *[broadcast_to(c, shape) for c in choices])
 
 
-def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any,
+              **kw: Any) -> Array:
     """`funclist[i](x)`, or the number `funclist[i]`, where `condlist[i]` is true.
 
     If several conditions are true, the last one counts. If none is true, the result is that of an extra function, or 0.

@@ -139,7 +139,7 @@ def _row(keys: Array, i: int) -> Array:
     return lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))
 
 
-def _narrow_words(words: Any, width: int) -> Any:
+def _narrow_words(words: Array, width: int) -> Array:
     """Each 32-bit word as 32 / width narrower numbers, low bits first."""
     count, parts = words.shape[0], 32 // width
     distances = np.arange(parts, dtype=np.uint32) * np.uint32(width)

@@ -103,7 +103,7 @@ def _sici(x: Array) -> tuple[Any, Any]:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _sinc(x: Any, n: int) -> Any:
+def _sinc(x: Array, n: int) -> Array:
     """The n-th derivative of ``sin(x) / x``. Near 0 it is a series whose terms hardly cancel. Farther out it is
     computed from the derivative of order n - 1 and the n-th derivative of the sine."""
     near = jnp.abs(x) < n + 1

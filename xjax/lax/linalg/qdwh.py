@@ -137,7 +137,7 @@ def _iterate(u: Array, limit: int, eps: float) -> tuple[Any, Any, Any]:
         # A step with large weights raises small singular values only, so little may change long before convergence.
         changing = np.bool_(True) if c > _ILL_CONDITIONED else moved(u, old)
 
-    def cond(state: tuple) -> Any:
+    def cond(state: tuple) -> Array:
         k, changing, _ = state
         return bitwise_and(changing, lt(k, np.int32(limit)))
 

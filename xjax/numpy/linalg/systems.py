@@ -86,7 +86,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *,
 
 
 @one_launch(arrays=3)
-def _lstsq(a: ArrayLike, b: ArrayLike, rcond: Any) -> tuple[Any, Any, Any, Any]:
+def _lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None) -> tuple[Array, Array, Array, Array]:
     caller = "numpy.linalg.lstsq"
     a, b = inexact(caller, a, b)
     if a.ndim != 2 or b.ndim not in (1, 2):
@@ -106,7 +106,8 @@ def _lstsq(a: ArrayLike, b: ArrayLike, rcond: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @one_launch
-def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
+         rcond: ArrayLike | None = None) -> Array:
     """Pseudo-inverses of matrices: [..., m, n] -> [..., n, m].
 
     Args:
@@ -124,13 +125,13 @@ def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any 
     return _pinv(a, rtol, hermitian)
 
 
-def _one_tolerance(caller: str, rtol: ArrayLike | None, other: Any, name: str) -> ArrayLike | None:
+def _one_tolerance(caller: str, rtol: ArrayLike | None, other: ArrayLike | None, name: str) -> ArrayLike | None:
     if rtol is not None and other is not None:
         raise bad(caller, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
     return other if rtol is None else rtol
 
 
-def _pinv(a: Array, rtol: Any, hermitian: bool) -> Array:
+def _pinv(a: Array, rtol: ArrayLike, hermitian: bool) -> Array:
     u, s, vh = svd(stop_gradient(a), full_matrices=False, hermitian=hermitian)
     if not a.size:
         return product(adjoint(vh), adjoint(u))
@@ -188,7 +189,8 @@ def _solution_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 # -- size, rank, powers ----------------------------------------------------------------------------------------------
 
 @one_launch
-def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False,
+                tol: ArrayLike | None = None) -> Array:
     """The number of singular values above a tolerance; for a vector, 1 if an element is not 0, else 0.
 
     Args: M: [..., m, n]; rtol (or tol): the tolerance; None: largest * max(m, n) * eps.
@@ -209,7 +211,7 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
 
 
 @one_launch
-def cond(x: ArrayLike, p: Any = None) -> Array:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; p = None means 2.
 
     Returns: real[...]; inf where a matrix is singular.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def _vectors(caller: str, *xs: ArrayLike, least: int = 0) -> list[Array]:
     return [broadcast_to(x, (*batch, x.shape[-1])) for x in vectors]
 
 
-def block_diag(*arrs: Any) -> Array:
+def block_diag(*arrs: ArrayLike) -> Array:
     """The block-diagonal matrix with `arrs` along its diagonal; vectors are used as rows.
 
     Raises: ValueError for arrays with more than two axes.
@@ -203,7 +203,7 @@ def hilbert(n: int) -> Array:
     return asarray(1 / (i + j + 1), dtype=default_float())
 
 
-def _floats(entries: Any) -> Array:
+def _floats(entries: Sequence[Sequence[int]]) -> Array:
     """A square matrix from Python integers of any size; infinite where they exceed the range of floats."""
     rounded = [[float(x) if x.bit_length() < 1024 else math.inf if x > 0 else -math.inf for x in row]
                for row in entries]

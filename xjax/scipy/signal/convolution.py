@@ -18,7 +18,7 @@ from xjax.numpy.linalg.arguments import inexact
 from xjax.ops.checks import canonical_axes
 from xjax.ops.dot import PrecisionLike
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, Axis
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ def _by_fourier(x: Array, y: Array, axes: tuple[int, ...], part: Part) -> Array:
 # -- public functions -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = None) -> Array:
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axis = None) -> Array:
     """Convolution by Fourier transforms: faster than `convolve` if both arrays are large.
 
     Args:

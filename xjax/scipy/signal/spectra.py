@@ -68,7 +68,7 @@ def _window(caller: str, window: str, size: int, dtype: DTypeLike) -> Array:
     return window if dtypes.is_complex(window.dtype) else window.astype(dtype)
 
 
-def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
+def _size(caller: str, window: ArrayLike | str | tuple, nperseg: int | None, length: int) -> int:
     """Samples of a segment: `nperseg`, else the size of the window, else the length of the signal."""
     named = isinstance(window, (str, tuple))
     if not named and (np.ndim(window) != 1 or np.shape(window)[0] > length):
