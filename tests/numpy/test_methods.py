@@ -263,7 +263,8 @@ ONES = np.ones((2, 3), np.float32)
     lambda: jnp.polyval(ONES[0, 0], 1.0), lambda: jnp.polyfit(ONES, ONES[0], 1), lambda: jnp.polymul(ONES, ONES[0]),
     lambda: jnp.polyfit(ONES[0], ONES[0], 1, w=ONES), lambda: jnp.poly(ONES),
     lambda: jnp.ravel_multi_index((ONES[0],), (3,)), lambda: jnp.gradient(ONES[0, :1]),
-    lambda: jnp.histogramdd(ONES[None]), lambda: jnp.linalg.tensorinv(ONES), lambda: jnp.linalg.cross(ONES[:, 0], ONES[1]),
+    lambda: jnp.histogramdd(ONES[None]), lambda: jnp.linalg.tensorinv(ONES),
+    lambda: jnp.linalg.cross(ONES[:, 0], ONES[1]),
     lambda: jnp.frompyfunc(lambda x, y: x + y, 2, 1).reduce(ONES[0, :0])])
 def test_errors_print_the_types_of_numpy_arrays(call):
     with pytest.raises((TypeError, ValueError), match=r"f32\["):
