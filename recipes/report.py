@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recipes.errors import RecipeError, exit_code_of
+from recipes.lazy import mpl_figure
 from recipes.process.memory import Peak, peaks_in_words
 from recipes.results.folder import read_json
 from recipes.results.numbers import duration, metric, number
@@ -126,7 +127,7 @@ def _pairs(title: str, values: dict[str, Any]) -> str:
     return f'<h2>{title}</h2><div class="wide"><table>{rows}</table></div>' if rows else ""
 
 
-def _image(figure: Any, title: str) -> str:
+def _image(figure: mpl_figure.Figure, title: str) -> str:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()

@@ -31,7 +31,7 @@ def kind_of(column: pa.ChunkedArray) -> Literal["number", "category", "date", "w
     return "category" if 1 < len(values) <= MOST_CATEGORIES else "words"
 
 
-def is_text(kind: Any) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 

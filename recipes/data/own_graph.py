@@ -85,7 +85,7 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
                          np.array([places.get(label, 0) for label in labels], np.int32), len(classes), split)
 
 
-def adjacency_of(graph: OwnGraph) -> Any:
+def adjacency_of(graph: OwnGraph) -> sp.csr_matrix:
     """csr[n, n], symmetric, ones, empty diagonal."""
     return undirected(*graph.edges, len(graph.ids))
 
@@ -99,7 +99,7 @@ def class_names(graph: OwnGraph, path: Path) -> list[str]:
     return classes
 
 
-def _column(table: Any, name: str, file: Path) -> np.ndarray:
+def _column(table: pa.Table, name: str, file: Path) -> np.ndarray:
     column = table.column(name)
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
         raise DataError("graph", f"the feature {name!r} is not a column of numbers.",
@@ -108,13 +108,13 @@ def _column(table: Any, name: str, file: Path) -> np.ndarray:
     return column.cast(pa.float64()).to_numpy().astype(np.float32)
 
 
-def _texts(table: Any, name: str) -> np.ndarray | None:
+def _texts(table: pa.Table, name: str) -> np.ndarray | None:
     if name not in table.column_names:
         return None
     return np.array(["" if value is None else str(value) for value in table.column(name).to_pylist()])
 
 
-def _ids(nodes: Any, file: Path) -> xnn.graph.NodeNames:
+def _ids(nodes: pa.Table, file: Path) -> xnn.graph.NodeNames:
     try:
         return xnn.graph.NodeNames(map(str, nodes.column("id").to_pylist()))
     except ValueError:

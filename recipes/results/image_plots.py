@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from recipes.lazy import mpl_figure  # not pyplot: no display, no global state
 
 
-def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10, rows: Sequence[str] = ()) -> Any:
+def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10,
+               rows: Sequence[str] = ()) -> mpl_figure.Figure:
     """A figure with a grid of images, filled line by line.
 
     Args:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.lazy import mpl_cm, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 from recipes.results import numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
@@ -20,7 +23,7 @@ def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], t
     curve_figure(records, score, test, title).savefig(file)
 
 
-def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> Any:
+def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> mpl_figure.Figure:
     """A panel for the loss and one for ``score``, over the step; a line for each split, and a dot for the test."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     metrics = list(dict.fromkeys(["loss", score]))
@@ -33,7 +36,7 @@ def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], tit
     return figure
 
 
-def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> Any:
+def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> mpl_figure.Figure:
     """A panel for each metric, such as "val/loss", with a line for each run, and the names of the runs below."""
     panels = max(1, len(metrics))
     figure = mpl_figure.Figure(figsize=(4.8 * panels, 3.6 + 0.2 * len(runs)), dpi=150, layout="constrained")
@@ -49,7 +52,7 @@ def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) ->
     return figure
 
 
-def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> Any:
+def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> mpl_figure.Figure:
     """Mean and standard deviation of a metric, a row for each combination of a sweep, with the values as dots."""
     longest = max((len(name) for name, _ in rows), default=0)
     figure = mpl_figure.Figure(figsize=(4.6 + 0.08 * min(longest, 60), 1.3 + 0.32 * len(rows)), dpi=150,
@@ -72,7 +75,7 @@ def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> An
     return figure
 
 
-def _curve(axis: Any, records: Sequence[Any], split: str, metric: str) -> None:
+def _curve(axis: Axes, records: Sequence[Any], split: str, metric: str) -> None:
     name = f"{split}/{metric}"
     points = [(record.step, record.values[name]) for record in records if name in record.values]
     if not points:
@@ -95,14 +98,14 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
     return np.convolve(values, ones, "same") / np.convolve(np.ones_like(values), ones, "same")
 
 
-def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
+def _final(axis: Axes, step: int, metric: str, value: float | None) -> None:
     if value is not None:
         text = numbers.metric(metric, value)
         style = {"color": COLOURS["test"], "markersize": 6, "clip_on": False, "zorder": 5}
         axis.plot(step, value, "o", label=f"test, last step: {text}", **style)
 
 
-def _dress(axis: Any, metric: str, of_one_run: bool = True) -> None:
+def _dress(axis: Axes, metric: str, of_one_run: bool = True) -> None:
     """Labels and a grid. The curves of one run have a legend, values from 0, and shares up to 1."""
     axis.set_xlabel("step")
     axis.set_title(metric.replace("_", " ").replace("/", " "), loc="left", fontsize=11)
@@ -120,7 +123,7 @@ def _dress(axis: Any, metric: str, of_one_run: bool = True) -> None:
         axis.legend(frameon=False, fontsize=9)
 
 
-def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
+def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> mpl_figure.Figure:
     """Counts [classes, classes] as a coloured table: a row for each true class, a column for each predicted class."""
     n = len(classes)
     figure = mpl_figure.Figure(figsize=(max(3.2, 0.42 * n + 1.6),) * 2, dpi=150, layout="constrained")
@@ -141,7 +144,7 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
     return figure
 
 
-def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
+def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> mpl_figure.Figure:
     """Predictions over true values, and residuals (true - predicted) over predictions."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -159,7 +162,7 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
     return figure
 
 
-def scores_figure(scores: dict[str, np.ndarray]) -> Any:
+def scores_figure(scores: dict[str, np.ndarray]) -> mpl_figure.Figure:
     """Histograms of probabilities.  Args: scores: kind of pair -> its probabilities."""
     figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
     axis = figure.subplots()

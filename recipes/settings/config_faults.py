@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ Path_ = tuple[str, ...]
 Fault = tuple[str, str, str]                                  # "line 7", "task.hiden", what is wrong
 
 
-def explained(error: Any, sources: dict[Path_, str], config: type[BaseModel]) -> Fault:
+def explained(error: Mapping[str, Any], sources: dict[Path_, str], config: type[BaseModel]) -> Fault:
     """One error of pydantic.  Args: sources: key path -> its place; config: the validated class."""
     if error["type"] == "at_key":
         loc = tuple(error["ctx"]["key"].split("."))
@@ -33,7 +33,7 @@ def table_of(faults: list[Fault]) -> dict[str, str]:
     return out
 
 
-def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:
+def _words(error: Mapping[str, Any], loc: Path_, config: type[BaseModel]) -> str:
     kind, got = error["type"], error["input"]
     if kind == "at_key":
         return error["ctx"]["what"]
@@ -61,7 +61,7 @@ def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:
     return f"must be {message[:1].lower()}{message[1:]}, got {_short(got)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -69,7 +69,7 @@ def _short(value: Any) -> str:
 # ---- places in the config -------------------------------------------------------------------------------------
 
 
-def _without_tags(loc: Path_, config: Any) -> Path_:
+def _without_tags(loc: Path_, config: type[BaseModel]) -> Path_:
     """The key path without the names of union members that pydantic inserts, and that no config contains."""
     out: list[str] = []
     models = [config]

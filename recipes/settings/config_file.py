@@ -95,7 +95,7 @@ def _read_yaml(file: Path) -> tuple[dict[str, Any], Sources, list[Fault]]:
 class _Loader(yaml.SafeLoader):
     """Safe YAML without aliases: no config needs them, and a few lines with aliases can expand to gigabytes."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not used in configs", mark)

@@ -7,6 +7,7 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
@@ -75,7 +76,7 @@ def _tag(model: type[BaseModel]) -> str:
     return str(get_args(model.model_fields["name"].annotation)[0])
 
 
-def _default_text(field: Any) -> str:
+def _default_text(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "(needed)"
     if isinstance(field.default, BaseModel):
@@ -83,7 +84,7 @@ def _default_text(field: Any) -> str:
     return "none" if field.default in (None, (), {}) else str(field.default)
 
 
-def _type_text(annotation: Any) -> str:
+def _type_text(annotation: object) -> str:
     """A type in words: ``whole number``, ``adam | sgd``, ``list of text``."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

@@ -14,13 +14,14 @@ from recipes.data import tables
 from recipes.data.columns import describe_columns, encoded, kind_of, n_features
 from recipes.data.splits import split_by_order
 from recipes.errors import DataError
-from recipes.lazy import jnp, nn, xnn
+from recipes.lazy import jnp, nn, pa, xnn
 from recipes.process.parallel import weighted
 from recipes.results.plots import residual_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from recipes.trained import Trained
+    from xjax.typing import Array, PyTree
 
 
 class Config(ClassesConfig, SplitFractions):
@@ -77,7 +78,7 @@ def load(config: Config) -> Data:
     return Data(splits, artifacts, summary | {"split": ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())})
 
 
-def _features(table: Any, config: Config) -> tuple[list[str], list[str]]:
+def _features(table: pa.Table, config: Config) -> tuple[list[str], list[str]]:
     """(Columns to predict from, columns left out).  Raises: DataError."""
     others = [name for name in table.column_names if name != config.target]
     wanted = others if config.features is None else list(config.features)
@@ -123,10 +124,10 @@ class _Columns(Task):
 class TableClassifier(_Columns, Classifier):
     """See `recipes.task.Task`."""
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         return self.sums_of(model, model(batch["x"]), batch["y"], batch["weight"])
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.softmax(model(batch["x"]))
 
 
@@ -135,18 +136,18 @@ class TableRegression(_Columns):
 
     score = "squared_error"
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         error, weight, unit = model(batch["x"])[:, 0] - batch["y"], batch["weight"], self.artifacts["target_unit"]
         return {"loss": weighted(error**2, weight), "squared_error": weighted((unit * error)**2, weight),
                 "absolute_error": weighted(unit * jnp.abs(error), weight)}
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
         return model(batch["x"])[:, 0]
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         return {self.artifacts["target"]: self.artifacts["target_mean"] + self.artifacts["target_unit"] * outputs}
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         rows, outputs = trained.rows("test"), trained.outputs("test")
         if rows is None:
             return {}

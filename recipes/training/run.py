@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
@@ -33,6 +33,9 @@ from recipes.training.progress_bar import ProgressBar
 from recipes.training.ranks import ALONE, NoSaver, Ranks
 from recipes.training.step import init_state
 from recipes.training.trackers import check_trackers, make_trackers
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 Result = dict[str, Any]                         # {"last": {"step", "test", "val"}, "best": ...}
 
@@ -171,7 +174,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     return result
 
 
-def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:
+def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: dict[str, Any]) -> Progress:
     """The progress saved at ``step``.  Raises: CheckpointError, also if the run was trained on other data."""
     check_artifacts(checkpoints.artifacts(step), artifacts, checkpoints.folder / str(step))
     return Progress(**checkpoints.restore(step, template))
@@ -195,7 +198,7 @@ def results(loop: Loop, progress: Progress) -> Result:
     return {"last": last, "best": {"step": int(progress.best.step), **_on_both(loop, progress.best.model)}}
 
 
-def _on_both(loop: Loop, model: Any) -> dict[str, dict[str, float]]:
+def _on_both(loop: Loop, model: PyTree) -> dict[str, dict[str, float]]:
     return {split: loop.task.metrics(loop.totals(model, split)) for split in ("val", "test")}
 
 
