@@ -12,11 +12,11 @@ from typing import Any
 
 import xjax
 from xjax.errors import api_boundary, bad, did_you_mean
-from xjax.typing import ArrayLike, Params, PRNGKey, PyTree
+from xjax.typing import Params, PRNGKey, PyTree
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
 from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
-from xnn.rng import fold_in
+from xnn.rng import Rng, fold_in
 
 Pack = Callable[[list], Any]
 
@@ -92,11 +92,11 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
 
     has_state = any(child.state for child in children.values())
     has_cache = any(child.cache for child in children.values())
-    sized_by = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
+    sizes = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
     return Layer(init, None if has_state else apply, name, inputs, settings or {},
                  StateFns(init_state, apply_with_state) if has_state else None,
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
-                 Parts(children, walk, rebuild), sized_by=tuple(sized_by),
+                 Parts(children, walk, rebuild), sized_by=tuple(sizes),
                  positionwise=all(child.positionwise for child in children.values()))
 
 
@@ -106,7 +106,8 @@ class State:
     def __init__(self, entries: dict):
         self.entries = entries
 
-    def call(self, key: Any, child: Layer, params: Params, x: Any, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
+             options: dict[str, Any]) -> PyTree:
         y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **options)
         return y
 
@@ -117,7 +118,8 @@ class Cache:
     def __init__(self, entries: dict, states: dict):
         self.entries, self.states = entries, states
 
-    def call(self, key: Any, child: Layer, params: Params, x: ArrayLike, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
+             options: dict[str, Any]) -> PyTree:
         y, self.entries[key] = child.apply_with_cache(params, self.entries[key], x, *extra, state=self.states[key])
         return y
 
@@ -130,7 +132,7 @@ class Calls:
     """
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
-                 memory: State | Cache | None, rng: Any, train: bool):
+                 memory: State | Cache | None, rng: Rng, train: bool):
         if isinstance(train, xjax.core.Tracer):
             raise bad(name, "`train` must be a Python bool, because it selects the computation", {"train": train},
                       fix='make it static: xjax.jit(model.apply, static_argnames="train").')
@@ -138,7 +140,7 @@ class Calls:
         self.memory, self.rng, self.train = memory, rng, train
         self.counts = dict.fromkeys(children, 0)
 
-    def __call__(self, key: Any, x: Any, /, **named: Any) -> Any:
+    def __call__(self, key: object, x: PyTree, /, **named: object) -> PyTree:
         child = self.children[key]
         options = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
         path = place(self.name, key)
@@ -156,7 +158,7 @@ class Calls:
             note_path(err, path, child, x)
             raise
 
-    def _rng_of(self, key: Any) -> Any:
+    def _rng_of(self, key: object) -> Rng:
         rng = fold_in(self.rng, list(self.children).index(key))
         count, self.counts[key] = self.counts[key], self.counts[key] + 1
         return fold_in(rng, count) if count else rng
@@ -168,7 +170,7 @@ def dict_of(keys: Iterable[Any]) -> Pack:
     return lambda entries: dict(zip(keys, entries, strict=True))
 
 
-def place(name: str, key: Any) -> str:
+def place(name: str, key: object) -> str:
     """The place of a child as text for messages: ``serial[2]``."""
     return name if key is None else f"{name}[{key!r}]"
 
@@ -185,7 +187,7 @@ def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
     """The extra inputs of a child in its order: from `values` by name, else the child's defaults."""
     for one in child.inputs:
         if one.is_required and one.name not in values:
-            return bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
+            bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})   # raises
     return [values.get(one.name, one.default) for one in child.inputs]
 
 
@@ -195,8 +197,8 @@ def taken_by(child: Layer, shapes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shape for name, shape in shapes.items() if name in child.sized_by or name in slots}
 
 
-def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: Any,
-               shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: PyTree,
+               shapes: Mapping[str, PyTree] | None = None) -> tuple[PyTree, Params]:
     """``child.init``, with the entries of `shapes` that it takes; an error gets a note that names the child."""
     try:
         return child.init(rng, shape, **taken_by(child, shapes or {}))
@@ -205,7 +207,8 @@ def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: Any,
         raise
 
 
-def apply_child(path: str, child: Layer, params: Params, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
+def apply_child(path: str, child: Layer, params: Params, x: PyTree, values: Mapping[str, Any],
+                **settings: object) -> PyTree:
     """``child.apply`` with its extra inputs from `values`; an error gets a note that names the child.
 
     Args: settings: keywords for the child: rng and train, and in stax all keywords of the caller.
@@ -217,7 +220,7 @@ def apply_child(path: str, child: Layer, params: Params, x: Any, values: Mapping
         raise
 
 
-def check_kept(caller: str, body: Layer, in_shape: Any, shape: Any) -> None:
+def check_kept(caller: str, body: Layer, in_shape: PyTree, shape: PyTree) -> None:
     """Raises: TypeError if a layer changes the shape."""
     if in_shape != shape:
         raise bad(caller, f"{body.name} changes the shape",

@@ -289,7 +289,7 @@ CSR.__init__ = old_keywords(near="by_row", far="by_col")(CSR.__init__)
 tree_util.register_dataclass(CSR, ["data", "by_row", "by_col"], ["shape"])
 
 
-def is_scipy_sparse(x: Any) -> bool:
+def is_scipy_sparse(x: object) -> bool:
     """Whether x is a SciPy sparse matrix or array, without importing SciPy."""
     scipy_sparse = sys.modules.get("scipy.sparse")  # always loaded if such a matrix exists
     return scipy_sparse is not None and scipy_sparse.issparse(x)

@@ -118,7 +118,7 @@ def _row_sums(values: Array | None, x: Array, side: Side) -> Array:
     return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
 
 
-def sampled(left: ArrayLike, right: ArrayLike, rows: ArrayLike, cols: ArrayLike) -> Array:
+def sampled(left: Array, right: Array, rows: Array | np.ndarray, cols: Array | np.ndarray) -> Array:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
     f, measured = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
     if f > (step := int(measured["at_once"])):              # limits the memory of the terms [nnz, f]

@@ -91,7 +91,7 @@ class Groups:
 
 
 @old_keywords(where="caller")
-def as_groups(graph: Any, x: ArrayLike, caller: str) -> Groups:
+def as_groups(graph: object, x: Array | np.ndarray, caller: str) -> Groups:
     """The nodes of a graph, or of a batch, grouped by graph.
 
     Args:
