@@ -187,7 +187,8 @@ def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
     """The extra inputs of a child in its order: from `values` by name, else the child's defaults."""
     for one in child.inputs:
         if one.is_required and one.name not in values:
-            bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})   # raises
+            # It raises the error of a missing input.
+            bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
     return [values.get(one.name, one.default) for one in child.inputs]
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, overload
 
+import numpy as np
+
 import xjax
 import xjax.numpy as jnp
 from xjax import random
@@ -123,7 +125,7 @@ def check_rng(caller: str, rng: Rng, **given: object) -> None:
                   fix="pass rng=random.fold_in(key, step), or train=False to evaluate.")
 
 
-def bernoulli_at(rng: PRNGKey | RowKey, prob: float, rows: Array, cols: Array) -> Array:
+def bernoulli_at(rng: PRNGKey | RowKey, prob: float, rows: Array | np.ndarray, cols: Array | np.ndarray) -> Array:
     """bool[n], one draw for each position (rows[k], cols[k]) of a sparse array.
 
     With a `RowKey` the bit depends only on the row's number in the whole array and on the column,

@@ -34,7 +34,7 @@ def shared(slot: str, layer: Layer) -> Layer:
                   fix="apply the layer to all inputs at once, concatenated along the batch axis.", exc=ValueError)
     own = slot_input(slot)
 
-    def init(rng, in_shape, **shapes) -> PyTree:
+    def init(rng: PRNGKey | None, in_shape: PyTree, **shapes: PyTree) -> tuple[PyTree, Params]:
         uses = shapes.pop(own.name, None)
         out_shape, params = init_types(child, in_shape, **shapes)
         if uses is not None:                # None: the caller needs shapes only
@@ -67,7 +67,7 @@ def with_shared(layer: Layer) -> Layer:
         raise bad("with_shared", "no layer of the model is shared", {"layer": body.name},
                   fix='mark the places that share weights: shared("words", layer).', exc=ValueError)
 
-    def init(rng, in_shape, **shapes) -> PyTree:
+    def init(rng: PRNGKey | None, in_shape: PyTree, **shapes: PyTree) -> tuple[PyTree, Params]:
         uses = {one.name: SlotUses(slot_name(one.name)) for one in slots}
         shape, params = init_child("with_shared", body, fold_in(rng, 0), in_shape, {**shapes, **uses})
         weights = {use.slot: use.init(fold_in(rng, i + 1)) for i, use in enumerate(uses.values())}

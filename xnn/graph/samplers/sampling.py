@@ -138,7 +138,7 @@ class NeighbourSampler:
                        for counts, top in zip(zip(*seen, strict=True), bound, strict=True)) if seen else bound
         return self._with(sizes=tuple(dict.fromkeys([learnt, bound])), batch_size=size)
 
-    def sample(self, seeds: ArrayLike, *, epoch: int = 0, index: int = 0) -> Block:
+    def sample(self, seeds: ArrayLike | Sequence[int], *, epoch: int = 0, index: int = 0) -> Block:
         """The block of `seeds`. Args: epoch, index: they select the random numbers.
 
         A node that occurs several times in `seeds` has one row. Raises: ValueError for a seed out of range, or more
