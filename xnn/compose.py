@@ -113,7 +113,7 @@ def lambda_(fun: Callable[..., PyTree], out_shape: Callable[[PyTree], PyTree] | 
 class _Bound:
     """The argument `layers` of a composite's function: its children as functions, by name."""
 
-    def __init__(self, name: str, call: Callable, rng: Rng, train: bool):
+    def __init__(self, name: str, call: Callable, rng: Rng, train: bool) -> None:
         self._name, self._call, self.rng, self.train = name, call, rng, train
 
     def __getattr__(self, key: str) -> Callable:
@@ -145,7 +145,7 @@ class _ShapeCalls:
     It records the shape of x, and the shapes of the extra inputs that the child's parameters depend on.
     """
 
-    def __init__(self, name: str, children: Mapping[str, Layer]):
+    def __init__(self, name: str, children: Mapping[str, Layer]) -> None:
         self.name, self.children, self.in_shapes = name, children, {}
 
     def __call__(self, key: str, x: PyTree, /, **inputs: PyTree) -> PyTree:
@@ -161,7 +161,7 @@ class _ShapeCalls:
 class InputOfUnknownShape:
     """An input of unknown shape in `init`: it can be passed to children, but not used in a computation."""
 
-    def __init__(self, caller: str, name: str):
+    def __init__(self, caller: str, name: str) -> None:
         self._caller, self._name = caller, name
 
     def __getattr__(self, attribute: str) -> Any:

@@ -103,7 +103,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
 class State:
     """The states of a composite's children in one call; `call` applies a child and stores its new state."""
 
-    def __init__(self, entries: dict):
+    def __init__(self, entries: dict) -> None:
         self.entries = entries
 
     def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
@@ -115,7 +115,7 @@ class State:
 class Cache:
     """The caches of a composite's children in one call, and their states, which do not change."""
 
-    def __init__(self, entries: dict, states: dict):
+    def __init__(self, entries: dict, states: dict) -> None:
         self.entries, self.states = entries, states
 
     def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
@@ -132,7 +132,7 @@ class Calls:
     """
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
-                 memory: State | Cache | None, rng: Rng, train: bool):
+                 memory: State | Cache | None, rng: Rng, train: bool) -> None:
         if isinstance(train, xjax.core.Tracer):
             raise bad(name, "`train` must be a Python bool, because it selects the computation", {"train": train},
                       fix='make it static: xjax.jit(model.apply, static_argnames="train").')

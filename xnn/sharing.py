@@ -111,7 +111,7 @@ def _collect_slots(layer: Layer, layers: dict[str, Layer]) -> None:
 class SlotUses:
     """A record of a slot's uses while a model is initialised: its first layer, and the types of its parameters."""
 
-    def __init__(self, slot: str):
+    def __init__(self, slot: str) -> None:
         self.slot = slot
         self.first: tuple[Layer, Any, dict, Any] | None = None
 

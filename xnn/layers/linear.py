@@ -110,7 +110,7 @@ def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Ca
 class _Equation:
     """The axis labels of an equation ``x,w->y``; `sizes` maps the labels of w to sizes."""
 
-    def __init__(self, equation: str, shape: tuple[int, ...]):
+    def __init__(self, equation: str, shape: tuple[int, ...]) -> None:
         operands, arrow, self.y = equation.replace(" ", "").partition("->")
         self.equation, (self.x, comma, self.w) = equation, operands.partition(",")
         self.sizes = dict(zip(self.w, shape, strict=False))

@@ -289,7 +289,8 @@ _float_extreme = functools.partial(xjax.custom_jvp, nondiff_argnums=(0, 1, 2))(_
 
 
 @_float_extreme.defjvp
-def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
+def _extreme_rule(sign: int, n_segments: int, is_sorted: bool, primals: tuple,
+                  tangents: tuple) -> tuple[Array, Array]:
     """The derivative is that of the mean of the rows equal to the extreme, if the extreme is finite."""
     (x, ids, mask, rows), (dx, *_) = primals, tangents
     options = {"mask": mask, "is_sorted": is_sorted, "rows": rows}

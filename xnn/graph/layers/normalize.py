@@ -65,7 +65,8 @@ def _scale(norm: Norm, degree: np.ndarray, rows: np.ndarray, cols: np.ndarray) -
     return root[rows] * root[cols]
 
 
-def _merged(rows, cols, values, n) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _merged(rows: np.ndarray, cols: np.ndarray, values: np.ndarray,
+            n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries with duplicates summed, sorted by row and column."""
     places, group = np.unique(rows.astype(np.int64) * n + cols, return_inverse=True)
     values = np.bincount(group, weights=values, minlength=len(places))

@@ -234,7 +234,7 @@ class Numbering:
     (array([7, 2]), array([3]), array([0, 1, 2], dtype=int32))
     """
 
-    def __init__(self, n_nodes: int):
+    def __init__(self, n_nodes: int) -> None:
         self._row = np.full(n_nodes, -1, np.int32)
         self._ids = []
         self._count = 0

@@ -85,7 +85,8 @@ class NeighbourSampler:
     """
 
     def __init__(self, graph: Graph, fan_out: Sequence[int | None] = (15, 10), *, replace: bool = False,
-                 features: PyTree = None, batch_size: int | None = None, sizes: Sizes | None = None, seed: int = 0):
+                 features: PyTree = None, batch_size: int | None = None, sizes: Sizes | None = None,
+                 seed: int = 0) -> None:
         caller = "NeighbourSampler"
         fan_out = checked_fan_out(caller, fan_out)
         if replace and None in fan_out:
@@ -208,7 +209,7 @@ class SeedBatches:
     """
 
     def __init__(self, sampler: Any, seeds: Any, *, shuffle: bool = True, drop_last: bool = False,
-                 threads: int = 1, ahead: int = 2):
+                 threads: int = 1, ahead: int = 2) -> None:
         if sampler.batch_size is None:
             raise bad("SeedBatches", "the sampler has no batch size", {"batch_size": None},
                       "make it with a batch size: NeighbourSampler(graph, batch_size=1024).", ValueError)

@@ -61,7 +61,7 @@ class ClusterBatches:
     """
 
     def __init__(self, graph: Graph, part: Any, *, clusters: int = 1, features: PyTree = None,
-                 sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2):
+                 sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2) -> None:
         self._whole, part = whole("ClusterBatches", graph, features), np.asarray(part)
         fits = part.shape == (self._whole.n_nodes,) and part.dtype.kind in "iu" and part.min(initial=0) >= 0
         if not fits or clusters < 1:
@@ -131,7 +131,8 @@ class RandomWalkSampler:
     """
 
     def __init__(self, graph: Graph, roots: int, length: int, *, coverage: float = 50.0, batches: int | None = None,
-                 features: PyTree = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2):
+                 features: PyTree = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1,
+                 ahead: int = 2) -> None:
         if roots < 1 or length < 0 or coverage < 0:
             raise bad("RandomWalkSampler", "needs roots >= 1, length >= 0 and coverage >= 0",
                       {"roots": roots, "length": length, "coverage": coverage},
