@@ -65,3 +65,12 @@ def test_slopes_by_weights_that_are_zero(a):
         np.testing.assert_allclose(da, [1, 0])
         np.testing.assert_allclose(db, np.exp(a - a[0]), rtol=1e-6)
     assert not np.isnan(db[1])
+
+
+@pytest.mark.parametrize("b", [[0.0, 0.0, 0.0], [1.0, -1.0, 0.0]])
+def test_slopes_of_weighted_sums_that_are_zero(b):
+    """The logarithm is -inf. A term whose weight is 0 does not change it; its weight would."""
+    b = np.float32(b)
+    da, db = xjax.grad(lambda a, b: nn.logsumexp(a, b=b, return_sign=True)[0], (0, 1))(np.zeros(3, np.float32), b)
+    np.testing.assert_array_equal(da, [np.inf * x if x else 0 for x in b])
+    np.testing.assert_array_equal(db, np.inf)

@@ -106,7 +106,8 @@ NORMALIZED = [
     *rows("nn", "softmax log_softmax logsumexp logmeanexp", "f4[2,3]:edges", "f8[3]:wide", "f2[3]:wide", oracle=None,
           id="edges"),
     *nn("logsumexp", lambda f, x: (f(x), f(x, 0), f(x, (0, -1), keepdims=True), f(x, 1, b=x[0, 0], return_sign=True)),
-        *ROWS_OF_X, "i4[2,3,4]", grad=D3, oracle=special.logsumexp),
+        *ROWS_OF_X, "i4[2,3,4]", oracle=special.logsumexp,
+        grad=("f8[2,3,4]:positive",)),          # by factors that are all 0 JAX has nan: tests/nn/test_accumulation.py
     *nn("logsumexp", lambda f, x: (f(x, 1, where=x < 4), f(x, b=2.0)), *ROWS_OF_X, grad=D3, id="where"),
     *nn("logmeanexp", lambda f, x: (f(x), f(x, 0), f(x, (0, -1), keepdims=True)), *ROWS_OF_X, grad=D3,
         oracle=lambda x, axis=(0, 1, 2), keepdims=False: np.log(np.exp(x).mean(axis, keepdims=keepdims))),
