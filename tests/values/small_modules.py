@@ -17,6 +17,10 @@ def _nearest(image, shape, _):
     return image
 
 
+def _moved(f, x, scale, shift, method):
+    return f(x, (6, 3, 2), (0, 1), scale, shift, method)
+
+
 IMAGE = [
     *rows("image", "resize", *IMAGES, grad=("f8[4,5,2]",),
           call=lambda f, x: [f(x, (6, 5, 2), method) for method in METHODS]),
@@ -26,8 +30,14 @@ IMAGE = [
     *rows("image", "resize", "f4[4,5,2]", "i4[4,3,1]:wide", id="nearest", oracle=_nearest,
           call=lambda f, x: [f(x, shape, "nearest") for shape in ((8, 5, 2), (2, 7, 3))]),
     *rows("image", "scale_and_translate", "f4[4,5,2] f4[2]:0.5..2 f4[2]:small",
+          call=lambda f, x, scale, shift: [_moved(f, x, scale, shift, method) for method in METHODS[1:]]),
+    *rows("image", "scale_and_translate", "f8[4,5,2] f8[2]:0.5..2 f8[2]:small", id="linear",
           grad=("f8[4,5,2] f8[2]:0.5..2 f8[2]:small",),
-          call=lambda f, x, scale, shift: [f(x, (6, 3, 2), (0, 1), scale, shift, method) for method in METHODS[1:]]),
+          # Simple fractions put samples on kinks of the kernel, where rounding decides which of two slopes is taken.
+          call=lambda f, x, scale, shift: _moved(f, x, scale * (np.pi / 3), shift + 0.01, "linear")),
+    *rows("image", "scale_and_translate", "f8[4,5,2] f8[2]:0.5..2 f8[2]:small", id="smooth",
+          grad=("f8[4,5,2] f8[2]:0.5..2 f8[2]:small",),
+          call=lambda f, x, scale, shift: [_moved(f, x, scale, shift, method) for method in METHODS[2:]]),
     *rows("image", "scale_and_translate", "f4[4,5] f4[1]:0.5..2 f4[1]:small", id="aliased",
           call=lambda f, x, scale, shift: f(x, (4, 3), (-1,), scale, shift, "linear", antialias=False)),
 ]

@@ -114,6 +114,7 @@ JAX_TRIPS = set(
         "random.weibull_min",
         "random.rademacher",
         "scipy.integrate.trapezoid",
+        "scipy.linalg.lu",
         "scipy.signal.csd",
         "scipy.special.hyp1f1",
         "scipy.special.log_softmax",
