@@ -241,7 +241,7 @@ def _owen_integral(h: Array, a: Array) -> Array:
     for node, weight in zip(0.5 * (nodes + 1), 0.5 * weights, strict=True):
         t = end * float(node)
         total = total + float(weight) * jnp.exp(-0.5 * jnp.square(h * t)) / (1 + t * t)
-    return bell(jnp.minimum(h, 40.0)) / (2 * math.pi) * end * total
+    return bell(h) / (2 * math.pi) * end * total
 
 
 @custom_jvp
@@ -271,7 +271,7 @@ def _product_or_0(h: Array, a: Array) -> tuple[Array, Array]:
 def _joint_density(h: Array, a: Array) -> Array:
     """The density of two independent normal variables at (h, a h); it is 0 beyond 40."""
     high, low = _product_or_0(h, a)
-    rounded = bell(jnp.minimum(jnp.abs(h), 40.0)) * bell(high) / (2 * math.pi)
+    rounded = bell(h) * bell(high) / (2 * math.pi)
     return rounded - rounded * jnp.where(rounded == 0, 0, high * low)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.lax.double_word import square_of
+from xjax.lax.double_word import log_2, split
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
@@ -45,17 +46,42 @@ def tail_of(x: Array) -> Array:
     return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
+_LOG_2_HALF = 0.35      # the rest of a logarithm, beside a multiple of log(2), is at most this
+
+
+@functools.cache
+def _exp_terms(size: int) -> list[float]:
+    """``(exp(r) - 1 - r) / r**2`` as a polynomial in r, for abs(r) up to `_LOG_2_HALF`. size: bytes of the dtype."""
+    power_series = 1 / np.cumprod(np.arange(2, 32, dtype=np.longdouble))
+    series = chebyshev_series(lambda t: np.polynomial.polynomial.polyval(_LOG_2_HALF * t, power_series),
+                              5 if size == 4 else 10)
+    terms = np.polynomial.chebyshev.cheb2poly(series)
+    return (terms / np.longdouble(_LOG_2_HALF) ** np.arange(len(terms))).astype(float).tolist()
+
+
 def bell(x: Array) -> Array:
-    """``exp(-x**2 / 2)`` of numbers up to 40."""
-    square = square_of(x)
-    rounded = jnp.exp(-0.5 * square.high)
-    return rounded - rounded * (0.5 * square.low)
+    """``exp(-x**2 / 2)``, 0 where it would be subnormal.
+
+    The exponential is computed here, since its argument has more digits than a float: ``2**n exp(r)``, where r is the
+    sum of exact products and a correction. This takes as long as the exponential of a rounded square.
+    """
+    info, (log_2_high, log_2_low) = dtypes.finfo(x.dtype), log_2(x.dtype)
+    bias = info.maxexp - 1
+    size = jnp.minimum(jnp.abs(x), math.sqrt(2 * math.log(2) * bias))       # there n is -bias, and 2**n becomes 0
+    high, low = split(size)
+    n = jnp.floor(size * size * (-0.5 / math.log(2)) + 0.5)
+    half = -0.5 * high
+    r = (half * high - n * log_2_high) + (low * (half - 0.5 * size) - n * log_2_low)
+    integers = np.int64 if x.dtype == np.float64 else np.int32
+    power = lax.shift_left(n.astype(integers) + integers(bias), integers(info.nmant))
+    growth = 1 + (r + r * r * horner(r, _exp_terms(x.dtype.itemsize)))
+    return growth * lax.bitcast_convert_type(power, x.dtype)
 
 
 @custom_jvp
 def density(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi)``."""
-    return bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
+    return bell(x) * math.sqrt(0.5 / math.pi)
 
 
 density.defjvps(lambda dx, y, x: dx * -(x * y))
@@ -96,7 +122,7 @@ def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[
 def _hazard(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``. For x <= 0 the exponential, which may underflow, is cancelled."""
     above, size = x > 0, jnp.abs(x)
-    decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(jnp.minimum(size, 40.0))
+    decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(size)
     return (jnp.where(above, math.sqrt(0.5 / math.pi) * shrink, math.sqrt(2 / math.pi))
             / jnp.where(above, 1 - 0.5 * decay * shrink, decay))
 
