@@ -8,6 +8,7 @@ import pytest
 import xjax
 from tests.compare import assert_same, tolerance
 from tests.oracle import real_jax
+from tests.quick_compiling import as_shipped
 from tests.random.rows import CASES, label
 from tests.random.test_streams import draw
 from tests.refusals import assert_refused
@@ -48,6 +49,18 @@ def test_streams_equal_those_of_jax(case):
     if label(*case) in LAST_BITS and tuple(map(int, jax.__version__.split(".")[:2])) >= (0, 12):
         pytest.skip("JAX 0.12 draws other numbers here than 0.10: " + LAST_BITS[label(*case)])
     assert_same(draw(xjax, case), draw(jax, case), tol=0)
+
+
+@pytest.mark.slow
+def test_poisson_where_rounding_decides():
+    """In place of rates below 10 numbers of the rate 1e5 are drawn by rejection, and forgotten; but all rates are drawn
+    again until the last is accepted. There the terms of the logarithm of the probability are 1e6, with units of 1/8.
+    Compiled without optimization, and so without fused products and sums, xjax has 11 and JAX 12 as the fifth number.
+    """
+    key, rates = np.array([4294967295, 9416], np.uint32), np.float32([3, 14.25, 3])
+    with as_shipped():
+        ours, theirs = (library.random.poisson(key, rates, (2, 3)) for library in (xjax, jax))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 BATCHED = {

@@ -204,8 +204,11 @@ def outcomes(f, key, n, p):
 
 
 COUNTS = [
-    *rows("random", "poisson", *of_key("f4[3]:0..20", "f8[2]:0..600", "bf[2]", "f4[3]:edges"), call=lambda f, key, a: (
-        f(key, a), f(key, a, (2, *a.shape), "int32"))),
+    # Rates on both sides of 10 in one array: tests/random/test_as_jax.py.
+    *rows("random", "poisson", *of_key("f4[3]:0..9", "f4[3]:10..20", "f8[2]:10..600", "bf[2]"),
+          call=lambda f, key, a: (f(key, a), f(key, a, (2, *a.shape), "int32"))),
+    # JAX draws 0 of infinite rates, which are nan here.
+    *rows("random", "poisson", *of_key("f4[3]:edges"), id="edges", call=lambda f, key, a: f(key, a - a + a)),
     # JAX never returns for infinitely many draws of probability 0 or 1 either.
     *rows("random", "binomial", *of_key("f4[3]:0..40 f4[]:unit", "f8[2]:0..900 f8[2,1]:unit", "f4[3] f4[3]:edges",
                                         "f4[3]:edges f4[3]:inner", "i4[3]:0..40 f4[3]:unit"), call=successes),
