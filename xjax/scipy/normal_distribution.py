@@ -46,7 +46,7 @@ def tail_of(x: Array) -> Array:
     return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
-_LOG_2_HALF = 0.35      # the rest of a logarithm, beside a multiple of log(2), is at most this
+_LOG_2_HALF = 0.35      # the remainder of a logarithm after a multiple of log(2) is at most this
 
 
 @functools.cache
