@@ -9,6 +9,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -469,7 +470,8 @@ def _sinc_series(z: AnyArray, order: int, bound: float) -> AnyArray:
              for k in range(40)]
     smallest = float(dtypes.finfo(z.dtype).eps) / 64
     kept = [k for k, c in enumerate(terms) if abs(c) * bound**k > smallest]
-    squared, total = lax_square(z), scalar_like(z, 0)
+    squared = lax_square(z)
+    total: Any = scalar_like(z, 0)
     for k in reversed(kept):
         total = add(mul(total, squared), scalar_like(z, terms[k]))
     return mul(total, z) if order % 2 else total

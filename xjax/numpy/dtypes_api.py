@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from xjax.core.promotion import promote_types, result_type
 from xjax.core.types import converted
 from xjax.numpy.creation import array
 from xjax.typing import Array, ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    import ml_dtypes
 
 __all__ = ["bool_", "can_cast", "complexfloating", "dtype", "finfo", "float_", "floating", "generic", "iinfo",
            "inexact", "int_", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "number",
@@ -97,7 +100,7 @@ def finfo(dtype: DTypeLike) -> np.finfo:
     return dtypes.finfo(_dtype_of(dtype))
 
 
-def iinfo(int_type: DTypeLike | ArrayLike) -> np.iinfo:
+def iinfo(int_type: DTypeLike | ArrayLike) -> ml_dtypes.iinfo:
     """Limits of an integer dtype, the narrow ones included, or of the dtype of an array or a number.
 
     Raises: ValueError for a dtype of floats.
