@@ -14,9 +14,9 @@ import time
 
 from xnn.moved_modules import accept_old_names
 
-# `python -m recipes.COMMAND` begins here; sys.argv[0] is "-m" until Python has located the command's module. Until
+# Every command begins here; sys.argv[0] is "-m" until Python has located the module of `python -m recipes`. Until
 # `errors.exit_code_of` or `process.interrupts` handles SIGINT, Ctrl-C ends the process without a traceback.
-if sys.argv[:1] == ["-m"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+if sys.argv[0].endswith(("-m", "xjax-recipes")) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 STARTED = time.perf_counter()           # this module is loaded first by every command: run times are counted from here

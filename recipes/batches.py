@@ -13,7 +13,7 @@ from recipes.errors import RecipeError
 from recipes.process.parallel import Placer
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from xjax.typing import Array, PyTree
 
 
 class Batches:
@@ -27,15 +27,15 @@ class Batches:
     full_batch: bool = False
     steps_per_launch: int = 1
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         """The batch of step ``step`` (from 0), a function of ``step`` and the config alone."""
         raise NotImplementedError(f"{type(self).__name__} has no `train`.")
 
-    def stacked_batches(self, step: int, count: int) -> Any:
+    def stacked_batches(self, step: int, count: int) -> PyTree:
         """The batches of ``count`` steps, stacked on an axis of size `steps_per_launch` after the axis of devices."""
         raise NotImplementedError(f"{type(self).__name__} has no `stacked_batches`, which steps_per_launch needs.")
 
-    def all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[PyTree]:
         """The batches of the whole split, in order."""
         raise NotImplementedError(f"{type(self).__name__} has no `all`.")
 
@@ -76,10 +76,10 @@ class RowBatches(Batches):
         row = sum(array.nbytes for array in rows.take(np.arange(min(1, len(rows)))).values())
         self.steps_per_launch = max(1, min(STEPS_PER_LAUNCH, STACKED_BYTES // max(1, size * row)))
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         return self._place(self._stream(step, 1))
 
-    def stacked_batches(self, step: int, count: int) -> Any:
+    def stacked_batches(self, step: int, count: int) -> PyTree:
         ids = self._placer.own(self._stream(step, count).reshape(count, self._size), self._size)
 
         def stacked(rows: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ class RowBatches(Batches):
         ones = np.ones((self.steps_per_launch, self._size), np.float32)
         return self._placer.put(self._placer.split(ones, axis=1))
 
-    def all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[PyTree]:
         for start in range(0, len(self._rows), self._size):
             yield self._place(np.arange(start, min(start + self._size, len(self._rows))))
 
@@ -121,7 +121,7 @@ class RowBatches(Batches):
             self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._rows))
         return self._orders[epoch]
 
-    def _place(self, ids: np.ndarray) -> Any:
+    def _place(self, ids: np.ndarray) -> PyTree:
         """These rows, padded to the batch size: one shape for all steps, one compilation."""
         full, ids = len(ids) == self._size, self._placer.own(ids, self._size)
         taken = {**self._rows.take(ids), **({} if full else {"weight": np.ones(len(ids), np.float32)})}

@@ -13,6 +13,7 @@ from recipes.results.plots import confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
 
 if TYPE_CHECKING:
+    from recipes.trained import Trained
     from xjax.typing import ArrayLike
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]
@@ -53,13 +54,13 @@ class Classifier(Task):
             result |= {name: values[function] for name, function in functions.items()}
         return result
 
-    def columns(self, outputs: ArrayLike) -> dict[str, np.ndarray]:
+    def columns(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         """The class with the highest probability, and the probabilities.  Args: outputs: probabilities [n, classes]."""
         classes = self.artifacts["classes"]
         labels = np.array(classes, object)[np.argmax(outputs, axis=1)]
         return {"label": labels, **{f"probability of {name}": outputs[:, i] for i, name in enumerate(classes)}}
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         """The confusion matrix of the test split."""
         totals = trained.totals("test")
         if not totals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,10 @@ from rich.table import Table
 
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal, printable
-from recipes.results.folder import find_run, read_json, saved_config, shown
+from recipes.results.folder import find_run, read_json, saved_config, shown, write_csv
+from recipes.results.numbers import metric
 from recipes.results.plots import comparison_figure
 from recipes.training.hooks import read_metrics
-from recipes.training.run import in_words
 
 if TYPE_CHECKING:
     from xjax.typing import PyTree
@@ -34,42 +35,66 @@ class Compared(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compares runs.  Returns: 0, or 1 if a run cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.compare", description="Compares runs: a table, and one plot.")
+    parser = argparse.ArgumentParser(prog="recipes.compare", description="Compares runs: a table, and one plot.",
+                                     epilog="example: python -m recipes.compare gcn gcn_cora")
     parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, or names in ./runs")
-    parser.add_argument("--plot", type=Path, default=Path("comparison.png"), metavar="FILE", help="%(default)s")
+    parser.add_argument("--plot", type=Path, metavar="FILE",
+                        help="the plot, with the table next to it as .csv; comparison.png in the folder that has the "
+                             "runs, by default")
     args = parser.parse_args(argv)
     return exit_code_of(lambda: _work(args.runs, args.plot))
 
 
-def _work(names: list[str], plot: Path) -> None:
-    runs = [_read(find_run(name)) for name in names]
-    Console(soft_wrap=True).print(_table(runs))
+def _work(names: list[str], plot: Path | None) -> None:
+    folders = [find_run(name).absolute() for name in names]
+    home = _home([folder.parent for folder in folders])
+    runs = [_read(folder, home) for folder in folders]
+    plot = plot or home / "comparison.png"
+    table = _rows(runs)
+    Console(soft_wrap=True).print(_table(runs, table))
+    write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[name, *cells] for name, cells in table])
     metrics = [name for name in ("val/accuracy", "val/loss", "train/accuracy", "train/loss")
                if any(name in record.values for run in runs for record in run.records)]
     comparison_figure({run.name: run.records for run in runs}, metrics[:2]).savefig(plot)
-    print(f"curves in {printable(shown(plot.absolute()))}")
+    print(f"curves in {printable(shown(plot.absolute()))}, the table in {printable(plot.with_suffix('.csv').name)}")
 
 
-def _read(folder: Path) -> Compared:
+def _home(parents: list[Path]) -> Path:
+    """The folder that contains the runs; the current one if they have none in common but a remote ancestor."""
+    common = Path(os.path.commonpath(parents))
+    return common if common in parents or common.is_relative_to(Path.cwd()) else Path.cwd()
+
+
+def _read(folder: Path, home: Path) -> Compared:
     config = _flat(yaml.safe_load(saved_config(folder).to_yaml()))
     del config["run_dir"], config["schedule_steps"]           # set by the run itself, not by its user
-    return Compared(shown(folder), config, read_json(folder / "result.json"), read_metrics(folder / "metrics.jsonl"))
+    name = str(folder.relative_to(home)) if folder.is_relative_to(home) else shown(folder)
+    return Compared(name, config, read_json(folder / "result.json"), read_metrics(folder / "metrics.jsonl"))
 
 
-def _table(runs: list[Compared]) -> Table:
-    """A column for each run: the keys in which they differ, and the test metrics of last and best parameters."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("", *(run.name for run in runs)):
-        table.add_column(on_terminal(heading))
+def _rows(runs: list[Compared]) -> list[tuple[str, list[Any]]]:
+    """The keys in which the runs differ, and the test metrics of last and best parameters: a value for each run."""
+    rows: list[tuple[str, list[Any]]] = []
     for key in dict.fromkeys(key for run in runs for key in run.config):
         values = [str(run.config.get(key, "")) for run in runs]
         if len(set(values)) > 1:
-            table.add_row(*map(on_terminal, (key, *values)))
+            rows.append((key, values))
     for kind in ("last", "best"):
         results = [run.result.get(kind, {}).get("test", {}) for run in runs]
-        for name in dict.fromkeys(name for metrics in results for name in metrics):
-            numbers = (in_words(name, metrics[name]) if name in metrics else "" for metrics in results)
-            table.add_row(on_terminal(f"test {name.replace('_', ' ')}, {kind}"), *numbers)
+        rows += [(f"test {name}, {kind}", [metrics.get(name, "") for metrics in results])
+                 for name in dict.fromkeys(name for metrics in results for name in metrics)]
+    return rows
+
+
+def _table(runs: list[Compared], rows: list[tuple[str, list[Any]]]) -> Table:
+    """A column for each run."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("", *(run.name for run in runs)):
+        table.add_column(on_terminal(heading), overflow="fold")
+    for name, cells in rows:
+        score = name.removeprefix("test ").rpartition(",")[0]
+        texts = (metric(score, cell) if isinstance(cell, float) else str(cell) for cell in cells)
+        table.add_row(*map(on_terminal, (name.replace("_", " ") if score else name, *texts)))
     return table
 
 

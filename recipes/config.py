@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 
-def _no_bool(value: Any) -> Any:
+def _no_bool(value: object) -> object:
     """Rejects booleans: YAML reads ``yes`` and ``on`` as true, and Python accepts true as the number 1."""
     if isinstance(value, bool):
         raise ValueError("a number")
@@ -121,7 +121,7 @@ class Privacy(Frozen):
     """Probability with which the bound epsilon may fail; less than 1 / examples."""
 
 
-def sections_in(annotation: Any) -> list[type[BaseModel]]:
+def sections_in(annotation: object) -> list[type[BaseModel]]:
     """The config classes that a type annotation allows."""
     if get_origin(annotation) is Annotated:
         return sections_in(get_args(annotation)[0])
@@ -213,7 +213,7 @@ class _Section(Frozen):
     model_config = ConfigDict(use_attribute_docstrings=False)
 
 
-def section_of(name: str, config: type, without: tuple[str, ...] = (), **defaults: Any) -> type[BaseModel]:
+def section_of(name: str, config: type, without: tuple[str, ...] = (), **defaults: object) -> type[BaseModel]:
     """A section with the fields of a dataclass such as ``xnn.models.ResNetConfig``, and ``name``, for its choice.
 
     Args:
@@ -227,7 +227,7 @@ def section_of(name: str, config: type, without: tuple[str, ...] = (), **default
             default = defaults.get(field.name, ... if field.default is dataclasses.MISSING else field.default)
             fields[field.name] = (types[field.name], Field(default, description=meanings.get(field.name)))
 
-    def make(self: Any, **filled_in: Any) -> Any:
+    def make(self: BaseModel, **filled_in: object) -> object:
         return config(**{key: getattr(self, key) for key in fields if key != "name"}, **filled_in)
 
     made = create_model(f"{name} section", __base__=_Section, __doc__=config.__doc__, **fields)

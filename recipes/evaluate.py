@@ -12,13 +12,14 @@ from rich.table import Table
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal
 from recipes.results.folder import shown
+from recipes.results.numbers import metric, number
 from recipes.trained import Trained, open_run
-from recipes.training.run import in_words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints a table of metrics.  Returns: 0, or 1 if the run or its data cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.")
+    parser = argparse.ArgumentParser(prog="recipes.evaluate", description="Evaluates a trained model on its data.",
+                                     epilog="example: python -m recipes.evaluate gcn --split test")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("--split", choices=("train", "val", "test"), action="append",
                         help="val and test by default; may be given several times")
@@ -42,8 +43,8 @@ def _table(models: list[Trained], splits: list[str]) -> Table:
     for model in models:
         for split in splits:
             metrics = results[model.kind, split]
-            numbers = [in_words(name, metrics[name]) if name in metrics else "" for name in names]
-            table.add_row(model.kind, str(model.step), split, *(numbers if metrics else ["no rows"]))
+            numbers = [metric(name, metrics[name]) if name in metrics else "" for name in names]
+            table.add_row(model.kind, number(model.step), split, *(numbers if metrics else ["no rows"]))
     return table
 
 

@@ -22,7 +22,8 @@ from recipes.trained import open_run
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exports a model.  Returns: 0, or 1 if the run cannot be read or the folder cannot be written."""
-    parser = argparse.ArgumentParser(prog="recipes.export", description="Writes a trained model into a folder.")
+    parser = argparse.ArgumentParser(prog="recipes.export", description="Writes a trained model into a folder.",
+                                     epilog="example: python -m recipes.export gcn exported")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("folder", type=Path, help="a new or an empty folder")
     parser.add_argument("--last", action="store_true", help="export the last parameters, not the best on validation")

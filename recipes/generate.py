@@ -41,7 +41,8 @@ def _work(args: argparse.Namespace) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recipes.generate", description="Continues a text with a language model.")
+    parser = argparse.ArgumentParser(prog="recipes.generate", description="Continues a text with a language model.",
+                                     epilog='example: python -m recipes.generate gpt2_stdlib --prompt "def main"')
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     parser.add_argument("--prompt", required=True, metavar="TEXT", help="the beginning of the text")
     parser.add_argument("--tokens", type=int, default=200, metavar="N", help="number of new tokens; 200 by default")

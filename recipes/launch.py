@@ -140,7 +140,8 @@ def _end_with_parent() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recipes.launch", description="Trains in several processes.")
+    parser = argparse.ArgumentParser(prog="recipes.launch", description="Trains in several processes.",
+                                     epilog="example: python -m recipes.launch --processes 2 --config gcn.yaml")
     parser.add_argument("--processes", type=int, metavar="N",
                         help="number to start on this machine; by default, srun, mpirun or torchrun sets it")
     parser.add_argument("--share-gpus", action="store_true",

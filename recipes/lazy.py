@@ -14,6 +14,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if TYPE_CHECKING:
     import chex
     import datasets
+    import matplotlib.cm as mpl_cm
     import matplotlib.figure as mpl_figure
     import matplotlib.ticker as mpl_ticker
     import networkx as nx
@@ -44,12 +45,12 @@ else:
         _Lazy, ("chex", "datasets", "networkx", "orbax.checkpoint", "pandas", "scipy.sparse", "tokenizers"))
     pa, arrow, arrow_csv, parquet, safetensors_numpy = map(
         _Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "safetensors.numpy"))
-    mpl_figure, mpl_ticker = map(_Lazy, ("matplotlib.figure", "matplotlib.ticker"))
+    mpl_cm, mpl_figure, mpl_ticker = map(_Lazy, ("matplotlib.cm", "matplotlib.figure", "matplotlib.ticker"))
     pil_image, pil_ops, sk_datasets = map(_Lazy, ("PIL.Image", "PIL.ImageOps", "sklearn.datasets"))
     xjax, jnp, lax, nn, random, tree_util = map(
         _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
     xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
 
-__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl_figure", "mpl_ticker", "nn", "nx", "ocp",
-           "optim", "pa", "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp",
-           "tokenizers", "tree_util", "xjax", "xnn"]
+__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl_cm", "mpl_figure", "mpl_ticker", "nn", "nx",
+           "ocp", "optim", "pa", "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets",
+           "sp", "tokenizers", "tree_util", "xjax", "xnn"]

@@ -15,7 +15,8 @@ from recipes.trained import Trained, open_run
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Prints pairs and their probabilities.  Returns: 0; 2 for wrong options; 1 if the run predicts no links."""
-    parser = argparse.ArgumentParser(prog="recipes.new_edges", description="The most likely new edges of a node.")
+    parser = argparse.ArgumentParser(prog="recipes.new_edges", description="The most likely new edges of a node.",
+                                     epilog="example: python -m recipes.new_edges gae_cora --node 17 --top 5")
     parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
     parser.add_argument("--node", required=True, metavar="ID", help="the id of the node in the graph's data")
     parser.add_argument("--top", type=int, default=10, metavar="K", help="number of edges; 10 by default")

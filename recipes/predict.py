@@ -20,7 +20,8 @@ from recipes.trained import open_run
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes predictions.  Returns: 0; 2 for an unknown kind of output; 1 if the run or the input cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.predict", description="Predicts for a file with a trained model.")
+    parser = argparse.ArgumentParser(prog="recipes.predict", description="Predicts for a file with a trained model.",
+                                     epilog="example: python -m recipes.predict gcn --input club --output out.csv")
     parser.add_argument("run", help="a run folder, a name in ./runs, or an exported folder")
     parser.add_argument("--input", required=True, type=Path, metavar="FILE", help="inputs of the task: a table, "
                                                                                   "images, text, a graph")

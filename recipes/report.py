@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from recipes.errors import RecipeError, exit_code_of
+from recipes.lazy import mpl_figure
 from recipes.names import in_html, printable
 from recipes.process.memory import Peak, peaks_in_words
 from recipes.results.folder import read_json
+from recipes.results.numbers import duration, metric, number
 from recipes.results.plots import curve_figure
 from recipes.trained import Trained, open_run
 from recipes.training.hooks import read_metrics
-from recipes.training.run import in_words
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -36,7 +37,8 @@ PIXELS = 100                                                  # for each inch of
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the report.  Returns: 0, or 1 if the run or its data cannot be read."""
-    parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.")
+    parser = argparse.ArgumentParser(prog="recipes.report", description="Writes RUN/report.html.",
+                                     epilog="example: python -m recipes.report gcn")
     parser.add_argument("run", help="a run folder, or a name in ./runs")
     args = parser.parse_args(argv)
     return exit_code_of(lambda: print(printable(write_report(open_run(args.run)))))
@@ -74,7 +76,7 @@ def _results(trained: Trained) -> str:
     head = "".join(f"<th>{in_html(heading)}</th>" for heading in headings)
     body = "".join(
         f"<tr><td>{kind}</td><td>{step}</td><td>{split}</td>"
-        + "".join(f'<td class="number">{in_words(name, metrics[name])}</td>' for name in names) + "</tr>"
+        + "".join(f'<td class="number">{metric(name, metrics[name])}</td>' for name in names) + "</tr>"
         for kind, step, split, metrics in rows)
     table = f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
     none = "They are in the folder of the run." if trained.exported else "The run is not finished."
@@ -111,12 +113,12 @@ def _timing(folder: Path) -> str:
         times, speeds, used = [], [], []
     if not times:
         return ""
-    speed = {"examples": f"{statistics.median(speeds):.4g} per second"} if speeds else {}
+    speed = {"examples": f"{number(statistics.median(speeds))} per second"} if speeds else {}
     most = [Peak(where, max(size for other, size in used if other == where)) for where in dict(used)]
     memory = {"peak memory": peaks_in_words(most)} if most else {}
     return _pairs("Timing and memory", {
-        "median step": f"{1e3 * statistics.median(times):.3g} ms", **speed,
-        "slowest report": f"{1e3 * max(times):.3g} ms per step", "reports": len(times), **memory})
+        "median step": duration(statistics.median(times)), **speed,
+        "slowest report": f"{duration(max(times))} per step", "reports": len(times), **memory})
 
 
 def _pairs(title: str, values: dict[str, Any]) -> str:
@@ -125,7 +127,7 @@ def _pairs(title: str, values: dict[str, Any]) -> str:
     return f'<h2>{title}</h2><div class="wide"><table>{rows}</table></div>' if rows else ""
 
 
-def _image(figure: Any, title: str) -> str:
+def _image(figure: mpl_figure.Figure, title: str) -> str:
     out = io.BytesIO()
     figure.savefig(out, format="png")
     data = base64.b64encode(out.getvalue()).decode()

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,12 +16,15 @@ from recipes.config import RunConfig
 from recipes.errors import ConfigError
 from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
-from recipes.results.folder import read_json, saved_config
+from recipes.results.folder import read_json, saved_config, shown, write_csv
+from recipes.results.numbers import is_share, spread
+from recipes.results.plots import sweep_figure
 from recipes.settings.config_file import load_config
-from recipes.training.run import Result, in_words, run
+from recipes.training.run import Result, run
 
 LONGEST = 200                                                 # bytes of a file name; file systems take at most 255
 Choice = tuple[str, ...]                                      # "optim.lr=1e-3", "seed=0"
+Groups = Mapping[Choice, Mapping[str, Sequence[float]]]       # combination -> metric -> a value for each seed
 
 
 def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: Interrupts) -> None:
@@ -50,7 +53,9 @@ def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: 
             results[choice] = run(saved_config(folder), folder.name, resume=True, interrupts=interrupts)
         else:
             results[choice] = run(config, folder.name, interrupts=interrupts)
-    Console(soft_wrap=True).print(_table(results))
+    groups = _groups(results)
+    Console(soft_wrap=True).print(_table(groups))
+    _save(home, groups)
 
 
 def folder_name(choice: Choice) -> str:
@@ -93,20 +98,48 @@ def _same(folder: Path, config: RunConfig) -> bool:
     return saved_config(folder).model_copy(update=blank) == config.model_copy(update=blank)
 
 
-def _table(results: dict[Choice, Result]) -> Table:
-    """A row for each combination without its seed: mean and standard deviation of the test metrics."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    groups: dict[Choice, list[Result]] = {}
+def _groups(results: Mapping[Choice, Result]) -> Groups:
+    groups: dict[Choice, dict[str, list[float]]] = {}
     for choice, result in results.items():
-        groups.setdefault(tuple(text for text in choice if not text.startswith("seed=")), []).append(result)
-    names = list(dict.fromkeys(name for result in results.values() for name in result["last"]["test"]))
+        group = groups.setdefault(tuple(text for text in choice if not text.startswith("seed=")), {})
+        for name, value in result["last"]["test"].items():
+            group.setdefault(name, []).append(value)
+    return groups
+
+
+def _metrics(groups: Groups) -> list[str]:
+    return list(dict.fromkeys(name for group in groups.values() for name in group))
+
+
+def _table(groups: Groups) -> Table:
+    """A row for each combination: mean and standard deviation of the test metrics."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    names = _metrics(groups)
     for heading in ("", "runs", *(f"test {name.replace('_', ' ')}" for name in names)):
         table.add_column(on_terminal(heading))
     for choice, group in groups.items():
-        cells = []
-        for name in names:
-            values = [result["last"]["test"][name] for result in group]
-            spread = f" ± {in_words(name, statistics.stdev(values))}" if len(values) > 1 else ""
-            cells.append(in_words(name, statistics.mean(values)) + spread)
-        table.add_row(on_terminal(" ".join(choice)), str(len(group)), *cells)
+        runs = max(map(len, group.values()), default=0)
+        cells = (spread(name, group[name]) if name in group else "" for name in names)
+        table.add_row(on_terminal(" ".join(choice)), str(runs), *cells)
     return table
+
+
+def _save(home: Path, groups: Groups) -> None:
+    """Writes the table with full precision, and a plot of the score."""
+    names, keys = _metrics(groups), [text.partition("=")[0] for text in next(iter(groups))]
+    header = [*keys, "runs", *(f"test {name}{suffix}" for name in names for suffix in ("", " deviation"))]
+    rows = []
+    for choice, group in groups.items():
+        cells = [cell for name in names for cell in _mean_and_deviation(group.get(name, ()))]
+        runs = max(map(len, group.values()), default=0)
+        rows.append([*(text.partition("=")[2] for text in choice), runs, *cells])
+    write_csv(home / "sweep.csv", header, rows)
+    if names:
+        score = next(filter(is_share, names), names[0])
+        rows = [(" ".join(choice) or "all runs", group.get(score, ())) for choice, group in groups.items()]
+        sweep_figure(rows, score).savefig(home / "sweep.png")
+    print(f"the table in {printable(shown(home / 'sweep.csv'))}" + (", a plot in sweep.png" if names else ""))
+
+
+def _mean_and_deviation(values: Sequence[float]) -> tuple[object, object]:
+    return statistics.fmean(values) if values else "", statistics.stdev(values) if len(values) > 1 else ""

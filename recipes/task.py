@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,9 @@ from recipes.lazy import xjax, xnn
 from recipes.process.parallel import Placer
 
 if TYPE_CHECKING:
-    from xjax.typing import Params, PRNGKey
+    from recipes.config import TaskConfig
+    from recipes.trained import Trained
+    from xjax.typing import Params, PRNGKey, PyTree
 
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 
@@ -69,7 +71,8 @@ class Bound:
       state: of the model; each call replaces it by the new state.
     """
 
-    def __init__(self, layer: Any, params: Params, state: Any, rng: Any = None, train: bool = False) -> None:
+    def __init__(self, layer: xnn.Layer, params: Params, state: PyTree, rng: xnn.RowKey | None = None,
+                 train: bool = False) -> None:
         self._layer, self.params, self.state, self.rng, self.train = layer, params, state, rng, train
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -91,17 +94,18 @@ class Task:
       artifacts: those of its `Data`.
     """
 
-    model: Any
+    config: Any                           # the `Config` of the file of the task
+    model: xnn.Layer
     inputs: tuple[Any, ...]
     score = "loss"
     higher_is_better = False
     independent_examples = False
     divisible = True
 
-    def __init__(self, config: Any, artifacts: dict[str, Any]) -> None:
+    def __init__(self, config: TaskConfig, artifacts: dict[str, Any]) -> None:
         self.config, self.artifacts = config, artifacts
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         """Sums and weights over the rows of ``batch``, inside pmap; ``"loss"`` is minimised.
 
         A sum may be an array, such as a confusion matrix, for the method `metrics`; its weight is then ignored.
@@ -132,15 +136,15 @@ class Task:
         raise DataError("predict", f"the task {self.config.name!r} cannot predict from a file.", {"file": file},
                         fix="evaluate or generate.")
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
         """The outputs of the model for each row of ``batch``, inside pmap: a tree of arrays [rows, ...]."""
         raise NotImplementedError(f"{type(self).__name__} has no `outputs`, which predictions and figures need.")
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         """Columns of a table from the outputs of a whole file, as NumPy arrays: labels, probabilities, values."""
         raise NotImplementedError(f"{type(self).__name__} has no `columns`, which `recipes.predict` needs.")
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         """Parts of the report, by title: a matplotlib Figure, or text such as samples.
 
         Args: trained: a `recipes.trained.Trained`, with ``outputs(split)`` and ``totals(split)``.
@@ -154,5 +158,5 @@ def metrics_by_name(names: Sequence[str], *args: Any, **named: Any) -> dict[str,
 
 
 @functools.cache
-def _metrics(names: tuple[str, ...]) -> Any:
+def _metrics(names: tuple[str, ...]) -> Callable[..., Any]:
     return xjax.jit(lambda args, named: {name: getattr(xnn.metrics, name)(*args, **named) for name in names})

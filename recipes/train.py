@@ -26,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _work(args: argparse.Namespace, interrupts: Interrupts) -> None:
-    if args.list:
-        list_tasks()
+    if args.list is not None:
+        list_tasks(args.list)
     elif args.sweep and args.resume is None:
         sweep(args.config or DEFAULT, args.overrides, args.sweep, interrupts)
     else:
@@ -43,13 +43,15 @@ def _work(args: argparse.Namespace, interrupts: Interrupts) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="recipes.train", description="Trains a model as a config describes.")
+    parser = argparse.ArgumentParser(prog="recipes.train", description="Trains a model as a config describes.",
+                                     epilog="example: python -m recipes.train --config gcn.yaml optim.lr=0.02")
     add_run_arguments(parser)
     parser.add_argument("--sweep", nargs="+", metavar="key=values",
                         help="a run for each combination: optim.lr=1e-3,1e-2 seed=0..4")
     parser.add_argument("--dry-run", action="store_true", help="print the model, its memory and one step, and stop")
     parser.add_argument("--print-config", action="store_true", help="print the config with all defaults, and stop")
-    parser.add_argument("--list", action="store_true", help="print all tasks and keys, and stop")
+    parser.add_argument("--list", nargs="?", const="", metavar="TASK",
+                        help="print the keys of a task, or without TASK of everything, and stop")
     return parser
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from recipes.task import Bound, Inputs, Task
 from recipes.training.loop import begin
 from recipes.training.run import check_artifacts, make_task
 from recipes.training.step import init_state, make_eval_step, totals_over
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 
 class Trained:
@@ -76,7 +80,7 @@ class Trained:
         batches = self._batches(self._splits[split])
         return totals_over(self._eval_step, self._placed, batches.all())
 
-    def outputs(self, split: str) -> Any:
+    def outputs(self, split: str) -> PyTree:
         """The outputs of the model for each row of a split, as NumPy arrays; None if there is no such split."""
         rows = self._splits.get(split)
         return None if rows is None else self._outputs_of(self._batches(rows), len(rows))
@@ -95,15 +99,15 @@ class Trained:
         return data.splits
 
     @functools.cached_property
-    def _placed(self) -> Any:
+    def _placed(self) -> PyTree:
         return self.placer.replicate((self.params, self.state))
 
     @functools.cached_property
-    def _eval_step(self) -> Any:
+    def _eval_step(self) -> Callable[..., Any]:
         return make_eval_step(self.task, self.placer)
 
     @functools.cached_property
-    def _output_step(self) -> Any:
+    def _output_step(self) -> Callable[..., Any]:
         return self.placer.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
                                 in_axes=(None, 0))
 

@@ -1,8 +1,8 @@
-"""The programs that tests compile with xjax and JAX are kept on disk: a second run compiles only those that changed.
+"""An on-disk cache of the programs that tests compile with xjax and JAX: a second run compiles only changed programs.
 
-They are in `~/.cache/xjax-tests` (or in `xjax-tests` of $XDG_CACHE_HOME), apart from the user's own, in a folder for
-each jaxlib and processor. xjax limits its part itself; JAX's part is trimmed when a run ends. The folder may be deleted
-at any time.
+The cache is in `~/.cache/xjax-tests` (or in `xjax-tests` of $XDG_CACHE_HOME), apart from the user's own caches, with
+one folder for each jaxlib and processor. xjax limits the size of its part itself; JAX's part is trimmed at the end of a
+run. The folder may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-MAX_BYTES = 1 << 30             # of each part
+MAX_BYTES = 1 << 30             # of each library's part
 
 
 def folder() -> Path:
-    """The folder for the installed jaxlib and this processor, made if it is absent; in the checkout without a home."""
+    """The folder for the installed jaxlib and this processor, created if absent; in the checkout without a home."""
     name = f"jaxlib-{version('jaxlib')}-{_processor()}"
     home = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "xjax-tests" / name
     try:
@@ -30,14 +30,14 @@ def folder() -> Path:
 
 
 def use_for_xjax() -> None:
-    """Sets variables of the environment, for this process and those it starts; before xjax is imported."""
+    """Set environment variables for this process and its child processes; call it before xjax is imported."""
     os.environ.setdefault("XJAX_COMPILATION_CACHE_DIR", str(folder() / "xjax"))
     os.environ.setdefault("XJAX_COMPILATION_CACHE_MAX_SIZE", str(MAX_BYTES))
     os.environ.setdefault("XJAX_CACHE_COMPILED_FUNCTIONS", "true")
 
 
 def use_for_jax() -> None:
-    """Sets JAX's options; not its variables, which xjax reads too."""
+    """Set JAX's options. JAX's environment variables are not set, because xjax reads them too."""
     import jax
 
     jax.config.update("jax_compilation_cache_dir", str(folder() / "jax"))
@@ -46,7 +46,7 @@ def use_for_jax() -> None:
 
 
 def trim(directory: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Delete the files that were written first until the rest fits; for many processes at once."""
+    """Delete the oldest files until the rest fits. Several processes may do so at the same time."""
     files = []
     for path in directory.glob("*"):
         with contextlib.suppress(OSError):          # another process may have deleted it
@@ -60,7 +60,7 @@ def trim(directory: Path, max_bytes: int = MAX_BYTES) -> None:
 
 
 def _processor() -> str:
-    """A name for what compiled code depends on: the instruction sets, as Linux lists them."""
+    """A short name for the instruction sets of the processor, as Linux lists them; compiled code depends on them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         text = "\n".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))

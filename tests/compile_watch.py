@@ -1,7 +1,7 @@
-"""A watch over compilations: one that takes longer than 30 s is printed with its test and program while it still runs.
+"""Prints each compilation that takes longer than 30 s, with its test and program, while it is still running.
 
-Compilers have faults that make them run for hours. The text goes to the terminal past pytest's capture, so that it is
-seen although the test never ends.
+Compilers have bugs that make them run for hours. The text is written to the terminal past pytest's capture, so that it
+is visible even if the test never ends.
 """
 
 import functools
@@ -14,7 +14,7 @@ _SHOWN = 4000                   # characters of a program
 
 
 class CompileWatch:
-    """Watches the compilations that run through `watched` functions, in a thread that starts with the first of them."""
+    """Watches compilations that run through `watched` functions, in a thread that starts with the first compilation."""
 
     def __init__(self, fd: int, limit: float = LIMIT):
         self.fd, self.limit = fd, limit
@@ -22,7 +22,7 @@ class CompileWatch:
         self._start = functools.cache(self._start_thread)
 
     def watched(self, compile_):
-        """`compile_(client, text, ...)` under watch."""
+        """`compile_(client, text, ...)`, watched."""
         @functools.wraps(compile_)
         def run(client, text, *args, **kwargs):
             self._start()

@@ -1,4 +1,4 @@
-"""Shared by all tests: four CPU devices (also in real JAX, the oracle), compile caches of their own, quiet XLA."""
+"""Setup for all tests: four CPU devices (also in real JAX, the oracle), separate compile caches, quiet XLA."""
 
 import contextlib
 import faulthandler
@@ -12,28 +12,28 @@ import pytest
 from tests import caches, quick_compiling
 from tests.compile_watch import CompileWatch
 
-# Before anything imports xjax or jax. Both libraries read XLA_FLAGS when their backend starts.
+# Set before xjax or jax is imported. Both libraries read XLA_FLAGS when their backend starts.
 os.environ.setdefault("XLA_FLAGS", f"{quick_compiling.FLAGS} --xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Level 3: launches that tests make fail on purpose are not logged.
 os.environ.setdefault("XJAX_LOG_LEVEL", "3")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-# The tests start hundreds of processes, which start a second sooner with the sources compiled.
+# The tests start hundreds of processes, which start one second faster when the sources are already compiled.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 caches.use_for_xjax()
-# The oracle, where it is installed, comes before xjax: jaxlib looks for JAX's types once, when a program first asks for
-# the parts of an array, and xjax hides JAX from it then.
+# The oracle, where installed, is imported before xjax: jaxlib looks up JAX's types once, when a program first reads the
+# shards of an array, and at that moment xjax hides JAX from it.
 with contextlib.suppress(ImportError):
     caches.use_for_jax()
 
-# Of each process. Programs that one file compiles are used again by others.
+# For each process. Programs compiled by one test file are used again by others.
 COMPILED_MEMORY_LIMIT = 1 << 30
 
 
 def pytest_configure(config):
-    """Watch compilations and tests that hang; pytest captures no output at this moment, so this is the terminal's."""
-    import xjax  # here: after the environment above is set
+    """Watch compilations and hanging tests; pytest captures no output yet, so descriptor 2 is that of the terminal."""
+    import xjax  # here, after the environment is set above
     from xjax.runtime import xla
 
     xla.compile = CompileWatch(os.dup(2)).watched(xla.compile)
@@ -44,7 +44,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Collect garbage seldom, and not among the libraries and the tests themselves: it took a fifth of the time."""
+    """Collect garbage rarely, and never the libraries and tests themselves: collections took a fifth of the time."""
     gc.disable()
     result = yield
     gc.collect()
@@ -55,9 +55,10 @@ def pytest_collection(session):
 
 
 class _Hanging:
-    """A test that hangs, in a compiler say, ends after half an hour with the stacks of all threads.
+    """Ends a test that hangs, for example in a compiler, after half an hour, with the stacks of all threads.
 
-    pytest has an option for it, which starts a thread for each test: half a millisecond. Here it is one a minute.
+    pytest has an option for this, which starts one thread per test, at half a millisecond each. Here it is one thread
+    per minute.
     """
 
     SECONDS, EVERY = 1800, 60
@@ -82,12 +83,12 @@ def pytest_sessionfinish(session):
 
 @pytest.fixture(scope="module")
 def as_shipped():
-    """For tests of what XLA makes of a program: it is optimized as for users (see `quick_compiling`)."""
+    """For tests of XLA's optimizations (fusion, rounding, memory): programs are compiled as for users."""
     with quick_compiling.as_shipped():
         yield
 
 
 @pytest.fixture
 def quick_collections():
-    """For tests of what is freed: collections leave out what other tests keep, which takes most of their time."""
-    gc.freeze()                 # for good, since what was frozen before cannot be told from it
+    """For tests of freed memory: collections skip the objects of other tests, which would take most of the time."""
+    gc.freeze()                 # never undone: objects frozen earlier cannot be distinguished from these

@@ -1,4 +1,4 @@
-"""Programs that can crash, hang or be interrupted, run in processes of their own."""
+"""Programs that can crash, hang or be interrupted, run in separate processes."""
 
 import os
 import subprocess
@@ -13,16 +13,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def environment(devices: int = 1) -> dict[str, str]:
-    """Variables of a process with so many CPU devices."""
+    """Environment variables of a process with this number of CPU devices."""
     return {**os.environ, "PYTHONPATH": str(ROOT), "XJAX_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu",
             "XLA_FLAGS": flags(devices)}
 
 
 def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks: bool = True) -> str:
-    """Run a program, which must end with exit code 0 within `timeout` seconds; returns what it printed.
+    """Run a program, which must end with exit code 0 within `timeout` seconds; returns its output.
 
-    Args: stacks: after half of `timeout`, write the stacks of all threads and end. Python does so in a thread of its
-    own; a program that forks passes False, because the end of its child would wait for that thread.
+    Args: stacks: after half of `timeout`, print the stacks of all threads and exit. Python does so in an extra thread;
+    a program that forks passes False, because its child would wait for that thread before exiting.
     """
     head = "import faulthandler; faulthandler.enable()\n"
     if stacks:
@@ -34,10 +34,10 @@ def run(code: str, *args: object, timeout: float = 120, devices: int = 1, stacks
 
 
 def done_together(programs: Mapping[str, str], run: Callable[[str], subprocess.CompletedProcess[str]]) -> set[str]:
-    """Run programs one after the other in one process, since most of the time of a process is that of its imports.
+    """Run programs one after the other in one process, because imports take most of the time of a process.
 
-    Args: run: runs a text in a process.
-    Returns: the names of those that end well; if one fails or hangs, those before it alone.
+    Args: run: runs a source text in a process.
+    Returns: the names of the programs that succeed; if one fails or hangs, of the programs before it.
     """
     lines = [f"{program}\nprint({name!r}, flush=True)\n" for name, program in programs.items()]
     try:

@@ -1,6 +1,6 @@
 """Jobs of several processes on this machine: each runs the same Python program with its own rank.
 
-A process that has not ended by itself at the time-out is killed, and its status is None.
+A process that is still running at the time-out is killed, and its status is None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.quick_compiling import flags
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# What each process runs first: `rank`, `count` and `address` are set, and two devices.
+# The first lines of each process: they set `rank`, `count` and `address`, and two devices.
 HEADER = """
 import os, sys, time
 import numpy as np
@@ -34,7 +34,7 @@ xjax.distributed.initialize(address, count, rank, initialization_timeout=60, shu
 
 
 class Ended(NamedTuple):
-    """How one process ended: its exit status, None if it was killed at the time-out; its output; seconds it ran."""
+    """Exit status of a process (None if it was killed at the time-out), its output, and its running time in seconds."""
 
     status: int | None
     output: str
@@ -42,21 +42,21 @@ class Ended(NamedTuple):
 
 
 def free_address() -> str:
-    """An address on loopback on which nothing listens."""
+    """A loopback address with a free port."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{s.getsockname()[1]}"
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without what launchers and tests set about processes and devices."""
+    """The environment without variables by which launchers and tests set processes and devices."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "SLURM_", "OMPI_", "PMI"))}
     return {**env, "PYTHONPATH": str(ROOT), "XLA_FLAGS": flags(), **more}
 
 
 def run_job(program: str, count: int = 2, *, header: str = JOIN, timeout: float = 120,
             ranks: Sequence[int] | None = None, env: Mapping[str, str] | None = None, tmp_path: Path) -> list[Ended]:
-    """Run a program in `count` processes, or in those of `ranks` only; one `Ended` for each."""
+    """Run a program in `count` processes, or only in those of `ranks`; returns one `Ended` for each."""
     ranks, address = range(count) if ranks is None else ranks, free_address()
     file = tmp_path / "program.py"
     file.write_text(header + program)

@@ -1,6 +1,6 @@
-"""Real JAX as the oracle of a test, its version, and test data that hold for some versions of it only.
+"""Real JAX as the oracle of a test, its version, and test data that are valid for some versions of JAX only.
 
-xjax follows the newest reference. Where an older one differs, the data of a test say so::
+xjax follows the newest reference. Where an older one differs, the test data say so::
 
     DIFFERENT = current({
         "jnp.sum(x)": "rounds once",                                     # in every version
@@ -21,7 +21,7 @@ from xjax.core.versions import version_numbers
 
 
 def version_of(package: str) -> tuple[int, ...]:
-    """The installed version as numbers, (0, 12, 0, 1); () if the package is not installed."""
+    """The installed version as numbers, such as (0, 12, 0, 1); () if the package is not installed."""
     try:
         text = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -33,7 +33,7 @@ VERSION = version_of("jax")
 
 
 def real_jax(*modules: str) -> Any:
-    """The module `jax`, with submodules ("scipy.stats") imported; skips the test or file where JAX is not installed."""
+    """The module `jax`, with submodules ("scipy.stats") imported; skips the test or file if JAX is not installed."""
     jax = pytest.importorskip("jax", reason="compares with real JAX, which is not installed")
     for module in modules:
         importlib.import_module(f"jax.{module}")
@@ -41,7 +41,7 @@ def real_jax(*modules: str) -> Any:
 
 
 class Only(NamedTuple):
-    """A piece of test data for the versions of JAX from `since` on and before `until`."""
+    """An item of test data that is valid for versions of JAX from `since` and before `until`."""
 
     value: Any
     since: str = ""
@@ -58,13 +58,13 @@ def only(value: Any, *, since: str = "", until: str = "") -> Only:
 
 
 def holds(since: str = "", until: str = "") -> bool:
-    """Whether the installed JAX is at least `since` and older than `until`; without JAX, whether the newest is."""
+    """Whether the installed JAX is at least `since` and older than `until`; without JAX, the newest version counts."""
     version = VERSION or (1_000,)
     return version >= version_numbers(since) and not (until and version >= version_numbers(until))
 
 
 def current(data: Any) -> Any:
-    """A list, tuple, set or dict without the entries of other versions, and with `Only` values unwrapped."""
+    """A list, tuple, set or dict without the entries for other versions, and with `Only` values unwrapped."""
     if isinstance(data, dict):
         return {k: _value(v) for k, v in data.items() if _holds(v)}
     return type(data)(_kept(data))

@@ -1,10 +1,10 @@
-"""Options with which xjax and real JAX compile in the tests: few optimizations, which takes a third of the time.
+"""Compiler options of xjax and real JAX in the tests: few optimizations, which take a third of the usual time.
 
-Compiling takes nearly all of the time of the tests. `FLAGS` are put into XLA_FLAGS, which both libraries read. For
-single operations xjax asks for an optimization level of its own: `install` sets that one to the lowest too. On jaxlib
-0.10, where most of the remaining time is spent in XLA's MLIR emitters, `FLAGS` also choose the older emitters.
+Compilation takes nearly all of the time of the tests. `FLAGS` are put into XLA_FLAGS, which both libraries read. For
+single operations xjax requests an optimization level of its own; `install` sets it to the lowest level too. On jaxlib
+0.10, where most of the remaining time is spent in XLA's MLIR emitters, `FLAGS` also select the older emitters.
 
-Tests of what XLA makes of a program (what it fuses and rounds, how much memory it takes) use the fixture `as_shipped`.
+Tests of XLA's optimizations (fusion, rounding, use of memory) use the fixture `as_shipped`.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _compiles_quickly = False
 
 
 def flags(devices: int | None = None) -> str:
-    """XLA_FLAGS of a process that a test starts, with so many CPU devices: it compiles as quickly as the tests do."""
+    """XLA_FLAGS of a process that a test starts, with this number of CPU devices and the quick options of the tests."""
     quick = FLAGS if FLAGS in os.environ.get("XLA_FLAGS", "") else ""
     return quick if devices is None else f"{quick} --xla_force_host_platform_device_count={devices}".lstrip()
 
 
 def install() -> None:
-    """From now on xjax and JAX compile quickly, but within `as_shipped`; unless XLA_FLAGS are the user's own."""
+    """Make xjax and JAX compile quickly, except within `as_shipped`; without effect if the user has set XLA_FLAGS."""
     global _compiles_quickly
     _compiles_quickly = FLAGS in os.environ["XLA_FLAGS"]
     if not _compiles_quickly:
         return
-    from xjax.runtime import xla  # here: XLA_FLAGS is set before
+    from xjax.runtime import xla  # here, after XLA_FLAGS is set
     from xjax.runtime.programs import compile_cache
 
     xla.compile = _chosen(xla.compile)
-    compile_cache.compile_cached = _chosen(compile_cache.compile_cached)        # for its key
+    compile_cache.compile_cached = _chosen(compile_cache.compile_cached)        # its key includes the options
     if "jax" in sys.modules:
-        from jax._src import compiler  # JAX has no public option for all it compiles
+        from jax._src import compiler  # JAX has no public option for all compilations
 
         compiler.get_compile_options = _chosen_by_jax(compiler.get_compile_options)
 
 
 def _chosen(compile_: Callable[..., Any]) -> Callable[..., Any]:
-    """`compile_` with the options of the moment; the caller's win."""
+    """`compile_` with the current options; options of the caller take precedence."""
     @functools.wraps(compile_)
     def run(*args: Any, optimization_level: int | None = None, options: Any = None, **more: Any) -> Any:
         options = dict(options or {})
@@ -76,7 +76,7 @@ def _chosen_by_jax(get_options: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def as_shipped(needed: bool = True) -> Iterator[None]:
-    """Within, if needed, xjax and JAX compile programs as for users, also those that they have compiled already."""
+    """Within this context, if needed, xjax and JAX compile programs as for users, also already compiled ones."""
     global _compiles_quickly
     if not (needed and _compiles_quickly):
         yield

@@ -1,7 +1,7 @@
-"""The public names of JAX, found by walking its package; `python -m tests.reference` prints them as JSON.
+"""The public names of JAX, collected by walking its package; `python -m tests.reference` prints them as JSON.
 
-That takes a process of its own, because some of JAX's modules change the process that imports them, and because a
-module has as attributes the submodules that were imported anywhere in the process.
+The walk needs a process of its own: some of JAX's modules change the process that imports them, and a module's
+attributes include the submodules that were imported anywhere in the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from types import ModuleType
 from tests.oracle import VERSION
 from xjax.core.left_out import MODULES_LEFT_OUT
 
-# Modules whose functions have values: each has a row in tests/values.
+# Modules whose functions return values: each has a row in tests/values.
 WITH_VALUES = """
 . ad_checkpoint custom_batching custom_derivatives debug dtypes errors flatten_util image lax lax.linalg nn
 nn.initializers
@@ -36,7 +36,7 @@ scipy.stats.multivariate_normal scipy.stats.nbinom scipy.stats.norm scipy.stats.
 scipy.stats.t scipy.stats.truncnorm scipy.stats.uniform scipy.stats.vonmises scipy.stats.wrapcauchy stages tree
 tree_util
 """.split()  # noqa: SIM905
-# Of modules with other names too.
+# Single functions with values, in other modules.
 SOME_WITH_VALUES = {"experimental": ["io_callback"], "experimental.jet": ["jet"], "experimental.ode": ["odeint"],
                     "experimental.mesh_utils": ["create_device_mesh"]}
 
@@ -47,7 +47,7 @@ def named(library: str, module: str) -> str:
 
 @cache
 def all_names() -> dict[str, list[str]]:
-    """The public names of each module of JAX, but for the modules that are left out as a whole; {} without JAX."""
+    """The public names of each module of JAX, except of modules left out as a whole; {} without JAX."""
     if not VERSION:
         return {}
     done = subprocess.run([sys.executable, "-m", "tests.reference"], capture_output=True, text=True, timeout=300,
@@ -57,54 +57,54 @@ def all_names() -> dict[str, list[str]]:
 
 @cache
 def public_names() -> dict[str, list[str]]:
-    """The public names of the modules whose functions have values."""
-    found = all_names()
-    return {module: found[module] for module in WITH_VALUES if module in found} | SOME_WITH_VALUES
+    """The public names of the modules whose functions return values."""
+    public = all_names()
+    return {module: public[module] for module in WITH_VALUES if module in public} | SOME_WITH_VALUES
 
 
 # -- the walk -----------------------------------------------------------------------------------------------------
 
 def walk(module: str = ".") -> Iterator[tuple[str, list[str]]]:
-    """(module, its names) of a module of JAX and of all below it."""
+    """(module, its names) for a module of JAX and all its submodules."""
     if named("xjax", module) in MODULES_LEFT_OUT:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = importlib.import_module(named("jax", module))
-    yield module, names_of(module, found)
-    below = pkgutil.iter_modules(getattr(found, "__path__", ()))
+        package = importlib.import_module(named("jax", module))
+    yield module, names_of(module, package)
+    below = pkgutil.iter_modules(getattr(package, "__path__", ()))
     for name in sorted(m.name for m in below if not m.name.startswith("_")):
         yield from walk(name if module == "." else f"{module}.{name}")
 
 
-def names_of(module: str, found: ModuleType) -> list[str]:
-    """The names of a module without the deprecated ones and other packages that it imports."""
-    names = [name for name in dir(found) if not name.startswith("_")]
-    if module.startswith("experimental"):               # files with stray imports among their names
-        own = set(_bound_on_purpose(found))
+def names_of(module: str, package: ModuleType) -> list[str]:
+    """The names of a module, without deprecated ones and packages that it imports."""
+    names = [name for name in dir(package) if not name.startswith("_")]
+    if module.startswith("experimental"):               # its files have stray imports among their names
+        own = set(_bound_on_purpose(package))
         names = [name for name in names if name in own]
-    return [name for name in names if _is_public(found, name)]
+    return [name for name in names if _is_public(package, name)]
 
 
-def _is_public(found: ModuleType, name: str) -> bool:
-    """Whether a name is neither deprecated nor that of something imported from elsewhere."""
+def _is_public(package: ModuleType, name: str) -> bool:
+    """Whether a name is neither deprecated nor imported from another package."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            value = getattr(found, name)
+            value = getattr(package, name)
         except (DeprecationWarning, AttributeError):
             return False
     if inspect.ismodule(value):
-        return value.__name__ == f"{found.__name__}.{name}"
+        return value.__name__ == f"{package.__name__}.{name}"
     return not isinstance(value, __future__._Feature)
 
 
-def _bound_on_purpose(found: ModuleType) -> Iterator[str]:
+def _bound_on_purpose(package: ModuleType) -> Iterator[str]:
     """Names that a file defines, or imports as themselves: ``from a import b as b``."""
-    for node in ast.walk(ast.parse(inspect.getsource(found))):
+    for node in ast.walk(ast.parse(inspect.getsource(package))):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (a.asname for a in node.names if a.asname and a.asname == a.name)
-    for node in ast.parse(inspect.getsource(found)).body:
+    for node in ast.parse(inspect.getsource(package)).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
         elif isinstance(node, ast.Assign):

@@ -1,4 +1,4 @@
-"""The one check of refused calls: the class of the error, and texts that its message has."""
+"""The check of refused calls: the class of the error, and texts in its message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 def assert_refused(call: Callable[[], object], kind: type[Exception] | tuple[type[Exception], ...],
                    texts: str | Iterable[str], *, fix: bool = True) -> Exception:
-    """The call raises an error of this class, whose message has the texts and says how to mend it.
+    """Assert that the call raises an error of this class, whose message has the texts and a fix.
 
-    Args: texts: one or several. fix: False for a message without "fix:", such as one of Python's own.
+    Args: texts: one or several. fix: False for a message without "fix:", such as Python's own.
     Returns: the error.
     """
     with pytest.raises(kind) as caught:

@@ -1,4 +1,4 @@
-"""The rooms of the code: which may import which, how many files a folder may hold, and a picture of them.
+"""The rooms of the code: groups of modules, the imports allowed between them, their sizes, and a picture of them.
 
 ``python -m tests.rooms`` draws the pictures in docs/architecture.md again.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 
-# The modules of a package that are in none of its rooms.
+# The modules of a package that belong to none of its rooms.
 TOP = "top"
-# Of each package its rooms, from the lowest to the highest: a room may import those before it.
+# The rooms of each package, from the lowest to the highest: a room may import the rooms before it.
 ORDER = {
     "xjax": ("version", "core", "ops", "transforms", "runtime", "lax", "numpy", "random", "nn", "image", "scipy", TOP),
     "xjax.runtime": ("process", "xla", "devices", "placement", "arrays", "programs", TOP),
@@ -29,7 +29,7 @@ AT_TOP = {
     "recipes": {"errors": "process", "lazy": "process", "names": "process", "config": "settings", "batches": "data",
                 "task": "training", "classification": "training", "trained": "training"},
 }
-# So many files a folder may hold, and those that hold more: not one more than today.
+# The most files that a folder may hold, and folders above this limit with their present counts, which must not grow.
 LIMIT = 25
 CROWDED = {"xjax/core": 35, "xjax/numpy": 44, "xjax/ops": 44, "xjax/scipy/stats": 30, "xnn/layers": 26}
 
@@ -41,7 +41,7 @@ def room_of(package: str, module: str) -> str:
 
 
 def arrows(package: str) -> Iterator[tuple[str, str, str]]:
-    """For each import between two rooms: the importing room, the imported one, and where."""
+    """For each import between two rooms: the importing room, the imported room, and the place."""
     for path in sorted(ROOT.joinpath(*package.split(".")).rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         room = room_of(package, module)
@@ -51,7 +51,7 @@ def arrows(package: str) -> Iterator[tuple[str, str, str]]:
 
 
 def imported_by(path: Path) -> Iterator[tuple[str, int]]:
-    """What a file imports, with the line."""
+    """The modules that a file imports, with the line."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
@@ -60,7 +60,7 @@ def imported_by(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def upward(package: str) -> list[str]:
-    """The imports of a higher room."""
+    """The imports of a higher room by a lower one."""
     rank = ORDER[package].index
     return [where for room, other, where in arrows(package) if rank(room) < rank(other)]
 
@@ -73,8 +73,8 @@ def crowded() -> list[str]:
 
 
 def picture(package: str) -> str:
-    """A Mermaid chart: an arrow from each room to those it imports, without arrows that others imply."""
-    *rooms, _ = ORDER[package]                              # what is at the top may import all of them
+    """A Mermaid chart: an arrow from each room to the rooms that it imports, without arrows that others imply."""
+    *rooms, _ = ORDER[package]                              # modules at the top may import all rooms
     below = {room: {other for importing, other, _ in arrows(package) if importing == room} for room in rooms}
     reached: dict[str, set[str]] = {}
     lines = []
@@ -86,9 +86,9 @@ def picture(package: str) -> str:
 
 
 def with_pictures(page: str) -> str:
-    """The page with its pictures as they are now; each follows the comment that names its package."""
+    """The page with its pictures drawn again; each follows the comment that names its package."""
     return re.sub(r"(<!-- tests/rooms.py draws (\S+) -->\n).*?\n```\n",
-                  lambda found: f"{found[1]}{picture(found[2])}\n", page, flags=re.DOTALL)
+                  lambda match: f"{match[1]}{picture(match[2])}\n", page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which rows of a long table the fast set runs; the rest are marked slow."""
+"""The rows of a long table that the fast set runs; the rest are marked slow."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import pytest
 
 
 def one_in(every: int, rows: Iterable[Any], name: Callable[[Any], str] | None = None) -> list[Any]:
-    """The rows of a `parametrize` with one argument; fast are the first and each `every`-th after it.
+    """The rows of a `parametrize` with one argument; the first and each `every`-th after it are fast.
 
-    Args: name: the id of a row, if pytest's own will not do.
+    Args: name: the id of a row, if pytest's own is unsuitable.
     """
     return [pytest.param(row, id=name and name(row), marks=[pytest.mark.slow] if i % every else [])
             for i, row in enumerate(rows)]
 
 
 def each_once(rows: Iterable[Any], columns: Iterable[Any]) -> list[Any]:
-    """All pairs, for a `parametrize` with two arguments; fast are some in which each row and each column occurs."""
+    """All pairs, for a `parametrize` with two arguments; the fast ones together contain each row and each column."""
     rows, columns = list(rows), list(columns)
     every = min(len(rows), len(columns))
     slow = lambda i, k: [pytest.mark.slow] if (i - k) % every else []
@@ -27,6 +27,6 @@ def each_once(rows: Iterable[Any], columns: Iterable[Any]) -> list[Any]:
 
 
 def _id(x: Any, place: int) -> str:
-    """Types by their names, others by what they print if it is short, else by their place."""
+    """The name of a type; else the text of the value if it is short, else its position."""
     text = getattr(x, "__name__", None) or str(x)
     return text if len(text) <= 40 else str(place)

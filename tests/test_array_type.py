@@ -1,4 +1,4 @@
-"""The methods that `xjax.Array` declares for type checkers are those that arrays have."""
+"""The methods that `xjax.Array` declares for type checkers are the methods of arrays."""
 
 import ast
 import inspect
@@ -26,8 +26,8 @@ def parameters(function: ast.FunctionDef) -> list[str]:
 
 
 def without_self(function) -> list[str]:
-    found = list(inspect.signature(function).parameters.values())[1:]
-    return [f"{each.name}={each.default}" if each.default is not each.empty else each.name for each in found]
+    arguments = list(inspect.signature(function).parameters.values())[1:]
+    return [f"{each.name}={each.default}" if each.default is not each.empty else each.name for each in arguments]
 
 
 def test_each_method_is_declared():

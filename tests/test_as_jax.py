@@ -1,4 +1,4 @@
-"""What programs and notebooks write, line by line: value, dtype, weak type, text or class of error are those of JAX."""
+"""Lines of programs and notebooks: value, dtype, weak type, text or class of error are JAX's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.sampling import one_in
 jax = real_jax("image", "ops", "flatten_util", *[f"scipy.{m}" for m in (
     "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse.linalg", "special", "stats")])
 
-# The text that a value prints as.
+# Values whose printed text is compared.
 PRINTED = r"""
 jnp.array([[1,2],[3,4]])
 jnp.array([1.5,2], dtype='bfloat16')
@@ -59,11 +59,11 @@ jnp.float32
 
 WRITTEN = [*ARRAYS, *CONTEXTS, *FUNCTIONS, *NUMBERS, *OBJECTS, *RELATIVES, *TRANSFORMS]
 
-# Where xjax does otherwise: reason -> expressions.
+# Deliberate differences from JAX: reason -> expressions.
 OTHERWISE = {
-    "the cross product of vectors of size 2, which newer versions refuse, stays":
+    "the cross product of vectors of size 2, an error in newer versions, still works":
         [only("jnp.cross(jnp.ones(2),jnp.ones(2))", since="0.12")],
-    "a traced value does not say that it has the method `__jax_array__`: it needs no conversion":
+    "a traced value has no method `__jax_array__`: it needs no conversion":
         ["jax.jit(lambda x: jnp.ones(2) if hasattr(x,'__jax_array__') else x)(1.)"],
     "a tuple, as in NumPy and newer versions": [only("jnp.meshgrid(jnp.arange(2),jnp.arange(2))", until="0.12")],
     "negative positions count from the end, as in newer versions": [only(
@@ -73,7 +73,7 @@ OTHERWISE = {
     "an index that is known to be out of bounds is refused":
         ["jnp.arange(5)[10]", "jnp.arange(5).at[10].set(3)"],
     "a TypeError, since the type is wrong": ["jnp.asarray(None)", "jnp.asarray([None])"],
-    "a Python number takes the dtype of the value beside it":
+    "a Python number takes the dtype of the other operand":
         ["jax.jvp(lambda x: x**2,(3.,),(1,))", "jax.vjp(lambda x: x**2,3.)[1](1)", "jax.lax.add(jnp.ones(2),1)"],
     "an array, where JAX returns the user's own number": [
         "jax.lax.scan(lambda c,x: (c,x), {'a':1.}, (jnp.arange(3),jnp.ones(3)))",
@@ -83,10 +83,10 @@ OTHERWISE = {
         "jax.linearize(lambda x: jax.lax.stop_gradient(x)*2+x,3.)[1](1.)"],
     "as in NumPy": ["'a' in jnp.arange(3)", "jnp.trapezoid(jnp.array([1.,jnp.inf]))", "float(jnp.ones(1))",
                     "jnp.fix(-1.5)", "jnp.einsum('ii->i',jnp.ones((1,3)))"],
-    "refused: gradients of complex functions are conjugated, and JAX's BFGS goes uphill":
+    "refused: gradients of complex functions are conjugated, so JAX's BFGS would ascend":
         ["jax.scipy.optimize.minimize(lambda z: jnp.sum(jnp.abs(z)**2),jnp.full(2,1j),method='BFGS').success"],
     "the gradient of a norm at the origin is 0, as that of abs": ["jax.grad(jnp.linalg.norm)(jnp.zeros(2))"],
-    "ppermute works under vmap too, with zeros for those who get nothing":
+    "ppermute works under vmap too, with zeros for elements without a source":
         ["jax.vmap(lambda x: jax.lax.ppermute(x,'i',[(0,1)]),axis_name='i')(jnp.arange(2))"],
     "the error has another class: that of NumPy if it has one, else ValueError for a wrong value and TypeError for "
     "a wrong type or structure": [
@@ -102,7 +102,7 @@ DIFFERENT = {expression for expressions in OTHERWISE.values() for expression in 
 
 
 class Wrapped:
-    """An object that only `__jax_array__` makes an array."""
+    """An object that is an array only through `__jax_array__`."""
 
     def __init__(self, x):
         self.x = x
@@ -117,7 +117,7 @@ def mapped(lib, f):
 
 
 def closed_over(lib, y):
-    """A function whose rule has `y` from around it."""
+    """A function whose rule captures `y`."""
     f = lib.custom_vjp(lambda x: x * 2)
     f.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * y,))
     return f
@@ -133,7 +133,7 @@ def evaluate(lib, expression):
 def compare(expression):
     ours, theirs = (outcome(evaluate, lib, expression) for lib in (xjax, jax))
     if expression in PRINTED and theirs.error is None:
-        ours, theirs = (Outcome(repr(found.value).replace("xjax", "jax"), found.error) for found in (ours, theirs))
+        ours, theirs = (Outcome(repr(result.value).replace("xjax", "jax"), result.error) for result in (ours, theirs))
     assert_same_outcome(ours, theirs, what=expression)
 
 
@@ -186,7 +186,7 @@ def names_of_wide_lines(lib):
 
 @pytest.mark.parametrize("expression", one_in(9, WIDE))
 def test_an_array_of_64_bits_means_what_it_means_in_jax_outside_of_the_block_that_made_it(expression):
-    """JAX fails at some lines, where its own constants have 32 bits: then ours need not fail."""
+    """JAX fails at some lines, where its own constants have 32 bits; there xjax may give a value."""
     ours, theirs = (outcome(lambda lib: eval(expression, names_of_wide_lines(lib)), lib) for lib in (xjax, jax))
     if theirs.error is not None:
         return

@@ -1,4 +1,4 @@
-"""The attributes of what functions return: JAX's are here, or stand in the table of this file with a reason."""
+"""The attributes of objects that functions return: each of JAX's exists here, or is in a table with its reason."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ MAKE = {
 PLACE = {"addressable_data", "addressable_shards", "committed", "delete", "device", "devices", "global_shards",
          "is_deleted", "is_fully_addressable", "is_fully_replicated", "on_device_size_in_bytes", "sharding",
          "unsafe_buffer_pointer"}
-# What JAX's objects have and ours have not: where a traced value lies is unknown, and JAX refuses to say it too.
-INTERNAL = {  # of JAX's implementation: mutable values, types with shardings, passes over programs, layouts, positions
+# Attributes of JAX's objects only: the placement of a traced value is unknown, and JAX's access raises an error too.
+INTERNAL = {  # internal to JAX: mutable values, types with shardings, passes, layouts, positions
     "traced value": "dimension_as_value full_lower get_const get_referent parent to_concrete_value traceback val",
     "PartitionSpec": "to_ct_spec to_lo to_tangent_spec",
     "NamedSharding": "check_compatible_aval has_addressable_devices replicated_axes",

@@ -1,4 +1,4 @@
-"""The comparison and the data by version that other tests rely on: what they must tell apart, and what not."""
+"""The comparison and the data by version that other tests rely on: equal and different values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.array([1.0, 2.0], np.float32)
 @xjax.tree_util.register_dataclass
 @dataclass
 class Scaled:
-    """A container of the user's own, with static data."""
+    """A container of a user, with static data."""
 
     values: Any
     factor: int = field(metadata={"static": True})

@@ -1,4 +1,4 @@
-"""The watch over compilations says which one hangs, and is quiet about others."""
+"""The watch over compilations reports a compilation that hangs, and is silent about others."""
 
 import os
 import threading

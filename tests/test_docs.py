@@ -1,6 +1,6 @@
-"""Pages of docs/ tell the truth: their code runs from top to bottom, and prints what they show.
+"""Pages of docs/ are correct: their code runs from top to bottom, and prints the shown output.
 
-A ```text block is what the ```python block before it prints: to stdout, and its error, if it ends with one.
+A ```text block is the output of the ```python block before it: its stdout, and its error, if it ends with one.
 """
 
 import contextlib
@@ -18,8 +18,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 class Block(NamedTuple):
-    """One ```python block: its page, the line before the code, the code, the text that is shown for it, and the library
-    that it needs, beside those that xnn itself does; None without."""
+    """One ```python block: its page, the line before the code, the code, the text shown for it, and the library that it
+    needs besides xnn's own dependencies (None: none).
+    """
 
     page: str
     line: int
@@ -31,11 +32,11 @@ class Block(NamedTuple):
 def _blocks(page):
     text, blocks = (DOCS / page).read_text(), []
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
-    for found in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
-        # On graphs.md a block uses what earlier ones have trained.
+    for match in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
+        # On graphs.md a block uses models trained in earlier blocks.
         trained = page == "graphs.md" and any(block.needs == "optax" for block in blocks)
-        needs = "optax" if "optim" in found[1] or trained else "networkx" if "networkx" in found[1] else None
-        blocks.append(Block(page, text[:found.start(1)].count("\n"), found[1], found[2] or "", needs))
+        needs = "optax" if "optim" in match[1] or trained else "networkx" if "networkx" in match[1] else None
+        blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
     return blocks
 
 
@@ -44,7 +45,7 @@ ALL = [block for blocks in BLOCKS.values() for block in blocks]
 
 
 def run(block, namespace):
-    """What the block prints."""
+    """The output of the block."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         try:
@@ -56,7 +57,7 @@ def run(block, namespace):
 
 @functools.cache
 def printed(page):
-    """Line of a block -> what it prints, all blocks of a page in order, without those that need what is not here."""
+    """Line of a block -> its output, for all blocks of a page in order that need no missing library."""
     namespace = {"__name__": page.replace(".", "_")}
     return {block.line: run(block, namespace) for block in BLOCKS[page]
             if block.needs is None or importlib.util.find_spec(block.needs)}
@@ -72,7 +73,7 @@ def test_page_prints_what_it_shows(block):
 
 @pytest.mark.parametrize("page", BLOCKS)
 def test_every_block_is_read(page):
-    """No other kind of block, and none that the pattern misses, is on the page."""
+    """The page has no other kind of block, and the pattern misses none."""
     fences = re.findall(r"^```(\w*)$", (DOCS / page).read_text(), re.MULTILINE)
     blocks = BLOCKS[page]
     assert fences.count("python") == len(blocks) and fences.count("text") == sum(bool(b.shown) for b in blocks)

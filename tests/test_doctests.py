@@ -11,9 +11,9 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 
-# A module whose functions are defined elsewhere, under names that their examples use.
+# Modules whose functions are defined elsewhere, under names that their examples use.
 _DEFINED_IN = {"xjax.tree": ("xjax.core.tree", "xjax.core.tree_nodes")}
-# What a module's examples need beyond the core dependencies.
+# Libraries that a module's examples need besides the core dependencies.
 _NEEDS = {"xnn.optim": "optax", "xjax.interop.bridge": "jax"}
 
 

@@ -1,4 +1,4 @@
-"""The table of forms by platform: on GPUs no form that was measured on CPUs is written."""
+"""The table of forms by platform: programs for GPUs have no form that was measured on CPUs."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ LARGE = {
 
 def written_by(platform, function, *args):
     """(The text of a program, the files of forms for CPUs that wrote a part of it)."""
-    found = set()
+    read_from = set()
 
     def look(frame, event, arg):
         file, has_written = Path(frame.f_code.co_filename), event == "return" and arg is not None   # None: it declines
         if file.parent == FOLDER and has_written and any(isinstance(x, Builder) for x in frame.f_locals.values()):
-            found.add(file.name)
+            read_from.add(file.name)
 
     traced = xjax.jit(function).trace(*args)
     sys.setprofile(look)
@@ -61,7 +61,7 @@ def written_by(platform, function, *args):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
     finally:
         sys.setprofile(None)
-    return text, found
+    return text, read_from
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -82,7 +82,7 @@ def test_no_operation_of_the_table_has_a_form_for_cpus_on_gpus():
         call = row.fun or (lambda namespace, *xs, name=row.name: getattr(namespace, name)(*xs))
         text, files = written_by("cuda", lambda *xs, call=call: call(lax, *xs), *operands)
         assert not files, row.name
-        assert 'inlineable = "false"' not in text, row.name         # how functions are kept apart, on CPUs
+        assert 'inlineable = "false"' not in text, row.name         # it separates functions on CPUs
     assert len(seen) > 80
 
 
@@ -96,15 +96,15 @@ def test_each_row_has_limits_a_reason_and_a_file():
 
 
 def test_nothing_else_asks_for_the_platform():
-    """What an operation is on a platform says a rule in its `lower_on`; what is left chooses no form."""
+    """Only `lower_on` rules choose an operation's form by platform; the remaining uses of the platform choose none."""
     folders = "core", "ops", "transforms", "lax", "numpy", "nn"
-    found = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
-             for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
-    assert found == {"core/memory_kinds.py"}
+    choosing = {path.relative_to(ROOT / "xjax").as_posix() for folder in folders
+                for path in (ROOT / "xjax" / folder).rglob("*.py") if re.search(r'platform [!=]= "', path.read_text())}
+    assert choosing == {"core/memory_kinds.py"}
 
 
 def test_rules_of_platforms_are_called_for_these_alone():
-    """The rule of the program's platform is asked first; what it declines the general one writes, as elsewhere."""
+    """The rule of the program's platform is called first; if it declines, the general rule writes the operation."""
     def rule(name, limit):
         return lambda b, out, x: b.unary(f"stablehlo.{name}", x) if out.size < limit else None
 
@@ -114,10 +114,10 @@ def test_rules_of_platforms_are_called_for_these_alone():
                 for platform in ("cpu", "cuda") for n in (2, 6, 9)}
     finally:
         del primitive._ALL_PRIMITIVES[p.name]
-    found = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
-             for key, text in text.items()}
-    assert found == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
-                     ("cuda", 6): "tan", ("cuda", 9): "sine"}
+    operation = {key: next(name for name in ("sine", "cosine", "tan") if f"stablehlo.{name}" in text)
+                 for key, text in text.items()}
+    assert operation == {("cpu", 2): "cosine", ("cpu", 6): "sine", ("cpu", 9): "sine", ("cuda", 2): "tan",
+                         ("cuda", 6): "tan", ("cuda", 9): "sine"}
 
 
 def test_platforms_of_rules_are_those_that_programs_are_written_for():

@@ -1,4 +1,4 @@
-"""Imports point downwards: the layers of xjax, and what xnn and recipes may use of them.
+"""Imports point downwards: the layers of xjax, and the parts of it that xnn and recipes may use.
 
 The files are parsed, not imported, so a fault shows with its file and line.
 """
@@ -17,7 +17,7 @@ from tests import rooms
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# A package may import those at its left, and itself; in one group, only as `SIDEWAYS` says.
+# A package may import itself and packages to its left; within one group, only the pairs in `SIDEWAYS`.
 LAYERS = [["version"], ["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], ["numpy"],
           ["random", "nn", "scipy", "image"]]
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
@@ -33,10 +33,10 @@ PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.i
 
 ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla", "xjax/jaxlib_versions.py"}, "jax": {"xjax/interop"}}
 
-# Functions that import, and why.
+# Functions that import, with the reason.
 IMPORT_INSIDE = {
-    "xjax/interop": "real JAX is imported when it is asked for",
-    "xnn/optim.py": "optax, bridged, is imported when it is asked for",
+    "xjax/interop": "real JAX is imported on first use",
+    "xnn/optim.py": "optax, bridged, is imported on first use",
 }
 
 
@@ -54,12 +54,12 @@ class Import(NamedTuple):
     module: str
     names: tuple[str, ...]
     line: int
-    function: str               # that contains it, "" for none
+    function: str               # the containing function, "" at the top
     local_names: tuple[str, ...]
 
 
 class Source(ast.NodeVisitor):
-    """What the rules ask of a file, found in one walk."""
+    """The parts of a file that the rules concern, collected in one walk."""
 
     def __init__(self, text: str, name: str) -> None:
         self.imports: list[Import] = []
@@ -95,13 +95,13 @@ def source(path: Path) -> Source:
 
 
 def listed(path: Path, table: dict | set) -> bool:
-    """Whether the file, or a folder that it lies in, stands in the table."""
+    """Whether the file, or a folder that contains it, is in the table."""
     name = name_of(path)
     return any(name == entry or name.startswith(f"{entry}/") or name == f"{entry}.py" for entry in table)
 
 
 def modules(module: str, names: tuple[str, ...]) -> Iterator[str]:
-    """The modules that an import reaches: `from xjax.ops import shape` is `xjax.ops.shape`."""
+    """The modules that an import loads: `from xjax.ops import shape` is `xjax.ops.shape`."""
     if not names:
         yield module
     for name in names:
@@ -110,7 +110,7 @@ def modules(module: str, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def package_of(module: str) -> str:
-    """`xjax.ops` of `xjax.ops.shape`, `xjax` of a top-level module, the first part of anything else."""
+    """`xjax.ops` for `xjax.ops.shape`, `xjax` for a top-level module, the first part for anything else."""
     parts = module.split(".")
     return ".".join(parts[:2]) if parts[0] == "xjax" and len(parts) > 1 and parts[1] in RANK else parts[0]
 
@@ -169,7 +169,7 @@ def test_pictures_of_the_rooms():
 
 
 def test_the_checks_of_rooms_see_faults(tmp_path, monkeypatch):
-    """A room that imports a higher one, a folder with a file too many, and a picture of another day."""
+    """A room that imports a higher one, a folder with a file too many, and an outdated picture."""
     monkeypatch.setattr(rooms, "ROOT", tmp_path)
     structure = tmp_path / "xnn" / "graph" / "structure"
     structure.mkdir(parents=True)
@@ -188,7 +188,7 @@ def test_no_private_name_crosses_a_package():
     faults = []
     for path in sources():
         own = package_of(module_name(path))
-        foreign: set[str] = set()                       # local names of modules of another package of ours
+        foreign: set[str] = set()                       # local names of modules of another package of this repository
         for module, names, line, _, local_names in source(path).imports:
             targets = [f"{module}.{name}" for name in names] or [module]
             for target, local_name in zip(targets, local_names, strict=True):
@@ -218,12 +218,12 @@ def test_a_library_is_imported_in_its_one_place(library):
 
 
 def test_the_check_itself_sees_faults():
-    """A file that breaks every rule is caught by the helpers above."""
+    """The helpers above catch a file that breaks every rule."""
     text = "from xjax.numpy import ufuncs\nfrom xjax.ops.shape import _shape\ndef f():\n  def g():\n    import jax\n" \
            "  return ufuncs._add, ufuncs.__name__\n"
-    found = Source(text, "faulty.py")
-    reached = [m for each in found.imports for m in modules(each.module, each.names)]
+    faulty = Source(text, "faulty.py")
+    reached = [m for each in faulty.imports for m in modules(each.module, each.names)]
     assert reached == ["xjax.numpy.ufuncs", "xjax.ops.shape", "jax"]
-    assert [each.function for each in found.imports] == ["", "", "f"] and found.private == [("ufuncs", "_add", 6)]
+    assert [each.function for each in faulty.imports] == ["", "", "f"] and faulty.private == [("ufuncs", "_add", 6)]
     assert package_of("xjax.ops.shape") == "xjax.ops" and package_of("xjax.typing") == "xjax"
     assert module_name(ROOT / "xjax" / "ops" / "__init__.py") == "xjax.ops"

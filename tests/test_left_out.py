@@ -1,4 +1,4 @@
-"""Every public name of JAX is here, or stands in the table of names left out on purpose, with its reason."""
+"""Every public name of JAX exists here, or is in the table of names left out deliberately, with its reason."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_names_that_jax_has_given_up_are_kept():
 
 
 def test_deliberate_differences():
-    """Each row of the table, where a program can show it."""
+    """Each row of the table that a program can show."""
     mesh = xjax.make_mesh((2,), ("x",), devices=xjax.devices()[:2])
     assert xjax.typeof(xjax.device_put(np.ones(2), xjax.NamedSharding(mesh, xjax.P("x")))).str_short() == "f32[2]"
     scan = str(xjax.make_jaxpr(lambda x: xjax.lax.map(lambda y: y + 1, x))(np.ones(3)))
@@ -96,10 +96,10 @@ def test_deliberate_differences():
 
 def test_a_name_that_is_left_out_says_why():
     for module, groups in LEFT_OUT.items():
-        found = importlib.import_module(module)
+        package = importlib.import_module(module)
         for why, names in groups.items():
             with pytest.raises(AttributeError) as caught:
-                getattr(found, names[0])
+                getattr(package, names[0])
             assert why in str(caught.value).replace("\n          ", " ") and "fix:" in str(caught.value)
 
 
@@ -113,5 +113,5 @@ def test_a_misspelt_name_is_corrected():
 def test_documentation_is_the_table():
     page = Path(__file__).parents[1] / "docs" / "left_out.md"
     assert page.read_text() == as_markdown(), (
-        "write it anew: python -c \"from xjax.core.left_out import *; "
+        "write it again: python -c \"from xjax.core.left_out import *; "
         "open('docs/left_out.md', 'w').write(as_markdown())\"")

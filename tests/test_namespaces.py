@@ -1,4 +1,4 @@
-"""The public names: every one that `__all__` promises exists, lazy ones too, and JAX's names are where JAX has them."""
+"""The public names: each name in `__all__` exists, also if lazy, and JAX's names exist under JAX's paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
            "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm"]
 
-# What programs of the usual kind take from JAX's top level.
+# Names that typical programs take from JAX's top level.
 TOP = """
 Array NamedSharding P ShapeDtypeStruct ad_checkpoint block_until_ready checkpoint checkpoint_policies clear_caches
 closure_convert config custom_batching custom_derivatives custom_gradient fwd_and_bwd
@@ -44,11 +44,11 @@ tree_util typeof value_and_grad vjp vmap
 
 @pytest.mark.parametrize("module", MODULES)
 def test_names_exist(module):
-    found = importlib.import_module(module)
-    assert len(set(found.__all__)) == len(found.__all__)
-    for name in found.__all__:
-        assert getattr(found, name) is not None or name in ("newaxis", "None")
-        assert name in dir(found) or module == "xjax.ops"
+    namespace = importlib.import_module(module)
+    assert len(set(namespace.__all__)) == len(namespace.__all__)
+    for name in namespace.__all__:
+        assert getattr(namespace, name) is not None or name in ("newaxis", "None")
+        assert name in dir(namespace) or module == "xjax.ops"
 
 
 def test_top_level_names():
@@ -57,21 +57,21 @@ def test_top_level_names():
         xjax.value_and_gradient
 
 
-# Parameters of JAX that we leave out: sharding, keywords of NumPy's ufunc protocol, internals, rare options.
+# Parameters of JAX that are left out: sharding, keywords of NumPy's ufunc protocol, internals, rare options.
 LEFT_OUT = {
     "": {"out_sharding", "in_sharding", "sharding", "accuracy", "jaxpr_name"},
     "numpy": {"out", "where"},
     "numpy.einsum": {"_dot_general"},
     "numpy.issubdtype": {"arg1", "arg2"},
-    # Named otherwise here; programs pass them by position.
+    # xjax has other names for these, which programs pass by position.
     "lax.nextafter": {"x1", "x2"}, "lax.polygamma": {"m"}, "lax.zeta": {"q"},
     "core.eval_jaxpr": {"propagate_source_info"},
-    # Of clusters of TPUs, and certificates for connections between processes.
+    # For clusters of TPUs, and certificates for connections between processes.
     "distributed.initialize": {"cluster_detection_method", "slice_index", "partition_index", "mtls_cert_file",
                                "mtls_key_file", "mtls_ca_file", "mtls_peer_uri_prefix", "verify_secure_credentials"},
-    # Named `value` here.
+    # xjax's name is `value`.
     ".": {"new_val"},
-    # Of types that carry what varies over a mesh.
+    # For types with varying mesh axes.
     "lax.all_gather": {"to"}, "vmap": {"sum_match"},
     "dtypes.canonicalize_dtype": {"allow_extended_dtype"},
 }
@@ -79,7 +79,7 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("module", sorted(all_names()))
 def test_parameters_are_named_as_in_jax(module):
-    """A call with keywords that runs in JAX finds the same keywords here, but for those in the table."""
+    """A call with keywords that runs in JAX has the same keywords here, except those in the table."""
     if named("xjax", module) in MODULES_LEFT_OUT:
         return
     ours, theirs = (importlib.import_module(named(library, module)) for library in ("xjax", "jax"))
@@ -106,7 +106,7 @@ def test_parameters_are_named_as_in_jax(module):
 
 
 def test_functions_have_the_names_of_jax():
-    """`__name__` of every public function and class: an alias that is a function of its own in JAX is one here."""
+    """`__name__` of every public function and class: an alias that is a separate function in JAX is one here too."""
     otherwise = {
         "lax.random_gamma_grad": "JAX's is that of its decorator", "stages.Wrapped": "a protocol in JAX",
         "..Array": "JAX's has a dot", "numpy.ndarray": "JAX's has a dot", "debug.log": "debug.callback in JAX's words",
@@ -124,14 +124,14 @@ def test_functions_have_the_names_of_jax():
             f, g = getattr(ours, name, None), getattr(theirs, name, None)
             if f is None or inspect.ismodule(g) or not callable(g) or f"{module}.{name}" in otherwise:
                 continue
-            want = getattr(g, "__name__", None)             # partials and the like have none
+            want = getattr(g, "__name__", None)             # partials have none
             if want is not None and getattr(f, "__name__", None) != want:
                 faults[f"{module}.{name}"] = getattr(f, "__name__", None), want
     assert not faults
 
 
 def test_a_second_name_is_a_function_of_its_own():
-    """It has the signature, text and values of the first, its own repr, and pickle finds it."""
+    """It has the signature, text and values of the first and its own repr, and pickle restores it."""
     for first, second in ((jnp.arccos, jnp.acos), (jnp.concatenate, jnp.concat), (jnp.max, jnp.amax),
                           (xjax.tree_util.tree_map, xjax.tree.map), (xjax.checkpoint, xjax.remat),
                           (xjax.process_index, xjax.host_id)):
@@ -148,7 +148,9 @@ import xjax as jax
 import xjax.numpy as jnp
 from xjax import grad, jit, lax, random, vmap
 from xjax.tree_util import tree_map
+
 from xjax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
 import xjax.lax, xjax.ops, xjax.nn
 from xjax.ops import segment_sum
 assert jax.numpy is jnp and jax.lax is lax and lax.scan is not None and callable(lax.cond) and callable(jnp.take)

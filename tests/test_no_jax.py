@@ -1,4 +1,4 @@
-"""xjax and xnn never load JAX, although it is installed: neither at import nor behind our back, from jaxlib."""
+"""xjax and xnn never load JAX, even if it is installed: neither at import nor indirectly through jaxlib."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print("clean")
 
 
 def run(code: str, **env: str) -> None:
-    """Run code in a fresh interpreter that watches imports of jax."""
+    """Run code in a new interpreter that records imports of jax."""
     program = SPY + textwrap.dedent(code) + VERDICT
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120,
                           env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(Path.home()), **env})

@@ -1,4 +1,4 @@
-"""The README tells the truth: its tour runs as it stands, and its test command is what CI runs."""
+"""The README is correct: its tour runs unchanged, and CI runs its test command."""
 
 import os
 import re

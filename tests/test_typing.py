@@ -1,4 +1,4 @@
-"""No package says `Any` in a larger share of its annotations than it did."""
+"""The share of `Any` among the annotations of a package does not grow."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from tests import typing_report
 from tests.typing_report import Count
 
-# Shares of `Any` alone among the annotations of a package, and of what has no annotation, in percent: those of today,
-# rounded up. They are lowered with each work on types; 10 and 0 are what is wanted.
-LIMITS = {"xjax": (12.0, 12.1), "xnn": (9.7, 26.5), "recipes": (11.1, 0.0)}
+# Percentages in each package, rounded up: `Any` alone among its annotations, and parameters and results without an
+# annotation. Work on types lowers them; the aims are 10 and 0.
+LIMITS = {"xjax": (7.5, 12.1), "xnn": (9.7, 26.5), "recipes": (11.1, 0.0)}
 
 EVERY_KIND = '''
 class A:
@@ -28,28 +28,28 @@ async def h(f: Callable[..., Any],       # a comment with a colon:
 '''
 
 
-def over(package: str, found: Count) -> list[str]:
-    """What is above the limits of a package."""
+def over(package: str, count: Count) -> list[str]:
+    """The shares above the limits of a package, as text."""
     most, missing = LIMITS[package]
-    shares = {"Any": (100 * found.share, most),
-              "missing": (100 * found.missing / max(1, found.written + found.missing), missing)}
+    shares = {"Any": (100 * count.share, most),
+              "missing": (100 * count.missing / max(1, count.written + count.missing), missing)}
     return [f"{package}: {name} {share:.2f} %, at most {limit} %" for name, (share, limit) in shares.items()
             if share > limit]
 
 
 def test_no_share_has_grown():
-    found = [told for package, of in typing_report.by_package().items() for told in over(package, of)]
-    assert not found, "\n".join([*found, "python -m tests.typing_report says in which files"])
+    offences = [offence for package, of in typing_report.by_package().items() for offence in over(package, of)]
+    assert not offences, "\n".join([*offences, "python -m tests.typing_report prints the files"])
 
 
 def test_each_kind_of_annotation_is_counted():
     assert typing_report.count(EVERY_KIND) == Count(written=11, bare=4, inside=3, missing=2)
 
 
-@pytest.mark.parametrize(("text", "told"), [("def f(x: Any) -> Any: ...\n" * 400, "Any"),
-                                            ("def f(x): ...\n" * 400, "missing")])
-def test_a_planted_offence_is_seen(monkeypatch, tmp_path, text, told):
+@pytest.mark.parametrize(("text", "column"), [("def f(x: Any) -> Any: ...\n" * 400, "Any"),
+                                              ("def f(x): ...\n" * 400, "missing")])
+def test_a_planted_offence_is_seen(monkeypatch, tmp_path, text, column):
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "offence.py").write_text(text)
     monkeypatch.setattr(typing_report, "ROOT", tmp_path)
-    assert any(f"recipes: {told} " in line for line in over("recipes", typing_report.by_package()["recipes"]))
+    assert any(f"recipes: {column} " in line for line in over("recipes", typing_report.by_package()["recipes"]))

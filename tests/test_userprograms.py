@@ -34,9 +34,9 @@ def programs() -> dict[str, object]:
 
 PROGRAMS = programs()
 
-# Where xjax does otherwise: reason -> programs.
+# Deliberate differences from JAX: reason -> programs.
 OTHERWISE = {
-    "scan returns arrays, also for a Python number that it hands through": ["samplers.langevin_with_named_state"],
+    "scan returns arrays, also for a Python number that the carry keeps": ["samplers.langevin_with_named_state"],
     "the gradient of a Python number is weakly typed":
         ["derivatives.gradients_at_edges", "algebra_and_probability.black_scholes_and_greeks"],
     "distributions at integers with Python numbers as parameters are weakly typed":
@@ -44,7 +44,7 @@ OTHERWISE = {
     "tangents are arrays, also where a rule computes them from Python numbers":
         ["derivatives.custom_jvp_with_static_argument"],
     "scipy.signal.correlate of weakly typed arrays is strongly typed": ["images_and_signals.spectral_peaks"],
-    "types print short, as in programs": ["devices_and_stages.ahead_of_time"],
+    "types print in the short form of programs": ["devices_and_stages.ahead_of_time"],
     "the error has another class: ValueError for a wrong value and TypeError for a wrong type or structure":
         ["mistakes.custom_vjp_with_cotangent_of_wrong_shape", "mistakes.arithmetic_on_typed_keys"],
     "grids are a tuple, as in NumPy and newer versions":

@@ -1,4 +1,4 @@
-"""Pickles that commit c8961d4 wrote, before modules moved: they open, with the values of then."""
+"""Pickles written by commit c8961d4, before modules moved: they load, with their original values."""
 
 import importlib
 import pickle
@@ -12,6 +12,8 @@ import xjax
 import xnn
 from tests.compare import assert_same
 from xjax import numpy as jnp
+from xnn.graph.structure.adjacency import as_adjacency
+from xnn.sparse import CSR
 
 WRITTEN = Path(__file__).with_name("pickles_of_c8961d4")
 FEATURES = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
@@ -29,9 +31,9 @@ WANTED = {
 @pytest.mark.filterwarnings("ignore:xnn.graph.graph is")
 @pytest.mark.parametrize("name", WANTED)
 def test_pickles(name):
-    found = pickle.loads((WRITTEN / f"{name}.pickle").read_bytes())
-    assert type(found) is type(WANTED[name])
-    assert_same(_without_keys(found), _without_keys(WANTED[name]))
+    restored = pickle.loads((WRITTEN / f"{name}.pickle").read_bytes())
+    assert type(restored) is type(WANTED[name])
+    assert_same(_without_keys(restored), _without_keys(WANTED[name]))
 
 
 def _without_keys(tree):
@@ -52,9 +54,9 @@ def test_old_names_of_modules():
     old, new = "xnn.graph.sampling", "xnn.graph.samplers.sampling"
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} is {new} now"):
-        found = importlib.import_module(old)
-    assert found is sys.modules[new]
-    assert found.__name__ == found.__spec__.name == new
+        moved = importlib.import_module(old)
+    assert moved is sys.modules[new]
+    assert moved.__name__ == moved.__spec__.name == new
 
 
 @pytest.mark.parametrize("old", ["Rows", "Block"])
@@ -71,6 +73,17 @@ def test_old_names_of_sides(old, new):
     csr = WANTED["csr"]
     with pytest.warns(DeprecationWarning, match=f"CSR.{old} is {new} now"):
         assert getattr(csr, old) is getattr(csr, new)
+
+
+def test_old_names_of_arguments():
+    csr = WANTED["csr"]
+    with pytest.warns(DeprecationWarning, match="the argument near is by_row now"):
+        assert CSR(csr.data, near=csr.by_row, by_col=csr.by_col, shape=csr.shape).by_row is csr.by_row
+    matrix = np.ones((2, 3))
+    with pytest.warns(DeprecationWarning, match="where is caller now"), pytest.raises(TypeError, match="^f: "):
+        as_adjacency(matrix, where="f")
+    with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="where"):
+        as_adjacency(matrix, where="f", caller="g")
 
 
 def test_modules_that_never_were():

@@ -1,7 +1,7 @@
-"""How many annotations of the code are `Any`: parameters and results of all functions, by package and by file.
+"""The number of annotations that are `Any`: parameters and results of all functions, by package and by file.
 
-``python -m tests.typing_report`` prints the shares, and the files with the most of them. Nothing is imported. A
-parameter without an annotation counts as one that is missing, not as `Any`; `self` and `cls` do not count.
+``python -m tests.typing_report`` prints the shares, and the files with most of them. No module is imported. A parameter
+without an annotation counts as missing, not as `Any`; `self` and `cls` do not count.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Count(NamedTuple):
     """Annotations of signatures.
 
     Attributes:
-      written: all that there are.
-      bare: `Any` alone, which says nothing.
-      inside: others that contain `Any`, such as ``Any | None`` and ``list[Any]``.
-      missing: parameters and results without one.
+      written: all annotations.
+      bare: `Any` alone, which carries no information.
+      inside: other annotations that contain `Any`, such as ``Any | None`` and ``list[Any]``.
+      missing: parameters and results without an annotation.
     """
 
     written: int = 0
@@ -36,7 +36,7 @@ class Count(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Of `Any` alone among those that are written."""
+        """The share of `Any` alone among all annotations."""
         return self.bare / max(1, self.written)
 
 
@@ -55,7 +55,7 @@ def count(text: str) -> Count:
 
 
 def annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.expr | None]:
-    """One for each parameter and one for the result; None where it is missing."""
+    """An annotation for each parameter and for the result; None if it is missing."""
     of = function.args
     for each in (*of.posonlyargs, *of.args, of.vararg, *of.kwonlyargs, of.kwarg):
         if each and not (each.arg in ("self", "cls") and each.annotation is None):
@@ -64,7 +64,7 @@ def annotations(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[as
 
 
 def _parsed(annotation: ast.expr | None) -> ast.expr | None:
-    """A text in quotes is an annotation too."""
+    """The annotation itself; one in quotes is parsed."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return ast.parse(annotation.value, mode="eval").body
     return annotation
@@ -75,7 +75,7 @@ def is_any(node: ast.AST) -> bool:
 
 
 def by_file(package: str) -> dict[str, Count]:
-    """Path below the root -> its annotations."""
+    """Path below the root -> the counts of its annotations."""
     return {path.relative_to(ROOT).as_posix(): count(path.read_text("utf-8"))
             for path in sorted((ROOT / package).rglob("*.py"))}
 
@@ -90,7 +90,7 @@ def line(name: str, of: Count) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--files", type=int, default=40, metavar="N", help="how many files to list; 40 by default")
+    parser.add_argument("--files", type=int, default=40, metavar="N", help="the number of files to list; 40 by default")
     args = parser.parse_args()
     print(f"{'':<44} {'written':>7} {'Any':>6} {'share':>8} {'inside':>7} {'missing':>8}")
     for package, of in by_package().items():

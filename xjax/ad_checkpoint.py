@@ -23,13 +23,14 @@ from xjax.transforms.checkpoint_policies import (
 from xjax.transforms.linearize import linearize_flat
 from xjax.transforms.remat import checkpoint
 from xjax.transforms.residuals import origins
+from xjax.typing import ArrayLike
 
 __all__ = [
     "Offloadable", "Recompute", "Saveable", "checkpoint", "checkpoint_name", "checkpoint_name_fwd",
     "checkpoint_policies", "name_p", "print_saved_residuals"]
 
 
-def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
+def print_saved_residuals(f: Callable, *args: object, **kwargs: object) -> None:
     """Print the residuals of the backward pass of `f(*args, **kwargs)`: the type of each value, and its origin.
 
     >>> print_saved_residuals(lambda x: xjax.numpy.sin(x), 1.0)
@@ -39,14 +40,14 @@ def print_saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> None:
         print(f"{aval.str_short()} {source}")
 
 
-def saved_residuals(f: Callable, *args: Any, **kwargs: Any) -> list[tuple[ShapedArray, str]]:
+def saved_residuals(f: Callable, *args: object, **kwargs: object) -> list[tuple[ShapedArray, str]]:
     """(type, origin) of each residual of the backward pass, each value once."""
     caller = f"saved_residuals of `{function_name(f)}`"
     leaves, tree = flatten((args, kwargs))
     avals = [typeof(x) for x in leaves]
     active = [dtypes.is_inexact(a.dtype) for a in avals]
 
-    def residuals(*xs: Any) -> list[Any]:
+    def residuals(*xs: ArrayLike) -> list[Any]:
         flat = flatten_function(f, tree, keywords=True, caller=caller)
         return linearize_flat(flat, xs, active, caller).program.consts
 

@@ -9,6 +9,7 @@ from xjax.core.public import attributes_of
 from xjax.lax.loops import map as loop
 from xjax.transforms.custom_vmap import custom_vmap
 from xjax.tree_util import tree_flatten, tree_map, tree_unflatten
+from xjax.typing import PyTree
 
 __all__ = ["custom_vmap", "sequential_vmap"]
 
@@ -25,11 +26,11 @@ def sequential_vmap(f: Callable) -> custom_vmap:
     mapped = custom_vmap(f)
 
     @mapped.def_vmap
-    def rule(axis_size: int, in_batched: list, *args: Any) -> tuple[Any, Any]:
+    def rule(axis_size: int, in_batched: list, *args: PyTree) -> tuple[Any, Any]:
         leaves, tree = tree_flatten(args)
         flags = tree_flatten(tuple(in_batched))[0]
 
-        def element(chosen: list) -> Any:
+        def element(chosen: list) -> PyTree:
             elements = iter(chosen)
             return mapped(*tree_unflatten(tree, [next(elements) if flag else x
                                                  for x, flag in zip(leaves, flags, strict=True)]))

@@ -163,9 +163,9 @@ def _leave_at_exit(connection: processes.Connection) -> None:
     threading.Thread(target=_watch, args=(connection,), name="xjax.distributed", daemon=True).start()
 
 
-def _noting_status(exit_: Callable) -> Callable:
+def _noting_status(exit_: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     """`sys.exit` that records its status, because functions of `atexit` do not get it from Python."""
-    def exit(status: Any = None, /) -> NoReturn:
+    def exit(status: object = None, /) -> NoReturn:
         global _exit_status
         if threading.current_thread() is threading.main_thread():
             _exit_status = status

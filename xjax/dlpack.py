@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.public import attributes_of
 from xjax.runtime.arrays.dlpack import from_dlpack as _from_dlpack
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device
 from xjax.typing import Array, ArrayLike, DTypeLike
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 
 
-def from_dlpack(external_array: ArrayLike, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(external_array: ArrayLike, device: Device | Sharding | None = None, copy: bool | None = None) -> Array:
     """An array of another library as an xjax array; see `numpy.from_dlpack`."""
     return _from_dlpack(external_array, device=device, copy=copy)
 

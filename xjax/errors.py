@@ -1,5 +1,6 @@
 """The exception classes of xjax, under the names of `jax.errors`, and functions that build messages, such as `bad`."""
 
+from xjax.core.calls import api_boundary
 from xjax.core.errors import (
     ConcretizationTypeError,
     EscapedTracerError,
@@ -23,7 +24,7 @@ from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
     "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
-    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "bad", "check_choice",
-    "did_you_mean", "tree_mismatch"]
+    "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "api_boundary", "bad",
+    "check_choice", "did_you_mean", "tree_mismatch"]
 
 __getattr__ = attributes_of(__name__)

@@ -9,14 +9,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from xjax.core.errors import bad
 from xjax.core.public import attributes_of
 from xjax.runtime import xla
 from xjax.runtime.devices import backend
 from xjax.runtime.devices.backend import client as _client
-from xjax.typing import Array
 
 __all__ = ["ProfileData", "ProfileEvent", "ProfileLine", "ProfileOptions", "ProfilePlane", "ProfileSession",
            "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "device_memory_profile",
@@ -32,19 +31,23 @@ TraceAnnotation = _profiler.TraceMe
 register_subprocess = _profiler.register_subprocess
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
 class StepTraceAnnotation(TraceAnnotation):
     """`with StepTraceAnnotation("train", step_num=i):` marks a step of a training loop, which viewers group by step."""
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str, **kwargs: object) -> None:
         super().__init__(name, _r=1, **kwargs)
 
 
-def annotate_function(func: Callable, name: str | None = None, **arguments: Any) -> Callable:
+def annotate_function(func: Callable[P, R], name: str | None = None, **arguments: object) -> Callable[P, R]:
     """`func`, each call of which adds a span to the profile; `arguments` are shown with it."""
     name = name or getattr(func, "__qualname__", None) or repr(func)
 
     @functools.wraps(func)
-    def annotated(*args: Any, **kwargs: Any) -> Array:
+    def annotated(*args: P.args, **kwargs: P.kwargs) -> R:
         with TraceAnnotation(name, **arguments):
             return func(*args, **kwargs)
 
@@ -70,7 +73,7 @@ class ProfileSession:
     """
 
     def __init__(self, log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
-                 create_perfetto_trace: bool = False, profiler_options: Any = None) -> None:
+                 create_perfetto_trace: bool = False, profiler_options: object = None) -> None:
         _refuse_link("profiler.ProfileSession", create_perfetto_link)
         self.log_dir = None if log_dir is None else os.fspath(log_dir)
         self.profiler_options = profiler_options
@@ -158,7 +161,7 @@ def export_profile_data(profile_data: Any, log_dir: os.PathLike[str] | str, crea
 
 
 def start_trace(log_dir: os.PathLike[str] | str, create_perfetto_link: bool = False,
-                create_perfetto_trace: bool = False, profiler_options: Any = None) -> ProfileSession:
+                create_perfetto_trace: bool = False, profiler_options: object = None) -> ProfileSession:
     """Start a profile, which `stop_trace` ends; arguments as in `ProfileSession`.
 
     Raises: RuntimeError if a profile is already being recorded.
@@ -177,7 +180,7 @@ def stop_trace() -> Any:
 
 @contextlib.contextmanager
 def trace(log_dir: os.PathLike[str] | str | None = None, create_perfetto_link: bool = False,
-          create_perfetto_trace: bool = False, profiler_options: Any = None) -> Iterator[ProfileSession]:
+          create_perfetto_trace: bool = False, profiler_options: object = None) -> Iterator[ProfileSession]:
     """Profile a block; arguments as in `ProfileSession`. Wait for results inside the block."""
     with ProfileSession(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options) as session:
         yield session

@@ -26,10 +26,11 @@ _STEP = 1e-4
 _TOLERANCES = {"float16": 1e-2, "bfloat16": 1e-1, "float32": 2e-3, "float64": 1e-5, "complex64": 1e-3,
                "complex128": 1e-5}
 _MODES = ("fwd", "rev")
+Tolerance = float | dict[Any, float] | None             # by dtype, in a dict; None: the default for the dtype
 
 
-def check_grads(f: Callable, args: Sequence[Any], order: int, modes: str | Sequence[str] = _MODES, atol: Any = None,
-                rtol: Any = None, eps: float | None = None) -> None:
+def check_grads(f: Callable, args: Sequence[Any], order: int, modes: str | Sequence[str] = _MODES,
+                atol: Tolerance = None, rtol: Tolerance = None, eps: float | None = None) -> None:
     """Check the derivatives of `f` at `args` up to `order`, by central differences.
 
     Args:
@@ -49,8 +50,8 @@ def check_grads(f: Callable, args: Sequence[Any], order: int, modes: str | Seque
     _check_order(f, tuple(args), order, modes, atol, rtol, _STEP if eps is None else eps, "")
 
 
-def _check_order(f: Callable, args: tuple, order: int, modes: tuple[str, ...], atol: Any, rtol: Any, eps: float,
-                 name: str) -> None:
+def _check_order(f: Callable, args: tuple, order: int, modes: tuple[str, ...], atol: Tolerance, rtol: Tolerance,
+                 eps: float, name: str) -> None:
     if "fwd" in modes:
         of_jvp = functools.partial(jvp, f)
         words = f"{name} jvp".strip()
@@ -62,14 +63,14 @@ def _check_order(f: Callable, args: tuple, order: int, modes: tuple[str, ...], a
         words = f"{name} vjp".strip()
         check_vjp(f, of_vjp, args, atol, rtol, eps, words)
         if order > 1:
-            def pulled_back(*xs: Any) -> Any:
+            def pulled_back(*xs: PyTree) -> PyTree:
                 value, back = of_vjp(*xs)
                 return back(_direction(value))
 
             _check_order(pulled_back, args, order - 1, modes, atol, rtol, eps, words)
 
 
-def check_jvp(f: Callable, f_jvp: Callable, args: Sequence[Any], atol: Any = None, rtol: Any = None,
+def check_jvp(f: Callable, f_jvp: Callable, args: Sequence[Any], atol: Tolerance = None, rtol: Tolerance = None,
               eps: float = _STEP, err_msg: str = "") -> None:
     """Check `f_jvp(args, tangents) -> (value, tangent)`, such as ``partial(jvp, f)``, by central differences of `f`.
 
@@ -87,7 +88,7 @@ def check_jvp(f: Callable, f_jvp: Callable, args: Sequence[Any], atol: Any = Non
     _check_close(tangent, _difference(f, args, along, eps), atol, rtol, f"{err_msg} tangent".strip())
 
 
-def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Any = None, rtol: Any = None,
+def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Tolerance = None, rtol: Tolerance = None,
               eps: float = _STEP, err_msg: str = "") -> None:
     """Check `f_vjp(*args) -> (value, function of a cotangent)`, such as ``partial(vjp, f)``, by differences of `f`.
 
@@ -107,7 +108,7 @@ def check_vjp(f: Callable, f_vjp: Callable, args: Sequence[Any], atol: Any = Non
                  f"{err_msg} cotangent projection".strip())
 
 
-def _direction(tree: PyTree, seed: int = 0) -> Any:
+def _direction(tree: PyTree, seed: int = 0) -> PyTree:
     """Normally distributed numbers with the shapes and dtypes of a tree of arrays, the same in each call."""
     rng = np.random.default_rng(seed)
 
@@ -123,9 +124,9 @@ def _direction(tree: PyTree, seed: int = 0) -> Any:
     return tree_map(like, tree)
 
 
-def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> Any:
+def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> PyTree:
     """The central difference of `f`; 0 for infinite values that are equal."""
-    def moved(step: float) -> Any:
+    def moved(step: float) -> PyTree:
         return f(*tree_map(lambda x, dx: x if dx.dtype == dtypes.float0 else
                            np.asarray(np.asarray(x) + step * dx, dx.dtype), args, along))
 
@@ -139,13 +140,13 @@ def _difference(f: Callable, args: tuple, along: tuple, eps: float) -> Any:
     return tree_map(slope, moved(eps), moved(-eps))
 
 
-def _projection(a: Any, b: Any) -> np.ndarray:
+def _projection(a: PyTree, b: PyTree) -> np.floating:
     """The real inner product of two trees."""
     pairs = zip(map(np.asarray, tree_leaves(a)), map(np.asarray, tree_leaves(b)), strict=True)
     return sum(((np.conj(x).ravel() @ y.ravel()).real for x, y in pairs if x.dtype != dtypes.float0), np.float32(0))
 
 
-def _check_dtypes(got: Any, expected: Any, what: str) -> None:
+def _check_dtypes(got: PyTree, expected: PyTree, what: str) -> None:
     leaves, others = flatten(got)[0], flatten(expected)[0]
     assert len(leaves) == len(others), f"{what}: {len(leaves)} results, expected {len(others)}"
     for x, y in zip(leaves, others, strict=True):
@@ -153,7 +154,7 @@ def _check_dtypes(got: Any, expected: Any, what: str) -> None:
         assert a.dtype == b.dtype, f"{what}: {a.str_short()}, expected {b.str_short()}"
 
 
-def _check_close(got: Any, expected: Any, atol: Any, rtol: Any, what: str) -> None:
+def _check_close(got: PyTree, expected: PyTree, atol: Tolerance, rtol: Tolerance, what: str) -> None:
     leaves, tree = flatten(got)
     for x, y, path in zip(leaves, flatten(expected)[0], leaf_paths("", tree), strict=True):
         x, y = np.asarray(x), np.asarray(y)
@@ -165,7 +166,7 @@ def _check_close(got: Any, expected: Any, atol: Any, rtol: Any, what: str) -> No
                                    err_msg=f"{what}{path}")
 
 
-def _tolerance(dtype: DTypeLike, tol: Any) -> float:
+def _tolerance(dtype: DTypeLike, tol: Tolerance) -> float:
     if tol is not None and not isinstance(tol, dict):
         return tol
     by_name = {np.dtype(key).name: value for key, value in (tol or {}).items()}

@@ -32,7 +32,7 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
     return f"{n} {noun if n == 1 else plural or noun + 's'}"
 
 
-def check_features(caller: str, x: Any, n_in: int) -> None:
+def check_features(caller: str, x: PyTree, n_in: int) -> None:
     """Raises: TypeError if the last axis of x does not have n_in features."""
     shape = np.shape(x) if not hasattr(x, "shape") else x.shape
     if not shape or shape[-1] != n_in:
@@ -56,7 +56,7 @@ def check_float(caller: str, x: ArrayLike, min_rank: int = 1) -> Array:
     return x
 
 
-def check_params(caller: str, params: Params, x: Any, **shapes: tuple[int, ...] | None) -> None:
+def check_params(caller: str, params: Params, x: PyTree, **shapes: tuple[int, ...] | None) -> None:
     """Raises: TypeError unless params is a dict of arrays with these names and shapes, which the input x needs.
 
     The shape None means that the layer does not have this parameter.
@@ -64,12 +64,13 @@ def check_params(caller: str, params: Params, x: Any, **shapes: tuple[int, ...] 
     _check_arrays(caller, "params", params, x, shapes)
 
 
-def check_state(caller: str, state: Any, x: ArrayLike, **shapes: tuple[int, ...] | None) -> None:
+def check_state(caller: str, state: PyTree, x: ArrayLike, **shapes: tuple[int, ...] | None) -> None:
     """As `check_params`, for the state."""
     _check_arrays(caller, "state", state, x, shapes)
 
 
-def _check_arrays(caller: str, what: str, tree: PyTree, x: Any, shapes: Mapping[str, tuple[int, ...] | None]) -> None:
+def _check_arrays(caller: str, what: str, tree: PyTree, x: PyTree,
+                  shapes: Mapping[str, tuple[int, ...] | None]) -> None:
     expected = {name: shape for name, shape in shapes.items() if shape is not None}
     maker = {"params": "init", "state": "init_state"}[what]
     if not isinstance(tree, Mapping) or set(tree) != set(expected):
@@ -93,7 +94,7 @@ def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
     return ", ".join(f"{name} [{','.join(map(str, shape))}]" for name, shape in shapes.items()) or "an empty dict"
 
 
-def check_shape(caller: str, shape: Any, min_rank: int = 1) -> tuple[int, ...]:
+def check_shape(caller: str, shape: PyTree, min_rank: int = 1) -> tuple[int, ...]:
     """An input shape as a tuple of ints; the last one, the number of features, must be known.
 
     Raises: TypeError if it is not a sequence of ints, is too short, or has a negative number of features.
@@ -126,7 +127,7 @@ def as_row_mask(caller: str, x: ArrayLike, mask: ArrayLike) -> Array:
     return jnp.broadcast_to(jnp.reshape(mask, mask.shape + (1,) * (len(rows) - mask.ndim)), rows)
 
 
-def type_text(x: Any) -> str:
+def type_text(x: object) -> str:
     """Type of a value as text for messages: ``f32[8,16]``; for a sequence, the types of its elements.
 
     >>> type_text(np.zeros((2, 3), np.float32))

@@ -15,12 +15,12 @@ from xnn.checks import type_text
 from xnn.combinators import check_names
 from xnn.composites import combine, dict_of
 from xnn.inputs import Input, joined
-from xnn.layer import Layer, as_layer
+from xnn.layer import Layer, LayerLike, as_layer
 
 _INDEX = Input("index", meaning="integer, the number of the layer to apply")
 
 
-def switch(*layers: Layer, **by_name: Layer) -> Layer:
+def switch(*layers: LayerLike, **by_name: LayerLike) -> Layer:
     """Layer number `index` of several, applied to x; only the chosen layer runs, as in `lax.switch`.
 
     Extra inputs: ``index``, an integer scalar, which may be traced and is clamped to [0, number of layers - 1]; then

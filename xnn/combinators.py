@@ -7,22 +7,24 @@ An error in a child gets a note with its place in the model: "in serial[3] -> Dr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
-from xjax.typing import ArrayLike
+from xjax.typing import PyTree
 from xnn.checks import counted
-from xnn.composites import check_kept, combine, dict_of, extra_values, init_child
+from xnn.composites import Pack, check_kept, combine, dict_of, extra_values, init_child
 from xnn.inputs import bind
-from xnn.layer import CacheFns, Layer, Parts, StateFns, as_layer, note_path, recorded
+from xnn.layer import CacheFns, Layer, LayerLike, Parts, StateFns, as_layer, note_path, recorded
 from xnn.rng import fold_in
 from xnn.wrapping import wrapped
 
+T = TypeVar("T")
 
-def serial(*layers: Layer) -> Layer:
+
+def serial(*layers: LayerLike) -> Layer:
     """One layer after another: ``y = layer_n(... layer_1(x))``.
 
     Params: tuple, one entry for each layer; ``()`` for a layer without parameters.
@@ -36,7 +38,7 @@ def serial(*layers: Layer) -> Layer:
     return _chain("serial", children, tuple, lambda some: serial(*some.values()))
 
 
-def named(**layers: Layer) -> Layer:
+def named(**layers: LayerLike) -> Layer:
     """`serial` with params in a dict: ``named(body=Dense(64), head=Dense(10))``.
 
     Params: ``{"body": ..., "head": ...}``. The layers run in the order of the arguments.
@@ -45,7 +47,7 @@ def named(**layers: Layer) -> Layer:
     return _chain("named", children, dict_of(layers), lambda some: named(**some))
 
 
-def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Callable[..., Any]) -> Layer:
+def _chain(name: str, children: Mapping[Any, Layer], pack: Pack, rebuild: Callable[..., Layer]) -> Layer:
     """A composite that applies its children one after another."""
 
     def walk(visit, shape, shapes):
@@ -61,7 +63,7 @@ def _chain(name: str, children: Mapping[Any, Layer], pack: Any, rebuild: Callabl
     return combine(name, children, walk, forward, pack, rebuild=rebuild)
 
 
-def parallel(*layers: Layer, **by_name: Layer) -> Layer:
+def parallel(*layers: LayerLike, **by_name: LayerLike) -> Layer:
     """Layer i works on input i: a sequence of inputs in, a tuple of outputs out.
 
     Params: tuple, one entry for each layer; a dict for ``parallel(image=..., text=...)``, whose inputs
@@ -90,7 +92,7 @@ def parallel(*layers: Layer, **by_name: Layer) -> Layer:
     return combine("parallel", children, walk, forward, dict_of(keys) if by_name else tuple, rebuild=rebuild)
 
 
-def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
+def _by_key(caller: str, keys: Sequence[Any], values: PyTree, what: str) -> dict[Any, PyTree]:
     if isinstance(values, Mapping):
         if set(values) != set(keys):
             raise bad(caller, f"the names of the {what} differ from those of the layers",
@@ -101,7 +103,7 @@ def _by_key(caller: str, keys: Sequence[Any], values: Any, what: str) -> dict:
     return dict(zip(keys, values, strict=True))
 
 
-def residual(*layers: Layer, **by_name: Layer) -> Layer:
+def residual(*layers: LayerLike, **by_name: LayerLike) -> Layer:
     """``y = x + f(x)``, where f applies the layers one after another and must keep the shape.
 
     Params: those of the layer if there is only one, else those of ``serial(*layers)`` or ``named(**by_name)``.
@@ -118,20 +120,20 @@ def residual(*layers: Layer, **by_name: Layer) -> Layer:
                    rebuild=lambda some: residual(some[None]))
 
 
-def check_names(caller: str, layers: Sequence[Layer], by_name: Mapping[str, Layer]) -> None:
+def check_names(caller: str, layers: Sequence[LayerLike], by_name: Mapping[str, LayerLike]) -> None:
     """Raises: TypeError if only some layers have names."""
     if layers and by_name:
         raise bad(caller, "only some of the layers have names", {"names": ", ".join(by_name)},
                   fix="give all layers a name, or none.")
 
 
-def only(entries: list) -> Any:
+def only(entries: list[PyTree]) -> PyTree:
     """The parameters of a wrapper are those of its one child."""
     return entries[0]
 
 
 @recorded("layer")
-def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
+def repeat(layer: LayerLike, n: int, *, unroll: int | bool | None = None) -> Layer:
     """n copies of a layer one after another, each with its own parameters and state; the layer is traced once.
 
     Values and gradients are those of ``serial(*[layer] * n)`` with the parameters of the layers stacked.
@@ -211,11 +213,11 @@ def repeat(layer: Layer, n: int, *, unroll: int | bool | None = None) -> Layer:
 _WITHOUT_LOOP = 12      # layers. 12 GPT-2 blocks compile in 7 s without a loop, 3 s with one; a step takes 1/8 less.
 
 
-def _stacked(trees: list) -> Any:
+def _stacked(trees: list[PyTree]) -> PyTree:
     return tree_util.tree_map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def noting(caller: str, child: Layer, x: ArrayLike, step: Callable) -> Any:
+def noting(caller: str, child: Layer, x: PyTree, step: Callable[[], T]) -> T:
     """``step()``, which applies the child to x; an error gets a note that names the child."""
     try:
         return step()
@@ -224,7 +226,7 @@ def noting(caller: str, child: Layer, x: ArrayLike, step: Callable) -> Any:
         raise
 
 
-def renamed(layer: Layer, **names: str) -> Layer:
+def renamed(layer: LayerLike, **names: str) -> Layer:
     """The layer with other names for its inputs: ``renamed(attention, mask="source_mask")``.
 
     Composites pass inputs by name. If two layers of a composite use one name with different meanings, rename one.
@@ -242,8 +244,7 @@ def renamed(layer: Layer, **names: str) -> Layer:
     def translated(values):
         return {old_names.get(name, name): value for name, value in values.items()}
 
-    def rebuild(some):
-        part = child.parts.rebuild(some)
+    def renamed_again(part: Layer) -> Layer:
         return renamed(part, **{old: name for old, name in names.items() if old in part.extra_inputs})
 
     return wrapped(
@@ -251,12 +252,12 @@ def renamed(layer: Layer, **names: str) -> Layer:
         lambda call, params, x, *extra, **values: call(params, x, *extra, **translated(values)),
         init=lambda rng, in_shape, *shapes, **values: child.init(rng, in_shape, *shapes, **translated(values)),
         inputs=tuple(one._replace(name=new[one.name]) for one in child.inputs),
-        parts=child.parts and child.parts._replace(rebuild=rebuild),
+        parts=child.parts and child.parts.then(renamed_again),
         sized_by=tuple(new[name] for name in child.sized_by),
     )
 
 
-def check_count(caller: str, n: int, values: Any, what: str) -> None:
+def check_count(caller: str, n: int, values: object, what: str) -> None:
     """Raises: TypeError if `values` is not a sequence with one entry for each of n layers."""
     if not isinstance(values, tuple | list) or len(values) != n:
         count = len(values) if isinstance(values, tuple | list) else type(values).__name__

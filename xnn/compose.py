@@ -9,13 +9,15 @@ import xjax
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
+from xjax.typing import PyTree
 from xnn.composites import combine, dict_of
 from xnn.inputs import Input, IntegerShape, bind, inputs_of, is_shape, is_slot, joined, map_shapes
-from xnn.layer import Layer, as_layer, out_shape
+from xnn.layer import Layer, LayerLike, as_layer, out_shape
+from xnn.rng import Rng
 
 
-def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any] | None = None,
-              **layers: Layer) -> Layer:
+def composite(fun: Callable[..., PyTree], name: str | None = None, settings: Mapping[str, Any] | None = None,
+              **layers: LayerLike) -> Layer:
     """A layer from a function that calls its children, for models that are not a chain.
 
     ``fun(layers, x, *extra)`` gets the children bound to their parameters, state and random keys. ``layers.norm(x)``
@@ -78,7 +80,7 @@ def composite(fun: Callable, name: str | None = None, settings: Mapping[str, Any
                    settings=settings, sized_by=[one.name for one in own])
 
 
-def lambda_(fun: Callable, out_shape: Callable | None = None, name: str | None = None, *,
+def lambda_(fun: Callable[..., PyTree], out_shape: Callable[[PyTree], PyTree] | None = None, name: str | None = None, *,
             positionwise: bool = False) -> Layer:
     """A layer without parameters from any function: ``lambda_(lambda x: x[:, 0])``.
 
@@ -111,7 +113,7 @@ def lambda_(fun: Callable, out_shape: Callable | None = None, name: str | None =
 class _Bound:
     """The argument `layers` of a composite's function: its children as functions, by name."""
 
-    def __init__(self, name: str, call: Callable, rng: Any, train: bool):
+    def __init__(self, name: str, call: Callable, rng: Rng, train: bool) -> None:
         self._name, self._call, self.rng, self.train = name, call, rng, train
 
     def __getattr__(self, key: str) -> Callable:
@@ -124,7 +126,7 @@ class _Bound:
                       fix=hint or "call one of these layers, or pass composite a layer of this name.",
                       exc=AttributeError)
 
-        def apply_layer(x: Any, /, *extra: Any, **inputs: Any) -> Any:
+        def apply_layer(x: PyTree, /, *extra: object, **inputs: object) -> PyTree:
             if extra:
                 raise bad(f"{self._name}[{key!r}]", "extra inputs must be passed by name",
                           {"by position": len(extra), "inputs": ", ".join(self._call.children[key].extra_inputs)},
@@ -143,10 +145,10 @@ class _ShapeCalls:
     It records the shape of x, and the shapes of the extra inputs that the child's parameters depend on.
     """
 
-    def __init__(self, name: str, children: Mapping[str, Layer]):
+    def __init__(self, name: str, children: Mapping[str, Layer]) -> None:
         self.name, self.children, self.in_shapes = name, children, {}
 
-    def __call__(self, key: str, x: Any, /, **inputs: Any) -> Any:
+    def __call__(self, key: str, x: PyTree, /, **inputs: PyTree) -> PyTree:
         child, shape = self.children[key], tree_util.tree_map(jnp.shape, x)
         sizes = {name: tree_util.tree_map(jnp.shape, inputs[name]) for name in child.sized_by
                  if inputs.get(name) is not None}
@@ -159,7 +161,7 @@ class _ShapeCalls:
 class InputOfUnknownShape:
     """An input of unknown shape in `init`: it can be passed to children, but not used in a computation."""
 
-    def __init__(self, caller: str, name: str):
+    def __init__(self, caller: str, name: str) -> None:
         self._caller, self._name = caller, name
 
     def __getattr__(self, attribute: str) -> Any:
@@ -167,7 +169,7 @@ class InputOfUnknownShape:
             raise AttributeError(attribute)
         raise self._unknown()
 
-    def _unknown(self, *_: Any) -> Exception:
+    def _unknown(self, *_: object) -> Exception:
         raise bad(self._caller, f"init needs the shape of `{self._name}`, with which the function computes",
                   fix=f"call init(rng, in_shape, {self._name}=shape).")
 
@@ -175,11 +177,11 @@ class InputOfUnknownShape:
     __rmatmul__ = __getitem__ = __neg__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = __array__ = _unknown
 
 
-def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: Any,
-                 shapes: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], inputs: tuple[Input, ...], in_shape: PyTree,
+                 shapes: Mapping[str, PyTree]) -> tuple[dict[str, tuple[PyTree, dict[str, PyTree]]], PyTree]:
     """(Shapes of each child's inputs, output shape); a size is unknown (-1) if it depends on an unknown input size."""
 
-    def probe(size: int) -> tuple[dict[str, Any], Any]:
+    def probe(size: int) -> tuple[dict[str, tuple[PyTree, dict[str, PyTree]]], PyTree]:
         def closed(shape):
             return map_shapes(lambda s: jnp.zeros([size if n < 0 else n for n in s], _dtype(s)), shape)
 
@@ -207,11 +209,11 @@ def _infer_shapes(name: str, fun: Callable, children: Mapping[str, Layer], input
     return {key: _opened(calls[key], other_calls[key]) for key in calls}, _opened(shape, other_shape)
 
 
-def _dtype(shape: Any) -> Any:
+def _dtype(shape: object) -> type[np.generic]:
     return np.int32 if isinstance(shape, IntegerShape) else np.float32
 
 
-def _opened(one: Any, other: Any) -> Any:
+def _opened(one: PyTree, other: PyTree) -> PyTree:
     """The shape inferred from two trial values of the unknown sizes: -1 where the two results differ."""
     if is_shape(one):
         return tuple(n if n == m else -1 for n, m in zip(one, other, strict=True))

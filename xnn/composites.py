@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import xjax
-from xjax.errors import bad, did_you_mean
-from xjax.typing import ArrayLike, Params, PRNGKey, PyTree
+from xjax.errors import api_boundary, bad, did_you_mean
+from xjax.typing import Params, PRNGKey, PyTree
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
 from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
-from xnn.rng import fold_in
+from xnn.rng import Rng, fold_in
 
 Pack = Callable[[list], Any]
 
@@ -40,6 +40,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
     inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
     keys = tuple(children)
 
+    @api_boundary
     def init(rng, in_shape, **shapes):
         entries = {}
 
@@ -55,10 +56,12 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **options)
         return forward(calls, x, values), calls
 
+    @api_boundary
     def apply(params, x, *extra, rng=None, train=False, **named):
         values = bind(name, inputs, extra, named)
         return run(params, None, x, values, {"rng": rng, "train": train})[0]
 
+    @api_boundary
     def init_state(in_shape, rng=None, **shapes):
         states = {}
 
@@ -70,6 +73,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         walk(visit, in_shape, shapes)
         return pack([states[key] for key in keys])
 
+    @api_boundary
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
         values = bind(name, inputs, extra, named)
         memory = State(entries_of(name, "state", state, keys))
@@ -88,21 +92,22 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
 
     has_state = any(child.state for child in children.values())
     has_cache = any(child.cache for child in children.values())
-    sized_by = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
+    sizes = dict.fromkeys([*sized_by, *(key for child in children.values() for key in child.sized_by)])
     return Layer(init, None if has_state else apply, name, inputs, settings or {},
                  StateFns(init_state, apply_with_state) if has_state else None,
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
-                 Parts(children, walk, rebuild), sized_by=tuple(sized_by),
+                 Parts(children, walk, rebuild), sized_by=tuple(sizes),
                  positionwise=all(child.positionwise for child in children.values()))
 
 
 class State:
     """The states of a composite's children in one call; `call` applies a child and stores its new state."""
 
-    def __init__(self, entries: dict):
+    def __init__(self, entries: dict) -> None:
         self.entries = entries
 
-    def call(self, key: Any, child: Layer, params: Params, x: Any, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
+             options: dict[str, Any]) -> PyTree:
         y, self.entries[key] = child.apply_with_state(params, self.entries[key], x, *extra, **options)
         return y
 
@@ -110,10 +115,11 @@ class State:
 class Cache:
     """The caches of a composite's children in one call, and their states, which do not change."""
 
-    def __init__(self, entries: dict, states: dict):
+    def __init__(self, entries: dict, states: dict) -> None:
         self.entries, self.states = entries, states
 
-    def call(self, key: Any, child: Layer, params: Params, x: ArrayLike, extra: Sequence[Any], options: dict) -> Any:
+    def call(self, key: object, child: Layer, params: Params, x: PyTree, extra: Sequence[object],
+             options: dict[str, Any]) -> PyTree:
         y, self.entries[key] = child.apply_with_cache(params, self.entries[key], x, *extra, state=self.states[key])
         return y
 
@@ -126,7 +132,7 @@ class Calls:
     """
 
     def __init__(self, name: str, children: Mapping[Any, Layer], params: dict, values: Mapping[str, Any],
-                 memory: State | Cache | None, rng: Any, train: bool):
+                 memory: State | Cache | None, rng: Rng, train: bool) -> None:
         if isinstance(train, xjax.core.Tracer):
             raise bad(name, "`train` must be a Python bool, because it selects the computation", {"train": train},
                       fix='make it static: xjax.jit(model.apply, static_argnames="train").')
@@ -134,7 +140,7 @@ class Calls:
         self.memory, self.rng, self.train = memory, rng, train
         self.counts = dict.fromkeys(children, 0)
 
-    def __call__(self, key: Any, x: Any, /, **named: Any) -> Any:
+    def __call__(self, key: object, x: PyTree, /, **named: object) -> PyTree:
         child = self.children[key]
         options = {"rng": self.rng if key is None else self._rng_of(key), "train": self.train}
         path = place(self.name, key)
@@ -152,7 +158,7 @@ class Calls:
             note_path(err, path, child, x)
             raise
 
-    def _rng_of(self, key: Any) -> Any:
+    def _rng_of(self, key: object) -> Rng:
         rng = fold_in(self.rng, list(self.children).index(key))
         count, self.counts[key] = self.counts[key], self.counts[key] + 1
         return fold_in(rng, count) if count else rng
@@ -164,7 +170,7 @@ def dict_of(keys: Iterable[Any]) -> Pack:
     return lambda entries: dict(zip(keys, entries, strict=True))
 
 
-def place(name: str, key: Any) -> str:
+def place(name: str, key: object) -> str:
     """The place of a child as text for messages: ``serial[2]``."""
     return name if key is None else f"{name}[{key!r}]"
 
@@ -181,7 +187,8 @@ def extra_values(child: Layer, values: Mapping[str, Any]) -> list[Any]:
     """The extra inputs of a child in its order: from `values` by name, else the child's defaults."""
     for one in child.inputs:
         if one.is_required and one.name not in values:
-            return bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
+            # It raises the error of a missing input.
+            bind(child.name, child.inputs, (), {k: v for k, v in values.items() if k in child.extra_inputs})
     return [values.get(one.name, one.default) for one in child.inputs]
 
 
@@ -191,8 +198,8 @@ def taken_by(child: Layer, shapes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shape for name, shape in shapes.items() if name in child.sized_by or name in slots}
 
 
-def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: Any,
-               shapes: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: PyTree,
+               shapes: Mapping[str, PyTree] | None = None) -> tuple[PyTree, Params]:
     """``child.init``, with the entries of `shapes` that it takes; an error gets a note that names the child."""
     try:
         return child.init(rng, shape, **taken_by(child, shapes or {}))
@@ -201,7 +208,8 @@ def init_child(path: str, child: Layer, rng: PRNGKey | None, shape: Any,
         raise
 
 
-def apply_child(path: str, child: Layer, params: Params, x: Any, values: Mapping[str, Any], **settings: Any) -> Any:
+def apply_child(path: str, child: Layer, params: Params, x: PyTree, values: Mapping[str, Any],
+                **settings: object) -> PyTree:
     """``child.apply`` with its extra inputs from `values`; an error gets a note that names the child.
 
     Args: settings: keywords for the child: rng and train, and in stax all keywords of the caller.
@@ -213,7 +221,7 @@ def apply_child(path: str, child: Layer, params: Params, x: Any, values: Mapping
         raise
 
 
-def check_kept(caller: str, body: Layer, in_shape: Any, shape: Any) -> None:
+def check_kept(caller: str, body: Layer, in_shape: PyTree, shape: PyTree) -> None:
     """Raises: TypeError if a layer changes the shape."""
     if in_shape != shape:
         raise bad(caller, f"{body.name} changes the shape",

@@ -11,7 +11,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import random, tree_util
-from xjax.typing import DTypeLike
+from xjax.typing import DTypeLike, PyTree
 from xnn.composites import taken_by
 from xnn.inputs import is_slot, map_shapes
 from xnn.layer import Layer, init_types
@@ -33,7 +33,7 @@ class Cost(NamedTuple):
     out_bytes: int
 
 
-def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
+def cost_of(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> Cost | None:
     """The cost of `layer` for float32 input, or int32 if it does not take floats; unknown sizes (-1) count as 1.
 
     Returns: None if the layer cannot be applied to these inputs, for example if `shapes` lacks a required input.
@@ -48,7 +48,7 @@ def cost_of(layer: Layer, in_shape: Any, **shapes: Any) -> Cost | None:
     return None
 
 
-def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: DTypeLike) -> Callable[..., Any]:
+def _call(layer: Layer, in_shape: PyTree, shapes: Mapping[str, PyTree], dtype: DTypeLike) -> Callable[[], PyTree]:
     taken = taken_by(layer, shapes)
     uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
     params = init_types(layer, in_shape, **taken, **uses)[1]
@@ -64,20 +64,20 @@ def _call(layer: Layer, in_shape: Any, shapes: Mapping[str, Any], dtype: DTypeLi
     return call
 
 
-def _values(types: Any) -> Any:
+def _values(types: PyTree) -> PyTree:
     return tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), types)
 
 
-def closed(shape: Any) -> Any:
+def closed(shape: PyTree) -> PyTree:
     """The shape, or tree of shapes, with 1 for each unknown size."""
     return map_shapes(lambda one: tuple(1 if n < 0 else n for n in one), shape)
 
 
-def _zeros(shape: Any, dtype: DTypeLike) -> Any:
+def _zeros(shape: PyTree, dtype: DTypeLike) -> PyTree:
     return map_shapes(lambda one: jnp.zeros(one, dtype), closed(shape))
 
 
-def _in_segments(graph: Any) -> Any:
+def _in_segments(graph: PyTree) -> PyTree:
     """A graph or matrix in the form "segments", whose sums are scatter-adds that `flops` counts."""
     return graph.tune(form="segments") if hasattr(graph, "tune") else graph
 

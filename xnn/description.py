@@ -30,7 +30,7 @@ class Row(NamedTuple):
     cost: Cost | None
 
 
-def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
+def describe(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> str:
     """Table of a model: one line for each layer, with children indented, and a total at the end.
 
     Args:
@@ -65,14 +65,14 @@ def describe(layer: Layer, in_shape: Any, **shapes: Any) -> str:
     return _aligned([*lines, ("total", "", "", "", *numbers(rows[0]))], left=4)
 
 
-def table(layer: Layer, in_shape: Any, **shapes: Any) -> list[Row]:
+def table(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> list[Row]:
     """The rows of `describe`; each layer precedes its children."""
     rows: list[Row] = []
     _add(rows, "", 0, layer, in_shape, shapes)
     return rows
 
 
-def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, shapes: Mapping[str, Any]) -> Row:
+def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: PyTree, shapes: Mapping[str, PyTree]) -> Row:
     """Append the rows of a layer and its children to `rows`; returns the row of the layer."""
     taken = taken_by(layer, shapes)
     out_shape, params = init_types(layer, in_shape, **taken)
@@ -82,24 +82,26 @@ def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: Any, sh
     at = len(rows)
     rows.append(Row(path, depth, call_text(layer), in_shape, out_shape, own, _count(params), _count(state), None))
     children: list[Row] = []
-    if layer.parts and not slot:
+    parts = layer.parts
+    if parts is not None and not slot:
         def visit(key, shape, /, **sizes):
-            place, child = "" if key is None else f"[{key!r}]", layer.parts.children[key]
+            place, child = "" if key is None else f"[{key!r}]", parts.children[key]
             children.append(_add(rows, place, depth + 1, child, shape, {**shapes, **sizes}))
             return children[-1].out_shape
         for name, child in slots_of(layer).items():
             text, n = _params_text(params["shared"][name]), _count(params["shared"][name])
             rows.append(Row(f"[{name!r}]", depth + 1, call_text(child), "", "", text, n, 0, Cost(0, 0)))
-        layer.parts.walk(visit, in_shape, shapes)
+        parts.walk(visit, in_shape, shapes)
     rows[at] = rows[at]._replace(cost=_total(layer, cost_of(layer, in_shape, **shapes), children))
     return rows[at]
 
 
 def _total(layer: Layer, cost: Cost | None, children: Sequence[Row]) -> Cost | None:
     """The cost of a composite, with the bytes that all of its children write."""
-    if cost is None or not children or any(child.cost is None for child in children):
+    costs = [child.cost for child in children if child.cost is not None]
+    if cost is None or layer.parts is None or not children or len(costs) < len(children):
         return cost
-    return cost._replace(out_bytes=layer.parts.times * sum(child.cost.out_bytes for child in children))
+    return cost._replace(out_bytes=layer.parts.times * sum(each.out_bytes for each in costs))
 
 
 def _count(tree: PyTree) -> int:

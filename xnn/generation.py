@@ -12,10 +12,10 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, nn, random
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array, ArrayLike, PRNGKey, PyTree
 from xnn.checks import check_float, type_text
 from xnn.layer import Layer, Params
-from xnn.rng import fold_in, row_keys
+from xnn.rng import Rng, fold_in, row_keys
 
 
 class Generated(NamedTuple):
@@ -38,7 +38,7 @@ class Sampling(NamedTuple):
     top_p: float | None = None
 
 
-def generate(model: Layer, params: Params, prompt: ArrayLike, *, steps: int, rng: Any = None, temperature: float = 1.0,
+def generate(model: Layer, params: Params, prompt: ArrayLike, *, steps: int, rng: Rng = None, temperature: float = 1.0,
              top_k: int | None = None, top_p: float | None = None, stop: int | Sequence[int] = (),
              mask: ArrayLike | None = None, state: tuple[Array, ...] = (), length: int | None = None,
              on_token: Callable | None = None, **inputs: Any) -> Generated:
@@ -99,7 +99,7 @@ class _Progress(NamedTuple):
 
 
 @functools.partial(xjax.jit, static_argnums=(0, 1))
-def _read_prompt(call: _Call, length: int, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+def _read_prompt(call: _Call, length: int, params: Params, state: tuple[Array, ...], rng: Rng, stops: Array,
                  prompt: Array, inputs: dict) -> _Progress:
     cache = call.model.init_cache(prompt.shape[0], length)
     logits, cache = call.model.apply_with_cache(params, cache, prompt, state=state, **inputs)
@@ -108,7 +108,7 @@ def _read_prompt(call: _Call, length: int, params: Params, state: tuple[Array, .
     return _drawn(call, rng, stops, before, _last(logits, inputs.get("mask")), cache)
 
 
-def _drawn(call: _Call, rng: Any, stops: Array, before: _Progress, logits: Array, cache: Any) -> _Progress:
+def _drawn(call: _Call, rng: Rng, stops: Array, before: _Progress, logits: Array, cache: PyTree) -> _Progress:
     """The progress after one more token in each row; rows that have ended repeat their last token."""
     new = sample(fold_in(rng, before.step), logits, *call.sampling)
     new = jnp.where(jnp.any(jnp.isnan(logits), -1), -1, new)
@@ -117,7 +117,7 @@ def _drawn(call: _Call, rng: Any, stops: Array, before: _Progress, logits: Array
     return _Progress(token, ended, before.step + 1, cache)
 
 
-def _advance(call: _Call, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+def _advance(call: _Call, params: Params, state: tuple[Array, ...], rng: Rng, stops: Array,
              progress: _Progress) -> _Progress:
     nothing = dict.fromkeys(call.inputs)
     logits, cache = call.model.apply_with_cache(params, progress.cache, progress.token[:, None], state=state, **nothing)
@@ -125,7 +125,7 @@ def _advance(call: _Call, params: Params, state: tuple[Array, ...], rng: Any, st
 
 
 @functools.partial(xjax.jit, static_argnums=(0, 1))
-def _follow(call: _Call, steps: int, params: Params, state: tuple[Array, ...], rng: Any, stops: Array,
+def _follow(call: _Call, steps: int, params: Params, state: tuple[Array, ...], rng: Rng, stops: Array,
             first: _Progress) -> Array:
     """Tokens [batch, steps]."""
 
@@ -163,7 +163,7 @@ def _follow_one_by_one(call: _Call, steps: int, params: Params, state: tuple[Arr
 # -- from logits to a token ------------------------------------------------------------------------------------------
 
 
-def sample(rng: Any, logits: ArrayLike, temperature: float = 1.0, top_k: int | None = None,
+def sample(rng: Rng, logits: ArrayLike, temperature: float = 1.0, top_k: int | None = None,
            top_p: float | None = None) -> Array:
     """A token for each row of logits [batch, n]: int32 [batch].
 

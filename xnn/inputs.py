@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.errors import bad, did_you_mean
+from xjax.typing import PyTree
 from xnn.checks import counted
 
 REQUIRED = inspect.Parameter.empty
@@ -127,7 +128,7 @@ def _wrong_call(caller: str, inputs: Sequence[Input], what: str, hint: str | Non
 # -- shapes of inputs, for init -----------------------------------------------------------------------------------
 
 
-def shape_of(spec: Any) -> Any:
+def shape_of(spec: PyTree) -> PyTree:
     """Shape of an input: of an array, a `ShapeDtypeStruct` or a tuple of ints; for several inputs a tuple of shapes."""
     if hasattr(spec, "shape"):
         return IntegerShape(spec.shape) if _is_integer(spec) else tuple(spec.shape)
@@ -145,17 +146,17 @@ class IntegerShape(tuple):
     """The shape of an integer input, if `init` was called with an array or a type instead of a tuple."""
 
 
-def _is_integer(spec: Any) -> bool:
+def _is_integer(spec: object) -> bool:
     dtype = getattr(spec, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "iu"
 
 
-def is_shape(spec: Any) -> bool:
+def is_shape(spec: object) -> bool:
     """Whether this is the shape of one array, a leaf in a tree of shapes."""
     return isinstance(spec, tuple) and not any(isinstance(part, tuple | dict) for part in spec)
 
 
-def map_shapes(f: Callable, shape: Any) -> Any:
+def map_shapes(f: Callable, shape: PyTree) -> PyTree:
     """`f` of each shape in a tree whose leaves are shapes."""
     if is_shape(shape):
         return f(shape)

@@ -11,20 +11,36 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import xjax
 from xjax import random
-from xjax.errors import bad, did_you_mean
-from xjax.typing import ArrayLike, PRNGKey
+from xjax.errors import api_boundary, bad, did_you_mean
+from xjax.typing import DTypeLike, Params, PRNGKey, PyTree
+from xjax.typing import Shape as Shape
 from xnn.checks import type_text
 from xnn.inputs import Input, bind, inputs_of, is_slot, named_inputs, shape_of
+from xnn.rng import Rng
 
-Shape = tuple[int, ...]
-Params = Any  # a pytree of arrays: a dict for one layer, a tuple or a dict for a composite
-InitFn = Callable[..., tuple[Any, Params]]
-ApplyFn = Callable[..., Any]
-_P, _L = ParamSpec("_P"), TypeVar("_L", bound="Layer")
+if TYPE_CHECKING:
+    from typing import Self
+
+_P = ParamSpec("_P")
+_L = TypeVar("_L", bound="Layer")
+
+
+class InitFn(Protocol):
+    """``(rng, in_shape, *shapes) -> (out_shape, params)``: see `Layer`. A shape may be a pytree of shapes."""
+
+    def __call__(self, rng: PRNGKey | None, in_shape: PyTree, *shapes: PyTree,
+                 **named: PyTree) -> tuple[PyTree, Params]: ...
+
+
+class ApplyFn(Protocol):
+    """``(params, x, *extra, rng=None, train=False) -> y``: see `Layer`."""
+
+    def __call__(self, params: Params, x: PyTree, *extra: object, rng: Rng = None, train: bool = False,
+                 **named: object) -> PyTree: ...
 
 
 class StateFns(NamedTuple):
@@ -35,8 +51,8 @@ class StateFns(NamedTuple):
       apply_with_state: ``(params, state, x, *extra, rng=None, train=False) -> (y, state)``.
     """
 
-    init_state: Callable[..., Any]
-    apply_with_state: Callable[..., tuple[Any, Any]]
+    init_state: Callable[..., PyTree]
+    apply_with_state: Callable[..., tuple[PyTree, PyTree]]
 
 
 class CacheFns(NamedTuple):
@@ -47,8 +63,8 @@ class CacheFns(NamedTuple):
       apply_with_cache: ``(params, cache, x, *extra) -> (y, cache)``; x has only the next positions.
     """
 
-    init_cache: Callable[..., Any]
-    apply_with_cache: Callable[..., tuple[Any, Any]]
+    init_cache: Callable[..., PyTree]
+    apply_with_cache: Callable[..., tuple[PyTree, PyTree]]
 
 
 class Parts(NamedTuple):
@@ -63,13 +79,25 @@ class Parts(NamedTuple):
     """
 
     children: Mapping[Any, Layer]
-    walk: Callable[..., Any]
+    walk: Callable[..., PyTree]
     rebuild: Callable[[Mapping[Any, Layer]], Layer]
     times: int = 1
 
+    def then(self, change: Callable[[Layer], Layer]) -> Parts:
+        """The same children, and a `rebuild` whose result `change` is applied to."""
+        return self._replace(rebuild=lambda some: change(self.rebuild(some)))
+
+
+_FROM_SIGNATURE: Any = None             # None as the argument; the constructor then sets the field
+
+if TYPE_CHECKING:                       # type checkers unpack only tuples to values of different types
+    _Pair: TypeAlias = tuple[InitFn, ApplyFn]
+else:
+    _Pair = object
+
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
-class Layer:
+class Layer(_Pair):
     """A pure pair; ``init_fun, apply_fun = Dense(10)`` works as in stax.
 
     Attributes:
@@ -96,23 +124,35 @@ class Layer:
     """
 
     init: InitFn
-    apply: ApplyFn | None
+    apply: ApplyFn
     name: str = "Layer"
-    inputs: Any = None
+    inputs: tuple[Input, ...] = _FROM_SIGNATURE
     settings: Mapping[str, Any] = field(default_factory=dict)
     state: StateFns | None = None
     cache: CacheFns | None = None
     parts: Parts | None = None
-    computes_in: Any = None
+    computes_in: DTypeLike | None = None
     positionwise: bool = False
-    sized_by: Any = None
+    sized_by: tuple[str, ...] = _FROM_SIGNATURE
     version: int = 1
     upgrade: Callable[[Params, int], Params] | None = None
     has_own_precision: bool = False
-    _shapes: dict = field(default_factory=dict, init=False)
+    _shapes: dict[tuple, tuple[PyTree, Params]] = field(default_factory=dict, init=False)
 
-    def __post_init__(self):
-        apply = self.apply
+    if TYPE_CHECKING:       # the arguments of the constructor, which are of other types than the attributes
+
+        def __new__(cls, *args: Any, **fields: Any) -> Self: ...
+
+        def __init__(self, init: Callable[..., tuple[PyTree, Params]], apply: Callable[..., PyTree] | None,
+                     name: str = "Layer", inputs: Sequence[Input | str] | None = None,
+                     settings: Mapping[str, Any] = {}, state: StateFns | None = None, cache: CacheFns | None = None,
+                     parts: Parts | None = None, computes_in: DTypeLike | None = None, positionwise: bool = False,
+                     sized_by: Sequence[str] | None = None, version: int = 1,
+                     upgrade: Callable[[Params, int], Params] | None = None,
+                     has_own_precision: bool = False) -> None: ...
+
+    def __post_init__(self) -> None:
+        apply: Callable[..., PyTree] | None = self.apply
         if apply is None:
             if self.state is None:
                 raise bad(self.name, "a layer without state needs `apply`", fix="Layer(init, apply).")
@@ -127,11 +167,11 @@ class Layer:
             object.__setattr__(self, "sized_by", tuple(one.name for one in inputs_of(self.init)))
         object.__setattr__(self, "init", _init_of_shapes(self.init, self.name, self.inputs, self.sized_by))
 
-    def __iter__(self) -> Iterator[Callable]:
+    def __iter__(self) -> Iterator[InitFn | ApplyFn]:
         """Unpacks as the stax pair ``init, apply``."""
         return iter((self.init, self.apply))
 
-    def __getitem__(self, i: int) -> Callable:
+    def __getitem__(self, i: int) -> InitFn | ApplyFn:
         """``layer[0]`` is init, ``layer[1]`` is apply, as in a stax pair."""
         return (self.init, self.apply)[i]
 
@@ -159,7 +199,7 @@ class Layer:
 
     # -- state ----------------------------------------------------------------------------------------------------
 
-    def init_state(self, in_shape: Any, rng: PRNGKey | None = None, **shapes: Any) -> Any:
+    def init_state(self, in_shape: PyTree, rng: PRNGKey | None = None, **shapes: PyTree) -> PyTree:
         """The state before the first step, for inputs of this shape; ``()`` for a layer without state.
 
         Args: shapes: shapes of extra inputs by name, for a composite with children that have `sized_by`.
@@ -169,8 +209,8 @@ class Layer:
         sizes = {name: shape_of(shape) for name, shape in shapes.items()} if self.parts else {}
         return self.state.init_state(shape_of(in_shape), rng, **sizes)
 
-    def apply_with_state(self, params: Params, state: Any, x: Any, *extra: Any, rng: Any = None, train: bool = False,
-                         **named: Any) -> tuple[Any, Any]:
+    def apply_with_state(self, params: Params, state: PyTree, x: PyTree, *extra: object, rng: Rng = None,
+                         train: bool = False, **named: object) -> tuple[PyTree, PyTree]:
         """``(y, new state)``; the state is updated in training, and unchanged in evaluation."""
         if self.state:
             return self.state.apply_with_state(params, state, x, *extra, rng=rng, train=train, **named)
@@ -178,12 +218,12 @@ class Layer:
 
     # -- cache ----------------------------------------------------------------------------------------------------
 
-    def init_cache(self, batch: int, length: int) -> Any:
+    def init_cache(self, batch: int, length: int) -> PyTree:
         """An empty cache for `batch` sequences of at most `length` positions; ``()`` for a layer without a cache."""
         return self.cache.init_cache(batch, length) if self.cache else ()
 
-    def apply_with_cache(self, params: Params, cache: Any, x: ArrayLike, *extra: Any, state: Any = (),
-                         **named: Any) -> tuple[Any, Any]:
+    def apply_with_cache(self, params: Params, cache: PyTree, x: PyTree, *extra: object, state: PyTree = (),
+                         **named: object) -> tuple[PyTree, PyTree]:
         """``(y, new cache)`` in evaluation, for x at the next positions of sequences; the cache has the earlier ones.
 
         Raises: TypeError for a layer that combines positions and has no cache.
@@ -198,7 +238,7 @@ class Layer:
         return self.apply_with_state(params, state, x, *extra, **named)[0], cache
 
 
-def _check_settings(name: str, apply: ApplyFn) -> None:
+def _check_settings(name: str, apply: Callable[..., PyTree]) -> None:
     parameters = inspect.signature(apply).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
@@ -212,7 +252,8 @@ def _check_settings(name: str, apply: ApplyFn) -> None:
 def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
     """The `apply` of a layer with state."""
 
-    def apply(params, x, *extra, rng=None, train=False, state=None, **named):
+    def apply(params: Params, x: PyTree, *extra: object, rng: Rng = None, train: bool = False, state: PyTree = None,
+              **named: object) -> PyTree:
         if train:
             raise bad(name, "training changes the state, but `apply` returns only the output", {"train": "True"},
                       fix="call y, state = model.apply_with_state(params, state, x, ..., train=True).")
@@ -224,12 +265,15 @@ def _evaluate(name: str, state_fns: StateFns) -> ApplyFn:
     return apply
 
 
-def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: Sequence[str]) -> InitFn:
+def _init_of_shapes(init: Callable[..., tuple[PyTree, Params]], name: str, inputs: Sequence[Input],
+                    sized_by: Sequence[str]) -> InitFn:
     """`init` called with shapes, types or arrays of x and of any extra inputs; it gets the shapes in `sized_by`."""
     required = [one.name for one in inputs_of(init) if one.is_required]
 
     @functools.wraps(init)
-    def init_of_shapes(rng, in_shape, *shapes, **named):
+    @api_boundary
+    def init_of_shapes(rng: PRNGKey | None, in_shape: PyTree, *shapes: PyTree,
+                       **named: PyTree) -> tuple[PyTree, Params]:
         slots = {key: named.pop(key) for key in list(named) if is_slot(key)}
         unknown = [one._replace(default=None) for one in inputs if not is_slot(one.name)]
         bound = bind(f"{name}.init", unknown, shapes, named)
@@ -247,10 +291,10 @@ def _init_of_shapes(init: InitFn, name: str, inputs: Sequence[Input], sized_by: 
     return init_of_shapes
 
 
-class Layers(Sequence):
+class Layers(Sequence[Layer]):
     """The children of a composite; those of the wrapped layer for a wrapper such as `residual`; else empty."""
 
-    def __init__(self, layer: Layer):
+    def __init__(self, layer: Layer) -> None:
         self._wrapper = layer if layer.parts and None in layer.parts.children else None
         while layer.parts and None in layer.parts.children:
             layer = layer.parts.children[None]
@@ -264,9 +308,9 @@ class Layers(Sequence):
         """The children's keys, as in the parameters."""
         return tuple(self._children)
 
-    def __getitem__(self, place: Any) -> Any:
+    def __getitem__(self, place: int | str | slice) -> Layer:
         if isinstance(place, slice):
-            if not self._children:
+            if not self._children or self._layer.parts is None:
                 raise bad(f"{self._layer.name}.layers", "a layer without children has no slice", {"slice": repr(place)},
                           "slice a composite: serial(...).layers[:2].", IndexError)
             if self._wrapper:
@@ -280,7 +324,7 @@ class Layers(Sequence):
             return child.layers[rest] if rest else child
         return self._child(place)
 
-    def _child(self, key: Any) -> Layer:
+    def _child(self, key: object) -> Layer:
         if key in self._children:
             return self._children[key]
         if isinstance(key, int) and -len(self) <= key < len(self):
@@ -294,7 +338,7 @@ class Layers(Sequence):
         return "\n".join(f"[{key!r}] {child!r}" for key, child in self._children.items())
 
 
-def shape_kept(rng: Any, in_shape: Any) -> tuple[Any, Params]:
+def shape_kept(rng: PRNGKey | None, in_shape: PyTree) -> tuple[PyTree, Params]:
     """The `init` of a layer without parameters that keeps the shape of its input."""
     return in_shape, ()
 
@@ -331,13 +375,8 @@ def _with_settings(layer: _L, settings: Mapping[str, Any]) -> _L:
     """A newly made layer, changed in place so that it, and any layer rebuilt from it, has these settings."""
     object.__setattr__(layer, "settings", settings)
     if layer.parts:
-        rebuild = layer.parts.rebuild
-
-        def rebuild_with_settings(some):
-            made = rebuild(some)
-            return made if made.settings else _with_settings(made, settings)
-
-        object.__setattr__(layer, "parts", layer.parts._replace(rebuild=rebuild_with_settings))
+        parts = layer.parts.then(lambda made: made if made.settings else _with_settings(made, settings))
+        object.__setattr__(layer, "parts", parts)
     return layer
 
 
@@ -348,13 +387,17 @@ def call_text(layer: Layer) -> str:
     return f"{layer.name}({', '.join(f'{name}={_setting(value)}' for name, value in layer.settings.items())})"
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     if isinstance(value, Layer):
         return call_text(value)
     return getattr(value, "__name__", None) or repr(value) if callable(value) else repr(value)
 
 
-def as_layer(value: Any, caller: str) -> Layer:
+# Combinators accept a layer, or the pair of functions of another library.
+LayerLike: TypeAlias = Layer | tuple[Callable[..., tuple[PyTree, Params]], Callable[..., PyTree]]
+
+
+def as_layer(value: object, caller: str) -> Layer:
     """`value` itself, or a Layer made of a stax-style pair ``(init_fun, apply_fun)``.
 
     Raises: TypeError for anything else, including a layer constructor that was not called.
@@ -374,12 +417,12 @@ def as_layer(value: Any, caller: str) -> Layer:
     )
 
 
-def out_shape(layer: Layer, in_shape: Any, **shapes: Any) -> Any:
+def out_shape(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> PyTree:
     """Shape of the layer's output; the types of its parameters are computed, but not their values."""
     return init_types(layer, in_shape, **shapes)[0]
 
 
-def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]:
+def init_types(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> tuple[PyTree, Params]:
     """The result of ``layer.init`` with parameters as types (`.shape`, `.dtype`) without values.
 
     Results are cached for each shape, because composites request the types of equal blocks many times.
@@ -389,9 +432,9 @@ def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]
     is_cacheable = not any(map(is_slot, shapes))           # `init` must run, because a slot records its uses
     if is_cacheable and key in layer._shapes:
         return layer._shapes[key]
-    outcome = []
+    outcome: list[PyTree] = []
 
-    def traced_init(rng):
+    def traced_init(rng: PRNGKey) -> Params:
         shape, params = layer.init(rng, in_shape, **shapes)
         outcome.append(shape)  # static, so it is returned through the closure
         return params
@@ -402,6 +445,6 @@ def init_types(layer: Layer, in_shape: Any, **shapes: Any) -> tuple[Any, Params]
     return outcome[-1], params
 
 
-def note_path(err: Exception, path: str, layer: Layer, x: Any) -> None:
+def note_path(err: Exception, path: str, layer: Layer, x: PyTree) -> None:
     """Add a note with the place in the model to an error: "in serial[3] -> Dropout"."""
     err.add_note(f"in {path} -> {layer.name} (input {type_text(x)})")

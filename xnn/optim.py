@@ -52,7 +52,7 @@ class MultiSteps:
     """
 
     def __init__(self, opt: Any, every_k_schedule: int | Callable, use_grad_mean: bool = True,
-                 should_skip_update_fn: Callable | None = None):
+                 should_skip_update_fn: Callable | None = None) -> None:
         inner = _optax.MultiSteps(opt, every_k_schedule, use_grad_mean, should_skip_update_fn)
         self.init, self.update = interop.from_jax(inner.init), interop.from_jax(inner.update)
         self.has_updated = interop.from_jax(inner.has_updated)
@@ -65,7 +65,7 @@ class MultiSteps:
 class _Namespace(ModuleType):
     """A submodule of optax with its functions bridged."""
 
-    def __init__(self, module: ModuleType):
+    def __init__(self, module: ModuleType) -> None:
         super().__init__(f"xnn.optim.{module.__name__.partition('.')[2]}", module.__doc__)
         self._module = module
 

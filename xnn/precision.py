@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad
 from xjax.typing import ArrayLike, DTypeLike, PyTree
-from xnn.layer import Layer, as_layer
+from xnn.layer import Layer, LayerLike, as_layer
 from xnn.wrapping import wrapped
 
 
@@ -25,12 +25,12 @@ class Policy(NamedTuple):
       output: dtype of the model's result.
     """
 
-    compute: Any = "bfloat16"
-    params: Any = "float32"
-    output: Any = "float32"
+    compute: DTypeLike = "bfloat16"
+    params: DTypeLike = "float32"
+    output: DTypeLike = "float32"
 
 
-def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
+def with_precision(layer: LayerLike, policy: Policy | DTypeLike) -> Layer:
     """The layer, or the whole model, in the precision of `policy`.
 
     Each layer without children converts its parameters and inputs, including sparse ones, to ``policy.compute`` and
@@ -59,7 +59,7 @@ def with_precision(layer: Layer, policy: Policy | Any) -> Layer:
 def _of_model(model: Layer, policy: Policy) -> Layer:
     made = _wrapped(model, model.init, lambda params, *inputs: (params, *cast_floats(inputs, policy.compute)),
                     policy.output)
-    parts = model.parts and model.parts._replace(rebuild=lambda some: _of_model(model.parts.rebuild(some), policy))
+    parts = model.parts and model.parts.then(lambda made: _of_model(made, policy))
     precision = "/".join(str(jnp.dtype(dtype)) for dtype in policy)
     return dataclasses.replace(made, parts=parts, settings={**model.settings, "precision": precision})
 
@@ -76,7 +76,7 @@ def _at_leaves(layer: Layer, policy: Policy) -> Layer:
 
     compute = layer.computes_in or policy.compute
     made = _wrapped(layer, init, lambda *args: cast_floats(args, compute), policy.compute)
-    if layer.cache is None:
+    if made.cache is None:
         return made
 
     def init_cache(batch, length):
@@ -95,7 +95,7 @@ def _wrapped(layer: Layer, init: Callable, before: Callable, result_dtype: DType
     return wrapped(layer, around, init=init, has_own_precision=True)
 
 
-def cast_floats(tree: PyTree, dtype: DTypeLike) -> Any:
+def cast_floats(tree: PyTree, dtype: DTypeLike) -> PyTree:
     """The tree with its real and complex floating-point arrays, also in sparse matrices, in the precision of `dtype`.
 
     >>> cast_floats({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["n"].dtype
@@ -116,6 +116,6 @@ def in_precision(x: ArrayLike, dtype: DTypeLike) -> ArrayLike:
     return x if x.dtype == dtype else jnp.asarray(x).astype(dtype)
 
 
-def at_least_float32(dtype: DTypeLike) -> Any:
+def at_least_float32(dtype: DTypeLike) -> DTypeLike:
     """The dtype for sums, probabilities and angles: float32 for half precision, else the dtype itself."""
     return dtype if jnp.dtype(dtype).itemsize >= 4 else jnp.dtype(np.float32)

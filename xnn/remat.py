@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Callable
 
 import xjax
-from xnn.layer import Layer, StateFns, as_layer
+from xnn.layer import Layer, LayerLike, StateFns, as_layer
 
 
-def with_remat(layer: Layer, policy: Callable | None = None) -> Layer:
+def with_remat(layer: LayerLike, policy: Callable | None = None) -> Layer:
     """The same layer, with only its inputs stored for the gradient: less memory, but a second evaluation.
 
     Around each block of a deep model, as in ``repeat(with_remat(block), 96)``, memory grows with the number of blocks
@@ -26,9 +26,6 @@ def with_remat(layer: Layer, policy: Callable | None = None) -> Layer:
         run = xjax.checkpoint(lambda *args, **kw: child.apply_with_state(*args, train=train, **kw), policy=policy)
         return run(params, state, x, *extra, rng=rng, **named)
 
-    def rebuild(some):
-        return with_remat(child.parts.rebuild(some), policy)
-
     return dataclasses.replace(child, apply=None if child.state else apply, settings={**child.settings, "remat": True},
                                state=child.state and StateFns(child.init_state, apply_with_state),
-                               parts=child.parts and child.parts._replace(rebuild=rebuild))
+                               parts=child.parts and child.parts.then(lambda made: with_remat(made, policy)))

@@ -7,13 +7,15 @@ None, a key of `xjax.random`, or a `RowKey`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias, overload
+
+import numpy as np
 
 import xjax
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 
 class RowKey(NamedTuple):
@@ -31,8 +33,8 @@ class RowKey(NamedTuple):
       start: int32[], the number of the block's first row in the whole array; may be traced.
     """
 
-    key: Any
-    start: Any
+    key: PRNGKey
+    start: ArrayLike
 
     def rows(self, n_rows: int) -> Array:
         """int32[n_rows]: the numbers of a block's rows in the whole array."""
@@ -43,7 +45,16 @@ class RowKey(NamedTuple):
         return self._replace(key=random.fold_in(self.key, data))
 
 
-def fold_in(rng: Any, data: ArrayLike) -> Any:
+Rng: TypeAlias = PRNGKey | RowKey | None
+
+
+@overload
+def fold_in(rng: None, data: ArrayLike) -> None: ...
+@overload
+def fold_in(rng: RowKey, data: ArrayLike) -> RowKey: ...
+@overload
+def fold_in(rng: PRNGKey, data: ArrayLike) -> PRNGKey: ...
+def fold_in(rng: Rng, data: ArrayLike) -> Rng:
     """The stream of number `data` of `rng`: `random.fold_in` of the key.
 
     Args:
@@ -58,7 +69,13 @@ def fold_in(rng: Any, data: ArrayLike) -> Any:
     return random.fold_in(rng, data)
 
 
-def split(rng: Any, n: int) -> tuple[Any, ...]:
+@overload
+def split(rng: None, n: int) -> tuple[None, ...]: ...
+@overload
+def split(rng: RowKey, n: int) -> tuple[RowKey, ...]: ...
+@overload
+def split(rng: PRNGKey, n: int) -> tuple[PRNGKey, ...]: ...
+def split(rng: Rng, n: int) -> tuple[Rng, ...]:
     """n new streams of `rng`, which also depend on n: `random.split` of the key.
 
     Args: rng: key, RowKey or None.
@@ -71,13 +88,13 @@ def split(rng: Any, n: int) -> tuple[Any, ...]:
     return tuple(random.split(rng, n))
 
 
-def row_keys(rng: Any, n_rows: int) -> Array:
+def row_keys(rng: PRNGKey | RowKey, n_rows: int) -> Array:
     """A key for each row, which depends only on the row's number; rows of a plain key are numbered from 0."""
     rows = rng if isinstance(rng, RowKey) else RowKey(rng, 0)
     return xjax.vmap(lambda row: random.fold_in(rows.key, row))(rows.rows(n_rows))
 
 
-def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Array:
+def bernoulli(rng: PRNGKey | RowKey, prob: float, shape: tuple[int, ...]) -> Array:
     """bool[shape], true with probability `prob`; a `RowKey` draws axis 0 row by row.
 
     A plain key draws the whole array at once, which is fastest, but then each bit depends on the shape.
@@ -85,30 +102,30 @@ def bernoulli(rng: Any, prob: float, shape: tuple[int, ...]) -> Array:
     return _drawn(rng, shape, lambda key, shape: random.bernoulli(key, prob, shape))
 
 
-def normal(rng: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def normal(rng: PRNGKey | RowKey, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """Standard normal numbers; `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.normal(key, shape, dtype))
 
 
-def uniform(rng: Any, shape: tuple[int, ...], dtype: DTypeLike, lower: float, upper: float) -> Array:
+def uniform(rng: PRNGKey | RowKey, shape: tuple[int, ...], dtype: DTypeLike, lower: float, upper: float) -> Array:
     """Uniform numbers in [lower, upper); `rng` as in `bernoulli`."""
     return _drawn(rng, shape, lambda key, shape: random.uniform(key, shape, dtype, lower, upper))
 
 
-def _drawn(rng: Any, shape: tuple[int, ...], draw: Callable) -> Array:
+def _drawn(rng: PRNGKey | RowKey, shape: tuple[int, ...], draw: Callable[..., Array]) -> Array:
     if not isinstance(rng, RowKey):
         return draw(rng, shape)
     return xjax.vmap(lambda row: draw(random.fold_in(rng.key, row), shape[1:]))(rng.rows(shape[0]))
 
 
-def check_rng(caller: str, rng: Any, **given: Any) -> None:
+def check_rng(caller: str, rng: Rng, **given: object) -> None:
     """Raises: TypeError if rng is None, in a layer that draws random numbers in training."""
     if rng is None:
         raise bad(caller, "training needs random bits, but rng is None", {**given, "train": "True", "rng": "None"},
                   fix="pass rng=random.fold_in(key, step), or train=False to evaluate.")
 
 
-def bernoulli_at(rng: Any, prob: float, rows: ArrayLike, cols: ArrayLike) -> Array:
+def bernoulli_at(rng: PRNGKey | RowKey, prob: float, rows: Array | np.ndarray, cols: Array | np.ndarray) -> Array:
     """bool[n], one draw for each position (rows[k], cols[k]) of a sparse array.
 
     With a `RowKey` the bit depends only on the row's number in the whole array and on the column,

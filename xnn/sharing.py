@@ -6,7 +6,7 @@ from typing import Any
 
 from xjax import tree_util
 from xjax.errors import bad
-from xjax.typing import Params, PRNGKey
+from xjax.typing import Params, PRNGKey, PyTree
 from xnn.checks import type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import bind, is_slot, slot_input, slot_name
@@ -34,7 +34,7 @@ def shared(slot: str, layer: Layer) -> Layer:
                   fix="apply the layer to all inputs at once, concatenated along the batch axis.", exc=ValueError)
     own = slot_input(slot)
 
-    def init(rng, in_shape, **shapes):
+    def init(rng: PRNGKey | None, in_shape: PyTree, **shapes: PyTree) -> tuple[PyTree, Params]:
         uses = shapes.pop(own.name, None)
         out_shape, params = init_types(child, in_shape, **shapes)
         if uses is not None:                # None: the caller needs shapes only
@@ -67,7 +67,7 @@ def with_shared(layer: Layer) -> Layer:
         raise bad("with_shared", "no layer of the model is shared", {"layer": body.name},
                   fix='mark the places that share weights: shared("words", layer).', exc=ValueError)
 
-    def init(rng, in_shape, **shapes):
+    def init(rng: PRNGKey | None, in_shape: PyTree, **shapes: PyTree) -> tuple[PyTree, Params]:
         uses = {one.name: SlotUses(slot_name(one.name)) for one in slots}
         shape, params = init_child("with_shared", body, fold_in(rng, 0), in_shape, {**shapes, **uses})
         weights = {use.slot: use.init(fold_in(rng, i + 1)) for i, use in enumerate(uses.values())}
@@ -111,11 +111,11 @@ def _collect_slots(layer: Layer, layers: dict[str, Layer]) -> None:
 class SlotUses:
     """A record of a slot's uses while a model is initialised: its first layer, and the types of its parameters."""
 
-    def __init__(self, slot: str):
+    def __init__(self, slot: str) -> None:
         self.slot = slot
         self.first: tuple[Layer, Any, dict, Any] | None = None
 
-    def add(self, layer: Layer, in_shape: Any, shapes: dict, params: Params) -> None:
+    def add(self, layer: Layer, in_shape: PyTree, shapes: dict, params: Params) -> None:
         if self.first is None:
             self.first = layer, in_shape, shapes, params
         elif _types(params) != _types(self.first[3]):
@@ -130,11 +130,11 @@ class SlotUses:
         return self.first
 
     @property
-    def types(self) -> Any:
+    def types(self) -> PyTree:
         """The types of the slot's parameters."""
         return self._use()[3]
 
-    def init(self, rng: PRNGKey) -> Any:
+    def init(self, rng: PRNGKey) -> PyTree:
         layer, in_shape, shapes, _ = self._use()
         return init_child(f"shared {self.slot!r}", layer, rng, in_shape, shapes)[1]
 

@@ -91,17 +91,21 @@ class Column:
         if self._cast is not None and np.isfinite(self._cast).any():
             return "number"
         counted = ~self._words
-        for kind, right in (("number", self._numeric), ("date", self._dated)):
+        for kind, right in self._readings():
             if counted.any() and right[counted].all():
                 return kind
         return "category"
+
+    def _readings(self) -> tuple[tuple[Kind, np.ndarray], ...]:
+        """Kinds that cells of text may have, with whether each different cell can be read so."""
+        return ("number", self._numeric), ("date", self._dated)
 
     @cached_property
     def nearly(self) -> tuple[Kind, np.ndarray] | None:
         """If more than half of the cells of a column of texts are numbers or dates: (which, rows of the others)."""
         if self.stored is not None or self.is_other or self.kind != "category" or self.has_codes:
             return None
-        for kind, right in (("number", self._numeric), ("date", self._dated)):
+        for kind, right in self._readings():
             others = self._different.spread(~right & ~self._words, False)
             rows = np.flatnonzero(others)
             if len(rows) and len(rows) < (self._different.ids >= 0).sum() / 2 and right.any():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.batches import Batches
 from recipes.lazy import tree_util, xnn
 from recipes.process.parallel import Placer
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 _EPOCHS = 4                                                   # the static sizes are chosen for the parts of these
 
@@ -23,7 +26,7 @@ class Graphs:
     5
     """
 
-    def __init__(self, graphs: list[Any], labels: np.ndarray) -> None:
+    def __init__(self, graphs: list[xnn.graph.Graph], labels: np.ndarray) -> None:
         self.whole, self.labels = xnn.graph.batch([graph.replace(globals=None) for graph in graphs]), labels
 
     def __len__(self) -> int:
@@ -43,16 +46,16 @@ class PaddedGraphs(Batches):
         self._part = placer.block(size)
         self._epoch, self._of_epoch = -1, []
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         epoch, i = divmod(step, -(-len(self._graphs) // self._size))
         return self._place(self._order(epoch)[i])
 
-    def all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[PyTree]:
         for start in range(0, len(self._graphs), self._size):
             yield self._place(np.arange(start, min(start + self._size, len(self._graphs))))
 
     @functools.cached_property
-    def _ordered(self) -> Any:
+    def _ordered(self) -> xnn.graph.GraphBatches:
         return xnn.graph.GraphBatches(self._graphs.whole, self._size, self._seed)
 
     def _order(self, epoch: int) -> list[np.ndarray]:
@@ -61,7 +64,7 @@ class PaddedGraphs(Batches):
         return self._of_epoch
 
     @functools.cached_property
-    def _buckets(self) -> tuple[Any, ...]:
+    def _buckets(self) -> tuple[xnn.graph.Bucket, ...]:
         """Static sizes of parts; the greatest has room for the largest graphs together."""
         whole = self._graphs.whole
         sizes = np.stack([whole.n_node, whole.n_edge], 1).astype(np.int64)
@@ -77,7 +80,7 @@ class PaddedGraphs(Batches):
     def _parts(self, ids: np.ndarray) -> list[np.ndarray]:
         return [ids[d * self._part:(d + 1) * self._part] for d in range(self._placer.count)]
 
-    def _place(self, ids: np.ndarray) -> Any:
+    def _place(self, ids: np.ndarray) -> PyTree:
         parts = [xnn.graph.take_graphs(self._graphs.whole, part) for part in self._parts(ids)]
         n, e = max(part.n_nodes for part in parts), max(part.n_edges for part in parts)
         size = min((size for size in self._buckets if size.n_nodes > n and size.n_edges >= e),
@@ -85,7 +88,7 @@ class PaddedGraphs(Batches):
         padded = [self._padded(part, size, ids) for part, ids in zip(parts, self._parts(ids), strict=True)]
         return self._placer.put(tree_util.tree_map(lambda *leaves: np.stack(leaves), *padded))
 
-    def _padded(self, part: Any, size: Any, ids: np.ndarray) -> dict[str, Any]:
+    def _padded(self, part: xnn.graph.Graph, size: xnn.graph.Bucket, ids: np.ndarray) -> dict[str, Any]:
         graph = xnn.graph.pad(part, size.n_nodes, size.n_edges, self._part + 1)
         labels, weight = np.zeros(self._part + 1, np.int32), np.zeros(self._part + 1, np.float32)
         labels[:len(ids)], weight[:len(ids)] = self._graphs.labels[ids], 1

@@ -130,7 +130,7 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     return LabelledImages(classes, splits, summary)
 
 
-def split_apart(parts: dict[str, Images], section: Any) -> dict[str, Images]:
+def split_apart(parts: dict[str, Images], section: _Split) -> dict[str, Images]:
     """All splits; those missing in ``parts`` are taken from "train"."""
     splits, own = dict(parts), [split for split in ("test", "val") if split in parts]
     useless = [f"{split}_fraction" for split in own if getattr(section, f"{split}_fraction") is not None]
@@ -206,7 +206,7 @@ def _read_file(file: Path, image: int, channels: int) -> np.ndarray:
                         fix="a whole image file, or remove this one.") from err
 
 
-def pixels_of(picture: Any, image: int, channels: int) -> np.ndarray:
+def pixels_of(picture: pil_image.Image, image: int, channels: int) -> np.ndarray:
     """u8[image, image, channels] of a Pillow image of any size and kind, its first frame; transparency is ignored."""
     picture = pil_ops.exif_transpose(picture)
     if picture.mode.startswith("I"):                          # 16 bits, which Pillow's own conversion clips to 255
@@ -312,7 +312,7 @@ def _read_hub(section: Hub) -> _Read:
     return classes, images, listed("left out", left_out)
 
 
-def _open_hub(section: Hub) -> dict[str, Any]:
+def _open_hub(section: Hub) -> datasets.DatasetDict | dict[str, Any]:
     """Name of a split in the set -> its rows."""
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
@@ -334,7 +334,7 @@ def _open_hub(section: Hub) -> dict[str, Any]:
                         fix="the path of a local set, or a name in the cache; HF_HUB_OFFLINE=0 downloads.") from err
 
 
-def _of_rows(rows: Any, classes: list[str], words: bool, section: Hub) -> Images:
+def _of_rows(rows: datasets.Dataset, classes: list[str], words: bool, section: Hub) -> Images:
     labels = rows[section.label_key]
     ids = np.array([v if words and v is not None else classes.index(str(v)) if str(v) in classes else -1
                     for v in labels], np.int32)

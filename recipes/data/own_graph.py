@@ -11,7 +11,7 @@ Ids and labels are texts, as the files spell them: see `recipes.data.cells`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def labelled(graph: OwnGraph, classes: list[str], split_seed: int, fractions: tu
                          np.array([places.get(label, 0) for label in labels], np.int32), len(classes), split)
 
 
-def adjacency_of(graph: OwnGraph) -> Any:
+def adjacency_of(graph: OwnGraph) -> sp.csr_matrix:
     """csr[n, n], symmetric, ones, empty diagonal."""
     return undirected(*graph.edges, len(graph.ids))
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recipes.batches import Batches
 from recipes.data.pairs import Links
-from recipes.lazy import xnn
+from recipes.lazy import sp, xnn
 from recipes.process.parallel import Placer
 
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
-def split_graph(placer: Placer, adjacency: Any, features: Any, norm: str | None, width: int,
-                dense: bool) -> dict[str, Any]:
+
+def split_graph(placer: Placer, adjacency: sp.csr_matrix, features: sp.csr_matrix, norm: str | None,
+                width: int, dense: bool) -> dict[str, Any]:
     """Blocks of a graph: "adj", a RowBlock, and "x", features [block, f] as CSR or dense.
 
     Args:
@@ -41,14 +44,14 @@ class PairBatches(Batches):
             "labels": placer.split((np.arange(len(links)) < links.edges).astype(np.float32)),
             "weight": placer.split(np.ones(len(links), np.float32))})
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         rng = np.random.default_rng([self._seed, step])
         edges = self._links.pairs[:self._links.edges]
         others = xnn.graph.negative_edges(self._graph, len(self._links) - len(edges), rng, undirected=True)
         return self._with(np.concatenate([edges, others]))
 
-    def all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[PyTree]:
         yield self._with(self._links.pairs)
 
-    def _with(self, pairs: np.ndarray) -> Any:
+    def _with(self, pairs: np.ndarray) -> PyTree:
         return {**self._fixed, "pairs": self._placer.put(self._placer.split(pairs))}

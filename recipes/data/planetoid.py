@@ -171,7 +171,7 @@ def _to_csr(fields: object, file: Path) -> sp.csr_matrix:
         shape = tuple(state["_shape"] if "_shape" in state else state["shape"])
         out = sp.csr_matrix((state["data"], state["indices"], state["indptr"]), shape=shape)
         out.check_format(full_check=True)
-        return out.astype(np.float32)
+        return sp.csr_matrix(out, dtype=np.float32)
     except (KeyError, TypeError, ValueError, OverflowError) as err:
         raise _damaged(file, f"its sparse matrix is inconsistent ({err})") from err
 

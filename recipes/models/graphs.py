@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 import xnn.models.graph_configs as configs
 from recipes.config import ACTIVATIONS, check_choice, check_numbers, fault, section_of
@@ -34,7 +34,7 @@ _FUNCTIONS = {"gcn": "GCNStack", "gat": "GATStack", "gatv2": "GATv2Stack", "grap
 
 
 def make_network(section: Any, features: int, *, adjacency: str | None = None, pool: str | None = None,
-                 edge_features: int | None = None) -> Any:
+                 edge_features: int | None = None) -> xnn.Layer:
     """The layer, which returns logits.  Shape: x [n, f] -> [n, features], or [graphs, features] with `pool`.
 
     Args:
@@ -52,12 +52,12 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
     return getattr(xnn.models, _FUNCTIONS[section.name])(section.make(**filled_in))
 
 
-def takes_normalized(section: Any) -> bool:
+def takes_normalized(section: object) -> bool:
     """Whether the model needs a normalised adjacency with self-loops; other models take the edges unchanged."""
     return isinstance(section, GCN | APPNP | SGC | GCNII)
 
 
-def takes_edge_features(section: Any) -> bool:
+def takes_edge_features(section: object) -> bool:
     """Whether the model can use features of edges."""
     return isinstance(section, GAT | GATv2 | GIN)
 
@@ -76,7 +76,7 @@ def width_of(section: Any, outputs: int) -> int:
     return hidden * getattr(section, "heads", 1)
 
 
-def check_network(section: Any, pooled: bool = False) -> None:
+def check_network(section: BaseModel, pooled: bool = False) -> None:
     """Raises: a fault of the config if a number is out of range, or an option does not suit the task."""
     check_numbers(section)
     check_choice("task.model.activation", getattr(section, "activation", "relu"), ACTIVATIONS)

@@ -22,7 +22,7 @@ Network = Annotated[MLP | LeNet | ResNet | ConvNeXt | ViT, Field(discriminator="
 LEAST_OF_LENET = 12                                           # pixels: two pools, and a convolution of 4 pixels
 
 
-def make_network(section: Any, image: int, classes: int) -> Any:
+def make_network(section: Any, image: int, classes: int) -> xnn.Layer:
     """The layer.  Shape: [batch, image, image, channels] -> [batch, classes]."""
     if isinstance(section, MLP):
         return xnn.serial(xnn.Flatten, xnn.models.MLP(section.make(features=classes)))

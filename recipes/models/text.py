@@ -24,6 +24,8 @@ LSTM = section_of("lstm", LSTMLanguageModelConfig, without=("vocabulary", "retur
 BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length"))
 LanguageModelSection = Annotated[GPT2 | LLAMA | LSTM, Field(discriminator="name")]
 
+BERTSection = Annotated[BERT, Field()]
+
 _CONFIGS = {"gpt2": GPT2Config, "llama": LlamaConfig, "lstm": LSTMLanguageModelConfig, "bert": BERTConfig}
 _MODELS = {"gpt2": "GPT2", "llama": "Llama", "lstm": "LSTMLanguageModel", "bert": "BERT"}
 
@@ -57,7 +59,7 @@ def check_model(config: Any) -> None:
                     f"the size of a head must be even, got {size or model.features // heads}")
 
 
-def make_model(config: Any, artifacts: dict[str, Any], tokens: int, **sizes: int) -> Any:
+def make_model(config: Any, artifacts: dict[str, Any], tokens: int, **sizes: int) -> xnn.Layer:
     """The layer, pretrained or from scratch.  Raises: DataError if a pretrained model is too small.
 
     Args:

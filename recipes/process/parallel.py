@@ -61,7 +61,7 @@ class Placer:
         None before a call of `row_block`. Forms add in different orders, so their results differ in the last bits.
     """
 
-    def __init__(self, devices: list[Any], *, steps: int = 200, noted: Any = None) -> None:
+    def __init__(self, devices: list[Any], *, steps: int = 200, noted: str | None = None) -> None:
         """Args: steps: number of steps of the run; noted: the `form` before a resume, which is kept where possible."""
         self._steps, self._noted, self.form = steps, noted, None
         self.devices = devices
@@ -140,24 +140,24 @@ class Placer:
         local = tree_util.tree_map(lambda leaf: np.asarray(leaf)[None], csr)
         return xnn.graph.RowBlock(local, np.array([csr.nnz], np.int32), None, AXIS)
 
-    def put(self, tree: PyTree) -> Any:
+    def put(self, tree: PyTree) -> PyTree:
         """Places a host tree with leading axis ``devices``, each slice on its device."""
         return self.put_own(tree_util.tree_map(lambda x: x[self._own], tree))
 
-    def put_own(self, tree: PyTree) -> Any:
+    def put_own(self, tree: PyTree) -> PyTree:
         """`put` for the slices of this process's devices."""
         return xjax.device_put(tree, self._sharded)
 
-    def replicate(self, tree: PyTree) -> Any:
+    def replicate(self, tree: PyTree) -> PyTree:
         """Places the same host tree on every device."""
         return xjax.device_put(self.host(tree), self._whole)
 
-    def copy(self, tree: PyTree) -> Any:
+    def copy(self, tree: PyTree) -> PyTree:
         """The same values in new arrays; needed because the training step donates its arguments."""
         return self._copy(tree)
 
     @staticmethod
-    def host(tree: PyTree) -> Any:
+    def host(tree: PyTree) -> PyTree:
         """A tree with its leaves as NumPy arrays; of a replicated leaf, one copy."""
         return tree_util.tree_map(np.array, xjax.device_get(tree))
 

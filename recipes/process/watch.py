@@ -133,7 +133,7 @@ class Job:
         if lines:                                             # rank 0 writes to the terminal
             print(f"the last lines of rank {failure.rank}:", *lines, sep="\n  ", file=sys.stderr)
         folder = next(filter(None, [read_folder(each.file) for each in self._ranks.values()]), None)
-        given: dict[str, object] = {"last step": rank.progress.step} | ({"folder": folder} if folder else {})
+        given: dict[str, object] = {"last step": rank.progress.step, **({"folder": folder} if folder else {})}
         error = RecipeError("launch", f"rank {failure.rank} of {self._count} {failure.why}.", given,
                             f"{self._resume} {folder}" if folder else "see the error above: no run has begun.")
         error.exit_code = failure.exit_code

@@ -71,7 +71,7 @@ class Checkpoints:
         for old in self.steps()[:-self._keep]:
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
 
-    def restore(self, step: int, template: Any) -> Any:
+    def restore(self, step: int, template: PyTree) -> PyTree:
         """The tree saved at ``step``, as NumPy arrays in the structure of ``template``, a tree of arrays or of shapes.
 
         Raises: CheckpointError naming the leaf if the checkpoint does not fit the template, or was changed.
@@ -121,7 +121,7 @@ class Saver:
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
 
-    def save(self, step: int, state: Any, best: Any) -> None:
+    def save(self, step: int, state: PyTree, best: PyTree) -> None:
         """Starts to save a placed state, which no step may donate, and the best model (or None)."""
         self.wait()
 

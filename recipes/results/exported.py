@@ -21,7 +21,7 @@ def write_arrays(file: Path, tree: PyTree) -> None:
     safetensors_numpy.save_file({path: np.ascontiguousarray(leaf) for path, leaf in _by_path(tree).items()}, file)
 
 
-def read_arrays(file: Path, shapes: Any) -> Any:
+def read_arrays(file: Path, shapes: PyTree) -> PyTree:
     """The tree in the structure of ``shapes``.  Raises: DataError naming the tensors that do not fit."""
     try:
         arrays = safetensors_numpy.load_file(file)

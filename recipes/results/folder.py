@@ -10,12 +10,14 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import itertools
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import yaml
 
 from recipes.config import RunConfig
 from recipes.errors import ConfigError, RecipeError
+from recipes.names import in_utf8
 from recipes.settings.config_file import load_config, task_module
 from xnn.whole_files import whole_file
 
@@ -211,6 +214,13 @@ def shown(path: Path) -> str:
 
 def write_json(file: Path, value: object) -> None:
     write_text(file, json.dumps(value, indent=1) + "\n")
+
+
+def write_csv(file: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
+    """A table, with numbers in full precision."""
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([header, *rows])
+    write_text(file, in_utf8(out.getvalue()))
 
 
 def write_text(file: Path, text: str) -> None:

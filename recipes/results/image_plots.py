@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from recipes.lazy import mpl_figure  # not pyplot: no display, no global state
 from recipes.names import on_plot
 
 
-def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10, rows: Sequence[str] = ()) -> Any:
+def image_grid(images: np.ndarray, captions: Sequence[str] = (), columns: int = 10,
+               rows: Sequence[str] = ()) -> mpl_figure.Figure:
     """A figure with a grid of images, filled line by line.
 
     Args:

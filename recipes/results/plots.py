@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recipes.lazy import mpl_figure, mpl_ticker  # not pyplot: no display, no global state
+from recipes.lazy import mpl_cm, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 from recipes.names import on_plot
+from recipes.results import numbers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
@@ -20,7 +24,7 @@ def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], t
     curve_figure(records, score, test, title).savefig(file)
 
 
-def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> Any:
+def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> mpl_figure.Figure:
     """A panel for the loss and one for ``score``, over the step; a line for each split, and a dot for the test."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     metrics = list(dict.fromkeys(["loss", score]))
@@ -33,19 +37,47 @@ def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], tit
     return figure
 
 
-def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> Any:
-    """A panel for each metric, such as "val/loss", with a line for each run."""
-    figure = mpl_figure.Figure(figsize=(4.8 * max(1, len(metrics)), 3.6), dpi=150, layout="constrained")
-    for axis, metric in zip(np.atleast_1d(figure.subplots(1, max(1, len(metrics)))), metrics, strict=False):
-        for name, records in runs.items():
+def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> mpl_figure.Figure:
+    """A panel for each metric, such as "val/loss", with a line for each run, and the names of the runs below."""
+    panels = max(1, len(metrics))
+    figure = mpl_figure.Figure(figsize=(4.8 * panels, 3.6 + 0.2 * len(runs)), dpi=150, layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, panels))
+    colours = mpl_cm.tab10.colors if len(runs) <= 10 else mpl_cm.turbo(np.linspace(0, 0.95, len(runs)))
+    for axis, metric in zip(axes, metrics, strict=False):
+        for (name, records), colour in zip(runs.items(), colours, strict=False):
             points = [(record.step, record.values[metric]) for record in records if metric in record.values]
             steps, values = np.array(points).T if points else ((), ())
-            axis.plot(steps, values, linewidth=1.4, label=on_plot(name), **_marker(points))
-        _dress(axis, metric)
+            axis.plot(steps, values, linewidth=1.4, color=colour, label=on_plot(name), **_marker(points))
+        _dress(axis, metric, of_one_run=False)
+    handles = list(axes[0].lines)                             # named: matplotlib leaves out names that begin with _
+    figure.legend(handles, [line.get_label() for line in handles], loc="outside lower left", frameon=False, fontsize=9)
     return figure
 
 
-def _curve(axis: Any, records: Sequence[Any], split: str, metric: str) -> None:
+def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> mpl_figure.Figure:
+    """Mean and standard deviation of a metric, a row for each combination of a sweep, with the values as dots."""
+    longest = max((len(name) for name, _ in rows), default=0)
+    figure = mpl_figure.Figure(figsize=(4.6 + 0.08 * min(longest, 60), 1.3 + 0.32 * len(rows)), dpi=150,
+                               layout="constrained")
+    axis = figure.subplots()
+    for i, (_, values) in enumerate(rows):
+        finite = [value for value in values if np.isfinite(value)]
+        axis.plot(finite, [i] * len(finite), "o", color=COLOURS["test"], alpha=0.35, markersize=4)
+        if finite:
+            axis.errorbar(np.mean(finite), i, xerr=np.std(finite, ddof=1) if len(finite) > 1 else None, fmt="|",
+                          color=COLOURS["test"], markersize=12, capsize=3)
+    axis.set_yticks(range(len(rows)), [on_plot(name, 60) for name, _ in rows])
+    axis.set_ylim(len(rows) - 0.5, -0.5)                      # in the order of the table
+    axis.set_title(f"test {metric.replace('_', ' ')}", loc="left", fontsize=11)
+    axis.margins(x=0.08)
+    if numbers.is_share(metric):
+        axis.xaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    axis.grid(axis="x", alpha=0.25, linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _curve(axis: Axes, records: Sequence[Any], split: str, metric: str) -> None:
     name = f"{split}/{metric}"
     points = [(record.step, record.values[name]) for record in records if name in record.values]
     if not points:
@@ -68,20 +100,21 @@ def _running_mean(values: np.ndarray, window: int) -> np.ndarray:
     return np.convolve(values, ones, "same") / np.convolve(np.ones_like(values), ones, "same")
 
 
-def _final(axis: Any, step: int, metric: str, value: float | None) -> None:
+def _final(axis: Axes, step: int, metric: str, value: float | None) -> None:
     if value is not None:
-        text = f"{100 * value:.1f} %" if metric == "accuracy" else f"{value:.4g}"
+        text = numbers.metric(metric, value)
         style = {"color": COLOURS["test"], "markersize": 6, "clip_on": False, "zorder": 5}
         axis.plot(step, value, "o", label=f"test, last step: {text}", **style)
 
 
-def _dress(axis: Any, metric: str) -> None:
+def _dress(axis: Axes, metric: str, of_one_run: bool = True) -> None:
+    """Labels and a grid. The curves of one run have a legend, values from 0, and shares up to 1."""
     axis.set_xlabel("step")
     axis.set_title(on_plot(metric.replace("_", " ").replace("/", " ")), loc="left", fontsize=11)
     axis.set_xlim(left=0)
-    if not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0:
+    if of_one_run and (not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0):
         axis.set_ylim(bottom=0)
-    if metric.endswith(("accuracy", "roc_auc", "average_precision")):
+    if of_one_run and metric.endswith(("accuracy", "roc_auc", "average_precision")):
         axis.set_ylim(0, 1.03)
     if metric.endswith("accuracy"):
         axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
@@ -89,11 +122,11 @@ def _dress(axis: Any, metric: str) -> None:
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     lines = [line for line in axis.lines if not line.get_label().startswith("_child")]
-    if lines:                                                 # named: matplotlib leaves out names that begin with _
+    if lines and of_one_run:                                  # named: matplotlib leaves out names that begin with _
         axis.legend(lines, [line.get_label() for line in lines], frameon=False, fontsize=9)
 
 
-def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
+def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> mpl_figure.Figure:
     """Counts [classes, classes] as a coloured table: a row for each true class, a column for each predicted class."""
     n, classes = len(classes), [on_plot(name) for name in classes]
     longest = max(map(len, classes))
@@ -116,7 +149,7 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> Any:
     return figure
 
 
-def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
+def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> mpl_figure.Figure:
     """Predictions over true values, and residuals (true - predicted) over predictions."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -134,7 +167,7 @@ def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> Any:
     return figure
 
 
-def scores_figure(scores: dict[str, np.ndarray]) -> Any:
+def scores_figure(scores: dict[str, np.ndarray]) -> mpl_figure.Figure:
     """Histograms of probabilities.  Args: scores: kind of pair -> its probabilities."""
     figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
     axis = figure.subplots()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
@@ -24,7 +24,7 @@ Sources = dict[Path_, Place]                                  # by key path
 Fault = tuple[str, str, str]                                  # "line 7", "task.hiden", what is wrong
 
 
-def explained(error: Any, sources: Sources, config: type[BaseModel]) -> Fault:
+def explained(error: Mapping[str, Any], sources: Sources, config: type[BaseModel]) -> Fault:
     """One error of pydantic.  Args: sources: key path -> its place; config: the validated class."""
     if error["type"] == "at_key":
         loc = tuple(error["ctx"]["key"].split("."))
@@ -58,7 +58,7 @@ def table_of(faults: list[Fault]) -> dict[str, str]:
     return out
 
 
-def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:
+def _words(error: Mapping[str, Any], loc: Path_, config: type[BaseModel]) -> str:
     kind, got = error["type"], error["input"]
     if kind == "at_key":
         return error["ctx"]["what"]
@@ -88,7 +88,7 @@ def _words(error: Any, loc: Path_, config: type[BaseModel]) -> str:
     return f"must be {message[:1].lower()}{message[1:]}, got {_short(got)}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -96,7 +96,7 @@ def _short(value: Any) -> str:
 # ---- places in the config -------------------------------------------------------------------------------------
 
 
-def _without_tags(loc: Path_, config: Any) -> Path_:
+def _without_tags(loc: Path_, config: type[BaseModel]) -> Path_:
     """The key path without the names of union members that pydantic inserts, and that no config contains."""
     out: list[str] = []
     models = [config]

@@ -121,7 +121,7 @@ class _Loader(yaml.SafeLoader):
                                            f"'{node.value}', in quotes, for a text", node.start_mark)
         return value
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not used in configs", mark)

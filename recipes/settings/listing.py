@@ -1,4 +1,4 @@
-"""``--list``: all tasks and all keys, with types, defaults and meanings, read from the config classes."""
+"""``--list``: the keys of all tasks, or of one, with types, defaults and meanings, read from the config classes."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from rich.console import Console
 from rich.table import Table
 
-from recipes.config import RunConfig, sections_in
+from recipes.config import RunConfig, close_to, sections_in
+from recipes.errors import ConfigError
 from recipes.names import on_terminal
-from recipes.settings.config_file import all_sections
+from recipes.settings.config_file import task_module, task_names
 from recipes.settings.optim import Optimizer
 
 
-def list_tasks() -> None:
+def list_tasks(task: str = "") -> None:
+    """Prints the keys of a run, its optimizers and all tasks, or those of one task.  Raises: ConfigError."""
+    names = task_names()
+    if task and task not in names:
+        raise ConfigError("config", f"there is no task {task!r}{close_to(task, names)}.", {"tasks": ", ".join(names)},
+                          fix="--list TASK with one of these, or --list for all keys.")
     console = Console(soft_wrap=False)
-    for title, prefix, fields in sections():
+    for title, prefix, fields in task_sections(task) if task else sections():
         console.print(_table(title, prefix, fields))
         console.print()
 
@@ -31,18 +38,24 @@ def sections() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for key in ("early_stopping", "privacy"):
         yield from _below("", {key: run[key]})
     for model in sections_in(Optimizer):
-        yield f"optim, {_tag(model)}: {_summary(model)}", "optim.", model.model_fields
+        yield f"optim, {_tag(model)}: {summary(model)}", "optim.", model.model_fields
     yield from _below("optim.", {"schedule": sections_in(Optimizer)[0].model_fields["schedule"]})
-    for name, model in all_sections():
-        yield f"task, {name}: {_summary(model)}", "task.", model.model_fields
-        yield from _below("task.", model.model_fields)
+    for name in task_names():
+        yield from task_sections(name)
+
+
+def task_sections(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The sections of one task."""
+    model = task_module(name).Config
+    yield f"task, {name}: {summary(model)}", "task.", model.model_fields
+    yield from _below("task.", model.model_fields)
 
 
 def _below(prefix: str, fields: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     for key, field in fields.items():
         for model in sections_in(field.annotation):
             title = f"{prefix}{key}, {_tag(model)}" if "name" in model.model_fields else f"{prefix}{key}"
-            yield f"{title}: {_summary(model)}", f"{prefix}{key}.", model.model_fields
+            yield f"{title}: {summary(model)}", f"{prefix}{key}.", model.model_fields
             yield from _below(f"{prefix}{key}.", model.model_fields)
 
 
@@ -56,7 +69,8 @@ def _table(title: str, prefix: str, fields: dict[str, Any]) -> Table:
     return table
 
 
-def _summary(model: type[BaseModel]) -> str:
+def summary(model: type[BaseModel]) -> str:
+    """The first line of the docstring of a section."""
     return (model.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
@@ -64,7 +78,7 @@ def _tag(model: type[BaseModel]) -> str:
     return str(get_args(model.model_fields["name"].annotation)[0])
 
 
-def _default_text(field: Any) -> str:
+def _default_text(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "(needed)"
     if isinstance(field.default, BaseModel):
@@ -72,7 +86,7 @@ def _default_text(field: Any) -> str:
     return "none" if field.default in (None, (), {}) else str(field.default)
 
 
-def _type_text(annotation: Any) -> str:
+def _type_text(annotation: object) -> str:
     """A type in words: ``whole number``, ``adam | sgd``, ``list of text``."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:

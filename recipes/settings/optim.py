@@ -5,7 +5,7 @@ A key that an optimizer would ignore is not a field of its class, so a config ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -14,7 +14,9 @@ from recipes.errors import ConfigError
 from recipes.lazy import optim, tree_util, xnn
 
 if TYPE_CHECKING:
-    from xjax.typing import Params
+    import optax
+
+    from xjax.typing import Params, PyTree
 
 # ---- schedules: learning rate of each update number ------------------------------------------------------------------
 
@@ -23,14 +25,14 @@ class _Schedule(Frozen):
     warmup_steps: Index = 0
     """Updates over which the learning rate grows linearly from 0."""
 
-    def rate(self, lr: float, steps: int) -> Any:
+    def rate(self, lr: float, steps: int) -> optax.Schedule:
         """A function ``update -> rate`` for ``steps`` updates; after them the rate is constant."""
         if not self.warmup_steps:
             return self.decay(lr, steps)
         start = optim.linear_schedule(0.0, lr, self.warmup_steps)
         return optim.join_schedules([start, self.decay(lr, steps - self.warmup_steps)], [self.warmup_steps])
 
-    def decay(self, lr: float, steps: int) -> Any:
+    def decay(self, lr: float, steps: int) -> optax.Schedule:
         """A function ``update -> rate`` for the updates after the warm-up."""
         raise NotImplementedError(f"{type(self).__name__} has no `decay`: a schedule must define how its rate changes.")
 
@@ -41,7 +43,7 @@ class Constant(_Schedule):
     name: Literal["constant"] = "constant"
     """Which schedule."""
 
-    def decay(self, lr: float, steps: int) -> Any:
+    def decay(self, lr: float, steps: int) -> optax.Schedule:
         return optim.constant_schedule(lr)
 
 
@@ -53,7 +55,7 @@ class Cosine(_Schedule):
     end: Fraction = 0.0
     """Share of the rate that is left at the end."""
 
-    def decay(self, lr: float, steps: int) -> Any:
+    def decay(self, lr: float, steps: int) -> optax.Schedule:
         return optim.cosine_decay_schedule(lr, steps, alpha=self.end)
 
 
@@ -65,7 +67,7 @@ class Linear(_Schedule):
     end: Fraction = 0.0
     """Share of the rate that is left at the end."""
 
-    def decay(self, lr: float, steps: int) -> Any:
+    def decay(self, lr: float, steps: int) -> optax.Schedule:
         return optim.linear_schedule(lr, self.end * lr, steps)
 
 
@@ -79,12 +81,12 @@ class WarmupStableDecay(_Schedule):
     end: Fraction = 0.0
     """Share of the rate that is left at the end."""
 
-    def decay(self, lr: float, steps: int) -> Any:
+    def decay(self, lr: float, steps: int) -> optax.Schedule:
         falling = max(1, round(self.decay_fraction * steps))
         return optim.linear_schedule(lr, self.end * lr, falling, transition_begin=steps - falling)
 
 
-def _section(value: Any) -> Any:
+def _section(value: object) -> object:
     """The section of a value: ``cosine`` is short for ``{name: cosine}``."""
     return {"name": value} if isinstance(value, str) else value
 
@@ -115,7 +117,7 @@ class _Optimizer(Frozen):
     decay_on: Literal["all", "first_layer", "matrices"] = "all"
     """The parameters with weight decay."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         """The transformations between clipping and learning rate, including ``decay``, which adds the weight decay."""
         raise NotImplementedError(f"{type(self).__name__} has no `rule`: an optimizer must define one.")
 
@@ -128,7 +130,7 @@ class _WithMoments(_Optimizer):
     eps: Positive = 1e-8
     """Added to the root of the mean of the squares."""
 
-    def scaled(self) -> Any:
+    def scaled(self) -> optax.GradientTransformation:
         """The mean of the gradients divided by the root of the mean of their squares, both with bias correction."""
         return optim.scale_by_adam(self.b1, self.b2, self.eps)
 
@@ -139,7 +141,7 @@ class Adam(_WithMoments):
     name: Literal["adam"] = "adam"
     """Which optimizer."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         return [decay, self.scaled()]
 
 
@@ -149,7 +151,7 @@ class AdamW(_WithMoments):
     name: Literal["adamw"] = "adamw"
     """Which optimizer."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         return [self.scaled(), decay]
 
 
@@ -163,7 +165,7 @@ class SGD(_Optimizer):
     nesterov: bool = False
     """Whether to use Nesterov momentum."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         return [decay] + ([optim.trace(self.momentum, self.nesterov)] if self.momentum else [])
 
 
@@ -177,7 +179,7 @@ class Lion(_Optimizer):
     b2: Fraction = 0.99
     """Decay rate of the momentum."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         return [optim.scale_by_lion(self.b1, self.b2), decay]
 
 
@@ -189,7 +191,7 @@ class Lamb(_WithMoments):
     eps: Positive = 1e-6
     """Added to the root of the mean of the squares."""
 
-    def rule(self, decay: Any) -> list[Any]:
+    def rule(self, decay: optax.GradientTransformation) -> list[optax.GradientTransformation]:
         return [self.scaled(), decay, optim.scale_by_trust_ratio()]
 
 
@@ -202,7 +204,7 @@ Optimizer = Annotated[
 # ---- the transformation ------------------------------------------------------------------------------------------
 
 
-def make_optimizer(config: RunConfig) -> Any:
+def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
     """The gradient transformation: clip, rule with decay, learning rate."""
     section = config.optim
     decay = optim.add_decayed_weights(section.weight_decay, mask=_MASKS[section.decay_on])
@@ -210,19 +212,19 @@ def make_optimizer(config: RunConfig) -> Any:
     if section.clip_norm is None:
         return rule
 
-    def update(grads: Any, state: Any, params: Params) -> tuple[Any, Any]:
+    def update(grads: PyTree, state: PyTree, params: Params) -> tuple[PyTree, PyTree]:
         # One factor for all leaves, whose product XLA fuses with the rule; optax divides in another pass over memory.
         return rule.update(xnn.optimizers.clip_grads(grads, section.clip_norm), state, params)
 
     return rule._replace(update=update)
 
 
-def learning_rate(config: RunConfig) -> Any:
+def learning_rate(config: RunConfig) -> optax.Schedule:
     """The schedule ``update -> rate``."""
     return config.optim.schedule.rate(config.optim.lr, config.schedule_steps or config.steps)
 
 
-def update_factors(config: RunConfig, params: Params) -> Any:
+def update_factors(config: RunConfig, params: Params) -> PyTree:
     """A tree like ``params`` of factors: that of each leaf's update, 0 for a frozen leaf.
 
     Raises: ConfigError if a pattern matches no path.
@@ -239,13 +241,13 @@ def update_factors(config: RunConfig, params: Params) -> Any:
     return factors
 
 
-def _first_layer(params: Params) -> Any:
+def _first_layer(params: Params) -> PyTree:
     """A tree of bools: True on the leaves of the first child of ``params`` that has any."""
     paths = [path for path, _ in tree_util.tree_flatten_with_path(params)[0]]
     return tree_util.tree_map_with_path(lambda path, _: path[0] == paths[0][0], params)
 
 
-def _matrices(params: Params) -> Any:
+def _matrices(params: Params) -> PyTree:
     return tree_util.tree_map(lambda leaf: leaf.ndim >= 2, params)
 
 

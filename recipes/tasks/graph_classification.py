@@ -25,7 +25,7 @@ from recipes.process.parallel import Placer, my_rows
 from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from xjax.typing import Array, PyTree
 
 MOLECULES = ("apart", "together")                             # the classes: positions of oxygen and nitrogen
 
@@ -97,7 +97,7 @@ class GraphClassification(Classifier):
                                   edge_features=artifacts["edge_features"] or None)
         self.inputs = ((-1, artifacts["node_features"]),)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         graph = batch["graph"]
         if model.rng is not None:                             # a row of the layers is a node, not a graph
             model.rng = xnn.RowKey(model.rng.key, my_rows(graph.n_nodes))
@@ -106,7 +106,7 @@ class GraphClassification(Classifier):
     def batches(self, split: Graphs, placer: Placer, seed: int) -> PaddedGraphs:
         return PaddedGraphs(split, placer, self.config.batch_size, seed)
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         """Probabilities of all graphs but the last, which is always padding."""
         return nn.softmax(model(batch["graph"].nodes, graph=batch["graph"]))[:-1]
 

@@ -20,14 +20,15 @@ from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
-    from xjax.typing import Array, ArrayLike, PRNGKey
+    from recipes.trained import Trained
+    from xjax.typing import Array, PRNGKey, PyTree
 
 AUGMENTATION = 0x617567                                       # a stream of the key that no layer uses
 MISTAKES = 20                                                 # number shown in a report
 
 
 class Config(ClassesConfig):
-    """A network for images, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+    """A network for images: digits, a folder or a public set."""
 
     data: ImageSet = Digits()
     """The set of images."""
@@ -71,9 +72,10 @@ class ImageClassifier(Classifier):
         self.model = make_network(config.model, image, len(artifacts["classes"]))
         self.inputs = ((-1, image, image, artifacts["channels"]),)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         pixels = batch["x"]
         if model.train:
+            assert model.rng is not None                      # each training step has a key
             pixels = augmented(pixels, model.rng.fold_in(AUGMENTATION), self.config.shift, self.config.flip)
         return self.sums_of(model, model(self._standardised(pixels)), batch["y"], batch["weight"])
 
@@ -88,15 +90,15 @@ class ImageClassifier(Classifier):
         rows = read_files(file, self.artifacts["image"], self.artifacts["channels"])
         return Inputs(rows, {"file": np.array(rows.names)}, rows.notes)
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
         """"probabilities" [rows, classes], with "x" and, if known, "y" of the batch."""
         probabilities = nn.softmax(model(self._standardised(batch["x"])).astype(float))
         return {"probabilities": probabilities, **{key: batch[key] for key in ("x", "y") if key in batch}}
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         return super().columns(outputs["probabilities"])
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         """The confusion matrix of the test split, and its most certain mistakes."""
         figures = super().draw(trained)
         if not figures:
@@ -116,7 +118,7 @@ class ImageClassifier(Classifier):
 make = ImageClassifier
 
 
-def augmented(pixels: ArrayLike, rng: Any, shift: int, flip: bool) -> Array:
+def augmented(pixels: Array, rng: xnn.RowKey, shift: int, flip: bool) -> Array:
     """Each image shifted at random by up to ``shift`` pixels along both axes, and mirrored at random if ``flip``.
 
     Args: pixels: [rows, height, width, channels]; rng: a `RowKey`: random numbers depend on the number of the row only.

@@ -18,14 +18,15 @@ from recipes.models import text as models
 from recipes.task import Bound, Data, Sums, Task
 
 if TYPE_CHECKING:
-    from xjax.typing import Params, PRNGKey
+    from recipes.trained import Trained
+    from xjax.typing import Params, PRNGKey, PyTree
 
 KINDS = ("gpt2", "llama")
 PROMPTS, PROMPT = 3, 160                                  # number of samples in a report; characters of their prompts
 
 
 class Config(SplitFractions):
-    """A language model on concatenated text files: GPT-2, Llama or an LSTM."""
+    """A language model on text files: GPT-2, Llama or an LSTM."""
 
     files: tuple[AbsolutePath, ...] | None = None
     """Text files, or folders of them; none: source code of Python's standard library."""
@@ -63,7 +64,7 @@ def load(config: Config) -> Data:
     parts = _parts(texts, config)
     artifacts = models.artifacts_of(config, KINDS, parts["train"])
     if config.pretrained is None:
-        artifacts |= {"stop": [], "positions": None if config.model.name == "lstm" else config.length}
+        artifacts |= {"stop": [], "positions": None if config.model and config.model.name == "lstm" else config.length}
     vocabulary = Vocabulary(artifacts["tokenizer"])
     streams = {split: [np.concatenate(column) for column in zip(*map(vocabulary.encode_counted, part), strict=True)]
                for split, part in parts.items()}
@@ -98,7 +99,7 @@ class LanguageModel(Task):
             return super().init(rng)
         return models.load_folder(self.config.pretrained, KINDS).params, self.model.init_state(*self.inputs)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         logits, counts = model(batch["x"]), batch["counts"] * batch["weight"][:, None]
         nats = jnp.sum(xnn.losses.cross_entropy(logits, batch["y"], reduction=None) * counts)
         right, total = jnp.argmax(logits, axis=-1) == batch["y"], jnp.sum(counts)
@@ -135,7 +136,7 @@ class LanguageModel(Task):
             after += np.asarray(made.tokens)[0, :int(np.asarray(made.lengths)[0])].tolist()
         return after
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         """Continuations of parts of the test split, or of the training text if there is none."""
         samples = [f"{prompt} ▸▸▸ {self.generate(trained.params, prompt, 200, top_p=0.95, seed=seed)}"
                    for seed, prompt in enumerate(self.artifacts["prompts"])]

@@ -29,7 +29,8 @@ from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
 if TYPE_CHECKING:
-    from xjax.typing import Array, ArrayLike
+    from recipes.trained import Trained
+    from xjax.typing import Array, PyTree
 
 
 class Config(SplitFractions):
@@ -84,7 +85,7 @@ class LinkPrediction(Task):
         self.model = make_network(config.model, config.code * (2 if config.variational else 1))
         self.inputs = ((-1, artifacts["features"]),)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         logits, divergence = self._logits(model, batch)
         losses = jnp.asarray(xnn.losses.binary_cross_entropy(logits, batch["labels"], reduction=None))
         total, weight = weighted(losses, batch["weight"])
@@ -111,7 +112,7 @@ class LinkPrediction(Task):
         width = width_of(model, self.config.code)
         return PairBatches(split, norm, placer, seed, width, dense=not isinstance(model, GCN))
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.sigmoid(self._logits(model, batch)[0])
 
     def read(self, file: Path) -> Inputs:
@@ -151,10 +152,10 @@ class LinkPrediction(Task):
         train = _split(self.config, graph)["train"]
         return Inputs(replace(train, pairs=pairs, edges=0), {"source": np.array(source), "target": np.array(target)})
 
-    def columns(self, outputs: ArrayLike) -> dict[str, np.ndarray]:
+    def columns(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         return {"probability": outputs}
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         totals = trained.totals("test")
         if not totals:
             return {}
@@ -162,7 +163,7 @@ class LinkPrediction(Task):
         parts = {name: scores[(weights > 0) & (labels == label)] for label, name in ((1, "edges"), (0, "other pairs"))}
         return {"Probabilities of pairs, test": scores_figure(parts)}
 
-    def _logits(self, model: Bound, batch: Any) -> tuple[Any, Any]:
+    def _logits(self, model: Bound, batch: PyTree) -> tuple[Any, Any]:
         """(logits [pairs], sum of the divergences of this device's nodes)."""
         x, divergence = batch["x"], 0.0
         if model.rng is not None:                             # a row of the layers is a node, not a pair

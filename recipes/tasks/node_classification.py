@@ -33,7 +33,7 @@ from recipes.process.parallel import Placer
 from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from xjax.typing import Array, PyTree
 
 
 class Config(ClassesConfig, StratifiedSplit):
@@ -95,10 +95,12 @@ def load(config: Config) -> Data:
     return data
 
 
-def _data(config: Config, graph: LabelledGraph, features: Any, classes: list[str], artifacts: dict[str, Any]) -> Data:
+def _data(config: Config, graph: LabelledGraph, features: sp.spmatrix, classes: list[str],
+          artifacts: dict[str, Any]) -> Data:
     splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
     artifacts |= class_artifacts(classes, graph.labels[graph.split["train"]], config)
-    return Data(splits, artifacts | {"features": int(features.shape[1])}, _summary(config.dataset, graph))
+    artifacts |= {"features": int(features.shape[1])}
+    return Data(splits, artifacts, _summary(config.dataset, graph, artifacts["features"]))
 
 
 def _unlabelled(own: OwnGraph) -> dict[str, str]:
@@ -115,7 +117,7 @@ class Nodes:
     """A graph with the nodes ``ids`` of one split; its length is the number of all nodes."""
 
     graph: LabelledGraph
-    features: Any
+    features: sp.csr_matrix
     ids: np.ndarray
 
     def __len__(self) -> int:
@@ -134,7 +136,7 @@ class NodeClassification(Classifier):
             self.model = xnn.serial(make_network(config.model, classes), xnn.LogSoftmax)
         self.inputs = ((-1, artifacts["features"]),)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         log_probs = model(batch["x"], batch["adj"])
         return self.sums_of(model, log_probs, batch["labels"], batch["weight"])
 
@@ -144,7 +146,7 @@ class NodeClassification(Classifier):
         width = self.config.hidden if model is None else width_of(model, len(self.artifacts["classes"]))
         return WholeGraph(split, norm, placer, width, dense=model is not None)
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return jnp.exp(model(batch["x"], batch["adj"]))
 
     def read(self, file: Path) -> Inputs:
@@ -179,15 +181,14 @@ class WholeGraph(Batches):
         self._batch = placer.put({**split_graph(placer, nodes.graph.adjacency, nodes.features, norm, width, dense),
                                   "labels": placer.split(nodes.graph.labels), "weight": placer.split(weight)})
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         return self._batch
 
-    def all(self) -> Iterator[Any]:
+    def all(self) -> Iterator[PyTree]:
         yield self._batch
 
 
-def _summary(name: str, graph: LabelledGraph) -> dict[str, str]:
-    nodes, features = graph.features.shape
-    edges = graph.adjacency.nnz // 2
+def _summary(name: str, graph: LabelledGraph, features: int) -> dict[str, str]:
+    nodes, edges = len(graph.labels), graph.adjacency.nnz // 2
     return {"dataset": name, "graph": f"{nodes} nodes, {edges} edges, {features} features, {graph.n_classes} classes",
             "split": ", ".join(f"{split} {len(ids)}" for split, ids in graph.split.items())}

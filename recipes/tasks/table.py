@@ -22,11 +22,12 @@ from recipes.results.plots import residual_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from recipes.trained import Trained
+    from xjax.typing import Array, PyTree
 
 
 class Config(ClassesConfig, StratifiedSplit):
-    """An MLP on the columns of a csv, tsv, parquet or json file."""
+    """An MLP on a table: csv, tsv, parquet or json."""
 
     file: AbsolutePath
     """csv, tsv, parquet, json or jsonl."""
@@ -139,10 +140,10 @@ class _Columns(Task):
 class TableClassifier(_Columns, Classifier):
     """See `recipes.task.Task`."""
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         return self.sums_of(model, model(batch["x"]), batch["y"], batch["weight"])
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.softmax(model(batch["x"]))
 
 
@@ -151,19 +152,19 @@ class TableRegression(_Columns):
 
     score = "squared_error"
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         error, weight, unit = model(batch["x"])[:, 0] - batch["y"], batch["weight"], self.artifacts["target_unit"]
         return {"loss": weighted(error**2, weight), "squared_error": weighted((unit * error)**2, weight),
                 "absolute_error": weighted(unit * jnp.abs(error), weight)}
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
         return model(batch["x"])[:, 0]
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         mean, unit = self.artifacts["target_mean"], self.artifacts["target_unit"]
         return {self.artifacts["target"]: mean + unit * np.asarray(outputs, float)}
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         rows, outputs = trained.rows("test"), trained.outputs("test")
         if rows is None:
             return {}

@@ -20,7 +20,7 @@ from recipes.models import text as models
 from recipes.task import Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
-    from xjax.typing import Array, PRNGKey
+    from xjax.typing import Array, PRNGKey, PyTree
 
 KINDS = ("bert",)
 
@@ -38,7 +38,7 @@ class Config(ClassesConfig, StratifiedSplit):
     """Characters of a passage of the standard library."""
     tokenizer: models.BPE | None = None
     """Tokenizer to train; none: each byte is a token, or the tokenizer of pretrained."""
-    model: models.BERT | None = None
+    model: models.BERTSection | None = None
     """A model trained from scratch; the task sets its vocabulary and length."""
     pretrained: AbsolutePath | None = None
     """A folder with config.json, *.safetensors and tokenizer.json of a BERT, instead of model."""
@@ -102,7 +102,7 @@ class TextClassification(Classifier):
             params = {**params, "encoder": models.load_folder(self.config.pretrained, KINDS).params}
         return params, state
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         return self.sums_of(model, _logits(model, batch), batch["y"], batch["weight"])
 
     # -- after training --------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class TextClassification(Classifier):
         rows = encoded(read_passages(file, self.config.text), self.artifacts, self.config.length)
         return Inputs(rows, {"row": np.arange(1, len(rows) + 1)})
 
-    def outputs(self, model: Bound, batch: Any) -> Array:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.softmax(_logits(model, batch), axis=-1)
 
 
@@ -135,7 +135,7 @@ def encoded(texts: list[str], artifacts: dict[str, Any], length: int) -> Rows:
     return Rows(x=x, lengths=lengths)
 
 
-def _logits(model: Bound, batch: Any) -> Array:
+def _logits(model: Bound, batch: PyTree) -> Array:
     mask = jnp.arange(batch["x"].shape[1])[None] < batch["lengths"][:, None]
     return model(batch["x"], mask=mask)
 

@@ -16,14 +16,15 @@ from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
-    from xjax.typing import Array
+    from recipes.trained import Trained
+    from xjax.typing import Array, PyTree
 
 NOISE = 0x766165                                              # seed of the codes in evaluations
 SHOWN = 10                                                    # in a report: reconstructions, and samples in a line
 
 
 class Config(TaskConfig):
-    """Dense encoder and decoder, on the digits of scikit-learn, a folder or a set of Hugging Face."""
+    """An autoencoder of images: digits, a folder, a public set."""
 
     data: ImageSet = Digits()
     """The set of images; its classes are not used."""
@@ -62,7 +63,7 @@ class ImageVAE(Task):
         self.model = xnn.models.VAE(xnn.models.VAEConfig(shape, config.code, config.hidden))
         self.inputs = ((-1, *shape),)
 
-    def sums(self, model: Bound, batch: Any) -> Sums:
+    def sums(self, model: Bound, batch: PyTree) -> Sums:
         x, weight = _unit(batch["x"]), batch["weight"]
         outputs, mean, log_variance = model(x) if model.train else self._drawn(model, x, batch["row"])
         divergence = jnp.asarray(xnn.losses.gaussian_kl(mean, log_variance, reduction=None))
@@ -90,19 +91,19 @@ class ImageVAE(Task):
         rows = read_files(file, self.artifacts["shape"][0], self.artifacts["shape"][2])
         return Inputs(rows, {"file": np.array(rows.names)}, rows.notes)
 
-    def outputs(self, model: Bound, batch: Any) -> Any:
+    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
         """The "reconstruction" from the mean code, with "x", "code" and "negative_elbo" of each image."""
         x = _unit(batch["x"])
         outputs, mean, log_variance = model(x)
         return {"x": x, "code": mean, "reconstruction": self._pixels(outputs),
                 "negative_elbo": self._losses(outputs, x, mean, log_variance, 1.0)}
 
-    def columns(self, outputs: Any) -> dict[str, np.ndarray]:
+    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         """The mean code of each image, and the negative evidence lower bound of the image with this code."""
         codes = {f"code {i}": outputs["code"][:, i] for i in range(self.config.code)}
         return {"negative_elbo": outputs["negative_elbo"], **codes}
 
-    def draw(self, trained: Any) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Any]:
         """Reconstructions of the first test images, and images of codes that are drawn from the prior."""
         codes = np.random.default_rng(NOISE).normal(size=(5 * SHOWN, self.config.code)).astype(np.float32)
         decoded = self.model.layers["decoder"].apply(trained.params["decoder"], codes)

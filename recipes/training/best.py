@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from recipes.config import RunConfig
 from recipes.task import Task
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 
 class Best(NamedTuple):
@@ -21,7 +24,7 @@ class Best(NamedTuple):
       reference, since: the last score that counted as an improvement for early stopping, and its step.
     """
 
-    model: Any
+    model: PyTree
     score: Any
     loss: Any
     step: Any
@@ -29,7 +32,7 @@ class Best(NamedTuple):
     since: Any
 
 
-def no_best(model: Any) -> Best:
+def no_best(model: PyTree) -> Best:
     """The `Best` before the first evaluation.  Args: model: any, for the shapes of its arrays."""
     unknown, never = np.float32(np.nan), np.int32(0)
     return Best(model, unknown, unknown, never, unknown, never)

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from recipes.config import RunConfig
 from recipes.lazy import tree_util, xjax, xnn
+from recipes.results.numbers import duration, number
 from recipes.training.run import announce, prepare
 from recipes.training.step import TrainStep, init_state
 
@@ -30,8 +31,8 @@ def dry_run(config: RunConfig) -> None:
     metrics = task.metrics(step.sums_of([(1, sums)])[0])
     compiled = time.perf_counter()
     xjax.block_until_ready(step(state, batch))
-    console.print(f"the first step, with its compilation: {compiled - started:.2f} s; the second: "
-                  f"{1e3 * (time.perf_counter() - compiled):.3g} ms; loss {metrics['loss']:.4g}", highlight=False)
+    console.print(f"the first step, with its compilation: {duration(compiled - started)}; the second: "
+                  f"{duration(time.perf_counter() - compiled)}; loss {number(metrics['loss'])}", highlight=False)
 
 
 def _megabytes(tree: object) -> str:

@@ -11,11 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from recipes.errors import RecipeError
-from recipes.names import on_terminal
 from recipes.process.memory import Peak
 from recipes.results.checkpoint import Saver, diverged, first_not_finite
 from recipes.results.folder import write_text
@@ -91,30 +87,3 @@ class StopOnNaN:
                 self._saver.wait()                            # it may still write the last valid checkpoint
                 raise diverged(f"{name} is {record.values[name]} at step {record.step}.", self._saver.checkpoints,
                                {"bad parameter": first_not_finite(report.fetch_params()) or "none"})
-
-
-class ProgressBar:
-    """A progress bar on a terminal; elsewhere a line every ``every`` steps."""
-
-    def __init__(self, console: Console, total: int, start: int, every: int) -> None:
-        self._console, self._every = console, every
-        columns = (TextColumn("step"), MofNCompleteColumn(), BarColumn(),
-                   TextColumn("{task.fields[metrics]}", markup=False), TimeRemainingColumn())
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
-        self._task = self._bar.add_task("steps", total=total, completed=start, metrics="compiling")
-
-    def __enter__(self) -> ProgressBar:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, report: Report) -> None:
-        shown = {name: value for name, value in report.records[-1].values.items()
-                 if name not in ("train/lr", "train/gradient_norm")}
-        text = "  ".join(f"{name} {value:.4f}" for name, value in shown.items())
-        text += f"  {1e3 * report.seconds_per_step:.3g} ms/step"
-        self._bar.update(self._task, completed=report.step, metrics=text)
-        if not self._console.is_terminal and (report.step % self._every == 0 or report.final):
-            self._console.print(on_terminal(f"step {report.step:>6}  {text}"))

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from recipes.batches import Batches
 from recipes.config import RunConfig
@@ -22,6 +22,9 @@ from recipes.results.checkpoint import Saver
 from recipes.task import Task
 from recipes.training.best import Best, judged, no_best, stagnant
 from recipes.training.step import TrainState, TrainStep, make_eval_step, totals_over
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 SECONDS_PER_LAUNCH = 0.1                                      # at most: a signal waits for the end of a launch
 
@@ -79,7 +82,7 @@ class Loop:
         self._train_step = TrainStep(task, config, placer, splits["train"].steps_per_launch, splits["train"].full_batch)
         self._eval_step = make_eval_step(task, placer)
 
-    def totals(self, model: Any, split: str) -> dict[str, tuple[Any, Any]]:
+    def totals(self, model: PyTree, split: str) -> dict[str, tuple[Any, Any]]:
         """Sums and weights of the metrics over a split; {} if there is no such split.  Args: model: placed."""
         return totals_over(self._eval_step, model, self.splits[split].all()) if split in self.splits else {}
 

@@ -23,10 +23,11 @@ from recipes.lazy import jnp, random, tree_util, xjax
 from recipes.process.parallel import Placer
 
 if TYPE_CHECKING:
-    from xjax.typing import Array, ArrayLike, PRNGKey
+    from recipes.task import Task
+    from xjax.typing import Array, ArrayLike, PRNGKey, PyTree
 
 
-def check_privacy(config: RunConfig, task: Any) -> None:
+def check_privacy(config: RunConfig, task: Task) -> None:
     """Raises: ConfigError if the guarantee would not hold, or dp-accounting is missing."""
     if config.privacy is None:
         return
@@ -53,7 +54,7 @@ def epsilon(privacy: Privacy, steps: int, batch_size: int, n_examples: int) -> f
     return float(accountant.get_epsilon(privacy.delta))
 
 
-def clipped_sum(gradient: Callable[..., Any], batch: Any, first: ArrayLike, clip_norm: float) -> tuple[Any, Any]:
+def clipped_sum(gradient: Callable[..., Any], batch: PyTree, first: ArrayLike, clip_norm: float) -> tuple[Any, Any]:
     """(Sum of the clipped gradients, sum of the second results of ``gradient``) over the rows of a batch.
 
     Args:
@@ -61,7 +62,7 @@ def clipped_sum(gradient: Callable[..., Any], batch: Any, first: ArrayLike, clip
       first: number of the first row.
     """
 
-    def of_row(row: Any, i: Array) -> tuple[Any, Any]:
+    def of_row(row: PyTree, i: Array) -> tuple[Any, Any]:
         grads, sums = gradient(tree_util.tree_map(lambda x: x[None], row), first + i)
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(g)) for g in tree_util.tree_leaves(grads)))
         scale = jnp.minimum(1.0, clip_norm / jnp.maximum(norm, 1e-12))
@@ -72,7 +73,7 @@ def clipped_sum(gradient: Callable[..., Any], batch: Any, first: ArrayLike, clip
     return tree_util.tree_map(lambda x: x.sum(0), results)
 
 
-def noisy_mean(total: Any, key: PRNGKey, privacy: Privacy, batch_size: int) -> Any:
+def noisy_mean(total: PyTree, key: PRNGKey, privacy: Privacy, batch_size: int) -> PyTree:
     """(total + noise) / expected batch size; the noise of each leaf is equal on all devices."""
     leaves, structure = tree_util.tree_flatten(total)
     keys = random.split(random.fold_in(key, 0x6E6F), len(leaves))
@@ -94,6 +95,6 @@ class PoissonBatches(RowBatches):
         self.steps_per_launch = 1
         self._share = min(1.0, size / len(rows))
 
-    def train(self, step: int) -> Any:
+    def train(self, step: int) -> PyTree:
         drawn = np.random.default_rng([self._seed, step, 1]).random(len(self._rows)) < self._share
         return self._place(np.flatnonzero(drawn)[:self._size])

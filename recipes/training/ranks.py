@@ -10,13 +10,18 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from recipes.lazy import xjax
 from recipes.process.interrupts import Interrupts, Signal
 from recipes.results.checkpoint import Checkpoints, Saver
 
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
+
 _LOOK = 0.1                                                   # seconds between two reads of the store
+
+T = TypeVar("T")
 
 
 class Ranks(NamedTuple):
@@ -29,7 +34,7 @@ class Ranks(NamedTuple):
     def is_first(self) -> bool:
         return self.rank == 0
 
-    def from_first(self, name: str, value: Callable[[], Any]) -> Any:
+    def from_first(self, name: str, value: Callable[[], T]) -> T:
         """The result of ``value()`` on rank 0, returned on all ranks; JSON must be able to hold it."""
         if self.count == 1:
             return value()
@@ -41,7 +46,7 @@ class Ranks(NamedTuple):
             time.sleep(_LOOK)                                 # if rank 0 fails, xjax.distributed ends this process
         return json.loads(text)
 
-    def gathered(self, name: str, value: Any) -> list[Any]:
+    def gathered(self, name: str, value: object) -> list[Any]:
         """On rank 0, the values of all ranks in order, after a conversion to JSON and back; [] on the others."""
         if self.count == 1:
             return [value]
@@ -60,7 +65,7 @@ class NoSaver(Saver):
     def __init__(self, checkpoints: Checkpoints) -> None:
         super().__init__(checkpoints, {})
 
-    def save(self, step: int, state: Any, best: Any) -> None:
+    def save(self, step: int, state: PyTree, best: PyTree) -> None:
         pass
 
 

@@ -7,7 +7,7 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
@@ -23,16 +23,21 @@ from recipes.process.parallel import Placer, choose_devices
 from recipes.process.progress import note_folder
 from recipes.results import folder as run_folder
 from recipes.results.checkpoint import Checkpoints, Saver
+from recipes.results.numbers import duration, metric, number
 from recipes.results.plots import learning_curve
 from recipes.settings.config_file import task_module
 from recipes.settings.optim import update_factors
 from recipes.task import Data, Task
-from recipes.training.hooks import MetricsLog, ProgressBar, StopOnNaN
+from recipes.training.hooks import MetricsLog, StopOnNaN
 from recipes.training.loop import Loop, Progress, begin
 from recipes.training.privacy import PoissonBatches, check_privacy, epsilon
+from recipes.training.progress_bar import ProgressBar
 from recipes.training.ranks import ALONE, NoSaver, Ranks
 from recipes.training.step import init_state
 from recipes.training.trackers import check_trackers, make_trackers
+
+if TYPE_CHECKING:
+    from xjax.typing import PyTree
 
 Result = dict[str, Any]                         # {"last": {"step", "test", "val"}, "best": ...}
 
@@ -111,7 +116,8 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
 
         folder = Path(ranks.from_first("folder", own))
         result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}", ranks)
-    console.print(on_terminal(f"{time.perf_counter() - started:.1f} s; all of it in {run_folder.shown(folder)}", "dim"))
+    took = duration(time.perf_counter() - started)
+    console.print(on_terminal(f"{took}; all of it in {run_folder.shown(folder)}", "dim"))
     return result
 
 
@@ -141,7 +147,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     announce(console, {**data.summary, "devices": devices, **({"memory": taken} if taken else {}),
                         "folder": run_folder.shown(folder)})
     if resume:
-        console.print(f"resumed at step {start} of {config.steps}", highlight=False)
+        console.print(f"resumed at step {number(start)} of {number(config.steps)}", highlight=False)
 
     def memory() -> list[Peak]:
         return peaks(placer.own_devices, ranks.rank if ranks.count > 1 else None)
@@ -153,7 +159,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         ranks.gathered("memory", memory())
         return result
     log = MetricsLog(folder / "metrics.jsonl", start, getattr(config.task, "batch_size", None), memory)
-    with ProgressBar(console, config.steps, start, config.eval_every) as bar:
+    with ProgressBar(console, config.steps, start, config.eval_every, task.score) as bar:
         saver = Saver(checkpoints, data.artifacts)
         hooks = [log, bar, *make_trackers(config, folder, start), StopOnNaN(saver)]
         progress = loop.fit(progress, hooks, saver, interrupts)
@@ -170,7 +176,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     return result
 
 
-def restored(checkpoints: Checkpoints, step: int, template: Any, artifacts: dict[str, Any]) -> Progress:
+def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: dict[str, Any]) -> Progress:
     """The progress saved at ``step``.  Raises: CheckpointError, also if the run was trained on other data."""
     check_artifacts(checkpoints.artifacts(step), artifacts, checkpoints.folder / str(step))
     return Progress(**checkpoints.restore(step, template))
@@ -205,7 +211,7 @@ def results(loop: Loop, progress: Progress) -> Result:
     return {"last": last, "best": {"step": int(progress.best.step), **_on_both(loop, progress.best.model)}}
 
 
-def _on_both(loop: Loop, model: Any) -> dict[str, dict[str, float]]:
+def _on_both(loop: Loop, model: PyTree) -> dict[str, dict[str, float]]:
     return {split: loop.task.metrics(loop.totals(model, split)) for split in ("val", "test")}
 
 
@@ -224,16 +230,8 @@ def _conclude(console: Console, score: str, result: Result) -> None:
         console.print("there are no test rows, so there is no test score", highlight=False)
         return
     step = result["last"]["step"]
-    text = f"[bold]test {words} {in_words(score, result['last']['test'][score])}[/] (last step, {step})"
+    text = f"[bold]test {words} {metric(score, result['last']['test'][score])}[/] (last step, {number(step)})"
     if "best" in result:
         best = result["best"]
-        text += f"; {in_words(score, best['test'][score])} (best on validation, step {best['step']})"
+        text += f"; {metric(score, best['test'][score])} (best on validation, step {number(best['step'])})"
     console.print(text, highlight=False)
-
-
-def in_words(score: str, value: float) -> str:
-    """A metric as text; shares are in percent."""
-    return f"{100 * value:.2f} %" if score in SHARES else f"{value:.6g}"
-
-
-SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall")

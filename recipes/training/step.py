@@ -6,7 +6,7 @@ the number of devices changes metrics by rounding only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from recipes.task import Bound, Sums, Task
 from recipes.training.privacy import clipped_sum, noisy_mean
 
 if TYPE_CHECKING:
-    from xjax.typing import Array, ArrayLike, Params, PRNGKey
+    from xjax.typing import Array, ArrayLike, Params, PRNGKey, PyTree
 
 
 class TrainState(NamedTuple):
@@ -70,7 +70,7 @@ class TrainStep:
         launch, in_axes = (self._one, (None, 0)) if steps_per_launch == 1 else (self._several, (None, 0, None))
         self._call = placer.pmap(launch, in_axes=in_axes, out_axes=None, donate_argnums=0)
 
-    def __call__(self, state: TrainState, batch: Any, count: int = 1) -> tuple[TrainState, Any]:
+    def __call__(self, state: TrainState, batch: PyTree, count: int = 1) -> tuple[TrainState, Any]:
         counted = () if self._steps_per_launch == 1 else (np.int32(count),)
         return self._call(state, batch, *counted)
 
@@ -81,21 +81,21 @@ class TrainStep:
         updates = [each for count, array in zip(counts, arrays, strict=True) for each in array[:count]]
         return [dict(zip(self._names, zip(*each, strict=True), strict=True)) for each in updates]
 
-    def _one(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
+    def _one(self, state: TrainState, batch: PyTree) -> tuple[TrainState, Any]:
         """The sums: f32[1, 2, metrics]."""
         state, sums = self._step(state, batch)
         self._names = list(sums)                              # the same at each trace
         pairs = [[jnp.asarray(pair[i], jnp.float32) for pair in sums.values()] for i in (0, 1)]
         return state, jnp.array([pairs])
 
-    def _several(self, state: TrainState, batch: Any, count: Array) -> tuple[TrainState, Any]:
+    def _several(self, state: TrainState, batch: PyTree, count: Array) -> tuple[TrainState, Any]:
         """The sums: f32[steps_per_launch, 2, metrics], of which the first ``count`` are set."""
-        def at(i: ArrayLike) -> Any:
+        def at(i: ArrayLike) -> PyTree:
             if self._full_batch:
                 return batch
             return tree_util.tree_map(lambda x: lax.dynamic_index_in_dim(x, i, 0, keepdims=False), batch)
 
-        def update(i: Array, carry: Any) -> tuple[TrainState, Any]:
+        def update(i: Array, carry: tuple[TrainState, Array]) -> tuple[TrainState, Array]:
             state, sums = self._one(carry[0], at(i))
             return state, lax.dynamic_update_slice_in_dim(carry[1], sums, i, 0)
 
@@ -108,7 +108,7 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
     """The step of one device."""
     optimizer, rate = make_optimizer(config), learning_rate(config)
 
-    def step(state: TrainState, batch: Any) -> tuple[TrainState, Sums]:
+    def step(state: TrainState, batch: PyTree) -> tuple[TrainState, Sums]:
         key = random.fold_in(state.rng, state.step)
         grads, model_state, sums = _gradients(task, config, state, batch, key)
         updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
@@ -125,12 +125,12 @@ def _step_function(task: Task, config: RunConfig) -> Callable[..., Any]:
     return step
 
 
-def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key: PRNGKey) -> tuple[Any, Any, Sums]:
+def _gradients(task: Task, config: RunConfig, state: TrainState, batch: PyTree, key: PRNGKey) -> tuple[Any, Any, Sums]:
     """(Mean gradient, new state of the model, sums of metrics), over the rows of all devices."""
     n_rows = batch["weight"].shape[0]
     first = my_rows(n_rows)
 
-    def objective(params: Params, model_state: Any, part: Any, start: Array) -> tuple[Any, Any]:
+    def objective(params: Params, model_state: PyTree, part: PyTree, start: Array) -> tuple[Any, Any]:
         for pattern in config.freeze:
             params = xnn.params.freeze(params, pattern)
         model = Bound(task.model, params, model_state, xnn.RowKey(key, start), train=True)
@@ -140,7 +140,7 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
 
     gradient = xjax.grad(objective, has_aux=True)
     if config.privacy is not None:
-        def of_row(row: Any, number: Array) -> tuple[Any, Sums]:
+        def of_row(row: PyTree, number: Array) -> tuple[Any, Sums]:
             grads, (_, sums) = gradient(state.params, state.model_state, row, number)
             return grads, sums
 
@@ -157,7 +157,7 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
     size = n_rows // config.accumulate
     parts = tree_util.tree_map(lambda x: x.reshape(config.accumulate, size, *x.shape[1:]), batch)
 
-    def add(carry: Any, indexed: Any) -> tuple[Any, Sums]:
+    def add(carry: tuple[PyTree, PyTree], indexed: tuple[PyTree, Array]) -> tuple[tuple[PyTree, PyTree], Sums]:
         total, model_state = carry
         part, i = indexed
         grads, (model_state, sums) = gradient(state.params, model_state, part, first + i * size)
@@ -172,13 +172,13 @@ def _gradients(task: Task, config: RunConfig, state: TrainState, batch: Any, key
 def make_eval_step(task: Task, placer: Placer) -> Callable[..., Any]:
     """The evaluation ``((params, model state), batch) -> sums`` of placed trees."""
 
-    def step(model: tuple[Any, Any], batch: Any) -> Sums:
+    def step(model: tuple[Any, Any], batch: PyTree) -> Sums:
         return lax.psum(task.sums(Bound(task.model, *model), batch), AXIS)
 
     return placer.pmap(step, in_axes=(None, 0), out_axes=None)
 
 
-def totals_over(eval_step: Callable[..., Any], model: Any, batches: Any) -> dict[str, tuple[Any, Any]]:
+def totals_over(eval_step: Callable[..., Any], model: PyTree, batches: Iterable[PyTree]) -> dict[str, tuple[Any, Any]]:
     """Sums and weights over all batches, in float64; {} if there are no batches."""
     totals: dict[str, tuple[Any, Any]] = {}
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Exact functions of the entries of a vector, as numbers of mpmath, and which vectors are tested."""
+"""Exact functions of the entries of a vector, as numbers of mpmath, and the domains of tested vectors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dot(*x):
     return fsum(a * b for a, b in zip(*halves(x), strict=True))
 
 
-# -- which vectors ----------------------------------------------------------------------------------------------------
+# -- domains ----------------------------------------------------------------------------------------------------------
 
 def terms(*x):
     return sum(map(abs, x))
@@ -52,12 +52,12 @@ def largest(*x):
 
 
 def moderate(bits):
-    """Entries that are 0 or in size between 2 ** -bits and 2 ** bits."""
+    """A domain: entries are 0, or of a size between 2 ** -bits and 2 ** bits."""
     return lambda *x: all(not v or 2.0 ** -bits <= abs(v) <= 2.0 ** bits for v in x)
 
 
 def exponents(*x):
-    """Beyond, all is 0, 1 or the largest entry."""
+    """A domain for exponentials: outside, all results are 0, 1 or the largest entry."""
     return moderate(14)(*x)
 
 

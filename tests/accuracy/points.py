@@ -11,9 +11,9 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def whole_range(dtype: Any, count: int = 24) -> np.ndarray:
-    """Numbers of both signs: `count` with exponents from the smallest normal number's to the largest's, and these two.
+    """Numbers of both signs: `count` with exponents between the smallest and the largest normal number, and these two.
 
-    Every second exponent is that of a number around 1, where functions change most: between 2**-12 and 2**12.
+    Every second exponent is that of a number between 2**-12 and 2**12, where functions change most.
     """
     info = ml_dtypes.finfo(dtype)
     wide = np.linspace(info.minexp, info.maxexp, count // 2 + 1)[:-1]

@@ -1,4 +1,4 @@
-"""How many of the results that a table compares have a larger bound of their own."""
+"""Counts the results of a table that have a larger bound of their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from tests.accuracy.row import Bound
 
-SHARE = 0.05                            # of the results of a table, at most
+SHARE = 0.05                            # largest share of the results of a table
 
 
 class _ScalarRow(Protocol):
@@ -22,7 +22,7 @@ class _ScalarRow(Protocol):
 
 
 class Tally(NamedTuple):
-    """The compared results of a table, and those that have a bound of their own, each as "function kind dtype"."""
+    """The compared results of a table, and the results with a bound of their own, each as "function kind dtype"."""
 
     compared: list[str]
     own: list[str]
@@ -44,7 +44,7 @@ def tally(rows: Iterable[_ScalarRow]) -> Tally:
 
 
 def assert_few_own_bounds(rows: Sequence[_ScalarRow]) -> None:
-    """At most `SHARE` of the results of a table have bounds of their own; each says why, and belongs to a result."""
+    """At most `SHARE` of the results of a table have bounds of their own; each has a cause and an existing kind."""
     compared, own = tally(rows)
     assert len(own) <= SHARE * len(compared), (
         f"{len(own)} of {len(compared)} results ({len(own) / len(compared):.1%}) have a bound of their own, "

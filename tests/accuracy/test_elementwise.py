@@ -1,7 +1,7 @@
-"""Elementwise functions over the whole range of each dtype: value, slopes and second derivatives, beside exact ones.
+"""Elementwise functions over the whole range of each dtype: values, slopes and second derivatives against exact ones.
 
-Every differentiable elementwise function of xjax.lax, xjax.numpy and xjax.nn has a row. One that is a single operation
-has it in the namespace `lax`. Those of xjax.scipy.special have a table of their own.
+Every differentiable elementwise function of xjax.lax, xjax.numpy and xjax.nn has a row. A function that is a single
+operation has its row in the namespace `lax`. Functions of xjax.scipy.special have a table of their own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def nonzero(x):
 
 
 def off(*kinks):
-    """Everywhere but near the points where a function has no derivative, by which rounded arguments may lie."""
+    """A domain without the neighbourhoods of points that have no derivative, into which arguments may be rounded."""
     return lambda x: all(abs(x - kink) > 1e-6 for kink in kinks)
 
 
@@ -54,14 +54,14 @@ SMALLEST = [float(ml_dtypes.finfo(dtype).smallest_normal) for dtype in DTYPES]
 
 
 def normal_remainder(x, y):
-    """Whether no remainder is below the smallest normal number of a dtype, where XLA reads 0."""
+    """Whether no remainder is below the smallest normal number of a dtype, which XLA may read as 0."""
     return quotient_is_moderate(x, y) and not any(abs(math.fmod(x, y)) < low <= abs(y) for low in SMALLEST)
 
 
 # -- exact functions ------------------------------------------------------------------------------------------------
 
 def real(f):
-    """A function of mpmath without its values off the real line."""
+    """A function of mpmath that raises ValueError where its result is not real."""
     def of_reals(*xs):
         y = f(*xs)
         if isinstance(y, mpmath.mpc) and y.imag:
@@ -87,12 +87,12 @@ def tanh(x):
 
 
 def erfc(x):
-    """Without what mpmath cannot compute, whose results are those of all large numbers in every dtype."""
+    """erfc, except for arguments that mpmath cannot compute; their results are those of large numbers in any dtype."""
     return mpmath.erfc(x) if abs(x) < 200 else mpmath.mpf(0 if x > 0 else 2)
 
 
 def erf_inv(x):
-    """By Newton's steps from SciPy's value, each of which doubles the number of right digits."""
+    """Newton's method from SciPy's value; each step doubles the number of correct digits."""
     if abs(x) >= 1:
         raise ValueError("infinite")
     y = mpmath.mpf(float(special.erfinv(float(x)))) if abs(x) > 1e-300 else x * mpmath.sqrt(mpmath.pi) / 2
@@ -147,19 +147,19 @@ def clipped(low, high):
 # -- the rows ---------------------------------------------------------------------------------------------------------
 
 def quotient_is_moderate(x, y):
-    """Remainders jump at multiples, and for larger quotients within the steps of differences.
+    """Whether the remainder is continuous within the steps of the differences: it jumps at each multiple of y.
 
-    One below the normal numbers is 0 to XLA on CPUs, as if x were a multiple.
+    XLA on CPUs returns 0 for a remainder below the normal numbers, as if x were a multiple.
     """
     rest = abs(math.fmod(x, y))
     is_lost = any(rest < tiny <= abs(y) for tiny in (2.0**-126, 2.0**-1022))
     return abs(x) < 2.0**20 * abs(y) and rest != 0 and not is_lost
 
 
-FROM_VALUE = ("computed from the value, where it is close to 1 as a difference: without a second exponential, which "
+FROM_VALUE = ("computed from the value, as a difference where it is close to 1: this saves a second exponential, which "
               "made value and slope take 1.4 times as long")
-SUM_WITH_TANH = ("1 + tanh has no digits below -5: the logistic function has them all, but made value and slope take "
-                 "1.2 times as long")
+SUM_WITH_TANH = ("1 + tanh has no correct digits below -5: the logistic function has all, but made value and slope "
+                 "take 1.2 times as long")
 ROUNDED_SQUARE = "of exp(-x**2): correcting it made value and slope take 1.1 times as long, and the value of erfc 1.2"
 SLOPES_OF_ERF = {"slope 0 float64": Bound(47, ROUNDED_SQUARE), "second 0 0 float32": Bound(24, ROUNDED_SQUARE),
                  "second 0 0 float64": Bound(19, ROUNDED_SQUARE)}
@@ -222,6 +222,7 @@ LAX = [
                       "slope 0 float32": Bound(35, ROOTS_OF_DIGAMMA), "slope 0 float64": Bound(17, ROOTS_OF_DIGAMMA)}),
     ScalarRow("lax.digamma", lax.digamma, mpmath.digamma, domain=lambda x: x > 0 or x % 1,
               bounds={"value float32": Bound(35, ROOTS_OF_DIGAMMA), "value float64": Bound(17, ROOTS_OF_DIGAMMA),
+                      "second 0 0 float64": Bound(6.5, "below 0 it has a root in each interval"),
                       "slope 0 float32": Bound(7.6, "the exponential of XLA's lgamma(1), which is not 0"),
                       "second 0 0 float32": Bound(18, "below 0 it has a root in each interval")}),
 ]
@@ -286,19 +287,19 @@ NN = [
 
 ROWS = LAX + NUMPY + NN
 ROWS_BY_NAME = {row.name: row for row in ROWS}
-EVERY = 41                  # of the pairs of a row and a dtype is tested in the fast set; no multiple of the dtypes
+EVERY = 41                  # one in 41 pairs (row, dtype) is in the fast set; not a multiple of the dtypes
 
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_as_for_users():
-    """XLA's choice of a function (cbrt, for example) depends on how much it optimizes."""
+    """XLA's choice of an implementation (of cbrt, for example) depends on the optimization level."""
     with as_shipped():
         yield
 
 
 def sample(rows):
-    """All pairs of a row and a dtype, some of them fast."""
+    """All pairs of a row and a dtype; one in `EVERY` is in the fast set."""
     return one_in(EVERY, product(rows, DTYPES), name=lambda pair: f"{pair[0]}-{pair[1]}")
 
 
@@ -321,7 +322,7 @@ def test_value_and_slope_at_zero_and_below_normal_numbers(row_and_dtype):
 
 
 REMAINDERS = ("lax.rem", "numpy.remainder", "numpy.divmod")
-BESIDE_ZERO = {     # The slope by the exponent is 0 at x = 0, also where the power is infinite.
+BESIDE_ZERO = {     # The slope by the exponent is 0 at x = 0, even where the power is infinite.
     "lax.pow": lambda x, y: x > 0.1 or (x >= 0 and y > 0.1)}
 
 
@@ -333,7 +334,7 @@ def test_values_and_slopes_of_pairs_with_zeros_and_denormal_numbers(row_and_dtyp
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_remainders_of_zeros_and_denormal_numbers(dtype):
-    """They jump at 0; denormal numbers may be read as zeros. Of x by 0 they are nan."""
+    """Remainders jump at 0; denormal numbers may be read as zeros. Remainders of division by 0 are nan."""
     smallest = float(ml_dtypes.finfo(dtype).smallest_normal)
     for x, y in product((0.0, -0.0, smallest / 4, -smallest / 4), (1.75, -0.625)):
         for row, exactly, quotient in ((ROWS_BY_NAME["lax.rem"], np.fmod, np.trunc),
@@ -366,7 +367,7 @@ def test_few_results_have_bounds_of_their_own():
 
 # -- every function has a row -----------------------------------------------------------------------------------------
 
-# Differentiable functions that treat each element by itself, but have no row.
+# Differentiable elementwise functions without a row.
 NO_ROW = {
     **dict.fromkeys((
         "lax.bessel_i0e", "lax.bessel_i1e", "lax.igamma", "lax.igammac", "lax.polygamma", "lax.random_gamma_grad",
@@ -376,7 +377,7 @@ NO_ROW = {
         "numpy.atleast_1d", "numpy.atleast_2d", "numpy.block", "numpy.broadcast_arrays", "numpy.conj",
         "numpy.conjugate", "numpy.copy", "numpy.full_like", "numpy.positive", "numpy.real", "numpy.squeeze",
         "numpy.stack", "numpy.tril", "numpy.triu", "nn.identity"), "returns the elements as they are, or 0"),
-    "numpy.angle": "of real numbers it is 0 or pi",
+    "numpy.angle": "for real numbers it is 0 or pi",
     "numpy.heaviside": "a step; the slope by its value at 0 is 0 or 1",
 }
 MOVE_NOTHING = {"bitcast_convert_type", "broadcast_in_dim", "clamp", "convert_element_type", "select_n", "iota"}
@@ -385,12 +386,12 @@ ELEMENTWISE = MOVE_NOTHING | {name for name, p in all_primitives().items()
 
 
 def derivative_program(f, args):
-    """The program of the derivative of `f` of so many arrays if it is a float array of their shape that depends on
-    theirs, and made of elementwise operations only; else None."""
+    """The program of the derivative of `f`, a function of `args` arrays; None unless it has only elementwise operations
+    and its result is a float array of the same shape that depends on the tangents."""
     xs = [np.full((2, 3), 0.5 + i, np.float32) for i in range(args)]
     try:
         program = xjax.make_jaxpr(lambda xs, dxs: xjax.jvp(f, xs, dxs)[1])(tuple(xs), tuple(xs)).jaxpr
-    except Exception:                                               # not a function of so many arrays
+    except Exception:                                               # not a function of this number of arrays
         return None
     if [(v.aval.shape, v.aval.dtype) for v in program.outvars] != [((2, 3), np.float32)]:
         return None
@@ -402,16 +403,16 @@ def derivative_program(f, args):
 
 
 def operations(program):
-    """The names of the operations of a program and of the programs within it, but not those of calls."""
-    found = set()
+    """The names of the operations of a program and of its inner programs, without calls themselves."""
+    names = set()
     for eqn in program.eqns:
         inner = [p.jaxpr for p in eqn.params.values() if isinstance(p, ClosedJaxpr)]
-        found |= set().union(*map(operations, inner)) if inner else {eqn.primitive.name}
-    return found
+        names |= set().union(*map(operations, inner)) if inner else {eqn.primitive.name}
+    return names
 
 
 def test_every_differentiable_elementwise_function_has_a_row():
-    """Or does what one with a row does."""
+    """Or has the same derivative program as a function with a row."""
     known = {str(derivative_program(row.fun, row.args)) for row in ROWS}
     missing = {f"{name}.{member}" for name, namespace in (("lax", lax), ("numpy", jnp), ("nn", nn))
                for member in namespace.__all__ for args in (1, 2)

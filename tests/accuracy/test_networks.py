@@ -1,4 +1,4 @@
-"""Normalisation layers and losses of xnn in each dtype: values and derivatives beside exact ones."""
+"""Normalisation layers and losses of xnn in each dtype: values and derivatives against exact ones."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def standardized(epsilon):
 
 def grouped(*x):
     """Eight entries, [2 positions, 4 features] in two groups of features."""
-    found = {}
+    standard = {}
     for of in ((0, 1, 4, 5), (2, 3, 6, 7)):
-        found |= dict(zip(of, standardized(1e-5)(*[x[i] for i in of]), strict=True))
-    return [found[i] for i in range(8)]
+        standard |= dict(zip(of, standardized(1e-5)(*[x[i] for i in of]), strict=True))
+    return [standard[i] for i in range(8)]
 
 
 def softplus(x):
@@ -41,7 +41,7 @@ def softplus(x):
 
 
 def of_pairs(loss):
-    """The mean of the losses of each prediction, in the first half, and its target in the second."""
+    """The mean loss over pairs of a prediction, from the first half, and its target, from the second."""
     return lambda *x: mean(*[loss(a, b) for a, b in zip(*halves(x), strict=True)])
 
 
@@ -89,7 +89,7 @@ def triplet(*x):
 
 
 def ctc(*x):
-    """Two positions, the classes blank and 1, the label 1: all outputs but two blanks."""
+    """Two positions, the classes blank and 1, the label 1: all outputs except two blanks."""
     first, second = ([v - logsumexp(half) for v in half] for half in halves(x))
     return -logsumexp([first[0] + second[1], first[1] + second[0], first[1] + second[1]])
 
@@ -101,7 +101,7 @@ def gaussian_kl(*x):
 # -- functions of xnn -------------------------------------------------------------------------------------------------
 
 def layer_of(layer, shape, *inputs, train=False):
-    """`layer` with its first parameters and state, of vectors that are given this shape."""
+    """`layer` with its initial parameters and state, applied to a vector reshaped to `shape`."""
     def apply(x):
         as_x = lambda tree: tree_util.tree_map(lambda v: v.astype(x.dtype), tree)
         _, params = layer.init(KEY, shape)
@@ -120,7 +120,7 @@ def of_halves(loss, *shape):
 
 
 def weight_normed(v):
-    """The columns of an identity, that is the weights v / |v| themselves."""
+    """The weights v / |v|: weight-normed columns applied to the identity."""
     layer = xnn.weight_norm(xnn.Dense(1))
     _, params = layer.init(KEY, (4, 4))
     params = tree_util.tree_map(lambda leaf: leaf.astype(v.dtype), params)
@@ -129,7 +129,7 @@ def weight_normed(v):
 
 
 def within(bits):
-    """Options of a row: entries are 0, or in size between 2 ** -bits and 2 ** bits."""
+    """Options of a row: entries are 0, or of a size between 2 ** -bits and 2 ** bits."""
     return {"domain": moderate(bits), "bits": bits}
 
 
@@ -137,7 +137,7 @@ def no_zero(*x):
     return all(x) and moderate(6)(*x)
 
 
-# The terms of the slope of a normalised vector are its entries over a length: together they may be far smaller.
+# The slope of a normalised vector is a sum of terms of the size of entry / length, and may be far smaller than these.
 
 def by_deviation(*x):
     return 1 / float(np.sqrt(np.var(x) + 1e-5))
@@ -148,7 +148,7 @@ def by_length(*x):
 
 
 def by_shortest(parts):
-    """Of several vectors, so many parts of the entries."""
+    """A scale: the shortest length of `parts` equal parts of the entries determines the size of the terms."""
     return lambda *x: max(by_length(*part) for part in np.split(np.array(x), parts))
 
 
@@ -237,7 +237,7 @@ def test_every_norm_and_loss_has_a_row():
     covered = {row.covers.split()[0] for row in ROWS} | LEFT_OUT.keys()
     norms = {name for name in xnn.__all__ if name.endswith(("Norm", "_norm"))}
     norms |= {f"graph.{name}" for name in xnn.graph.__all__ if name.endswith(("Norm", "_norm"))}
-    assert not (norms | {*losses.__all__}) - covered, "give them a row, or a reason in LEFT_OUT"
+    assert not (norms | {*losses.__all__}) - covered, "add a row, or a reason in LEFT_OUT"
 
 
 def test_few_results_have_bounds_of_their_own():

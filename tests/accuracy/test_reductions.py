@@ -1,4 +1,4 @@
-"""Reductions and normalisations over the whole range of each dtype: values and derivatives beside exact ones."""
+"""Reductions and normalisations over the whole range of each dtype: values and derivatives against exact ones."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def _rows(*x):
     return [abs(x[0]) + abs(x[1]), abs(x[2]) + abs(x[3])]
 
 
-# -- which vectors ----------------------------------------------------------------------------------------------------
+# -- domains ----------------------------------------------------------------------------------------------------------
 
 def _products_in_range(*x):
-    """No product of some of the entries is near the ends of float16's range, nor of the tested vector's own."""
+    """No product of entries is near the ends of the range of float16, nor of the dtype of the vector."""
     sizes = [math.log2(abs(v)) for v in x if v]
     return sum(s for s in sizes if s > 0) < 15 and sum(s for s in sizes if s < 0) > -13
 
@@ -100,7 +100,7 @@ def _moderate_no_zero(*x):
 
 
 def _regular(*x):
-    """Matrices whose singular values are neither equal nor of very different size."""
+    """Matrices whose singular values are neither equal nor very different in size."""
     a, b, c, d = (v / (largest(*x) or 1.0) for v in x)
     return abs(a * d - b * c) > 0.01 and (a - d, b + c) != (0, 0) != (a + d, b - c)
 
@@ -118,12 +118,12 @@ def _of_halves(f):
 
 
 POWERS = {"slope": Bound(9, "a power of a rounded quotient, measured: 6")}
-SIXTH_POWERS = {"slope": Bound(14, "of a quotient rounded like the norm in it, which counts six times; measured: 12.1")}
+SIXTH_POWERS = {"slope": Bound(14, "roundings of the norm and of the quotient count six times; measured: 12.1")}
 MATRIX = {"sizes": (4,)}
 PAIR = {"sizes": (4, 6)}
 
 ROWS = [
-    # sums and means; a running sum in half precision rounds each step, which adds up
+    # sums and means; a running sum in half precision rounds in each step, and the errors add up
     *[VectorRow(name, f, lambda *x: fsum(x), scale=terms)
       for name, f in (("numpy.sum", jnp.sum), ("numpy.nansum", jnp.nansum),
                       ("lax.reduce_sum", lambda x: lax.reduce_sum(x, (0,))))],
@@ -218,7 +218,7 @@ ROWS = [
     VectorRow("x / sum", lambda x: x / x.sum(), lambda *x: [v / fsum(x) for v in x], sums=True, sizes=(4,),
               domain=lambda *x: abs(sum(x)) > terms(*x) / 2 > 0 and moderate(6)(*x)),
     VectorRow("x / norm", lambda x: x / LINALG.norm(x), lambda *x: [v / norm(2)(*x) for v in x], sums=True,
-              # Of one entry alone the slope is 0, a difference of equal terms whose size the table does not know.
+              # For a single entry the slope is 0, a difference of equal terms whose size the table does not contain.
               domain=lambda *x: sum(map(bool, x)) > 1 and moderate(6)(*x), sizes=(4,)),
     VectorRow("nn.standardize", lambda x: nn.standardize(x, algorithm="stable"),
               lambda *x: [(v - mean(*x)) / sqrt(var(*x) + mpf(1e-5)) for v in x], scale=lambda *x: 2.0, sums=True,
@@ -226,7 +226,7 @@ ROWS = [
 ]
 
 
-# Public functions that combine entries, but are no reductions of this table: why.
+# Public functions that combine entries but are not reductions of this table, with the reason.
 LEFT_OUT = {
     "numpy.convolve numpy.correlate numpy.polymul numpy.matvec numpy.vecmat numpy.linalg.matmul numpy.linalg.multi_dot "
     "numpy.linalg.trace lax.dot lax.dot_general lax.batch_matmul": "products as numpy.dot, sums as numpy.trace",
@@ -244,7 +244,7 @@ _MODULES = {"numpy": jnp, "numpy.linalg": LINALG, "nn": nn, "scipy.special": spe
 
 
 def test_every_reduction_has_a_row():
-    """Public functions whose programs, for a vector, a matrix or two vectors, combine entries to floats."""
+    """Public functions whose programs combine entries of a vector, a matrix or two vectors to floats."""
     covered = {row.covers.split()[0] for row in ROWS} | {name for names in LEFT_OUT for name in names.split()}
     vector = np.ones(4, np.float32)
     calls = (vector,), (vector.reshape(2, 2),), (vector, vector)
@@ -258,13 +258,13 @@ def test_every_reduction_has_a_row():
                 continue
             if any(_combines(function, *args) for args in calls[:1 if module is lax else 3]):
                 missing.append(f"{prefix}.{name}")
-    assert not missing, "give them a row, or a reason in LEFT_OUT"
+    assert not missing, "add a row, or a reason in LEFT_OUT"
 
 
 def _combines(function, *args):
     try:
         program = xjax.make_jaxpr(function)(*args)
-    except Exception:                                   # it takes other arguments
+    except Exception:                                   # it has other arguments
         return False
     return any(aval.dtype.kind == "f" for aval in program.out_avals) and bool(_COMBINING.search(str(program)))
 
@@ -288,7 +288,7 @@ def test_values_and_slopes(row, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_norms_and_deviations(dtype):
-    """The rows that were wrong most often."""
+    """The rows that have failed most often."""
     for row in ROWS:
         if row.covers in ("numpy.linalg.norm", "numpy.std"):
             assert not over_bound(row, dtype, errors(row, dtype, 6))

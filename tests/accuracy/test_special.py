@@ -1,4 +1,4 @@
-"""Special functions over the whole range of each dtype: value, slopes and second derivatives, beside exact ones."""
+"""Special functions over the whole range of each dtype: values, slopes and second derivatives against exact ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def normal(x: Any) -> Any:
 
 
 def normal_quantile(p: Any) -> Any:
-    """By Newton's steps from SciPy's value, each of which doubles the number of right digits."""
+    """Newton's method from SciPy's value; each step doubles the number of correct digits."""
     x = mpmath.mpf(float(oracle.ndtri(float(p))))
     for _ in range(int(mpmath.mp.prec).bit_length()):
         x -= (normal(x) - p) * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp(x * x / 2)
@@ -40,7 +40,7 @@ def owens_t(h: Any, a: Any) -> Any:
 
 
 def row(name: str, exact: Any, domain: Any = None, bounds: Any = None, fun: Any = None, **options: Any) -> ScalarRow:
-    """Of the function called like the first word of `name`."""
+    """The row of the function named by the first word of `name`."""
     fun = fun or getattr(special, name.split()[0])
     return ScalarRow(name, fun, exact, domain=domain, dtypes=DTYPES, bounds=bounds or {}, **options)
 
@@ -128,7 +128,7 @@ ROWS = [
     row("hyp2f1", lambda x: mpmath.hyp2f1(0.5, 1.25, 1.5, x), between(-20, 0.95),
         fun=lambda x: special.hyp2f1(0.5, 1.25, 1.5, x)),
 ]
-# Rows that are further from the exact result: by which cause, with what was measured, rounded up.
+# Rows with larger errors: their cause, and the measured errors, rounded up.
 CANCELS = "the product of the two slopes of the logarithm and its second derivative cancel"
 OPEN = {
     "ndtri": within("x times the square of the slope", second_0_0_float64=6),
@@ -142,8 +142,8 @@ OPEN = {
 }
 ROWS = [dataclasses.replace(row, bounds=OPEN.get(row.name, {})) for row in ROWS]
 CASES = [(row, dtype) for row in ROWS for dtype in DTYPES]
-OPEN_SHARE = 0.05       # of all quantities and dtypes, at most
-NUMBERS = {1: 24, 2: 48}                # of the points, by the number of arguments
+OPEN_SHARE = 0.05       # largest share of quantities and dtypes with a bound of their own
+NUMBERS = {1: 24, 2: 48}                # numbers of points, by the number of arguments
 
 
 @pytest.mark.parametrize("case", one_in(16, CASES, lambda case: f"{case[0]}-{case[1]}"))
@@ -158,25 +158,25 @@ def test_second_derivatives(case):
 
 @pytest.mark.parametrize("name", ["erfcx", "dawsn"])
 def test_slopes_far_out(name):
-    """Where the terms of the formula cancel, and beyond: -1 / (sqrt(pi) x**2), -1 / (2 x**2)."""
+    """Where the terms of the formula cancel, and further out: -1 / (sqrt(pi) x**2), -1 / (2 x**2)."""
     for dtype, x in (("float32", 1e4), ("float32", 1e12), ("float64", 1e9), ("float64", 1e100)):
         with xjax.enable_x64(True):
             x = np.asarray(x, dtype)
-            found = float(xjax.grad(getattr(special, name))(x))
+            slope = float(xjax.grad(getattr(special, name))(x))
         factor = {"erfcx": np.sqrt(1 / np.pi), "dawsn": 0.5}[name]
-        np.testing.assert_allclose(found, -factor / float(x) / float(x), rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(slope, -factor / float(x) / float(x), rtol=4 * np.finfo(dtype).eps)
 
 
 def test_second_derivative_of_dawsn_between_formulas():
-    """At the numbers where one formula ends and the next begins."""
+    """At the numbers where one formula ends and the next one begins."""
     for dtype in DTYPES:
         with xjax.enable_x64(True):
             x = np.asarray([1.15, 2.0, 2.8, 3.6, 4.6, 5.1, 6.0, 8.0], dtype)
-            found = xjax.vmap(xjax.grad(xjax.grad(special.dawsn)))(x)
+            second = xjax.vmap(xjax.grad(xjax.grad(special.dawsn)))(x)
         with mpmath.workprec(300):
             y = [mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x) for x in map(mpmath.mpf, x.tolist())]
             want = [float((4 * x * x - 2) * y - 2 * x) for x, y in zip(map(mpmath.mpf, x.tolist()), y, strict=True)]
-        np.testing.assert_allclose(found, want, rtol=8 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(second, want, rtol=8 * np.finfo(dtype).eps)
 
 
 def kinds(row: ScalarRow) -> list[str]:
@@ -186,7 +186,7 @@ def kinds(row: ScalarRow) -> list[str]:
 
 
 def test_few_quantities_have_a_bound_of_their_own():
-    """Each with a cause."""
+    """Each bound has a cause."""
     assert OPEN.keys() <= {row.name for row in ROWS}
     assert all(bound.cause for bounds in OPEN.values() for bound in bounds.values())
     quantities = [(row, kind, dtype) for row in ROWS for kind in kinds(row) for dtype in DTYPES]

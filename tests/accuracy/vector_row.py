@@ -1,8 +1,8 @@
-"""One row of the table of reductions: a function of a vector, what it is exactly, and how far results may be from that.
+"""One row of the table of reductions: a function of a vector, the exact function, and bounds for the errors of results.
 
-Errors are in units in the last place of the exact result. A sum of rounded terms has no more right digits than its
+Errors are in units in the last place of the exact result. A sum of rounded terms has no more correct digits than its
 terms, so where a result is a sum of mixed signs, the unit is that of the size of the terms: `VectorRow.scale` for
-values; for derivatives `VectorRow.sums` says that the unit is that of the largest derivative of the same result.
+values. For derivatives, `VectorRow.sums` selects the unit of the largest derivative of the same result.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _STEP = 90               # bits between an entry and the step of a difference
 class VectorRow:
     """A differentiable function of the entries of a vector.
 
-    covers: the public function that the row tests, such as "numpy.sum", and behind a space what tells rows apart.
+    covers: the public function that the row tests, such as "numpy.sum", then a space and words that distinguish rows.
     fun: the function of an xjax vector; its result has any shape.
-    exact: the same of mpmath numbers, one for each entry: a number, or a list of the entries of the result.
-    scale: of the entries as floats: the size of the terms of which a result is the sum; None: of the result itself.
-    sums: whether derivatives are sums of mixed signs too, or the size of the terms of these sums, for all vectors or
-      of the entries.
-    domain: which vectors are tested; None: all. `smooth`: at which of these there are derivatives; None: all.
-    subtracts: whether it has differences of entries, as deviations from a mean.
-    bounds: for "value" or "slope", or one of these with a dtype behind it, the bound in place of `ULPS`.
-    sizes: how many entries the vectors have.
-    bits: entries are made between 2 ** -bits and 2 ** bits; None: over the whole range.
-    dtypes: the dtypes it takes.
+    exact: the same function of mpmath numbers, one per entry: returns a number, or a list of the entries of the result.
+    scale: function of the entries as floats: the size of the terms whose sum is the result; None: that of the result.
+    sums: whether derivatives are sums of mixed signs too, or the size of the terms of these sums: a number, or a
+      function of the entries.
+    domain: predicate for tested vectors; None: all. `smooth`: predicate for vectors with derivatives; None: all.
+    subtracts: whether the function subtracts entries, such as deviations from a mean.
+    bounds: for "value" or "slope", or one of these followed by a dtype: the bound that replaces `ULPS`.
+    sizes: numbers of entries of the tested vectors.
+    bits: entries are between 2 ** -bits and 2 ** bits; None: over the whole range.
+    dtypes: the dtypes that the function accepts.
     """
 
     covers: str
@@ -59,20 +59,20 @@ class VectorRow:
     kinds = ("value", "slope")
 
     def bound(self, kind: str, dtype: str) -> float:
-        found = self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind)
-        return ULPS if found is None else found.ulps
+        own = self.bounds.get(f"{kind} {dtype}") or self.bounds.get(kind)
+        return ULPS if own is None else own.ulps
 
     def __str__(self) -> str:
         return self.covers
 
 
 def vectors(dtype: str, size: int, count: int, subtracts: bool = False, bits: int | None = None) -> list[Vector]:
-    """Vectors of entries of one magnitude, `count` of them over the whole range, of mixed magnitudes, and with zeros.
+    """Vectors with entries of one magnitude (`count` over the whole range), of mixed magnitudes, and with zeros.
 
-    Entries of one magnitude are once positive and once of both signs. They keep a distance of a few binades from the
-    ends of the range, and with `subtracts` so much from the lower end that the differences of two are normal numbers:
-    others are 0 on XLA's CPU backend. Mixed magnitudes of float64 are within 2 ** 256, or exact results took too long.
-    With `bits` all sizes are within 2 ** bits.
+    Each vector of one magnitude occurs with positive entries and with entries of both signs. Entries are a few binades
+    from the ends of the range. With `subtracts` the distance from the lower end is so large that differences of two
+    entries are normal numbers; XLA's CPU backend returns 0 for smaller ones. Mixed magnitudes of float64 are limited to
+    2 ** 256, because exact results would take too long. With `bits` all sizes are within 2 ** bits.
     """
     info, rng = ml_dtypes.finfo(dtype), np.random.default_rng(size)
     room = info.nmant + 4 if subtracts and dtype != "float16" else 4            # float16 is computed in float32
@@ -99,45 +99,45 @@ def errors(row: VectorRow, dtype: str, count: int) -> dict[str, Error]:
             if row.domain is not None and not row.domain(*x):
                 continue
             array = np.array(x, np.dtype(dtype))
-            found = {"value": _compare(value(array), _values(row, x), x, row.scale and row.scale(*x))}
+            by_kind = {"value": _compare(value(array), _values(row, x), x, row.scale and row.scale(*x))}
             if row.smooth is None or row.smooth(*x):
                 wanted = _slopes(row, x)
                 sums = row.sums(*x) if callable(row.sums) else row.sums
                 scales = [float(max(map(abs, line))) if sums is True else sums for line in wanted]
-                found["slope"] = _compare(slopes(array), [d for line in wanted for d in line], x,
+                by_kind["slope"] = _compare(slopes(array), [d for line in wanted for d in line], x,
                                           np.repeat(scales, len(x)))
-            for kind, error in found.items():
+            for kind, error in by_kind.items():
                 worst[kind] = max(worst[kind], error, key=lambda error: error.units)
     return worst
 
 
-def over_bound(row: VectorRow, dtype: str, found: Mapping[str, Error]) -> list[str]:
-    """What is further from the exact result than the row allows, as text."""
-    return [f"{row.covers} {kind} {dtype}: {error.units:.3g} ulp at {error.args}: {error.found}, exactly {error.exact}"
-            for kind, error in found.items() if not error.units <= row.bound(kind, dtype)]
+def over_bound(row: VectorRow, dtype: str, errors: Mapping[str, Error]) -> list[str]:
+    """The results whose error exceeds the bound of the row, as text."""
+    return [f"{row.covers} {kind} {dtype}: {error.units:.3g} ulp at {error.args}: {error.result}, exactly {error.exact}"
+            for kind, error in errors.items() if not error.units <= row.bound(kind, dtype)]
 
 
-def _compare(found: Any, wanted: Sequence[Any], x: Vector, scale: Any) -> Error:
+def _compare(results: Any, wanted: Sequence[Any], x: Vector, scale: Any) -> Error:
     """The largest error of the entries."""
-    found = np.asarray(found)
-    scales = np.broadcast_to(0.0 if scale is None else scale, found.size).tolist()
-    entries = found.astype(np.float64).ravel().tolist()
-    return max((Error(units(got, want, found.dtype, size), got, float(want), x)
+    results = np.asarray(results)
+    scales = np.broadcast_to(0.0 if scale is None else scale, results.size).tolist()
+    entries = results.astype(np.float64).ravel().tolist()
+    return max((Error(units(got, want, results.dtype, size), got, float(want), x)
                 for got, want, size in zip(entries, wanted, scales, strict=True)), key=lambda error: error.units)
 
 
 def _bits(x: Vector) -> int:
-    """So many that derivatives as small as the smallest entry over the largest are right to 100 bits."""
+    """The precision at which derivatives as small as the smallest entry over the largest are correct to 100 bits."""
     sizes = [int(np.frexp(entry)[1]) for entry in x if entry] or [0]
     return 120 + 2 * max(map(abs, sizes)) + 12 * (max(sizes) - min(sizes)) + 2 * _STEP
 
 
 def _at(row: VectorRow, args: Sequence[Any]) -> list[Any]:
     try:
-        found = row.exact(*args)
+        result = row.exact(*args)
     except (ValueError, ZeroDivisionError):
         return [mpmath.nan]
-    return list(found) if isinstance(found, list) else [mpmath.mpmathify(found)]
+    return list(result) if isinstance(result, list) else [mpmath.mpmathify(result)]
 
 
 def _values(row: VectorRow, x: Vector) -> list[Any]:
@@ -146,7 +146,7 @@ def _values(row: VectorRow, x: Vector) -> list[Any]:
 
 
 def _slopes(row: VectorRow, x: Vector) -> list[list[Any]]:
-    """The derivative of each result by each entry, by central differences that are right to some 80 bits."""
+    """The derivative of each result by each entry, by central differences that are correct to some 80 bits."""
     bits, smallest = _bits(x), min((abs(entry) for entry in x if entry), default=1.0)
     columns = []
     with mpmath.workprec(bits):

@@ -1,6 +1,6 @@
-"""Programs of the kind "chains": long chains of cheap operations whose values are read twice, which are compiled only.
+"""Programs of the kind "chains": long chains of cheap operations whose values are read twice; compiled but not run.
 
-A compiler that fuses, or analyses, each reader for itself needs time exponential in the length of such a chain.
+A compiler that fuses or analyses each reader separately needs time exponential in the length of such a chain.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ bessel = lambda x: lax.bessel_i1e(lax.bessel_i0e(x)) + lax.bessel_i0e(x * x)
 HASHES = ("murmur", "xorshift", "splitmix", "feistel", "popcount")
 FLOATS = ("horner", "fibonacci", "logistic", "coupled", "elementwise", "leapfrog", "product", "erf_inv", "lgamma",
           "digamma", "igamma", "betainc", "bessel")
-NO_GRADIENT = ("igamma", "betainc", "bessel")            # long gradients, of which functions have tests of their own
+NO_GRADIENT = ("igamma", "betainc", "bessel")            # their gradients are long, and have tests of their own
 
-# {f} a function, {x} its argument: an array, or a number under the name s.
+# {f} a function, {x} its argument: an array, or a scalar with the name s.
 _ARRAY = {
     "alone": "lambda x: {f}(x)",
     "joined": "lambda x: jnp.concatenate([{f}(x), {f}(x + 1)[:5], {f}(x[::2])])",
@@ -124,7 +124,7 @@ _GRADIENT = {
 
 
 def _rows(functions: tuple[str, ...], head: str, x: str, s: str, index: str, forms: dict[str, str]) -> list[Source]:
-    """Each form of each function. x, s: arguments, an array and a number; index: text that makes an index of it."""
+    """Each form of each function. x, s: arguments, an array and a scalar; index: text that makes an index from s."""
     out = []
     for f, (form, text) in product(functions, forms.items()):
         arguments = f"{s}, {x}" if form in _NUMBER else x

@@ -1,10 +1,10 @@
-"""Runs a program of numbers eagerly, under jit and in NumPy, and says how the results agree.
+"""Runs a program of the kind "numbers" eagerly, under jit and in NumPy, and reports how the results agree.
 
-How far right results may differ, on the scale of their array: by some units of the coarsest dtype in the program, and
-by an eighth of a unit for each term of the longest sum, for rounding errors of equal terms have one sign. Where results
-differ by more, the condition is measured: the program runs again with random relative errors put on each rounded value,
-and right results differ no more than a few times as far as these errors move them. Results without rounding must be
-equal.
+Correct results may differ by some units of the coarsest dtype in the program, on the scale of their array. Each term of
+the longest sum adds an eighth of a unit, because rounding errors of equal terms have the same sign. Where results
+differ by more, the condition of the program is measured: it runs again with random relative errors added to each
+rounded value. Differences of correct results are at most a few times as large as the effect of these errors. Results
+without rounding must be equal.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from tests.compilers.program import Program, inputs
 from xjax.runtime.xla import jaxlib_version
 from xjax.runtime.xla.compiler_faults import FAULTS
 
-# Units of the last place, and units for each term. Sums of numbers in half precision are rounded once.
+# Units in the last place, and units per term. Sums of half-precision numbers are rounded once.
 _ULPS, _ULPS_OF_TERM = 32, 1 / 8
 _ULPS_OF_HALF, _ULPS_OF_TERM_OF_HALF = 6, 2.0**-15
-# Errors of so many units are put on each value to measure the condition, and results may move so many times as far.
+# To measure the condition, errors of _NOISE units are added to each value; results may move _MOVES times as far.
 _NOISE, _MOVES = 4, 16
-# Beyond, squares overflow or NumPy's float64 says nothing about the narrower type.
+# Above these numbers, squares overflow, or NumPy's float64 results do not predict those of the narrower type.
 _LARGEST = {"float32": 1e18, "bfloat16": 1e18, "float64": 1e150, "float16": 1e3}
 _SMALLEST_SCALE = {"float32": 1e-20, "bfloat16": 1e-3, "float64": 1e-100, "float16": 1e-2}
-# XLA without its library of kernels and with few optimizations.
+# XLA without its kernel library and with few optimizations.
 _PLAIN = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_backend_optimization_level": 0}
-# XLA without the pass that regroups products: "regrouped products" of the table of faults.
+# XLA without the pass that regroups products: "regrouped products" in the table of faults.
 _NOT_REGROUPED = {"xla_disable_hlo_passes": "algsimp"}
 
 
 class Verdict(NamedTuple):
-    """kind: "same", "ill-conditioned", "out of range", "known fault", or what is wrong. seconds: of the processor."""
+    """kind: "same", "ill-conditioned", "out of range", "known fault", or a fault. seconds: processor time."""
 
     kind: str
     detail: str = ""
@@ -50,11 +50,11 @@ class Verdict(NamedTuple):
 
 
 def check(p: Program, lib: Any, options: dict[str, Any] | None = None, eager: bool = True) -> Verdict:
-    """How the results of the program agree. If they do once products are not regrouped, the fault is a known one.
+    """Compare the results of a program. A difference that disappears if products are not regrouped is a known fault.
 
-    Args: lib: xjax, or real JAX. options: XLA's, for the compilation under jit. eager: run it eagerly too, which takes
-      most of the time: each operation is compiled. Without, a program that means nothing in NumPy is compared with
-      itself as compiled with `_PLAIN`.
+    Args: lib: xjax, or real JAX. options: XLA options of the compilation under jit. eager: also run the program
+      eagerly, which takes most of the time, because each operation is compiled. If False, a program without a meaning
+      in NumPy is compared with itself compiled with `_PLAIN`.
     """
     with lib.enable_x64(p.x64), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -106,7 +106,7 @@ def _judge(p: Program, lib: Any, arguments: list[Any], ours: list[Any], jitted: 
 
 
 def _differences(p: Program, pairs: Any, rerun: Callable[[Any], list[np.ndarray]]) -> Verdict:
-    """The first pair that differs. rerun: the results of the program with a function that notes its values."""
+    """The verdict on the first pair that differs. rerun: computes the results with a function that modifies values."""
     results = [(what, k, x, y) for what, xs, ys in pairs for k, (x, y) in enumerate(zip(xs, ys, strict=True))]
     results = [(what, k, x, y) for what, k, x, y in results if _differs(p, k, x, y, 0.0)]
     if not results:
@@ -122,7 +122,7 @@ def _differences(p: Program, pairs: Any, rerun: Callable[[Any], list[np.ndarray]
 
 
 def _differs(p: Program, k: int, x: np.ndarray, y: np.ndarray, more: float) -> str:
-    """What assert_close says of two results; "" if they agree. more: a further absolute tolerance."""
+    """The report of `assert_close` on two results; "" if they agree. more: a further absolute tolerance."""
     if x.dtype.kind in "biu" or p.exact[k]:
         same = np.array_equal(x.astype(np.float64), y.astype(np.float64), equal_nan=True)
         return "" if same else _where(x, y)
@@ -138,7 +138,7 @@ def _differs(p: Program, k: int, x: np.ndarray, y: np.ndarray, more: float) -> s
 
 
 def _where(x: np.ndarray, y: np.ndarray) -> str:
-    """The place of the largest difference."""
+    """The position of the largest difference, as text."""
     x, y = x.astype(np.float64), y.astype(np.float64)
     gap = np.nan_to_num(np.abs(x - y), nan=np.inf, posinf=np.inf)
     k = np.unravel_index(np.argmax(gap), gap.shape)
@@ -161,7 +161,7 @@ def _beyond(x: np.ndarray, largest: float) -> bool:
 
 
 class _Largest:
-    """Notes the largest number of a program."""
+    """Records the largest number of a program."""
 
     largest = 0.0
 
@@ -173,7 +173,7 @@ class _Largest:
 
 
 def _noise(rng: np.random.Generator, eps: float) -> Callable[[Any], Any]:
-    """A function that puts random relative errors on the floats of an array."""
+    """A function that multiplies the floats of an array by random relative errors."""
     def note(x: Any) -> Any:
         if not hasattr(x, "dtype") or np.dtype(x.dtype).kind in "biu":
             return x
@@ -182,9 +182,9 @@ def _noise(rng: np.random.Generator, eps: float) -> Callable[[Any], Any]:
 
 
 class _Noted:
-    """`lib.numpy` with a tanh whose derivative, 1 - y * y, is that of the value which `note` gives.
+    """`lib.numpy` with a tanh whose derivative, 1 - y * y, is computed from the result of `note`.
 
-    Where tanh is near 1, an error of its last place moves the derivative by many.
+    Where tanh is near 1, an error in its last place changes the derivative by many units.
     """
 
     def __init__(self, lib: Any, note: Callable[[Any], Any]):

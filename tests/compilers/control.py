@@ -1,16 +1,17 @@
-"""Rows with functions inside: loops, scans, branches, and transforms of a small function."""
+"""Rows with inner functions: loops, scans, branches, and transforms of a small function."""
 
 from __future__ import annotations
 
 from tests.compilers.program import NO_MEANING
 from tests.compilers.writer import Op, Writer
 
-# One step of a loop: carry {c}, and another value {b} that broadcasts into it. All keep the carry bounded.
+# One step of a loop: carry {c}, and another value {b} that broadcasts into it. All steps keep the carry bounded.
 _STEPS = ("jnp.tanh({c} + {b})", "0.9 * {c} + jnp.sin({b})", "jnp.cos({c}) * {b} / (1 + jnp.abs({b}))",
           "{c} - 0.1 * jnp.square(jnp.tanh({c})) * jnp.tanh({b})", "jnp.maximum(0.5 * {c}, jnp.tanh({b}))",
           "{c} / (1 + jnp.mean(jnp.abs({c}))) + 0.1 * {b}", "jnp.roll({c}, 1, 0) * 0.5 + jnp.tanh({b})")
-# Scalar functions of an array {t} and another one {y}, for derivatives. None is 0 in exact arithmetic: then
-# the computed one is rounding errors alone: softmax is squared, as its sum over an axis along which {y} is equal is 1.
+# Scalar functions of an array {t} and another array {y}, for derivatives. No derivative may be 0 in exact arithmetic,
+# because the computed one would be rounding errors alone. So softmax is squared: its plain sum is constant if {y} is
+# constant along the axis.
 _COSTS = ("jnp.sum(jnp.sin({t}) * {y})", "jnp.sum(nn.softplus({t} + {y}))", "jnp.mean(jnp.square({t} - {y}))",
           "nn.logsumexp({t} * jnp.tanh({y}))", "jnp.sum(jnp.max({t} * jnp.cos({y}), axis=-1))",
           "jnp.sum(jnp.tanh(jnp.cumsum({t}, axis=0) / {n}) * {y})", "jnp.var({t} * {y})",
@@ -28,7 +29,7 @@ def _fori_loop(w: Writer) -> bool:
 
 
 def _fori_update(w: Writer) -> bool:
-    """A loop that writes one row in each step."""
+    """A loop that updates one row in each step."""
     x = w.some(ranks=range(1, 5))
     n = min(x.shape[0], 33)
     y = w.like(x.shape[1:] or (1,))
@@ -47,7 +48,7 @@ def _while_loop(w: Writer) -> bool:
 
 
 def _scan(w: Writer) -> bool:
-    """Over the first axis; the carry has the shape of a row, or is a number."""
+    """A scan over the first axis; the carry has the shape of a row, or is a scalar."""
     x = w.some(ranks=range(1, 7))
     if x.shape[0] > 600:
         return False
@@ -85,7 +86,7 @@ def _map(w: Writer) -> bool:
 
 
 def _vmap(w: Writer) -> bool:
-    """Over a short axis, of a function with a reduction."""
+    """vmap, over a short axis, of a function with a reduction."""
     x = w.some(ranks=range(2, 5))
     k = min(range(len(x.shape)), key=lambda k: x.shape[k])
     if x.shape[k] > 64:

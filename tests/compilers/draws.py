@@ -1,4 +1,4 @@
-"""From a seed to a program of the kind "draws": random numbers alone, joined in many ways, which is compiled only.
+"""Makes programs of the kind "draws" from seeds: only random numbers, joined in many ways; compiled but not run.
 
 The rounds of the generator of random bits are long chains of cheap operations, which a compiler may follow along every
 path. So keys come from splits of splits, draws are joined, and all of it is put under vmap, scan and grad.
@@ -43,7 +43,7 @@ def program(seed: int, small: bool = False) -> Source:
 
 
 def _group(rng: random.Random, lines: list[str], names: Iterator[int], most: int) -> list[str]:
-    """Lines with one to `most` draws; the names of what they give, one joined value or each draw."""
+    """Write lines with one to `most` draws; returns the names of their values, or of one value joined from them."""
     n = rng.randint(1, most)
     keys = _keys(rng, lines, names, n)
     shape = rng.choice(_SIZES)
@@ -61,21 +61,21 @@ def _group(rng: random.Random, lines: list[str], names: Iterator[int], most: int
 
 
 def _keys(rng: random.Random, lines: list[str], names: Iterator[int], n: int) -> list[str]:
-    """Lines that derive n keys from `key`, by splits and folds up to three levels deep."""
+    """Write lines that derive n keys from `key`, by splits and folds up to three levels deep; returns their names."""
     key = "key"
     for _ in range(rng.randint(0, 2)):
         text = rng.choice((f"jax.random.fold_in({key}, {rng.randrange(9)})", f"jax.random.split({key})[1]",
                            f"jax.random.split({key}, 5)[{rng.randrange(5)}]"))
         key = f"k{next(names)}"
         lines.append(f"{key} = {text}")
-    how = rng.choice(("split", "split", "fold", "chain"))
-    if how == "fold":
+    method = rng.choice(("split", "split", "fold", "chain"))
+    if method == "fold":
         return [f"jax.random.fold_in({key}, {k})" for k in range(n)]
     keys = [f"k{next(names)}" for _ in range(n)]
-    if how == "split":
+    if method == "split":
         lines.append(f"{', '.join(keys)}, = jax.random.split({key}, {n})")
         return keys
-    for k in keys:                                       # a split for each draw, as loops of training do
+    for k in keys:                                       # a split for each draw, as in training loops
         rest = f"k{next(names)}"
         lines.append(f"{rest}, {k} = jax.random.split({key})")
         key = rest
@@ -83,7 +83,7 @@ def _keys(rng: random.Random, lines: list[str], names: Iterator[int], n: int) ->
 
 
 def _join(rng: random.Random, lines: list[str], names: Iterator[int], drawn: list[str]) -> str:
-    """A line that makes one value of several draws."""
+    """Write a line that makes one value of several draws; returns its name."""
     ravelled = [f"{v}.ravel()" for v in drawn]
     text = rng.choice((f"jnp.concatenate([{', '.join(ravelled)}])", " + ".join(f"jnp.sum({v})" for v in drawn),
                        f"jnp.stack([{', '.join(f'{v}[:4]' for v in ravelled)}])",
@@ -101,18 +101,18 @@ def _result(rng: random.Random, groups: list[list[str]], scalar: bool) -> str:
     values = [v for group in groups for v in group]
     if scalar:
         return " + ".join(f"jnp.sum(jnp.sin(w * {v}))" for v in values)
-    how = rng.choice(("tuple", "tuple", "concatenate", "sum", "dict"))
-    if how == "concatenate":
+    form = rng.choice(("tuple", "tuple", "concatenate", "sum", "dict"))
+    if form == "concatenate":
         return f"jnp.concatenate([{', '.join(f'jnp.ravel({v})' for v in values)}])"
-    if how == "sum":
+    if form == "sum":
         return " + ".join(f"jnp.sum({v})" for v in values)
-    if how == "dict":
+    if form == "dict":
         return "{" + ", ".join(f"'{v}': {v} * 0.1" for v in values) + "}"
     return f"({', '.join(values)},)"
 
 
 def _transformed(rng: random.Random, around: str) -> str:
-    """The lines that bind `program` and `arguments`."""
+    """The lines that define `program` and `arguments`."""
     n = rng.choice((2, 5, 16))
     keys = f"jax.random.split({_ARGUMENT}, {n})"
     if around == "vmap":

@@ -1,7 +1,7 @@
-"""Rows for element-wise operations, and for random draws of the shape of a value.
+"""Rows for elementwise operations, and for random draws with the shape of a value.
 
-Functions stand with a guard that keeps them smooth and in range. What is not continuous (comparisons, floor, sign) is
-applied to exact values alone: rounding must not decide a result.
+Functions are written with a guard that keeps them smooth and in range. Discontinuous functions (comparisons, floor,
+sign) are applied to exact values only: rounding must not decide a result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROUND = ("jnp.floor({})", "jnp.sign({})", "jnp.round({})", "jnp.trunc({})")
 _BITS = ("{} ^ {}", "{} & {}", "{} | {}", "{} + {}", "{} - {}", "{} * {}", "jnp.maximum({}, {})")
 _INTEGER = ("{} % 7", "{} // 3", "~{}", "{} << 3", "{} >> 2", "{} ^ ({} >> 5)", "{} * 5 + 1")
 _LOGICAL = ("{} & {}", "{} | {}", "{} ^ {}", "jnp.logical_not({0}) | {1}")
-# Draws whose bits are the same however they are compiled, and others that are rounded.
+# Draws whose bits are the same in every compilation, and draws that are rounded.
 _EXACT_DRAWS = (("uniform({}, {})", "f"), ("bernoulli({}, 0.3, {})", "b"), ("randint({}, {}, 0, 1000)", "i"))
 _ROUNDED_DRAWS = ("normal({}, {})", "uniform({}, {}, minval=-2.0, maxval=3.0)", "exponential({}, {})",
                   "truncated_normal({}, -1.0, 2.0, {})", "gumbel({}, {})")
@@ -42,7 +42,7 @@ def _unary(text: str) -> Op:
 
 
 def _binary(text: str, kind: str = "f", dtype: str = "", exact: bool = False) -> Op:
-    """x op y, y broadcast into x or both exchanged; exact operands give an exact result."""
+    """x op y with y broadcast into x, or with both exchanged; exact operands give an exact result."""
     def write(w: Writer) -> bool:
         x = w.some(kind, exact=exact)
         y = w.like(x.shape, kind, exact=exact)
@@ -52,7 +52,7 @@ def _binary(text: str, kind: str = "f", dtype: str = "", exact: bool = False) ->
 
 
 def _apart(w: Writer) -> bool:
-    """x[:, None] + y[None, :]: both operands are broadcast."""
+    """x[..., None] * y: both operands are broadcast."""
     x, y = w.some(ranks=range(1, 4)), w.some(ranks=range(1, 2))
     shape = (*x.shape, *y.shape)
     return w.fits(shape) and w.add(f"{x.name}[..., None] * {y.name}", shape)
@@ -84,7 +84,7 @@ def _to_float(w: Writer) -> bool:
     x = w.some(w.rng.choice("ib"))
     exact = x.dtype == "bool"
     text = x.name if exact else f"({x.name} % 101)"
-    # Numbers up to 100 have no rounding error in any dtype.
+    # Integers up to 100 have no rounding error in any dtype.
     return w.add(f"{text}.astype('{w.dtype}')", x.shape, exact=True)
 
 
@@ -94,7 +94,7 @@ def _to_integer(w: Writer) -> bool:
 
 
 def _through_half(w: Writer) -> bool:
-    """A value that is rounded to half precision: the tolerance of the whole program becomes that of it."""
+    """A value that is rounded to half precision: the whole program then has the tolerance of half precision."""
     if w.dtype not in ("float32", "bfloat16", "float16") or (w.rounding == "float32" and w.rng.random() < 0.8):
         return False
     x = w.some()

@@ -1,4 +1,4 @@
-"""What a fault depends on: the smallest program that shows it, XLA's options that avoid it, and real JAX."""
+"""Causes of a fault: the smallest program that shows it, XLA options that avoid it, and the result of real JAX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = (
 
 
 def explain(p: Program | Source, verdict: Verdict, worker: Worker, limit: float) -> str:
-    """Lines to print below a fault."""
+    """Lines to print after a fault."""
     if isinstance(p, Program):
         p = minimise(p, verdict, worker, limit)
     lines = [f"smallest:\n{p.text()}{worker.run(p, limit).detail}"] if isinstance(p, Program) else []
@@ -39,7 +39,7 @@ def _short(verdict: Verdict) -> str:
 
 
 def minimise(p: Program, verdict: Verdict, worker: Worker, limit: float) -> Program:
-    """A smaller program with a verdict of the same kind; each smaller one is tried once."""
+    """A smaller program with a verdict of the same kind; each candidate is tried once."""
     smaller = True
     while smaller:
         smaller = next((q for q in _smaller(p) if worker.run(q, limit).kind == verdict.kind), None)
@@ -48,7 +48,7 @@ def minimise(p: Program, verdict: Verdict, worker: Worker, limit: float) -> Prog
 
 
 def _smaller(p: Program) -> Iterator[Program]:
-    """The program with one result, without a line, and with an argument in place of a line."""
+    """Candidates: the program with one result, without a line, and with an argument in place of a line."""
     scalar = "grad" in p.around
     if not scalar and len(p.results) > 1:
         for k, name in enumerate(p.results):
@@ -62,7 +62,7 @@ def _smaller(p: Program) -> Iterator[Program]:
     for k, line in enumerate(p.lines):
         if line.var.name in p.results:
             continue
-        # New arguments come last: the gradient is in the first ones.
+        # New arguments are last, because gradients are taken by the first ones.
         values = "normal" if line.var.dtype != "int32" else "bits"
         arg = Arg(line.var.name, line.var.dtype, line.var.shape, values)
         q = live(p._replace(lines=p.lines[:k] + p.lines[k + 1:], args=(*p.args, arg)))

@@ -28,7 +28,7 @@ def _transpose(w: Writer) -> bool:
 
 
 def _reshape(w: Writer) -> bool:
-    """Axes are merged, or one is split, or axes of size 1 come and go."""
+    """Axes are merged, or one is split, or axes of size 1 are inserted or removed."""
     x = _any(w)
     dims = list(x.shape)
     for _ in range(w.rng.choice((1, 1, 2))):
@@ -88,7 +88,7 @@ def _pad(w: Writer) -> bool:
 
 
 def _lax_pad(w: Writer) -> bool:
-    """With holes, and with negative widths, which cut."""
+    """Padding between elements too, and negative widths, which remove elements."""
     x = w.some(ranks=range(1, 9))
     widths = tuple(w.rng.choice(((0, 0, 0), (1, 2, 0), (0, 1, 1), (-1, 0, 0), (0, 0, 2), (-1, 1, 1)))
                    if n > 3 else (0, 1, 0) for n in x.shape)
@@ -179,7 +179,7 @@ def _dynamic_update(w: Writer) -> bool:
 
 
 def _scatter(w: Writer) -> bool:
-    """x.at[i].op(y); repeated indices, so only of operations whose order does not matter."""
+    """x.at[i].op(y) with repeated indices, so only with operations that are independent of the order."""
     x = w.some(ranks=range(1, 6))
     i = w.index((w.rng.choice((w.small(), w.dim())),), x.shape[0])
     y = w.like((*i.shape, *x.shape[1:]))

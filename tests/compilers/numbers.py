@@ -1,4 +1,4 @@
-"""From a seed to a program of the kind "numbers": arithmetic, reductions, dots, gathers, loops, at sizes near 2**k."""
+"""Makes programs of the kind "numbers" from seeds: arithmetic, reductions, dots, gathers, loops, at sizes near 2**k."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.compilers.program import FLOATS, Program, Var
 from tests.compilers.sums import DOTS, ORDERS, REDUCTIONS, WINDOWS
 from tests.compilers.writer import Writer
 
-# Tables with their weights.
+# The tables of operations and their weights.
 TABLES = ((ELEMENTWISE, 10), (REDUCTIONS, 8), (DOTS, 5), (MOVEMENT, 6), (INDEXING, 2), (ORDERS, 2), (WINDOWS, 1.5),
           (CONTROL, 2.5), (DRAWS, 0.7))
 _DTYPES = ("float32",) * 8 + ("float64", "float64", "bfloat16", "float16")
@@ -36,14 +36,14 @@ def program(seed: int, small: bool = False) -> Program:
         return _gradient(seed, w)
     read = {word for line in w.lines for word in re.findall(r"\w+", line.text)}
     results = [v for v in w.vars if v.name.startswith("v") and v.name not in read][:4]
-    args = tuple(a for a in w.args if a.name in read)           # a row may have given up after it made an argument
+    args = tuple(a for a in w.args if a.name in read)           # a row may make an argument and then write no line
     p = Program(seed, args, tuple(w.lines), tuple(v.name for v in results), around,
                 tuple(v.exact for v in results), w.rounding, w.terms)
     return _mapped(rng, p, batch) if around == "vmap" else p
 
 
 def _line(w: Writer, reverse: bool) -> None:
-    """One line of a random row, if it finds operands. reverse: it will be differentiated."""
+    """Write one line of a random row, if operands for it exist. reverse: the line will be differentiated."""
     table = w.rng.choices(*zip(*TABLES, strict=True))[0]
     row = w.rng.choice(table)
     if row.name == "while_loop" and reverse:
@@ -53,7 +53,7 @@ def _line(w: Writer, reverse: bool) -> None:
 
 
 def _gradient(seed: int, w: Writer) -> Program:
-    """The value of a scalar of all float values, and its gradient in one or two arguments."""
+    """The value of a scalar function of all float results, and its gradient by one or two arguments."""
     read = {word for line in w.lines for word in re.findall(r"\w+", line.text)}
     ends = [v for v in w.vars if v.name not in read and v.dtype in FLOATS] or [_last_float(w)]
     w.op = "cost"

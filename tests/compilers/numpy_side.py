@@ -1,6 +1,7 @@
-"""The names `jax`, `jnp`, `lax` and `nn` of a program's text, in NumPy: the oracle for its values.
+"""The names `jax`, `jnp`, `lax` and `nn` of a program's text, implemented in NumPy: the oracle for its values.
 
-Only what the tables write is here. Everything is computed in float64, and loops are loops of Python.
+This module has only the functions that occur in the tables. Everything is computed in float64, and loops are Python
+loops.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import scipy.special
 
 
 def names(note: Callable[[Any], Any]) -> dict[str, Any]:
-    """What a program's text sees. note: given each rounded value; its result takes the place of the value."""
+    """The namespace of a program's text. note: called with each rounded value; its result replaces the value."""
     return {"jnp": np, "lax": _LAX, "nn": _NN, "jax": _JAX, "note": note, "scatter": _scatter, "put": _put}
 
 
@@ -35,7 +36,7 @@ def _fori_loop(first, last, step, carry):
 
 
 def _vmap(f, in_axes=0):
-    """A loop over the mapped axes; results are stacked along a new first one."""
+    """A loop over the mapped axes; results are stacked along a new first axis."""
     def mapped(*args):
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
         size = next(np.shape(a)[axis] for a, axis in zip(args, axes, strict=True) if axis is not None)
@@ -81,7 +82,7 @@ def _top_k(x, n):
 # -- windows ------------------------------------------------------------------------------------------------------
 
 def _pad(x, value, widths):
-    """With holes between elements; negative widths cut."""
+    """Pad at the ends and between elements; negative widths remove elements."""
     out = np.full([(n - 1) * (c + 1) + 1 for n, (_, _, c) in zip(x.shape, widths, strict=True)], value)
     out[tuple(slice(None, None, c + 1) for _, _, c in widths)] = x
     out = np.pad(out, [(max(a, 0), max(b, 0)) for a, b, _ in widths], constant_values=value)
@@ -89,7 +90,7 @@ def _pad(x, value, widths):
 
 
 def _windows(x, value, window, strides, pads, base, dilation):
-    """The elements of each window, as many last axes as first ones."""
+    """The elements of each window: the array has one axis of windows, and then one axis in a window, per axis of x."""
     x = _pad(x, value, [(a, b, c - 1) for (a, b), c in zip(pads, base, strict=True)])
     spans = tuple((k - 1) * d + 1 for k, d in zip(window, dilation, strict=True))
     view = np.lib.stride_tricks.sliding_window_view(x, spans)
@@ -102,7 +103,7 @@ def _reduce_window(x, init, op, window, strides, pads, base, dilation):
 
 
 def _convolve(x, kernel, strides, pads, base, dilation, feature_group_count=1):
-    """Batch and features first, output and input features first in the kernel."""
+    """Layout: batch and features first; in the kernel, output and input features first."""
     d, groups = kernel.ndim - 2, feature_group_count
     view = _windows(x, 0.0, (1, 1, *kernel.shape[2:]), (1, 1, *strides), ((0, 0), (0, 0), *pads), (1, 1, *base),
                     (1, 1, *dilation))
@@ -121,7 +122,7 @@ def _gelu(x):
 
 def _logsumexp(x, axis=None, keepdims=False):
     out = scipy.special.logsumexp(x, axis=axis, keepdims=keepdims)
-    return out if np.ndim(x) else np.reshape(out, ())           # SciPy makes an array of one axis of a number
+    return out if np.ndim(x) else np.reshape(out, ())           # SciPy returns an array of rank 1 for a scalar
 
 
 _LAX = SimpleNamespace(

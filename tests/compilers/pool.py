@@ -1,4 +1,4 @@
-"""Worker processes for programs that may crash or hang: each costs its own process alone."""
+"""Worker processes for programs that may crash or hang: a failure costs only the process of that program."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.compilers.program import Program, Source
 
 _ROOT = Path(__file__).resolve().parents[2]
 _START, _PER_WORKER = 120, 200
-# Seconds of the processor for one program. The clock counts where a system does not tell them, or after so many times
-# the limit: the machine may have other work.
+# Limits of processor time for one program, in seconds. Elapsed time counts where the system does not report processor
+# time, and after _PATIENCE times the limit: the machine may have other work.
 LIMITS = {"numbers": 20, "draws": 10, "chains": 10}
 _PATIENCE = 4
 
 
 class Worker:
-    """A process that runs one program at a time, started when it is needed and replaced when it dies.
+    """A process that runs one program at a time; it is started on demand and replaced when it dies.
 
-    library: "xjax" or "jax". eager: run programs of numbers eagerly too.
+    library: "xjax" or "jax". eager: also run programs of the kind "numbers" eagerly.
     """
 
     def __init__(self, library: str = "xjax", eager: bool = True):
@@ -38,7 +38,7 @@ class Worker:
         self.end()
 
     def run(self, program: Program | Source, limit: float, options: dict[str, Any] | None = None) -> Verdict:
-        """The verdict; its kind is "time-out" or "crash" if there was none within `limit` seconds."""
+        """The verdict; its kind is "time-out" or "crash" if there is none within `limit` seconds."""
         if self.process is None or self.count == _PER_WORKER:
             self.end()
             self._start()
@@ -54,7 +54,7 @@ class Worker:
         return Verdict(kind, self._last_words())
 
     def _wait(self, limit: float) -> bool:
-        """Whether an answer comes within so many seconds of the worker's processor time."""
+        """Whether an answer arrives within `limit` seconds of the worker's processor time."""
         begin, used = time.monotonic(), self._used()
         while not self.connection.poll(0.25):
             elapsed = time.monotonic() - begin
@@ -63,7 +63,7 @@ class Worker:
         return True
 
     def _used(self) -> float:
-        """Seconds of the processor that the worker has used; 0 if the system has no /proc."""
+        """Processor time that the worker has used, in seconds; 0 if the system has no /proc."""
         path = Path(f"/proc/{self.process.pid}/stat")
         if not path.exists():
             return 0.0
@@ -97,6 +97,6 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    """One CPU device, quiet logs, XLA as users have it, and no cache on disk: all programs are really compiled."""
+    """One CPU device, quiet logs, XLA as for users, and no disk cache: all programs are really compiled."""
     return {**os.environ, "PYTHONPATH": str(_ROOT), "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "",
             "XJAX_ENABLE_COMPILATION_CACHE": "0", "XJAX_LOG_LEVEL": "3", "TF_CPP_MIN_LOG_LEVEL": "3"}

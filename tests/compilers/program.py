@@ -1,8 +1,8 @@
-"""What a random program is: plain data that prints as Python source.
+"""A random program: plain data that prints as Python source.
 
-A program has one body, a straight line of assignments, and at most one transform around it. Its text uses the public
-names `jax`, `jnp`, `lax` and `nn`, so that a failing program can be read and pasted. A line whose text means something
-else in NumPy, or nothing, says so; `Program.numpy_text` is the source for the namespace of `numpy_side`.
+A program has one body, a straight-line list of assignments, and at most one transform around it. Its text uses the
+public names `jax`, `jnp`, `lax` and `nn`, so that a failing program can be read and pasted. A line may have another
+text for NumPy, or none; `Program.noted_text(numpy=True)` is the source for the namespace of `numpy_side`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_MEANING = "no meaning in NumPy"
 
 
 class Var(NamedTuple):
-    """A value in scope. exact: computed without rounding. high: an integer in [0, high), if not 0."""
+    """A value in scope. exact: computed without rounding. high: if not 0, an integer in [0, high)."""
 
     name: str
     dtype: str
@@ -32,7 +32,7 @@ class Var(NamedTuple):
 
 
 class Arg(NamedTuple):
-    """An argument. values: "normal", "coarse" (multiples of 1/8), "bits", "key", or the bound of an index."""
+    """An argument. values: "normal", "coarse" (multiples of 1/8), "bits", "key", or the upper bound of an index."""
 
     name: str
     dtype: str
@@ -41,7 +41,7 @@ class Arg(NamedTuple):
 
 
 class Line(NamedTuple):
-    """``var.name = text``. op: the row it was drawn from. numpy: its text for NumPy, or NO_MEANING."""
+    """``var.name = text``. op: the row that it was drawn from. numpy: its text for NumPy, or NO_MEANING."""
 
     var: Var
     op: str
@@ -50,17 +50,17 @@ class Line(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A program that is compiled alone. text: binds `program` and its `arguments`. name: of the kind of program."""
+    """A program that is compiled but not run. text: defines `program` and its `arguments`. name: of the program."""
 
     name: str
     text: str
 
 
 class Program(NamedTuple):
-    """A body, the expression that makes the program of it, and how its results are compared.
+    """A body, the expression that makes the program from it, and how its results are compared.
 
-    around: source with the name `body`. exact: for each result, whether it must be bit-equal. rounding: the coarsest
-    dtype that values are rounded to. terms: the most elements that one value may depend on.
+    around: source that contains the name `body`. exact: for each result, whether it must be bit-equal. rounding: the
+    coarsest dtype to which values are rounded. terms: the maximum number of terms of a sum.
     """
 
     seed: int
@@ -85,25 +85,25 @@ class Program(NamedTuple):
         return f"numbers, seed {self.seed}"
 
     def text(self) -> str:
-        """The source; running it binds `body` and `program`."""
+        """The source; running it defines `body` and `program`."""
         return self._text([f"{line.var.name} = {line.text}" for line in self.lines])
 
     def noted_text(self, numpy: bool = False) -> str:
-        """The source in which the function `note` sees each rounded value; for NumPy all floats are float64."""
+        """The source in which the function `note` is applied to each rounded value; in NumPy all floats are float64."""
         lines = [(line, line.numpy if numpy else line.text) for line in self.lines]
         text = self._text([f"{line.var.name} = {text if line.var.exact else f'note({text})'}" for line, text in lines])
         return re.sub(r"'(float32|bfloat16|float16)'", "'float64'", text) if numpy else text
 
     def _text(self, lines: list[str]) -> str:
         types = "; ".join(f"{a.name} {a.dtype}{list(a.shape)} {a.values}" for a in self.args)
-        # A scalar program returns its value alone, as grad asks for.
+        # A scalar program returns its value alone, because grad requires a scalar.
         result = self.results[0] if "grad" in self.around else f"({', '.join(self.results)},)"
         return "\n".join([f"# seed {self.seed}: {types}", f"def body({', '.join(a.name for a in self.args)}):",
                           *(f"    {line}" for line in lines), f"    return {result}", f"program = {self.around}", ""])
 
 
 def inputs(p: Program) -> list[np.ndarray]:
-    """The arguments, from the seed; a key is given by its number."""
+    """The arguments, determined by the seed; a key is represented by its number."""
     rng = np.random.default_rng(p.seed)
     return [_input(rng, a) for a in p.args]
 
@@ -126,7 +126,7 @@ def _input(rng: np.random.Generator, a: Arg) -> Any:
 
 
 def live(p: Program) -> Program:
-    """The program without the lines and arguments that no result needs; arguments stay under a transform."""
+    """The program without the lines and arguments that no result needs; arguments remain if there is a transform."""
     needed, lines = set(p.results), []
     for line in reversed(p.lines):
         if line.var.name in needed:

@@ -2,9 +2,10 @@
 
     python -m tests.compilers.run --kind numbers --seeds 0:2000 --jobs 2
 
-Kinds: numbers (values: eager, jit and NumPy), draws and chains (that they compile in time). Prints each mismatch, crash
-and time-out with its program, and a summary; the exit status is 1 if there were any. A run is a range of seeds, so
-it can be split. With --explain each fault is made small, and tried with XLA's options and with real JAX.
+Kinds: numbers (compares values: eager, jit and NumPy), draws and chains (check that compilation takes limited time).
+Prints each mismatch, crash and time-out with its program, and a summary; the exit status is 1 if there were any. A run
+is a range of seeds, so it can be split. With --explain each failing program is minimised, and tried with XLA's options
+and with real JAX.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ COUNTS = {"numbers": 2000, "draws": 500, "chains": len(CHAINS)}
 
 
 def program(kind: str, seed: int, small: bool = False) -> Program | Source:
-    """The program of a kind with this seed; small: as in the fast set of tests."""
+    """The program of a kind with this seed; small: as in the fast tests."""
     if kind == "chains":
         return CHAINS[seed]
     return {"numbers": numbers.program, "draws": draws.program}[kind](seed, small)
@@ -38,12 +39,12 @@ def main() -> int:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kind", choices=tuple(LIMITS), default="numbers")
-    parser.add_argument("--seeds", help="first:last, the last left out; all if not given")
+    parser.add_argument("--seeds", help="first:last, without the last one; all if not given")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--small", action="store_true", help="the smaller programs of the fast tests")
-    parser.add_argument("--show", action="store_true", help="only print the programs")
-    parser.add_argument("--explain", action="store_true", help="make faults small, try XLA's options and real JAX")
-    parser.add_argument("--only-jit", action="store_true", help="not eagerly: much faster")
+    parser.add_argument("--show", action="store_true", help="print the programs without running them")
+    parser.add_argument("--explain", action="store_true", help="minimise faults, try XLA's options and real JAX")
+    parser.add_argument("--only-jit", action="store_true", help="do not run programs eagerly: much faster")
     parser.add_argument("--library", choices=("xjax", "jax"), default="xjax")
     options = parser.parse_args()
     first, last = map(int, options.seeds.split(":")) if options.seeds else (0, COUNTS[options.kind])
@@ -60,7 +61,7 @@ def source(p: Program | Source) -> str:
 
 
 class Run:
-    """Some programs over some workers. limit: seconds for each; explained: see `explain`; say: takes what is found."""
+    """Runs programs on several workers. limit: seconds per program; explained: see `explain`; say: receives reports."""
 
     def __init__(self, programs: list[Program | Source], limit: float, worker: Callable[[], Worker] = Worker,
                  explained: bool = False, say: Callable[[str], None] = lambda text: print(text, flush=True)):
@@ -70,7 +71,7 @@ class Run:
         self.lock, self.start = threading.Lock(), time.monotonic()
 
     def run(self, jobs: int = 1) -> int:
-        """1 if there were faults."""
+        """Run all programs; 1 if there were faults, else 0."""
         threads = [threading.Thread(target=self._consume) for _ in range(jobs)]
         for t in threads:
             t.start()

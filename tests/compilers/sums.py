@@ -6,7 +6,7 @@ import math
 
 from tests.compilers.writer import Op, Writer, without
 
-# {x} operand, {r} axis and keepdims, {n} number of terms.
+# {x} operand; {r} arguments axis and keepdims; {n} number of terms.
 _REDUCTIONS = (
     ("jnp.sum({x}, {r})", "f"), ("jnp.sum({x}, {r})", "f"), ("jnp.mean({x}, {r})", "f"), ("jnp.max({x}, {r})", "f"),
     ("jnp.min({x}, {r})", "f"), ("jnp.prod(1 + jnp.tanh({x}) / {n}, {r})", "f"), ("jnp.var({x}, {r})", "f"),
@@ -23,22 +23,22 @@ def _reduction(text: str, kind: str) -> Op:
         axes, keep = w.axes(x), w.rng.random() < 0.4
         n = math.prod(x.shape[k] for k in axes)
         all_axes = len(axes) == len(x.shape) and not keep
-        how = f"axis={None if all_axes else axes[0] if len(axes) == 1 else axes}"
+        axis = f"axis={None if all_axes else axes[0] if len(axes) == 1 else axes}"
         dtype = "int32" if "int32" in text or kind == "i" else "bool" if kind == "b" else ""
         exact = kind != "f" or (x.exact and text.startswith(("jnp.max", "jnp.min")))
-        return w.add(text.format(x=x.name, r=how + ", keepdims=True" * keep, n=n), without(x.shape, axes, keep), dtype,
+        return w.add(text.format(x=x.name, r=axis + ", keepdims=True" * keep, n=n), without(x.shape, axes, keep), dtype,
                      exact=exact, terms=n * (4 if "prod" in text else 1))
     return Op(f"{text} of {kind}", write)
 
 
 def _sum_of_products(w: Writer) -> bool:
-    """A reduction of a product of two arrays, one of them broadcast now and then."""
+    """A reduction of a product of two arrays, one of which is sometimes broadcast."""
     x = w.some()
     y, axes = w.arg(x.shape) if w.rng.random() < 0.5 else w.like(x.shape), w.axes(x)
     name = w.rng.choice(("sum", "sum", "max"))
     w.add(f"{x.name} * {y.name}", x.shape)
-    how = axes[0] if len(axes) == 1 else axes
-    return w.add(f"jnp.{name}({w.vars[-1].name}, axis={how})", without(x.shape, axes, False),
+    axis = axes[0] if len(axes) == 1 else axes
+    return w.add(f"jnp.{name}({w.vars[-1].name}, axis={axis})", without(x.shape, axes, False),
                  terms=math.prod(x.shape[k] for k in axes))
 
 
@@ -54,11 +54,11 @@ def _normalise(w: Writer) -> bool:
 def _cumulative(w: Writer) -> bool:
     x = w.some(ranks=range(1, 9))
     if w.dtype in ("bfloat16", "float16"):
-        return False                                     # sums in the array's own precision
+        return False                                     # cumulative sums accumulate in the precision of the array
     k = w.axis(x)
     text = w.rng.choice(("jnp.cumsum({0}, axis={1})", "jnp.cumsum({0}, axis={1}) / {2}",
                          "jnp.cumprod(1 + jnp.tanh({0}) / {2}, axis={1})", "lax.cummax({0}, {1})"))
-    # Each factor is rounded four times before it is in a product: in tanh, the quotient, the sum and the product.
+    # Each factor is rounded four times before the product: by tanh, the quotient, the sum and the product.
     return w.add(text.format(x.name, k, x.shape[k]), x.shape, terms=x.shape[k] * (4 if "cumprod" in text else 1))
 
 
@@ -74,7 +74,7 @@ def _argsort(w: Writer) -> bool:
 
 
 def _argmax(w: Writer) -> bool:
-    """Of exact values the index; of others the value there, since rounding may decide between near ones."""
+    """The index of a maximum of exact values; otherwise its value, since rounding may decide between close values."""
     x = w.some(ranks=range(1, 9))
     k, name = w.axis(x), w.rng.choice(("argmax", "argmin"))
     if x.exact:
@@ -93,7 +93,7 @@ def _top_k(w: Writer) -> bool:
 # -- dots ---------------------------------------------------------------------------------------------------------
 
 def _dot(w: Writer, text: str, shape: tuple[int, ...], k: int, numpy: str = "") -> bool:
-    """A line with a product over k terms, mostly divided by the size that random numbers give it."""
+    """A line with a product over k terms, usually divided by its size for random numbers."""
     if not w.fits(shape, math.prod(shape) * k):
         return False
     scale = f" / {round(k**0.5, 2)}" if w.rng.random() < 0.8 else ""
@@ -114,7 +114,7 @@ def _matmul(w: Writer) -> bool:
 
 
 def _matmul_left(w: Writer) -> bool:
-    """A small matrix times columns."""
+    """A small matrix times the columns of an array."""
     x = w.some(ranks=range(2, 7))
     k, n = x.shape[-2], _columns(w)
     return w.fits((n, k)) and _dot(w, f"jnp.matmul({w.arg((n, k)).name}, {x.name})", (*x.shape[:-2], n, x.shape[-1]), k)
@@ -136,7 +136,7 @@ def _gram(w: Writer) -> bool:
 
 
 def _einsum(w: Writer) -> bool:
-    """Two or three letters of x are contracted, kept as a batch, or free; y has some of them and one more."""
+    """Each axis of x is contracted, kept as a batch axis, or free; y has some of these axes and one more."""
     x = w.some(ranks=range(1, 6))
     letters = "abcde"[:len(x.shape)]
     size = dict(zip(letters, x.shape, strict=True), z=_columns(w))
@@ -181,8 +181,8 @@ def _matvec_mapped(w: Writer) -> bool:
 
 
 def _dot_reduced(w: Writer) -> bool:
-    """A dot, of all rows at once or row by row, and the reduction of what an activation makes of it."""
-    left = w.rng.random() < 0.5                          # whether the small matrix is the left factor
+    """A dot, of all rows at once or row by row, then an activation, then a reduction."""
+    left = w.rng.random() < 0.5                          # whether the small matrix is on the left
     rows, columns = 2**w.rng.choice((13, 14, 15, 15, 16)) + w.rng.choice((-1, 0, 1)), w.rng.choice((1, 2, 3, 8))
     x = w.some(ranks=range(2, 5))
     if w.rng.random() < 0.5 and w.fits((rows, columns)):
@@ -213,7 +213,7 @@ def _reduce_window(w: Writer) -> bool:
     dilation = tuple(w.rng.choice((1, 1, 1, 2)) for _ in x.shape)
     shape = _windows(x.shape, window, strides, pads, base, dilation)
     init, op = w.rng.choice((("0.0", "lax.add"), ("0.0", "lax.add"), ("-jnp.inf", "lax.max"), ("jnp.inf", "lax.min")))
-    if op != "lax.add":                                 # windows of padding alone are infinite
+    if op != "lax.add":                                 # windows that contain only padding are infinite
         base, dilation, pads = (1,) * len(base), (1,) * len(base), ((0, 0),) * len(base)
         shape = _windows(x.shape, window, strides, pads, base, dilation)
     if min(shape) < 1 or not w.fits(shape):
@@ -224,17 +224,17 @@ def _reduce_window(w: Writer) -> bool:
 
 
 def _convolution(w: Writer) -> bool:
-    """Of one or two spatial axes, with strides, paddings, both dilations and groups."""
+    """A convolution over one or two spatial axes, with strides, paddings, both dilations and groups."""
     d = w.rng.choice((1, 1, 2))
     groups = w.rng.choice((1, 1, 2))
     c, o = groups * w.rng.choice((1, 2, 3)), groups * w.rng.choice((1, 2, 4))
-    found = w.pick(ranks=range(d + 2, d + 3), accept=lambda v: v.shape[1] % groups == 0 and v.shape[1] <= 16)
+    operand = w.pick(ranks=range(d + 2, d + 3), accept=lambda v: v.shape[1] % groups == 0 and v.shape[1] <= 16)
     size = [w.dim()] + [w.small()] * (d - 1)
     w.rng.shuffle(size)
     shape = (w.rng.choice((1, 2, 5)), c, *size)
-    if not found and not w.fits(shape):
+    if not operand and not w.fits(shape):
         return False
-    x = found or w.arg(shape)
+    x = operand or w.arg(shape)
     kernel = tuple(w.rng.choice((1, 2, 3)) for _ in range(d))
     strides = tuple(w.rng.choice((1, 1, 2)) for _ in range(d))
     pads = tuple(w.rng.choice(((0, 0), (1, 1), (2, 1))) for _ in range(d))
@@ -250,7 +250,7 @@ def _convolution(w: Writer) -> bool:
 
 
 def _windows(shape, window, strides, pads, base, dilation) -> tuple[int, ...]:
-    """Numbers of windows along the axes."""
+    """Numbers of windows along each axis."""
     return tuple(((n - 1) * b + 1 + sum(p) - ((k - 1) * d + 1)) // s + 1 for n, k, s, p, b, d in zip(
         shape, window, strides, pads, base, dilation, strict=True))
 

@@ -1,4 +1,4 @@
-"""The table of compiler faults: each is avoided on the installed jaxlib, in every way of compiling."""
+"""The table of compiler faults: each fault is avoided on the installed jaxlib, in every way of compiling."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ IMPORTS = "import numpy as np, xjax as jax, xjax.numpy as jnp\n"
 
 
 def run(program, flags=""):
-    """A program in a process of its own, which it may end; nothing comes from a cache."""
+    """Run a program in a process of its own, which it may terminate; no cache is used."""
     env = {**os.environ, "XLA_FLAGS": flags, "XJAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, "-c", IMPORTS + program], env=env, capture_output=True, text=True,
                           timeout=60)
@@ -51,7 +51,7 @@ def test_the_program_of_each_fault_is_right(name, right_together):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, fault in WITH_PROGRAMS.items() if fault.option])
 def test_the_fault_is_there_without_the_option(name):
-    """Else its row has had its day."""
+    """If this fails, the fault is fixed, and its row can be removed."""
     fault = WITH_PROGRAMS[name]
     if not fault.is_in(xla.jaxlib_version):
         pytest.skip(f"jaxlib {xla.jaxlib_version} does not have it")
@@ -64,18 +64,18 @@ def test_barriers_of_barriers_are_wrong_if_they_are_written_as_they_stand():
     fault = FAULTS["barriers of barriers"]
     if not fault.is_in(xla.jaxlib_version):
         pytest.skip(f"jaxlib {xla.jaxlib_version} does not have it")
-    as_they_stand = ("from xjax.core import hlo, lowering\n"
+    unguarded = ("from xjax.core import hlo, lowering\n"
                      "lowering.Held = lambda name, before, together: hlo.Value(name, before.aval)\n")
-    done = run(as_they_stand + fault.program)
+    done = run(unguarded + fault.program)
     assert done.returncode != 0 and "AssertionError" in done.stderr
 
 
-@pytest.mark.parametrize("versions, version, there", [
+@pytest.mark.parametrize("versions, version, included", [
     ([("0.10.2", "0.11")], "0.10.2", True), ([("0.10.2", "0.11")], "0.11.0", False),
     ([("0.11.2", "")], "0.12.0.1", True), ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.1", False),
     ([("0.11.0", "0.11.1"), ("0.11.2", "")], "0.11.0", True)])
-def test_ranges_of_versions(versions, version, there):
-    assert Fault("", versions).is_in(version) == there
+def test_ranges_of_versions(versions, version, included):
+    assert Fault("", versions).is_in(version) == included
 
 
 def test_the_page_is_the_table():
@@ -90,7 +90,7 @@ FLAG = "xla_cpu_prefer_vector_width"                # any flag that does not cha
 
 @pytest.fixture
 def table(monkeypatch):
-    """A table of one fault, of every version, that an option avoids."""
+    """A table of one fault, present in every version and avoided by an option."""
     fault = Fault("Wrong.", (("0.1", ""),), option=Option(FLAG, "7", lambda value: str(value) != "7",
                                                              lambda text: text != "right"))
     monkeypatch.setattr(compiler_faults, "FAULTS", {"wrong": fault})
@@ -103,19 +103,19 @@ def table(monkeypatch):
 
 @pytest.fixture
 def compiled(table, monkeypatch):
-    """The flags of each compilation that follows."""
-    found = []
+    """The flags of each compilation during the test."""
+    flags = []
     options = xla.programs.compile_options
 
     def recorded(*args, **kwargs):
         chosen = options(*args, **kwargs)
-        found.append(dict(chosen.env_option_overrides))
+        flags.append(dict(chosen.env_option_overrides))
         return chosen
 
     monkeypatch.setattr(xla.programs, "compile_options", recorded)
     monkeypatch.setattr(xla, "compile_options", recorded)
     xjax.clear_caches()
-    return found
+    return flags
 
 
 def _shard_map(x):
@@ -189,7 +189,7 @@ def test_a_product_that_xla_splits_may_be_shorter_than_its_text():
 
 
 def test_the_ynn_flag_of_the_user():
-    """Its items may be a list or changes of the default, with and without a prefix."""
+    """Its items may be a list, or changes of the default list, with and without a prefix."""
     brings_back = FAULTS["reductions by YNN"].option.brings_back
     assert not brings_back("") and not brings_back("-reduce") and not brings_back("individual_dot")
     assert not brings_back(FAULTS["reductions by YNN"].option.value)

@@ -1,4 +1,4 @@
-"""The forms of programs that compilers come through: draws and long chains of numbers are functions of their own."""
+"""Forms of programs that compilers handle: random draws and long chains of scalars become separate functions."""
 
 import numpy as np
 import pytest
@@ -21,14 +21,14 @@ def text_of(f, *args):
     (lambda key: [random.uniform(k) for k in random.split(key, 3)], 4),
     (lambda key: xjax.vmap(lambda k: random.bernoulli(k, 0.5, (4,)))(random.split(key, 3)), 2),
     (lambda key: xjax.lax.scan(lambda c, k: (c + random.normal(k), None), 0.0, random.split(key, 3))[0], 2),
-    (lambda key: random.bits(key, (8,)), 0),            # nothing but the bits: nothing to be fused with
+    (lambda key: random.bits(key, (8,)), 0),            # only the bits: no operation to fuse with
 ], ids=["normal", "fold_in", "split", "three draws", "mapped", "in scan", "bits"])
 def test_draws_are_functions_that_are_not_inlined(draw, functions):
     assert text_of(draw, random.key(0)).count(NOT_INLINED) == functions
 
 
 def test_a_program_that_calls_a_drawing_function_keeps_its_effects():
-    """A callback orders effects through the caller, so such a program is written in place."""
+    """A callback orders effects through its caller, so a program with a callback is inlined."""
     def noted(key):
         xjax.debug.callback(lambda: None, ordered=True)
         return random.bits(key, (3,))

@@ -1,7 +1,7 @@
-"""Random programs come through XLA's compilers: right values, no crash, no endless compilation.
+"""XLA's compilers handle random programs: correct values, no crash, no endless compilation.
 
-The programs run in worker processes, whose death costs one program. `python -m tests.compilers.run` runs any range of
-seeds, and shows more of what it finds.
+The programs run in worker processes, so that a crash costs one program. `python -m tests.compilers.run` runs any range
+of seeds and prints more details of failures.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _CHAINS_IN_FAST_SET = tuple(range(0, len(CHAINS), 32))
 
 @pytest.fixture(scope="module")
 def worker():
-    """One for all tests: to start it takes longer than most programs."""
+    """One worker for all tests, because starting it takes longer than most programs."""
     with Worker() as shared:
         yield shared
 
 
 def _without_faults(programs, kind, worker, eager=True):
-    worker.eager, said = eager, []
-    run = Run(programs, LIMITS[kind], lambda: contextlib.nullcontext(worker), say=said.append)
-    assert run.run() == 0, "\n".join(said)
+    worker.eager, reports = eager, []
+    run = Run(programs, LIMITS[kind], lambda: contextlib.nullcontext(worker), say=reports.append)
+    assert run.run() == 0, "\n".join(reports)
 
 
 @pytest.mark.parametrize("seeds, eager", [
@@ -71,7 +71,7 @@ def test_chains_compile(worker):
 # -- the generator ------------------------------------------------------------------------------------------------
 
 def test_a_seed_is_a_program():
-    """The text and the inputs are a function of the seed alone, and the text is Python."""
+    """The text and the inputs depend on the seed alone, and the text is valid Python."""
     for kind, count in (("numbers", 200), ("draws", 200), ("chains", len(CHAINS))):
         for seed in range(count):
             text = source(program(kind, seed))
@@ -82,7 +82,7 @@ def test_a_seed_is_a_program():
 
 
 def test_everything_is_drawn():
-    """Every row of the tables, transform and dtype of floats, in 2,000 programs; every draw in 500."""
+    """Every row of the tables, transform and float dtype occurs in 2,000 programs; every draw in 500."""
     programs = [numbers.program(seed) for seed in range(2000)]
     drawn = {line.op for p in programs for line in p.lines}
     assert {op.name for table, _ in numbers.TABLES for op in table} - drawn == set()
@@ -102,15 +102,15 @@ _RAISING = Source("raising", "raise ValueError('no program')")
 
 
 def test_a_program_that_dies_costs_itself_alone(worker):
-    """Crashes, time-outs and exceptions are counted, and the next program runs; the worker's end ends its process."""
-    said = []
+    """Crashes, time-outs and exceptions are counted, and the next program runs; ending the worker ends its process."""
+    reports = []
     with worker:
         run = Run([_GOOD, _CRASHING, _HANGING, _RAISING, _GOOD], 2, lambda: contextlib.nullcontext(worker),
-                  say=said.append)
+                  say=reports.append)
         assert run.run() == 1
         pid = worker.process.pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert dict(run.kinds) == {"same": 2, "crash": 1, "time-out": 1, "raises": 1}
     assert [name for name, _ in run.faults] == ["crashing", "hanging", "raising"]
-    assert any("no program" in text for text in said)
+    assert any("no program" in text for text in reports)

@@ -1,9 +1,9 @@
-"""A process that runs programs which its parent sends over a connection, and answers with a Verdict for each::
+"""A process that runs programs sent by its parent over a connection, and answers with a Verdict for each::
 
     worker FILE_DESCRIPTOR LIBRARY
 
-What its parent sends: the program, XLA's options, whether to run it eagerly too, and the seconds after which it writes
-the stacks of its threads.
+The parent sends the program, XLA's options, whether to run it eagerly too, and the number of seconds after which the
+worker writes the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PROGRAMS_KEPT = 40
 def main(descriptor: int, library: str) -> None:
     """Answer until the connection is closed."""
     lib = importlib.import_module(library)
-    # The public modules of real JAX that the programs name.
+    # The public modules of real JAX that are named in programs.
     for name in ("numpy", "lax", "nn", "random", "nn.initializers"):
         importlib.import_module(f"{library}.{name}")
     connection = Connection(descriptor)

@@ -16,14 +16,14 @@ _FLOPS = 2**27
 
 
 class Op(NamedTuple):
-    """A row of the tables. write: adds a line and returns True, or False where it finds no operand."""
+    """A row of the tables. write: adds a line and returns True, or returns False if there is no suitable operand."""
 
     name: str
     write: Callable[[Writer], bool]
 
 
 class Writer:
-    """Writes one body. dtype: that of its floats; limit: the most elements of an array."""
+    """Writes one body. dtype: that of its floats; limit: the maximum number of elements of an array."""
 
     def __init__(self, rng: random.Random, dtype: str, limit: int):
         self.rng, self.dtype, self.limit = rng, dtype, limit
@@ -47,7 +47,7 @@ class Writer:
 
     def add(self, text: str, shape: tuple[int, ...], dtype: str = "", *, exact: bool = False, numpy: str = "",
             terms: int = 1) -> bool:
-        """Write a line. terms: how many numbers each of its numbers is a sum of."""
+        """Write a line. terms: number of terms in each of its sums."""
         self.vars.append(Var(f"v{len(self.lines)}", dtype or self.dtype, tuple(map(int, shape)), exact))
         self.lines.append(Line(self.vars[-1], self.op, text, numpy or text))
         self.terms = max(self.terms, terms)
@@ -60,34 +60,34 @@ class Writer:
 
     def pick(self, kind: str = "f", ranks: range = range(9), exact: bool = False,
              accept: Callable[[Var], bool] = lambda v: True) -> Var | None:
-        """A value of a kind: f float, i integer, b bool, x index. Later ones more often; None if there is none."""
+        """A value of a kind: f float, i integer, b bool, x index. Later values are more likely; None without any."""
         good = [v for v in self.vars if _kind(v) == kind and len(v.shape) in ranks and v.exact >= exact and accept(v)]
         if not good:
             return None
         return good[max(self.rng.randrange(len(good)), self.rng.randrange(len(good)))]
 
     def some(self, kind: str = "f", ranks: range = range(9), exact: bool = False) -> Var:
-        """As `pick`, with a new argument where there is none."""
-        found = self.pick(kind, ranks, exact)
+        """As `pick`, or a new argument if there is no such value."""
+        value = self.pick(kind, ranks, exact)
         dtype = {"f": self.dtype, "i": "int32", "b": "bool"}[kind]
-        return found or self.arg(self.shape(max(ranks.start, 1), ranks.stop - 1), dtype)
+        return value or self.arg(self.shape(max(ranks.start, 1), ranks.stop - 1), dtype)
 
     def like(self, shape: tuple[int, ...], kind: str = "f", exact: bool = False) -> Var:
-        """A value that broadcasts into `shape`: one in scope, or a new argument of it with some axes of size 1."""
-        found = self.pick(kind, exact=exact, accept=lambda v: broadcasts_into(v.shape, shape))
-        if found and self.rng.random() < 0.7:
-            return found
-        cut = self.rng.choice((0, 0, self.rng.randrange(len(shape) + 1)))
-        some = tuple(1 if self.rng.random() < 0.25 else n for n in shape[cut:])
+        """A value that broadcasts into `shape`: one in scope, or a new argument with some axes absent or of size 1."""
+        value = self.pick(kind, exact=exact, accept=lambda v: broadcasts_into(v.shape, shape))
+        if value and self.rng.random() < 0.7:
+            return value
+        first = self.rng.choice((0, 0, self.rng.randrange(len(shape) + 1)))
+        some = tuple(1 if self.rng.random() < 0.25 else n for n in shape[first:])
         return self.arg(some, {"f": self.dtype, "i": "int32", "b": "bool"}[kind])
 
     def index(self, shape: tuple[int, ...], high: int) -> Var:
         """Integers in [0, high)."""
-        found = self.pick("x", accept=lambda v: v.shape == shape and v.high == high)
-        return found or self.arg(shape, "int32", high)
+        value = self.pick("x", accept=lambda v: v.shape == shape and v.high == high)
+        return value or self.arg(shape, "int32", high)
 
     def key(self) -> str:
-        """A key of random numbers, derived from the argument `key`."""
+        """A key for random numbers, derived from the argument `key`."""
         if not any(a.name == "key" for a in self.args):
             self.arg((), "key", "key")
         k = self.rng.randrange(100)
@@ -97,14 +97,14 @@ class Writer:
     # -- sizes ----------------------------------------------------------------------------------------------------
 
     def dim(self) -> int:
-        """A size beside a power of two."""
+        """A size near a power of two."""
         return max(1, 2**self.rng.choice(_EXPONENTS) + self.rng.choice((-1, 0, 1)))
 
     def small(self) -> int:
         return self.rng.choice(_SMALL)
 
     def shape(self, least: int = 1, most: int = _RANK_LIMIT) -> tuple[int, ...]:
-        """A shape with one long axis, at a random place, and a rank of `least` to `most`."""
+        """A shape with one long axis at a random position, and a rank of `least` to `most`."""
         rank = min(max(least, self.rng.choice((1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8))), most)
         while True:
             dims = [self.small() if rank < 5 or self.rng.random() < 0.4 else self.rng.choice((1, 1, 2, 3))
@@ -116,7 +116,7 @@ class Writer:
                 return tuple(dims)
 
     def axis(self, v: Var) -> int:
-        """An axis, less often one of size 1."""
+        """A random axis; axes of size 1 are less likely."""
         k = self.rng.randrange(len(v.shape))
         return k if v.shape[k] > 1 else self.rng.randrange(len(v.shape))
 

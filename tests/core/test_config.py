@@ -19,9 +19,9 @@ from xjax.core.options import as_markdown
 
 @pytest.fixture(autouse=True)
 def restored():
-    """Every test leaves the options, and their hooks, as it found them."""
+    """Restore the options and their hooks after every test."""
     before = dict(config.values)
-    hooks = {name: list(found) for name, found in module._hooks.items()}
+    hooks = {name: list(functions) for name, functions in module._hooks.items()}
     yield
     module._hooks.clear()
     module._hooks.update(hooks)
@@ -48,8 +48,8 @@ def test_each_option_reads_under_both_names_and_is_documented(name):
 
 
 OWN = {"cache_compiled_functions", "compiled_memory_limit"}
-OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # single operations, all quick to compile, are kept
-# JAX's options without the prefix jax_, of parts that are not here, and the alias.
+OTHER_DEFAULT = {"persistent_cache_min_compile_time_secs"}      # 0 here: quickly compiled operations are cached
+# JAX's options without the prefix jax_, for parts that xjax does not have, and the alias.
 LEFT_OUT = {"check_vma", "eager_constant_folding", "jax2tf_associative_scan_reductions",
             "jax2tf_default_native_serialization", "mock_num_gpu_processes", "jax_platform_name"}
 
@@ -92,7 +92,7 @@ def test_context_managers_are_those_of_jax():
 def test_documentation_is_the_table():
     page = Path(__file__).parents[2] / "docs" / "options.md"
     assert page.read_text() == as_markdown(), (
-        "write it anew: python -c \"from xjax.core.options import *; "
+        "write it again: python -c \"from xjax.core.options import *; "
         "open('docs/options.md', 'w').write(as_markdown())\"")
 
 
@@ -207,7 +207,7 @@ def test_what_an_option_does_is_installed_at_its_first_use_in_any_thread():
     config.update("captured_constants_warn_bytes", 8)
     assert calls == [2_000_000_000]
     config.on_first_use("captured_constants_warn_bytes", lambda: calls.append("late"))
-    assert calls[1:] == ["late"]            # it is in use already
+    assert calls[1:] == ["late"]            # the option is already in use
 
 
 def test_the_transfer_guard_is_three_options():
@@ -322,7 +322,7 @@ def test_nested_blocks_have_the_keys_of_their_values():
 
 
 def test_blocks_that_end_in_another_order_or_thread_leave_the_keys_of_their_values():
-    """As blocks in generators may."""
+    """This is possible with blocks in generators."""
     process = config.trace_key()
     with module.default_matmul_precision("highest"):
         of_second = config.trace_key()
@@ -399,7 +399,7 @@ def test_environment(environ, name, value):
 
 
 @pytest.mark.parametrize(
-    ("variable", "text", "says"),
+    ("variable", "text", "message"),
     [
         ("JAX_ENABLE_X64", "maybe", "'maybe' is not True or False"),
         ("XJAX_NUM_CPU_DEVICES", "two", "digits only"),
@@ -407,7 +407,7 @@ def test_environment(environ, name, value):
         ("JAX_DEBUG_KEY_REUSE", "1", "keys are values"),
     ],
 )
-def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, says):
+def test_wrong_environment_stops_the_import_and_names_the_variable(variable, text, message):
     done = subprocess.run(
         [sys.executable, "-c", "import xjax.core.config"],
         env={variable: text, "PYTHONPATH": ":".join(sys.path)},
@@ -415,7 +415,7 @@ def test_wrong_environment_stops_the_import_and_names_the_variable(variable, tex
     )  # fmt: skip
     assert done.returncode == 1
     assert f"environment variable {variable}" in done.stderr
-    assert says in done.stderr
+    assert message in done.stderr
 
 
 def test_options_of_the_environment_act_from_the_start():

@@ -10,7 +10,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax
 
-# Python 3.12 also limits calls that pass through C, and nothing raises that limit: 200 levels of jit (of JAX's 150).
+# Python 3.12 also limits calls that pass through C, and this limit is fixed: 200 levels of jit (150 in JAX).
 LIMITED = sys.version_info[:2] == (3, 12)
 LEVELS = 100 if LIMITED else 300
 
@@ -41,9 +41,9 @@ def nested(name):
 def test_values_and_derivatives_of_deep_programs(name):
     f, limit = nested(name), sys.getrecursionlimit()
     want, slope = np.sin(0.25) + 0.001 * LEVELS / len(name.split(" of ")), np.cos(0.25)
-    close = dict(rtol=LEVELS * 1e-7)                            # a rounding for each level
+    close = dict(rtol=LEVELS * 1e-7)                            # one rounding per level
     np.testing.assert_allclose(xjax.jit(f)(0.25), want, **close)
-    if name != "fori_loop":                                     # which has no reverse derivative with an open end
+    if name != "fori_loop":                                     # a loop with a dynamic length has no reverse derivative
         np.testing.assert_allclose(xjax.jit(xjax.grad(f))(0.25), slope, rtol=1e-6)
     np.testing.assert_allclose(xjax.jvp(f, (0.25,), (1.0,))[1], slope, rtol=1e-6)
     np.testing.assert_allclose(xjax.vmap(f)(np.full(2, 0.25, np.float32)), [want, want], **close)
@@ -62,13 +62,13 @@ def test_deep_programs_print():
 
 
 def test_deep_programs_in_threads():
-    limit, found = sys.getrecursionlimit(), []
-    threads = [threading.Thread(target=lambda: found.append(float(xjax.jit(nested("jit"))(0.25)))) for _ in range(4)]
+    limit, results = sys.getrecursionlimit(), []
+    threads = [threading.Thread(target=lambda: results.append(float(xjax.jit(nested("jit"))(0.25)))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == 1 and len(found) == 4 and sys.getrecursionlimit() == limit
+    assert len(set(results)) == 1 and len(results) == 4 and sys.getrecursionlimit() == limit
 
 
 def test_recursion_without_end_says_so():

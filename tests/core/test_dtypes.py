@@ -1,4 +1,4 @@
-"""Dtypes and promotion, against real JAX over every pair of dtypes and weak flags."""
+"""Dtypes and promotion, compared with real JAX for every pair of dtypes and weak types."""
 
 import itertools
 import warnings
@@ -22,14 +22,14 @@ NAMES = [d.name for d in dtypes.ALL]
 
 
 class Aval:
-    """The least that promotion asks of an array, for both libraries."""
+    """The minimum that promotion in both libraries requires of an array."""
 
     def __init__(self, dtype, weak):
         self.dtype, self.weak_type, self.shape = dtype, weak, ()
 
 
 class Value:
-    """A value with an aval; JAX takes it for one of its own by the registration below."""
+    """A value with an aval; JAX accepts it as one of its own because it is registered below."""
 
     def __init__(self, dtype, weak):
         self.aval, self.dtype = Aval(dtype, weak), dtype
@@ -218,7 +218,7 @@ def test_dtype_of_values():
 
 def test_dtype_of_foreign_values():
     class Tensor:
-        dtype = "their.float16"  # as torch: no NumPy dtype
+        dtype = "their.float16"  # as in torch: not a NumPy dtype
 
         def __array__(self, dtype=None, copy=None):
             return np.zeros(2, np.float16)
@@ -257,7 +257,7 @@ def test_integers_that_do_not_fit():
 
 
 def test_inexact_and_complex_partners():
-    narrow = {"int1", "uint1", "int2", "uint2"}  # JAX leaves these ints; ours become float32
+    narrow = {"int1", "uint1", "int2", "uint2"}  # JAX leaves these as integers; ours become float32
     for d in dtypes.ALL:
         if d.name in narrow:
             assert dtypes.to_inexact_dtype(d) == np.float32

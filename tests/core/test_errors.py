@@ -1,4 +1,4 @@
-"""The form of messages, the classes, and finding the user's line."""
+"""Error messages: their form, their classes, and the search for the user's line."""
 
 import functools
 import sys
@@ -11,7 +11,7 @@ from xjax.core.errors import bad, did_you_mean, user_frame
 
 
 def define(source, file, names):
-    """Run a source text as if it stood in `file`."""
+    """Run a source text as if it were the content of `file`."""
     exec(compile(source, file, "exec"), names)
 
 
@@ -40,8 +40,8 @@ def test_values_are_shown_by_type():
     class Array:
         aval = Aval()
 
-    given = {"aval": Aval(), "array": Array(), "number": 3, "long": list(range(1000))}
-    text = str(bad("f", "x", given))
+    values = {"aval": Aval(), "array": Array(), "number": 3, "long": list(range(1000))}
+    text = str(bad("f", "x", values))
     assert "aval    f32[3]" in text
     assert "array   f32[3]" in text
     assert "number  3" in text
@@ -57,8 +57,8 @@ def test_classes_are_related_as_in_jax():
     ours = names - {"InconclusiveDimensionOperation", "JaxprTypeError", "JaxRuntimeError"}
     for name in ours:
         bases = [base.__name__ for base in getattr(theirs, name).__mro__]
-        found = [base.__name__ for base in getattr(errors, name).__mro__]
-        assert found == [base for base in bases if base != "_JAXErrorMixin"], name
+        classes = [base.__name__ for base in getattr(errors, name).__mro__]
+        assert classes == [base for base in bases if base != "_JAXErrorMixin"], name
     assert errors.EscapedTracerError is errors.UnexpectedTracerError
     assert issubclass(errors.TypePromotionError, ValueError)
 
@@ -96,6 +96,6 @@ def test_warning_points_at_the_users_line():
         warnings.simplefilter("default")
         for _ in range(2):
             ours["f"]()
-    assert [w.filename for w in caught] == [__file__]  # once for this line
+    assert [w.filename for w in caught] == [__file__]  # one warning for this line
     assert caught[0].lineno == sys._getframe().f_lineno - 2
     assert str(caught[0].message) == "look"

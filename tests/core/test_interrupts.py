@@ -1,4 +1,4 @@
-"""Signals in the midst of work: when handlers run, and what xjax can still do afterwards."""
+"""Signals during work: when handlers run, and whether xjax still works afterwards."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ from xjax.core.interrupts import deferred, note_interrupt, shielded
 
 @pytest.fixture(autouse=True)
 def keyboard_interrupts():
-    """SIGINT raises KeyboardInterrupt, also where pytest was started with it ignored."""
+    """SIGINT raises KeyboardInterrupt, even if pytest was started with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -193,10 +193,10 @@ try:
 except KeyboardInterrupt as error:
     print(error.__notes__)
 names = [t.name for t in threading.enumerate()]
-assert "xjax compiler" in names, names          # it goes on
+assert "xjax compiler" in names, names          # it continues
 assert float(xjax.jit(jnp.sum)(np.ones(3))) == 3
 sys.stdout.flush()
-os._exit(0)                                     # without the wait for the compiler
+os._exit(0)                                     # without waiting for the compiler
 """)
     assert out.strip() == "['xjax: interrupted while XLA compiled jit `long`.']"
 

@@ -1,5 +1,5 @@
-"""The commonest mistakes, as users make them: each is refused with the class that JAX raises, in words that name the
-function, the argument and what was passed, and with a `fix:`."""
+"""The most common mistakes of users: each raises the class of JAX's error, with a message that names the function, the
+argument and the passed value, and has a `fix:`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tests.refusals import assert_refused
 
 
 class Layer:
-    """A class that nobody registered as a pytree."""
+    """A class that is not registered as a pytree."""
 
     def __call__(self, x):
         return x
 
 
 def names_of(library):
-    """What the expressions below may use."""
+    """The namespace of the expressions below."""
     return {"jax": library, "jnp": library.numpy, "lax": library.lax, "random": library.random, "nn": library.nn,
             "np": np, "op": operator, "x": library.numpy.ones(3), "key": library.random.key(0), "Layer": Layer,
             "partial": functools.partial}
 
 
-# (what the user writes, class of the error, words of the message; "fix: " is always among them)
+# (expression of the user, class of the error, parts of the message; "fix: " is always required)
 MISTAKES = [
     # -- arguments of transformed functions
     ("jax.jit(lambda x, s: x)(1., 'relu')", TypeError, "jit `<lambda>`: argument `s`", "'relu'", "static_argnames='s'",
@@ -268,7 +268,7 @@ MISTAKES = [
     ("jax.tree.map(lambda x: x, {'a': 1}, {'b': 1})", ValueError, "tree_map", "'a'", "'b'"),
     ("jax.devices('coffee')", RuntimeError, "unknown platform 'coffee'", "cpu"),
 ]
-# Rows in which JAX raises another class: reason -> expressions.
+# Rows for which JAX raises another class: reason -> expressions.
 OTHERWISE = {
     "the class is NumPy's": ["op.delitem(x, 0)", "jnp.take(x, 1.)"],
     "a TypeError, since the type is wrong": ["jax.pmap(lambda x: x)('a')"],
@@ -294,6 +294,6 @@ def test_a_mistake_is_explained(row, ours):
 
 @pytest.mark.parametrize("expression", [row[0] for row in MISTAKES])
 def test_a_mistake_has_the_class_that_jax_raises(expression, ours, theirs):
-    found, expected = outcome(eval, expression, ours).error, outcome(eval, expression, theirs).error
-    assert expected is not None, f"JAX {VERSION} computes it"
-    assert isinstance(found, builtin_class(expected)) == (expression not in DIFFERENT), f"JAX raises {expected!r}"
+    ours_raised, expected = outcome(eval, expression, ours).error, outcome(eval, expression, theirs).error
+    assert expected is not None, f"JAX {VERSION} returns a value"
+    assert isinstance(ours_raised, builtin_class(expected)) == (expression not in DIFFERENT), f"JAX raises {expected!r}"

@@ -1,4 +1,4 @@
-"""What each option does, seen through programs: one section for each group of rows of the table."""
+"""The effect of each option on programs: one section for each group of rows of the table of options."""
 
 import functools
 import gc
@@ -122,7 +122,7 @@ def test_disable_most_optimizations_compiles_another_program():
     usual = f(x)
     with Override("disable_most_optimizations", True):
         plain = f(x)
-        assert len(f._by_types.values()) == 2                # compiled for itself
+        assert len(f._by_types.values()) == 2                # compiled as a separate program
     np.testing.assert_allclose(plain, usual, rtol=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_bad_numbers_are_found_where_they_are_made(option):
     }
     for way, f in ways.items():
         args = (2, jnp.asarray(value)) if way == "static" else (jnp.asarray(value),)
-        f(*args[:-1], jnp.asarray(1.0))             # compiled before, without the option
+        f(*args[:-1], jnp.asarray(1.0))             # compiled without the option
         with Override(option, True):
             text = str(assert_refused(lambda: f(*args), FloatingPointError, ()))
             f(*args[:-1], jnp.asarray(2.0))
@@ -189,13 +189,13 @@ def test_bad_numbers_elsewhere():
         assert_refused(lambda: xjax.pmap(log_of)(-np.ones(2, np.float32)), FloatingPointError, "made a NaN")
         assert_refused(lambda: xjax.lax.scan(lambda c, _: (jnp.log(c), None), -1.0, None, 3), FloatingPointError,
                        ["scan: made a NaN", "fix: run it under jax.disable_jit()"])
-        assert jnp.isinf(jnp.log(0.0))              # an infinity is no NaN
+        assert jnp.isinf(jnp.log(0.0))              # an infinity is not a NaN
         assert (jnp.arange(3) // 2).tolist() == [0, 0, 1]
     assert bool(jnp.isnan(jnp.log(-1.0)))
 
 
 def leaks():
-    """name -> (function that leaks its argument into `box`, what the message calls the holder)."""
+    """name -> (function that leaks its argument into `box`, pattern for the holder in the message)."""
     def attribute(box, x):
         box.cache = {"h": [x + 1]}
 
@@ -237,7 +237,7 @@ TRANSFORMS = {"jit": xjax.jit, "grad": xjax.grad, "vmap": lambda f: lambda x: xj
 
 @pytest.fixture
 def small_heap():
-    """Leaks are looked for among all objects; those of the tests before, of which there are millions, are set aside."""
+    """Exclude the millions of objects of earlier tests from the search for leaks, which visits all objects."""
     gc.collect()
     gc.freeze()
     yield
@@ -247,7 +247,7 @@ def small_heap():
 @pytest.mark.usefixtures("small_heap")
 @pytest.mark.parametrize("name", leaks())
 def test_leaks_are_found_and_their_holders_named(name):
-    class Holder:                                   # among the objects of this test, as `small_heap` says
+    class Holder:                                   # defined here, so that `small_heap` does not exclude it
         pass
 
     leak, holder = leaks()[name]
@@ -282,7 +282,7 @@ def test_what_does_not_leak():
         y, back = xjax.vjp(lambda x: jnp.sin(x) * x, 2.0)
         assert np.isfinite(back(y)[0])
         assert xjax.vmap(xjax.grad(jnp.sin))(np.zeros(2)).tolist() == [1, 1]
-        with pytest.raises(ZeroDivisionError):      # the traceback holds tracers: no leak
+        with pytest.raises(ZeroDivisionError):      # the traceback refers to tracers: not a leak
             xjax.jit(lambda x: x + 1 // 0)(1.0)
 
 
@@ -292,7 +292,7 @@ def test_enable_checks_finds_a_wrong_rule():
     wrong = xjax.core.jaxpr
     program = xjax.make_jaxpr(jnp.sin)(1.0)
     eqn = program.jaxpr.eqns[0]
-    eqn.invars[0] = wrong.Var(eqn.invars[0].aval)   # a variable that nothing defines
+    eqn.invars[0] = wrong.Var(eqn.invars[0].aval)   # a variable without a definition
     with pytest.raises(AssertionError, match="sin reads an undefined variable"):
         wrong.check_jaxpr(program.jaxpr)
 
@@ -319,7 +319,7 @@ def test_traceback_filtering(monkeypatch):
     with Override("traceback_filtering", "off"):
         assert len(inner_frames()) >= 5
     monkeypatch.setattr("xjax.runtime.programs.executable.lower_program", [].pop)
-    with pytest.raises(TypeError) as caught:            # not an error that we explain: its place is shown
+    with pytest.raises(TypeError) as caught:            # not an error with an explanation: its location is shown
         xjax.jit(lambda x: x)(1.0)
     files = frames_of(caught.value)
     after = files[len(files) - files[::-1].index(__file__):]
@@ -385,14 +385,14 @@ def test_transfer_guard_is_of_its_thread():
         thread = threading.Thread(target=lambda: out.append(float((x + 1.0).sum())))
         thread.start()
         thread.join()
-        (x * x).block_until_ready()                 # nothing moves
+        (x * x).block_until_ready()                 # no transfer
     assert out == [4.0]
 
 
 def test_large_captured_constants_are_told():
     big = np.ones(1000, np.float32)
-    said = pytest.warns(UserWarning, match="captures arrays of 4,000 bytes")
-    with Override("captured_constants_warn_bytes", 1000), said:
+    warning = pytest.warns(UserWarning, match="captures arrays of 4,000 bytes")
+    with Override("captured_constants_warn_bytes", 1000), warning:
         xjax.jit(lambda x: x + big)(1.0)
     with Override("captured_constants_warn_bytes", -1), warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -414,7 +414,7 @@ def test_log_compiles(logged):
 
 
 CASES = {
-    # name: (first call, second call, what is said)
+    # name: (first call, second call, expected message)
     "shape": ((1.0, {"w": np.ones(2)}), (1.0, {"w": np.ones(3)}),
               r"argument `y\['w'\]`  f32\[2\] -> f32\[3\]\n  fix: pad"),
     "dtype": ((np.float32(1), 1), (np.int32(1), 1), r"argument `x`  f32\[\] -> i32\[\]\n  fix: convert"),
@@ -426,7 +426,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_explain_cache_misses(name, logged):
-    first, second, said = CASES[name]
+    first, second, expected = CASES[name]
 
     def f(x, y):
         return x
@@ -435,12 +435,12 @@ def test_explain_cache_misses(name, logged):
     with xjax.explain_cache_misses():
         jitted(*second)
         line = sys._getframe().f_lineno - 1
-    if said is None:
+    if expected is None:
         assert not logged()
     else:
         (text,) = logged()
         assert text.startswith(f"jit `f` at test_option_effects.py:{line}: is traced again")
-        assert re.search(said, text), text
+        assert re.search(expected, text), text
 
 
 def test_explain_static_arguments_options_and_new_functions(logged):

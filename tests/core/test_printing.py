@@ -1,4 +1,4 @@
-"""Printing of programs: layout, names, rules, speed. `test_printing_as_jax.py`: as real JAX."""
+"""Printing of programs: layout, names, rules, speed. `test_printing_as_jax.py` compares with real JAX."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def op(name, ins, outs, /, **params):
 
 
 def sines(n):
-    """A program of `n` equations, each the sine of the one before."""
+    """A program of `n` equations, each of which is the sine of the previous result."""
     xs = [var() for _ in range(n + 1)]
     eqns = [op("sin", [x], [y]) for x, y in itertools.pairwise(xs)]
     return Jaxpr([], [xs[0]], eqns, [xs[-1]])
@@ -210,7 +210,7 @@ def test_deep_nesting():
 
 def test_sharing_costs_no_more_than_the_text():
     program = sines(1)
-    for _ in range(60):                         # printed in full it would be 2**60 equations
+    for _ in range(60):                         # printed in full, the program would have 2**60 equations
         x, y, z = var(), var(), var()
         program = Jaxpr([], [x], [jit(program, x, y), jit(program, y, z)], [z])
     assert format_jaxpr(program).count("= sin ") == 1

@@ -1,4 +1,4 @@
-"""Programs print as JAX prints them: its jaxprs, rebuilt as ours, give the same text."""
+"""Programs print as in JAX: JAX's jaxprs, rebuilt as our programs, give the same text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ jax = real_jax()
 jex = real_jax("extend.core").extend.core
 jnp, lax = jax.numpy, jax.lax
 
-# Parameters of JAX's sharding machinery, which our programs do not have. They are taken out of the
-# jaxprs before JAX prints them (not out of the text: that would change where lines end).
+# Parameters of JAX's sharding machinery, which our programs do not have. They are removed from the jaxprs before JAX
+# prints them; removing them from the text would change the line breaks.
 SHARDING_ONLY = {"sharding", "out_sharding", "memory_space"}
 
-# Parameters that JAX hides when they hold the default or shows in another way; ours lack them.
+# Parameters that JAX hides if they have the default value, or prints in another form; our programs lack them.
 JAX_ONLY = {"in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh",
             "compiler_options_kvs", "accuracy", "out_dtype", "jvp_jaxpr_fun", "fwd_jaxpr_thunk"}
 
@@ -37,10 +37,10 @@ N = np.int32(2)
 
 
 class Rebuild:
-    """From a JAX program: the same without sharding parameters (`bare`), and ours (`ours`)."""
+    """From a JAX program: the same program without sharding parameters (`bare`), and our program (`ours`)."""
 
     def __init__(self):
-        self.memo, self.keep = {}, []           # keep: ids in the memo stay unique
+        self.memo, self.keep = {}, []           # keep: live objects, so that ids in the memo stay unique
 
     def _once(self, kind, x, make):
         key = kind, id(x)
@@ -91,7 +91,7 @@ class Rebuild:
 
 
 def params_of(eqn):
-    """The parameters; of a scan of JAX 0.12 with the counts in place of two trees of its implementation."""
+    """The parameters; for a scan of JAX 0.12, with the counts instead of two trees of its implementation."""
     params = dict(eqn.params)
     if "ft_in" in params:
         consts, carry, _ = map(list, params.pop("ft_in").unpack())
@@ -105,14 +105,14 @@ def our_aval(aval):
 
 
 def custom_rule_names(params):
-    """Our custom_jvp_call and custom_vjp_call hold the name and the user's functions themselves."""
-    found = {}
+    """Our custom_jvp_call and custom_vjp_call have the name and the user's functions themselves as parameters."""
+    names = {}
     for ours, theirs in (("jvp", "jvp_jaxpr_fun"), ("fwd", "fwd_jaxpr_thunk"), ("bwd", "bwd")):
         if theirs in params:
-            found[ours] = named(params[theirs].debug_info.func_name)
+            names[ours] = named(params[theirs].debug_info.func_name)
     if "jvp_jaxpr_fun" in params or "fwd_jaxpr_thunk" in params:
-        found["name"] = params["call_jaxpr"].jaxpr.debug_info.func_name
-    return found
+        names["name"] = params["call_jaxpr"].jaxpr.debug_info.func_name
+    return names
 
 
 def named(name):
@@ -129,7 +129,7 @@ PROGRAMS = {}
 
 
 def program(*args, x64=False):
-    """Adds a function, applied to `args`, to the table."""
+    """Add a function, applied to `args`, to the table."""
 
     def add(f):
         assert f.__name__ not in PROGRAMS

@@ -1,4 +1,4 @@
-"""Every primitive has every rule; where one cannot exist, that is said, in the list here too."""
+"""Every primitive has every rule; rules that cannot exist are declared missing, and are listed here too."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def load_all() -> None:
 load_all()
 PRIMITIVES = sorted(all_primitives().items())
 
-# Rules that do not exist, other than transposes: (primitive, rule) -> why.
+# Missing rules other than transposes, with the reason: (primitive, rule) -> why.
 WITHOUT = {
-    ("custom_lin", "lower"): "stands in tangent programs only, which are transposed, not run",
+    ("custom_lin", "lower"): "occurs only in tangent programs, which are transposed, not run",
     ("custom_lin", "jvp"): "forward mode of custom_vjp",
     ("custom_lin", "batch"): "forward mode of custom_vjp",
     **{(name, "jvp"): "no rule in JAX either" for name in (
@@ -36,8 +36,8 @@ WITHOUT = {
     ("pmax", "jvp"): "no rule in JAX either",
     ("pmin", "jvp"): "no rule in JAX either",
     ("pure_callback", "jvp"): "a Python function",
-    ("random_unwrap", "lower"): "does not occur in programs of words, which are what is lowered",
-    ("random_wrap", "lower"): "does not occur in programs of words, which are what is lowered",
+    ("random_unwrap", "lower"): "does not occur in lowered programs, in which keys are arrays of words",
+    ("random_wrap", "lower"): "does not occur in lowered programs, in which keys are arrays of words",
     ("rng_uniform", "batch"): "no rule in JAX either",
     ("rng_uniform", "jvp"): "no rule in JAX either",
 }
@@ -52,20 +52,20 @@ def missing() -> dict[tuple[str, str], str]:
 def test_a_primitive_has_every_rule(name, p):
     for rule in RULES:
         assert callable(getattr(p, rule)) or isinstance(p.lower, ByProgram), f"{name} has no {rule} rule"
-        if isinstance(found := getattr(p, rule), Missing):
-            assert len(found.why) > 10 and found.fix, f"{name}: say why there is no {rule} rule, and what to do"
+        if isinstance(missing_rule := getattr(p, rule), Missing):
+            assert len(missing_rule.why) > 10 and missing_rule.fix, f"{name}: state the reason and the fix for {rule}"
 
 
 def test_missing_rules_stand_in_the_list():
-    found = {key: why for key, why in missing().items() if key[1] != "transpose"}
-    for (name, rule), why in sorted(found.items()):
+    without = {key: why for key, why in missing().items() if key[1] != "transpose"}
+    for (name, rule), why in sorted(without.items()):
         print(f"{name:15} {rule:10} {why}")
-    assert found.keys() == WITHOUT.keys()
+    assert without.keys() == WITHOUT.keys()
 
 
 @pytest.mark.parametrize("name, p", PRIMITIVES, ids=[name for name, _ in PRIMITIVES])
 def test_a_linear_primitive_has_a_transpose(name, p):
-    """`jvp=LINEAR` puts the operation itself into tangent programs, so it must transpose."""
+    """`jvp=LINEAR` puts the operation itself into tangent programs, so it must have a transpose."""
     linear = getattr(p.jvp, "__func__", None) is Primitive._linear_jvp
     assert not (linear and isinstance(p.transpose, Missing))
 
@@ -73,9 +73,9 @@ def test_a_linear_primitive_has_a_transpose(name, p):
 def test_a_missing_rule_says_what_to_do():
     for _, p in PRIMITIVES:
         for rule in RULES:
-            if isinstance(found := getattr(p, rule), Missing):
-                with pytest.raises(found.exc, match="fix: "):
-                    found()
+            if isinstance(missing_rule := getattr(p, rule), Missing):
+                with pytest.raises(missing_rule.exc, match="fix: "):
+                    missing_rule()
 
 
 @pytest.mark.parametrize("name", ["jit", "remat2", "custom_vmap_call", "shard_map", "cond"])
@@ -86,13 +86,13 @@ def test_operations_that_hold_one_program_share_their_rules(name):
 
 
 def test_no_name_of_a_primitive_is_compared():
-    """What an operation is, is a field of it. A policy of `checkpoint` asks which operations are matrix products."""
-    names, found = {name for name, _ in PRIMITIVES}, set()
+    """The kind of an operation is one of its fields. Exception: a policy of `checkpoint` matches products by name."""
+    names, files = {name for name, _ in PRIMITIVES}, set()
     for path in Path(xjax.__path__[0]).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith(
                     ("prim.name", "primitive.name", "p.name")):
                 texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
                 if texts & names:
-                    found.add(path.name)
-    assert found <= {"checkpoint_policies.py"}
+                    files.add(path.name)
+    assert files <= {"checkpoint_policies.py"}

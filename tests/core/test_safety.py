@@ -1,5 +1,5 @@
-"""Tracing is safe: values of one transform never mix with those of another, what escapes is told with its place, and
-an error leaves nothing behind."""
+"""Tracing is safe: values of different transforms never mix, uses of escaped values are reported with their location,
+and an error does not change the state of the library."""
 
 import asyncio
 import copy
@@ -22,7 +22,7 @@ from xjax.runtime.dispatch import eval_trace
 
 # -- closing over values of outer transforms ----------------------------------------------------------------------
 
-# Each maps a function of a scalar to another one, with the same value or its derivative.
+# Each maps a function of a scalar to another function with the same value or derivative.
 AROUND = {
     "jit": xjax.jit,
     "grad": lambda f: lambda x: xjax.value_and_grad(f)(x)[0],
@@ -33,7 +33,7 @@ AROUND = {
     "cond": lambda f: lambda x: lax.cond(x > -100.0, f, lambda y: y * 0, x),
     "while": lambda f: lambda x: lax.fori_loop(0, 1, lambda i, y: f(x), x * 0),
 }
-LOOPS = {"while"}       # have no reverse mode
+LOOPS = {"while"}       # without reverse mode
 
 
 @pytest.mark.parametrize("outer", AROUND)
@@ -48,10 +48,10 @@ def test_a_function_may_close_over_values_of_every_outer_transform(outer):
     for inner in AROUND:
         f = AROUND[outer](functools.partial(composed, inner))
         if LOOPS.isdisjoint((outer, inner)):
-            found = xjax.value_and_grad(f)(x)
+            result = xjax.value_and_grad(f)(x)
         else:
-            found = xjax.jvp(f, (x,), (1.0,))
-        np.testing.assert_allclose(found, (value, slope), rtol=1e-4, err_msg=inner)
+            result = xjax.jvp(f, (x,), (1.0,))
+        np.testing.assert_allclose(result, (value, slope), rtol=1e-4, err_msg=inner)
 
 
 def test_three_levels_each_see_the_values_of_the_others():
@@ -105,7 +105,7 @@ def test_no_perturbation_confusion(times):
 
 
 def test_a_derivative_that_returns_a_function_of_the_outer_variable():
-    """The curried form, in which a tangent of the first derivative survives into the second."""
+    """The curried form: a tangent of the first derivative persists into the second."""
     def shift(x):
         return lambda f: lambda y: f(x + y)
     g = xjax.grad(lambda x: shift(x)(jnp.exp)(0.0))
@@ -186,7 +186,7 @@ def test_escaped_values_are_told_with_their_place(shape):
             assert re.search(r"(made|called) at test_safety\.py:\d+", text), (name, text)
             assert "f32[]" in text and "fix: return it from the function" in text
             if shape == "generator":
-                break                               # its frame runs once
+                break                               # a generator can be resumed only once
     assert context.trace is eval_trace
 
 
@@ -242,7 +242,7 @@ def test_transforms_inside_rules():
 
 
 def test_generators_that_switch_between_traces():
-    """Two functions being traced may call `next` on generators that were started outside: no state is theirs."""
+    """Traced functions may call `next` on generators that were started outside: trace state is not tied to frames."""
     def running(values):
         total = 0.0
         for v in values:
@@ -308,7 +308,7 @@ def test_an_error_leaves_nothing_behind(name):
     assert context.trace is eval_trace and context.axes == () and context.source is None
     assert dict(config.values) == before
     fail = False
-    out = xjax.tree.leaves(run(f))[0]               # the same function, traced anew
+    out = xjax.tree.leaves(run(f))[0]               # the same function, traced again
     assert np.isfinite(out).all() and out.dtype == np.float32
     assert float(jnp.cos(0.0)) == 1.0
 
@@ -316,7 +316,7 @@ def test_an_error_leaves_nothing_behind(name):
 # -- threads ------------------------------------------------------------------------------------------------------
 
 def work(seed, barrier, out):
-    """Trace, compile, run and differentiate functions of this thread and one that all threads share."""
+    """Trace, compile, run and differentiate a function of this thread and a function shared by all threads."""
     rng = np.random.default_rng(seed)
     barrier.wait()
     for step in range(3):
@@ -335,7 +335,7 @@ def work(seed, barrier, out):
 
 @functools.partial(xjax.jit, static_argnums=1)
 def shared(x, n):
-    time.sleep(0.001)                               # another thread traces meanwhile
+    time.sleep(0.001)                               # lets another thread trace meanwhile
     return jnp.sum(x * n)
 
 
@@ -432,7 +432,7 @@ TOO_LARGE = {
 
 @pytest.mark.parametrize("where", TOO_LARGE)
 def test_arrays_of_2_to_the_63_bytes_are_refused(where):
-    """XLA would end the process."""
+    """XLA would terminate the process."""
     assert_refused(TOO_LARGE[where], ValueError, f"{where}: the program has an array of 2**63 bytes or more")
 
 

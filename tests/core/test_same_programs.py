@@ -87,10 +87,10 @@ PROGRAMS = current({
     "grad of grad": (lambda j, n: j.grad(j.grad(n.sin)), 1.0),
     "grad of jit": (lambda j, n: j.grad(j.jit(lambda x: n.sin(x) * x)), 1.0),
     "jit of grad of jit": (lambda j, n: j.jit(j.grad(j.jit(lambda x: n.sin(x) * x))), 1.0),
-    # But for a division by x, whose slope is another formula: see tests/accuracy.
+    # A division by x is left out: its slope has another formula, see tests/accuracy.
     "grad of arithmetic": (lambda j, n: j.grad(lambda x: x / 2 + 2 * x + x ** 3 + n.sqrt(x) + n.exp(x) + n.log(x)),
                            1.0),
-    "grad of tanh": only((lambda j, n: j.grad(n.tanh), 1.0), since="0.12"),     # by one_minus_square
+    "grad of tanh": only((lambda j, n: j.grad(n.tanh), 1.0), since="0.12"),     # it uses one_minus_square
     "grad of matmul": (lambda j, n: j.grad(lambda w: n.sum(M @ w)), np.ones((3, 4), np.float32)),
     "grad of a broadcast": (lambda j, n: j.grad(lambda x: n.sum(x + M)), X),
     "value_and_grad": (lambda j, n: j.value_and_grad(lambda x: n.sum(x ** 2)), X),

@@ -1,4 +1,4 @@
-"""Trees: round trips, the same answers as jax.tree_util, errors that name the path."""
+"""Trees: round trips, the same results as jax.tree_util, errors that name the path."""
 
 import collections
 import dataclasses
@@ -122,7 +122,7 @@ def test_equals_jax(t):
     inner = tree.tree_structure((0, [0]))
     turned = tree.tree_transpose(treedef, inner, pairs)
     assert turned == (t, [t])
-    if leaves:  # JAX's own fails without leaves
+    if leaves:  # JAX's function fails without leaves
         their_inner = theirs.tree_structure((0, [0]))
         assert turned == theirs.tree_transpose(theirs.tree_structure(t), their_inner, pairs)
     assert tree.tree_broadcast(7, t) == theirs.tree_broadcast(7, t)

@@ -1,4 +1,4 @@
-"""What `tree` functions say to misuse: the whole messages, with the path and the difference; and odd trees."""
+"""Errors of `tree` functions for wrong arguments: whole messages, with the path and the difference; unusual trees."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def a_list_in_itself():
 
 
 def nested(depth):
-    found = 0
+    tree = 0
     for _ in range(depth):
-        found = [found]
-    return found
+        tree = [tree]
+    return tree
 
 
 structure = tree_util.tree_structure

@@ -1,7 +1,7 @@
-"""Lines on options that hold in a block, names of functions, and prints of several devices; for `tests/test_as_jax.py`.
+"""Lines on options set in a block, names of functions, and prints on several devices; for `tests/test_as_jax.py`.
 
-`traces(jax, call)` is how often a jitted function f is traced in `call(f)`, `split(jax, f)` is f in a `shard_map` over
-two devices, and `told(jax, call)` is what the callback `say` got in `call(say)`.
+`traces(jax, call)` is the number of times that `call(f)` traces a jitted function f; `split(jax, f)` is f in a
+`shard_map` over two devices; `told(jax, call)` is the sorted list of the arguments of `say`, as text, in `call(say)`.
 """
 
 import numpy as np
@@ -20,14 +20,14 @@ def split(lib, f):
     return lib.shard_map(f, mesh=mesh, in_specs=lib.P("i"), out_specs=lib.P("i"))
 
 
-def told(lib, call):
+def callback_arguments(lib, call):
     values = []
     call(lambda *args: values.append(str(args)))
     lib.effects_barrier()
     return sorted(values)
 
 
-HELPERS = {"traces": traces, "split": split, "told": told}
+HELPERS = {"traces": traces, "split": split, "told": callback_arguments}
 
 SHORT = {
     "PRECISION(": "jax.default_matmul_precision(",
@@ -38,7 +38,7 @@ SHORT = {
     "MIN(": "jax.scipy.optimize.minimize(",
     "LBFGS": "method='l-bfgs-experimental-do-not-rely-on-this'",
 }
-# A jitted function is traced once for each value of an option that its program depends on.
+# A jitted function is traced once for each value of an option on which its program depends.
 TRACES = r"""
 traces(jax,lambda f: (f(1.),PRECISION('float32')(f)(1.),f(1.),PRECISION('float32')(f)(2.)))
 traces(jax,lambda f: (f(1.),PRECISION('float32')(f)(1.),PRECISION('highest')(f)(1.)))
@@ -60,7 +60,7 @@ traces(jax,lambda f: (jax.grad(f)(1.),jax.grad(PRECISION('float32')(f))(1.),jax.
 traces(jax,lambda f: (jax.vmap(f)(jnp.ones(2)),PRECISION('float32')(jax.vmap(f))(jnp.ones(2))))
 traces(jax,lambda f: (f.lower(1.),PRECISION('float32')(f.lower)(1.),f.lower(1.)))
 """.strip().split("\n")
-# Programs have the precision of the block; products that name one keep theirs.
+# Products have the precision of the block, unless they specify a precision.
 PRECISIONS = r"""
 TEXT(PRECISION('float32')SQUARE)(jnp.ones((2,2))))
 PRECISION('float32')(lambda: TEXT(SQUARE)(jnp.ones((2,2)))))()
@@ -81,7 +81,7 @@ DTYPES('nonsense')
 [str(jax.lax.DotAlgorithmPreset.BF16_BF16_F32),repr(jax.lax.DotAlgorithmPreset.BF16_BF16_F32)]
 [str(jax.lax.GatherScatterMode.CLIP),str(jax.lax.RoundingMethod.TO_NEAREST_EVEN),str(jax.lax.FftType.FFT)]
 """.strip().split("\n")
-# What is refused in a block is refused of a function that was traced before it.
+# An error that a block raises is also raised for a function that was traced before the block.
 REFUSED = r"""
 (lambda f: (f(jnp.ones(2)),DTYPES('strict')(f)(jnp.ones(2))))(jax.jit(lambda x: x+jnp.arange(2)))
 (lambda f: (f(jnp.ones((2,2))),RANKS('raise')(f)(jnp.ones((2,2)))))(jax.jit(lambda x: x+jnp.arange(2)))
@@ -105,7 +105,7 @@ DTYPES('strict')(lambda: jnp.ones(2)*np.ones(2,'float64'))()
 DTYPES('strict')(lambda: jnp.ones(2)**jnp.int32(2))()
 DTYPES('strict')(lambda: jnp.ones(2,'bfloat16')*np.float32(2))()
 """.strip().split("\n")
-# Blocks decorate functions too.
+# Blocks can also decorate functions.
 DECORATORS = r"""
 jax.ensure_compile_time_eval()(lambda: 1)()
 str(jax.make_jaxpr(lambda x: jax.ensure_compile_time_eval()(lambda: jnp.arange(3).sum())()*x)(2))
@@ -116,7 +116,7 @@ jax.profiler.StepTraceAnnotation('a')(lambda: 1)()
 jax.enable_x64(True)(lambda: jnp.arange(2).dtype)()
 jax.default_prng_impl('rbg')(lambda: jax.random.PRNGKey(0))()
 """.strip().split("\n")
-# Functions under the names that they have, and as pickles and copies.
+# Names, pickles and copies of functions.
 NAMES = r"""
 repr(jnp.sum).split(' at ')[0]
 repr(jax.lax.sin).split(' at ')[0]
@@ -133,7 +133,7 @@ pickle.loads(pickle.dumps(jnp.sum)) is jnp.sum
 pickle.loads(pickle.dumps(jnp.bfloat16)) is jnp.bfloat16
 copy.deepcopy(jax.jit(jnp.sin))(1.)
 """.strip().split("\n")
-# Prints and callbacks inside `shard_map`: the types of what they are given, and what each device tells.
+# Prints and callbacks inside `shard_map`: the types of their arguments, and the values from each device.
 DEVICES = [line.replace("X", "jnp.arange(4.)") for line in r"""
 TEXT(split(jax,lambda x: (jax.debug.print('{}',x),x)[1]))(X))
 TEXT(split(jax,lambda x: (jax.debug.print('{} {}',x,1.),x)[1]))(X))
@@ -152,7 +152,7 @@ told(jax,lambda say: jax.jit(split(jax,lambda x: (jax.debug.callback(say,jnp.ara
 told(jax,lambda say: jax.grad(lambda x: split(jax,lambda x: (jax.debug.callback(say,x),x*x)[1])(x).sum())(X))
 told(jax,lambda say: jax.vmap(split(jax,lambda x: (jax.debug.callback(say,x),x)[1]))(jnp.arange(8.).reshape(2,4)))
 """.strip().split("\n")]
-# Minima over complex numbers; the searches take other steps.
+# Minima over complex numbers; the line searches take different steps.
 MINIMA = r"""
 (lambda r: (r.x,r.success,r.fun))(MIN(lambda z: jnp.sum(jnp.abs(z-jnp.array([1+2j,3j]))**2),jnp.zeros(2,complex),LBFGS))
 (lambda r: (r.x.dtype,r.jac.dtype,r.fun.dtype))(MIN(lambda z: jnp.sum(jnp.abs(z)**2),jnp.ones(2,complex),LBFGS))

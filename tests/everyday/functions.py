@@ -1,4 +1,4 @@
-"""Lines of everyday code on functions of arrays and the other modules, for `tests/test_as_jax.py`."""
+"""Lines of everyday code with functions of arrays and functions of other modules, for `tests/test_as_jax.py`."""
 
 FUNCTIONS = r"""
 jax.grad(lambda x: x**2)(3.)

@@ -1,4 +1,4 @@
-"""Lines on unusual numbers: narrow indices, far positions, NaN, limits of dtypes; for `tests/test_as_jax.py`."""
+"""Lines on unusual numbers: narrow index dtypes, far positions, NaN, limits of dtypes; for `tests/test_as_jax.py`."""
 
 from tests.oracle import current, only
 
@@ -110,7 +110,7 @@ jax.random.key_data(jax.random.wrap_key_data(jnp.zeros(4,'uint32'),dtype=jax.ran
 jax.random.wrap_key_data(jnp.zeros(2,'uint32'),dtype=jax.random.key(0).dtype,impl='rbg')
 """.strip().split("\n")])
 
-# Lines that mean something else, or only mean something, with jax_enable_x64.
+# Lines that have another meaning with jax_enable_x64, or require it.
 NUMBERS_X64 = current(r"""
 jnp.ones((3,4,5))[jnp.int64(1),:,jnp.int32(1)]
 jnp.ones((3,4,5))[jnp.int64(1):2,jnp.int32(1)]

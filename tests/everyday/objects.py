@@ -1,10 +1,10 @@
-"""Lines on the objects themselves: specs, arrays, types of numbers, large integers; for `tests/test_as_jax.py`."""
+"""Lines on properties of objects: specs, arrays, number types, large integers; for `tests/test_as_jax.py`."""
 
 import sys
 
 from tests.oracle import current, only
 
-# What a spec with a pending reduction prints as, says or refuses.
+# Partition specs, including specs with a pending reduction: their text, attributes and errors.
 SPECS = r"""
 repr(jax.P('x'))
 repr(jax.P('x',('y','z'),None))
@@ -86,7 +86,7 @@ jax.jit(lambda x: x.is_deleted())(1.)
 jax.jit(lambda x: x.addressable_shards)(1.)
 jax.jit(lambda x: x.copy_to_host_async())(1.)
 """.strip().split("\n")
-# Python 3.12 and later ask classes for buffers.
+# Since Python 3.12 a class can define the buffer protocol.
 BUFFERS = r"""
 memoryview(jnp.arange(6.).reshape(2,3)).shape
 memoryview(jnp.arange(3)).readonly
@@ -99,7 +99,7 @@ jax.jit(lambda x: memoryview(x))(1.)
 bytes(jnp.arange(3,dtype='uint8'))
 """.strip().split("\n")
 
-# Types of numbers: as classes, as dtypes, and called.
+# Number types: as classes, as dtypes, and called.
 TYPES = [line.replace("T", name) for name in ("float32", "bfloat16", "int8", "complex64", "bool", "bool_", "uint4")
          for line in r"""
 jnp.T(1)
@@ -134,7 +134,7 @@ jax.dtypes.bfloat16(3)
 jnp.dtype(jax.dtypes.bfloat16)
 """.strip().split("\n")
 
-# Python integers that do not fit: a float, a complex number or a bool that was asked for may be made of them.
+# Python integers that do not fit into int32: allowed if a float, complex or bool dtype is requested.
 INTEGERS = r"""
 jnp.array(2**40,dtype='float32')
 jnp.array(-2**70,dtype='float32')
@@ -192,7 +192,7 @@ jnp.add(2**40,1.)
 jnp.ones(2)*2**40
 """.strip().split("\n")
 
-# `lax.mul` to another dtype, and what `inline` means.
+# `lax.mul` with another result dtype, and the effect of `inline`.
 PRODUCTS = r"""
 jax.lax.mul(jnp.full(2,100,'int8'),jnp.full(2,100,'int8'),out_dtype=jnp.int16)
 jax.lax.mul(jnp.full(1,1j),jnp.full(1,1j),out_dtype='float32')
@@ -223,7 +223,7 @@ str(jax.make_jaxpr(jax.jit(lambda x: (x,x+1),inline=True))(1.))
 str(jax.make_jaxpr(jax.jit(lambda x: x+1,inline=jax.Inline.JAX_EARLY))(1.))
 """.strip().split("\n")
 
-# float0 has no values, sums of half precision may be off, and what `linear_transpose` takes.
+# float0 arrays have no values; reductions of half precision can be forbidden; accepted arguments of `linear_transpose`.
 REFUSED = [line.replace("Z", "np.zeros(2,jax.float0)") for line in r"""
 jnp.add(Z,1.)
 jnp.ones(2)+Z

@@ -1,4 +1,4 @@
-"""Lines near those that once meant something else than in JAX; for `tests/test_as_jax.py`."""
+"""Variants of lines whose behaviour once differed from JAX's; for `tests/test_as_jax.py`."""
 
 SHORT = {
     "POLICY.": "jax.checkpoint_policies.",
@@ -9,7 +9,7 @@ SHORT = {
     "RULED(": "(lambda f: (f.def_vmap(lambda n,b,x: ",
     "COUNT(": "(lambda n: (lambda f: (",
 }
-# Arrays as Python objects, and dtypes of every NumPy scalar; names; what JAX refuses; what it takes; what it counts.
+# Arrays as Python objects, dtypes of every NumPy scalar, names, refused arguments, accepted arguments, counts of calls.
 RELATIVES = r"""
 hash(jnp.ones(()))
 hash(jnp.arange(3))

@@ -1,7 +1,7 @@
 """Lines of everyday code on transformations, control flow, weak types and `disable_jit`, for `tests/test_as_jax.py`.
 
-`Wrapped(x)` is an object whose only method `__jax_array__` gives x; `mapped(jax, f)` is f in a `shard_map` over one
-device.
+`Wrapped(x)` is an object whose only method is `__jax_array__`, which returns x; `mapped(jax, f)` is f in a `shard_map`
+over one device.
 """
 
 TRANSFORMS = r"""
@@ -158,7 +158,7 @@ jax.random.fold_in(jax.random.PRNGKey(0),Wrapped(jnp.array(3)))
 jax.ops.segment_sum(Wrapped(jnp.arange(2.)),Wrapped(jnp.zeros(2,int)),1)
 """.strip().split("\n")
 
-# Evaluated with `disable_jit`.
+# Lines that are evaluated with `disable_jit`.
 WITHOUT_JIT = r"""
 jax.lax.while_loop(lambda c: c<9,lambda c: c*2.,1.)
 jax.lax.while_loop(lambda c: c[0]<9,lambda c: (c[0]+1,c[1]),(jnp.int32(1),2.))

@@ -1,7 +1,7 @@
-"""Lines on arrays of 64 bits outside of the block that made them; for `tests/test_as_jax.py`.
+"""Lines on 64-bit arrays that are used outside of the block that created them; for `tests/test_as_jax.py`.
 
-x is float64, k int64, z complex128, u uint64, s a float64 scalar; `inside(f, *args)` calls a function where 64 bits are
-on, and `ruled`, `ruled_vjp` are functions with rules of their own.
+x is float64, k int64, z complex128, u uint64, s a float64 scalar; `inside(f, *args)` calls a function with 64 bits
+enabled; `ruled` and `ruled_vjp` are functions with custom rules.
 """
 
 from tests.everyday.wide_functions import EAGER, LAX
@@ -9,7 +9,7 @@ from tests.everyday.wide_transforms import RULES, SOLVES, TRANSFORMS
 
 WIDE = [*EAGER, *LAX, *TRANSFORMS, *RULES, *SOLVES]
 
-# JAX's result has 32 bits where its own constants have them; ours has the 64 bits of the argument.
+# JAX's result has 32 bits where its own constants have 32 bits; ours has the 64 bits of the argument.
 WIDER = r"""
 jnp.linalg.norm(x,3)
 jnp.median(x)
@@ -45,7 +45,7 @@ jax.jit(lambda x: jnp.linalg.norm(x))(x)
 jax.flatten_util.ravel_pytree({'a':x,'b':s})[0]
 jnp.linalg.cond(m)
 """.strip().split("\n")
-# A cotangent that a rule computed with 32 bits takes the type of the argument here; JAX leaves it.
+# A cotangent that a rule computed with 32 bits is converted to the type of the argument here; JAX does not convert it.
 WIDER += r"""
 jax.grad(ruled_vjp)(s)
 jax.jit(jax.grad(ruled_vjp))(s)
@@ -55,7 +55,7 @@ jax.grad(lambda b: lax.custom_linear_solve(lambda v: v*2,b,lambda mv,b: b/2,symm
 jax.grad(lambda v: inside(ruled_vjp,v))(s)
 """.strip().split("\n")
 
-# JAX's result has 64 bits, but was rounded to 32 on the way.
+# JAX's result has 64 bits, but an intermediate value was rounded to 32 bits.
 ROUNDED = r"""
 x.at[0].set(2)
 x.at[0].set(2.5)

@@ -1,6 +1,6 @@
-"""Lines of one function or operation each, on arrays of 64 bits: see `tests/everyday/wide.py`."""
+"""Lines with one function or operation each, on 64-bit arrays: see `tests/everyday/wide.py`."""
 
-# One operation or function on its own.
+# A single operation or function per line.
 EAGER = r"""
 x
 x+1

@@ -1,4 +1,4 @@
-"""Lines with transformations and custom rules on arrays of 64 bits: see `tests/everyday/wide.py`."""
+"""Lines with transformations and custom rules on 64-bit arrays: see `tests/everyday/wide.py`."""
 
 TRANSFORMS = r"""
 jax.jit(lambda x: x)(x)
@@ -222,7 +222,7 @@ inside(jax.linearize,lambda v: v*v,1.5)[1](s)
 jax.grad(lambda v: inside(lambda v: lax.scan(lambda c,_: (c*v,c),v,None,length=3)[0],v))(s)
 """.strip().split("\n")
 
-# Maps of vectors that return other widths than they are given.
+# Linear functions and solvers whose results have another width than their arguments.
 SOLVES = r"""
 lax.custom_linear_solve(lambda v: v*2,x,lambda mv,b: b/2)
 lax.custom_linear_solve(lambda v: v.astype('float32')*2,x,lambda mv,b: b/2)

@@ -1,4 +1,4 @@
-"""Functions on the host that programs on a GPU call: arguments, results, and exceptions where the caller waits."""
+"""Host functions called by programs on a GPU: arguments, results, and exceptions where the caller waits."""
 
 import os
 import subprocess
@@ -31,8 +31,8 @@ def test_arguments_are_arrays_of_the_host():
         seen.append(next(iter(x.devices())).platform)
         return np.asarray(x) * 2
 
-    found = xjax.jit(lambda x: call(double, x) + 1)(jnp.arange(3.0))
-    np.testing.assert_array_equal(found, [1.0, 3.0, 5.0])
+    result = xjax.jit(lambda x: call(double, x) + 1)(jnp.arange(3.0))
+    np.testing.assert_array_equal(result, [1.0, 3.0, 5.0])
     assert set(seen) == {"cpu"}
 
 
@@ -48,13 +48,13 @@ WAYS = {
 def test_exceptions_arrive_as_themselves(wait):
     with pytest.raises(Mine, match="of the user"):
         wait(xjax.jit(lambda x: call(fails, x))(jnp.arange(3.0)))
-    np.testing.assert_array_equal(jnp.arange(3.0) + 1, [1.0, 2.0, 3.0])        # the device goes on
+    np.testing.assert_array_equal(jnp.arange(3.0) + 1, [1.0, 2.0, 3.0])        # the device continues to work
 
 
 def test_one_platform_is_enough():
-    """Functions on the host have their CPU also where `jax_platforms` names the GPU alone."""
+    """Host functions have a CPU device even if `jax_platforms` names only the GPU."""
     if xjax.default_backend() == "cpu":
-        pytest.skip("on CPUs tests/runtime has it")
+        pytest.skip("tested on CPUs by tests/runtime")
     code = ("import xjax; y = xjax.jit(lambda x: xjax.pure_callback(lambda v: v * 2, x, x))(xjax.numpy.ones(2)); "
             "print(y.tolist(), y.sharding.device_set == set(xjax.devices()), xjax.default_backend())")
     env = {**os.environ, "XJAX_PLATFORMS": "cuda", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",

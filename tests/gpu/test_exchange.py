@@ -1,4 +1,4 @@
-"""Arrays on a GPU that go to and come from other libraries, and real JAX on the same GPU, before xjax and after it."""
+"""Exchange of arrays on a GPU with other libraries; real JAX on the same GPU, imported before or after xjax."""
 
 import os
 import subprocess
@@ -14,10 +14,10 @@ from tests.isolated import ROOT
 
 @pytest.fixture
 def torch():
-    found = pytest.importorskip("torch")
-    if not found.cuda.is_available():
-        pytest.skip("torch sees no GPU")
-    return found
+    module = pytest.importorskip("torch")
+    if not module.cuda.is_available():
+        pytest.skip("torch does not find a GPU")
+    return module
 
 
 @pytest.mark.parametrize("convert", [xjax.dlpack.from_dlpack, jnp.asarray], ids=["from_dlpack", "asarray"])
@@ -25,14 +25,14 @@ def test_tensors_share_their_memory(torch, convert):
     tensor = torch.arange(6.0, device="cuda").reshape(2, 3)
     x = convert(tensor)
     assert x.sharding.device_set == {xjax.devices()[0]}
-    tensor += 1                                         # only a test does this: arrays are taken not to change
+    tensor += 1                                         # for the test only: users must not change shared memory
     torch.cuda.synchronize()
     np.testing.assert_array_equal(x, np.arange(6.0).reshape(2, 3) + 1)
     np.testing.assert_array_equal(xjax.jit(lambda x: x * 2)(x), np.arange(6.0).reshape(2, 3) * 2 + 2)
 
 
 def test_tensors_that_are_still_computed(torch):
-    """Two streams, in order: the product is complete before it is read here."""
+    """The streams of both libraries are ordered: the product is complete before it is read here."""
     a = torch.ones(4000, 4000, device="cuda")
     for _ in range(5):
         product = a @ a
@@ -67,9 +67,9 @@ def test_there_and_back(torch):
 
 @pytest.mark.parametrize("first", ["xjax", "jax"])
 def test_real_jax_on_the_same_gpu(first):
-    """Both compute on it, an array of each goes to the other without a copy, and nothing is printed."""
+    """Both libraries compute on it and share an array of each without a copy, and there are no warnings."""
     if xjax.default_backend() == "cpu":
-        pytest.skip("on CPUs tests/interop has it")
+        pytest.skip("tested on CPUs by tests/interop")
     second = {"xjax": "jax", "jax": "xjax"}[first]
     code = f"""
         import importlib, sys

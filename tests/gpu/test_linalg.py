@@ -1,7 +1,7 @@
-"""Decompositions on a GPU: each gives back its matrices, and what is unique is as on the CPU, derivatives too.
+"""Decompositions on a GPU: their factors reproduce the matrices; unique results and derivatives are as on the CPU.
 
-Matrices have condition numbers below 100: 200 units of the dtype's precision bound what n <= 40 steps of rounding make
-of them, and 1000 units their inverses and derivatives (100 times n = 5, twice). Products are in full precision.
+Matrices have condition numbers below 100. So 200 units of the dtype's precision bound the errors of n <= 40 rounding
+steps, and 1000 units the errors of inverses and derivatives (100 times n = 5, twice). Products have full precision.
 """
 
 import numpy as np
@@ -46,9 +46,9 @@ def positive(dtype, *shape):
     return (x @ np.conj(np.swapaxes(x, -1, -2)) + np.eye(shape[-1])).astype(dtype)
 
 
-def near(found, wanted, units=200):
-    """Equal but for so many units in the last place of the largest element."""
-    assert_same(found, np.asarray(wanted), tol=units / ULPS)
+def near(result, wanted, units=200):
+    """Assert equality up to `units` units in the last place of the largest element."""
+    assert_same(result, np.asarray(wanted), tol=units / ULPS)
 
 
 def adjoint(x):
@@ -59,7 +59,7 @@ def diag(w, like):
     return w[..., None, :].astype(like.dtype)
 
 
-# Each gives back the matrices it is given, whatever signs and phases the library chose.
+# Each function reproduces its argument from the factors, whatever signs and phases the library chooses.
 def by_lu(x):
     factors, _, order = lax.linalg.lu(x)
     k = min(x.shape[-2:])
@@ -96,7 +96,7 @@ def by_svd(x, full_matrices=False, algorithm=None):
 
 def by_eig(x, **options):
     w, v = lax.linalg.eig(x, compute_left_eigenvectors=False, **options)
-    return jnp.linalg.solve(adjoint(v), adjoint(v * diag(w, v)))        # of x^H, complex
+    return jnp.linalg.solve(adjoint(v), adjoint(v * diag(w, v)))        # from the eigenvalues of x^H, complex
 
 
 def by_left_eig(x):
@@ -105,7 +105,7 @@ def by_left_eig(x):
 
 
 def projector(x):
-    """Onto the first two columns."""
+    """The projector onto the span of the first two columns."""
     q, _ = lax.linalg.qr(x[..., :2], full_matrices=False)
     return q @ adjoint(q)
 
@@ -183,7 +183,7 @@ def test_eig(name, dtype, batch):
     near(jnp.sum(w, axis=-1), np.trace(as_complex, axis1=-2, axis2=-1))
 
 
-# Functions of one matrix with one right result: on the GPU as on the CPU, and so are their gradients.
+# Functions of one matrix with a unique result: equal on the GPU and the CPU, and so are their gradients.
 FUNCTIONS = {
     "lu": (lambda x: lax.linalg.lu(x)[0], matrix), "pivots": (lambda x: lax.linalg.lu(x)[1], matrix),
     "order": (lambda x: lax.linalg.lu(x)[2], matrix),
@@ -241,17 +241,17 @@ def test_tridiagonal_systems(n, dtype):
 def test_cholesky_update(dtype, batch):
     r = np.swapaxes(np.linalg.cholesky(positive(dtype, *batch, 5, 5)), -1, -2)
     w = matrix(dtype, *batch, 5, 5)[..., 0]
-    found = lax.linalg.cholesky_update(r, w)
-    near(jnp.swapaxes(found, -1, -2) @ found, np.swapaxes(r, -1, -2) @ r + w[..., :, None] * w[..., None, :])
+    updated = lax.linalg.cholesky_update(r, w)
+    near(jnp.swapaxes(updated, -1, -2) @ updated, np.swapaxes(r, -1, -2) @ r + w[..., :, None] * w[..., None, :])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_failures_are_nan(dtype):
-    """A matrix that is not positive definite, and matrices with NaN, give NaN; others of the batch do not."""
+    """A matrix that is not positive definite, and matrices with NaN, give NaN; other matrices of the batch do not."""
     x = np.stack([positive(dtype, 4, 4), -positive(dtype, 4, 4)])
-    found = np.asarray(lax.linalg.cholesky(x))
-    assert np.isfinite(found[0]).all()
-    assert np.isnan(found[1][np.tril_indices(4)]).all()
+    factors = np.asarray(lax.linalg.cholesky(x))
+    assert np.isfinite(factors[0]).all()
+    assert np.isnan(factors[1][np.tril_indices(4)]).all()
     x[1] = np.nan
     for results in (lax.linalg.eigh(x), lax.linalg.svd(x), lax.linalg.svd(x, algorithm=SvdAlgorithm.QR)):
         for y in map(np.asarray, results):
@@ -268,12 +268,12 @@ def test_empty_matrices(function):
 
 
 def test_what_is_built_on_them():
-    """Draws, initial values, least squares, roots and iterations, as on the CPU."""
+    """Draws, initial values, least squares, roots and iterations agree with the CPU."""
     key = xjax.random.key(0)
     cov = positive("float32", 3, 3)
     draws = [xjax.random.multivariate_normal(xjax.device_put(key, d), np.zeros(3, np.float32), cov, (1000,))
              for d in (xjax.devices()[0], CPU)]
-    near(*draws, units=2000)                            # the last bits of normal numbers differ, times a factor
+    near(*draws, units=2000)                            # the normal numbers differ in their last bits
     q = xjax.nn.initializers.orthogonal()(key, (6, 4))
     near(q.T @ q, np.eye(4, dtype=np.asarray(q).dtype))
     a, b = matrix("float64", 7, 4), matrix("float64", 7, 2)

@@ -34,7 +34,7 @@ SLOW = [
     *[OpRow(f"resize {m}", lambda L, x, m=m: [L.resize(x, shape, m, antialias) for antialias in (True, False)
                                               for shape in ((8, 2, 2), (1, 12, 2), (1, 1, 2), (5, 3, 2), (9, 0, 2))],
             (X,)) for m in METHODS],
-    # The scales are no such that a kernel's corner meets a pixel: the derivative jumps there.
+    # With these scales the corner of a kernel never coincides with a pixel, where the derivative jumps.
     OpRow("scale_and_translate", moved, (X, np.array([1.7, 0.4]), np.array([-1.2, 0.3]))),
     OpRow("scale_and_translate down and up", moved, (X, np.array([0.3, 2.3]), np.array([0.8, -1.1]))),
 ]
@@ -54,7 +54,7 @@ def test_dtypes(dtype):
 
 
 def test_corners_stay_aligned():
-    """The recipe for images whose outermost pixels are to meet."""
+    """The documented scale and translation that align the outermost pixels of both images."""
     x = np.float32([1, 3, 7])
     scale = np.float32([4 / 2])
     got = image.scale_and_translate(x, (5,), (0,), scale, 0.5 * (1 - scale), "linear", False)

@@ -1,7 +1,7 @@
-"""Every public function of optax, and how it is called: rows of a table for `test_optax`.
+"""Every public function of optax, with a call: rows of a table for `test_optax`.
 
-A transformation has a row `m -> transformation`, where `m` is optax or `xnn.optim`; 20 of its steps are compared. Every
-other function has a row `m -> result`. Functions that are passed to optax are functions of JAX.
+A transformation has a row `m -> transformation`, where `m` is optax or `xnn.optim`; 20 of its steps are compared. Other
+functions have a row `m -> result`. Functions that are passed to optax are functions of JAX.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 
 
 def tree(*, scalar: bool = True) -> dict[str, Any]:
-    """Parameters, or gradients of them."""
+    """Random parameters, or gradients of them."""
     def draw(*shape):
         return np.asarray(RNG.normal(size=shape), np.float32)
     return {"dense": {"w": draw(4, 3), "b": draw(3)}, **({"scale": draw()} if scalar else {})}
@@ -41,7 +41,7 @@ MASK = {"dense": {"w": True, "b": False}, "scale": True}
 
 
 def loss(params):
-    """A convex function of the parameters, for what asks for values."""
+    """A convex function of the parameters, for transformations that need values."""
     return sum(jnp.sum((x - 0.3) ** 2 + 0.05 * x**4) for x in jax.tree.leaves(params))
 
 
@@ -50,7 +50,7 @@ def nll(params, inputs, targets):
 
 
 def with_rate(names: str, rate: float = 0.1, module: str = "", **options: Any) -> dict[str, Any]:
-    """Rows of optimizers that are called alike."""
+    """Rows of optimizers with the same arguments."""
     return {module + name: lambda m, name=module + name: find(m, name)(rate, **options) for name in names.split()}
 
 
@@ -140,7 +140,7 @@ WRAPPERS = {
     "a mask made by a function": lambda m: m.adamw(0.1, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p)),
 }
 
-# Transformations whose update takes more: the names of its arguments. Their gradients are those of `loss`.
+# Transformations whose update has more arguments: their names. Their gradients are those of `loss`.
 EXTRA = {
     **dict.fromkeys(("polyak_sgd", "scale_by_polyak", "contrib.momo", "contrib.momo_adam", "contrib.reduce_on_plateau"),
                     ("value",)),
@@ -148,14 +148,14 @@ EXTRA = {
                     ("value", "grad", "value_fn")),
     **dict.fromkeys(("contrib.sophia", "contrib.hutchinson_estimator_diag_hessian"), ("obj_fn",)),
 }
-PER_EXAMPLE = {"contrib.dpsgd", "contrib.differentially_private_aggregate"}     # gradients of several examples
+PER_EXAMPLE = {"contrib.dpsgd", "contrib.differentially_private_aggregate"}     # have a gradient for each example
 
-# Parameters (and gradients) that some transformations need, made of those of the others.
+# Parts of the parameters and gradients for transformations that require another structure.
 PARTS = {
     **dict.fromkeys(("sm3", "scale_by_sm3"), lambda tree: {"dense": tree["dense"]}),                # no scalars
     "contrib.scale_by_muon": lambda tree: {"w": tree["dense"]["w"]},
 }
-STARTS = {"lookahead": lambda params: optax.LookaheadParams(params, params)}    # what is optimized, from parameters
+STARTS = {"lookahead": lambda params: optax.LookaheadParams(params, params)}    # initial parameters
 
 SCHEDULES = {
     "constant_schedule": lambda m: m.constant_schedule(0.1),
@@ -247,15 +247,15 @@ FUNCTIONS = {
     "tree.where": lambda m: m.tree.where(np.bool_(True), A, B),
 }
 
-# Functions without a row, and why.
+# Functions without a row, with the reason.
 LEFT_OUT = {
-    "multi_normal": "returns an object of optax with arrays of JAX inside, which is no pytree",
+    "multi_normal": "returns an object of optax that contains arrays of JAX and is not a pytree",
 }
 
 
 def public_functions() -> Iterator[str]:
-    """Names below optax, each function once under its shortest name; found by walking all public modules."""
-    found: dict[int, list[str]] = {}
+    """Public functions of optax, each once under its shortest name; collected by walking all public modules."""
+    names_by_id: dict[int, list[str]] = {}
     seen: set[str] = set()
 
     def walk(module: types.ModuleType, path: str) -> None:
@@ -267,10 +267,10 @@ def public_functions() -> Iterator[str]:
                 if public and value.__name__ not in seen:
                     walk(value, f"{path}{name}.")
             elif _is_function(value):
-                found.setdefault(id(value), []).append(path + name)
+                names_by_id.setdefault(id(value), []).append(path + name)
 
     walk(optax, "")
-    yield from sorted(min(names, key=len) for names in found.values())
+    yield from sorted(min(names, key=len) for names in names_by_id.values())
 
 
 def _is_function(value: Any) -> bool:

@@ -18,7 +18,7 @@ X = np.linspace(-2.0, 2.0, 6, dtype=np.float32).reshape(2, 3)
 
 
 def assert_bridged(ours, theirs, tol=1 / 8):
-    """The values are these, and none of the arrays is JAX's."""
+    """Assert that the values are close, and that none of our arrays is an array of JAX."""
     assert not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(ours))
     assert_close(ours, theirs, tol=tol)
 
@@ -195,7 +195,7 @@ def test_traced_once_per_types():
         return x * scale
 
     for scale in (1.0, 2.0, 3.0):
-        interop.from_jax(f)(X, scale)               # the cache belongs to f, not to the bridge
+        interop.from_jax(f)(X, scale)               # the cache belongs to f, not to the bridged function
     assert len(calls) == 1
     interop.from_jax(f)(X[0], 1.0)
     assert len(calls) == 2
@@ -428,7 +428,7 @@ def test_an_update_is_one_launch(monkeypatch):
 
 
 def inner_steps(optim, lr, params):
-    """A few steps of adam on a parabola; the loss after them."""
+    """The loss after a few steps of adam on a parabola."""
     tx = optim.adam(lr)
     state = tx.init(params)
     for _ in range(3):
@@ -515,5 +515,5 @@ def test_dlpack_from_torch_and_errors():
         interop.from_dlpack([1.0])
     torch = pytest.importorskip("torch")
     np.testing.assert_array_equal(np.asarray(interop.from_dlpack(torch.arange(4.0))), np.arange(4.0))
-    half = interop.from_dlpack(torch.ones(2, dtype=torch.bfloat16))          # NumPy alone does not know this dtype
+    half = interop.from_dlpack(torch.ones(2, dtype=torch.bfloat16))          # NumPy does not have this dtype
     assert half.dtype == "bfloat16" and half.tolist() == [1, 1]

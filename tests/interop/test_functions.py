@@ -1,4 +1,4 @@
-"""Functions of JAX through the bridge: the calls of the table of values, with JAX's function bridged, against JAX."""
+"""Functions of JAX through the bridge: the calls of the table of values, with JAX's function bridged, equal JAX's."""
 
 import zlib
 
@@ -15,7 +15,7 @@ from xjax import interop
 
 jax = real_jax()
 
-# Rows whose function cannot be bridged, and why.
+# Rows whose function cannot be bridged, with the reason.
 REASONS = {
     "shard_map": "programs over a mesh are written with xjax.shard_map",
 }
@@ -38,7 +38,7 @@ def test_bridged_calls_equal_jax(row):
         xs = [word.random(rng) for word in words(signature)]
         try:
             expected = jax.jit(call)(*xs)
-        except Exception:                   # JAX itself cannot, as the table says elsewhere
+        except Exception:                   # JAX itself cannot; the table lists these cases elsewhere
             continue
         bridged = interop.from_jax(call)
         if str(row) in REASONS:

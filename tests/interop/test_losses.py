@@ -1,4 +1,4 @@
-"""Losses of optax, bridged, and their gradients, against real optax."""
+"""Losses of optax, bridged, and their gradients, compared with real optax."""
 
 import numpy as np
 import pytest
@@ -81,8 +81,8 @@ def weighted(x):
 
 
 def test_every_loss_is_tested():
-    found = {n for n in dir(optax.losses) if not n.startswith("_") and callable(getattr(optax.losses, n))}
-    assert found - {"make_fenchel_young_loss", "ctc_loss_with_forward_probs"} == set(LOSSES)
+    names = {n for n in dir(optax.losses) if not n.startswith("_") and callable(getattr(optax.losses, n))}
+    assert names - {"make_fenchel_young_loss", "ctc_loss_with_forward_probs"} == set(LOSSES)
 
 
 def test_global_norm_and_apply_updates():

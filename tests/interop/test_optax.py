@@ -1,4 +1,4 @@
-"""Every public function of optax, bridged as `xnn.optim`, against optax on real JAX."""
+"""Every public function of optax, bridged as `xnn.optim`, compared with optax on real JAX."""
 
 import jax
 import numpy as np
@@ -21,14 +21,14 @@ TRANSFORMATIONS = {**table.OPTIMIZERS, **table.TRANSFORMS, **table.WRAPPERS}
 
 
 def assert_same_tree(ours, theirs, what, tol):
-    """The same tree, and none of its arrays is JAX's. Functions, and whether types are weak, may be others."""
+    """Assert the same tree, without arrays of JAX in ours. Functions are not compared, and weak types may differ."""
     assert not any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(ours)), what
     plain = lambda x: None if callable(x) else np.asarray(x) if isinstance(getattr(x, "dtype", 0), np.dtype) else x
     assert_same(*(jax.tree.map(plain, tree) for tree in (ours, theirs)), tol=tol, what=what)
 
 
 def steps(m, lib, name, make):
-    """Parameters and state after each of the steps."""
+    """Parameters and state after each step."""
     extra = table.EXTRA.get(name, ())
     params, grads = table.PARAMS, table.GRADS
     if name in table.PARTS:
@@ -47,8 +47,8 @@ def steps(m, lib, name, make):
         options = {}
         if extra:
             value, g = value_and_grad(params)
-            given = {"value": value, "grad": g, "value_fn": loss, "obj_fn": loss}
-            options = {k: given[k] for k in extra}
+            values = {"value": value, "grad": g, "value_fn": loss, "obj_fn": loss}
+            options = {k: values[k] for k in extra}
         if name in table.PER_EXAMPLE:
             g = jax.tree.map(lambda x: np.stack([x, 2 * x, -x]), g)
         updates, state = update(g, state, params, **options)

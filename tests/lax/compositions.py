@@ -52,7 +52,7 @@ def fori_in_scan(lib, w, x):
 
 
 def scan_in_fori(lib, w, x):
-    """The weights stand in the carry, which hands them on as they are."""
+    """The weights are in the carry, which returns them unchanged."""
     lax, jnp = lib.lax, lib.numpy
 
     def body(i, state):
@@ -85,7 +85,7 @@ def fori_in_associative(lib, w, x):
 
 
 def richardson(lib, rate):
-    """Solver of A v = b by steps along the residual, in a loop that has no reverse mode."""
+    """A solver of A v = b by steps along the residual, in a loop without reverse mode."""
     def solve(matvec, b):
         def step(state):
             v, i = state
@@ -137,7 +137,7 @@ def scan_in_remat(lib, w, x):
 
 
 def while_without_tangent_in_scan(lib, w, x):
-    """Loops whose results have no derivative: of a stopped value, and a count."""
+    """Loops whose results have no derivative: a loop over a stop_gradient value, and a count."""
     lax, jnp = lib.lax, lib.numpy
 
     def body(c, k):
@@ -211,7 +211,7 @@ def while_in_scan(lib, w, x):
 
 
 def fori_in_while(lib, w, x):
-    """The inner bound is the outer counter."""
+    """The inner bound is the counter of the outer loop."""
     lax, jnp = lib.lax, lib.numpy
 
     def body(s):

@@ -1,4 +1,4 @@
-"""The same function, written once for any module `lax`, run by xjax and by real JAX under one transformation."""
+"""A function written once for any module `lax`, run by xjax and by real JAX under a transformation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import xjax
 from tests.compare import assert_same, tolerance
 
-# In double precision: what second derivatives of loops and solvers make of rounding.
+# Tolerance in double precision for the rounding errors in second derivatives of loops and solvers.
 LOOPS = 1e-9 / tolerance("float64")
 
 
 def check(jax: Any, f, *args: Any, transform=lambda lib, f: f, tol: float = 1.0, eager: bool = False) -> Any:
-    """Assert that ``transform(lib, f)(*args)`` is the same tree in both libraries; `f(lax, *args)`.
+    """Assert that ``transform(lib, f)(*args)`` is the same tree in both libraries; `f` is called as f(lax, *args).
 
-    The whole is jitted (one program compiles sooner than its operations one by one) unless `eager`, which is xjax only.
+    All is jitted (one program compiles faster than its single operations); with `eager`, xjax runs without jit.
     """
     ours = transform(xjax, lambda *xs: f(xjax.lax, *xs))
     theirs = transform(jax, lambda *xs: f(jax.lax, *xs))
@@ -37,7 +37,7 @@ def total(lax: Any, *trees: Any) -> Any:
     return out
 
 
-# What a differentiable function of float arrays goes through; each is transform(lib, f).
+# Transformations for differentiable functions of float arrays; each is transform(lib, f).
 DERIVATIVES = {
     "value": lambda lib, f: f,
     "jvp": lambda lib, f: lambda *xs: _floats(lib.jvp(f, xs, xs)),
@@ -51,7 +51,7 @@ DERIVATIVES = {
 
 
 def _floats(tree: Any) -> list[Any]:
-    """Leaves that are no float0."""
+    """Leaves that are not float0."""
     return [x for x in xjax.tree_util.tree_leaves(tree) if x.dtype.itemsize]
 
 
@@ -61,7 +61,7 @@ def gradient(lib: Any, f):
 
 
 def vmap_transforms(count: int):
-    """(name, transform) for every choice of mapped arguments among `count`, alone and with grad inside and outside."""
+    """(name, axes) for every non-empty choice of mapped arguments among `count`."""
     for bits in range(1, 2 ** count):
         axes = tuple(0 if bits >> k & 1 else None for k in range(count))
         name = "".join("m" if a == 0 else "-" for a in axes)
@@ -86,12 +86,12 @@ def vmapped(kind: str, axes):
 
 
 def floats(lib: Any, f):
-    """`f` with the float leaves of its result only, as a list."""
+    """`f` with only the float leaves of its result, as a list."""
     return lambda *xs: [y for y in lib.tree_util.tree_leaves(f(*xs)) if np.issubdtype(y.dtype, np.floating)]
 
 
 @contextlib.contextmanager
 def float64(jax: Any):
-    """Both libraries compute in 64 bits."""
+    """64-bit types in both libraries."""
     with xjax.enable_x64(True), jax.enable_x64(True):
         yield

@@ -17,12 +17,12 @@ X = np.linspace(-0.9, 1.1, 7, dtype=np.float32)
 
 
 def affine(L):
-    """Composition of x -> u x + v: associative, but not commutative."""
+    """Composition of functions x -> u x + v: associative, but not commutative."""
     return lambda a, b: {"u": L.mul(a["u"], b["u"]), "v": L.add(L.mul(a["v"], b["u"]), b["v"])}
 
 
 def test_every_size_as_jax():
-    """Each kind of odd and even remainder on two levels."""
+    """Each combination of odd and even sizes on two levels."""
     elems = [{"u": np.linspace(0.5, 1.5, n * 2, dtype=np.float32).reshape(n, 2),
               "v": np.arange(n * 2, dtype=np.float32).reshape(n, 2)} for n in (0, 1, 2, 3, 5, 6, 7)]
     check(jax, lambda L, elems: [L.associative_scan(affine(L), e, reverse=len(e["u"]) == 5) for e in elems], elems)
@@ -35,10 +35,10 @@ def test_axes_as_jax():
 
 
 def test_backwards_along_an_axis_counted_from_the_end():
-    """Real JAX refuses this."""
+    """Real JAX refuses reverse=True with a negative axis."""
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    found = xjax.jit(lambda x: lax.associative_scan(lambda a, b: a + b, x, axis=-1, reverse=True))(x)
-    np.testing.assert_array_equal(found, np.add.accumulate(x[:, ::-1], 1)[:, ::-1])
+    sums = xjax.jit(lambda x: lax.associative_scan(lambda a, b: a + b, x, axis=-1, reverse=True))(x)
+    np.testing.assert_array_equal(sums, np.add.accumulate(x[:, ::-1], 1)[:, ::-1])
 
 
 @pytest.mark.parametrize("transform", ["jvp", "grad", "jvp of grad", "vmap", "vmap over the scanned axis' neighbour"])
@@ -63,7 +63,7 @@ def test_other_elements_than_floats():
 
 
 def test_every_element_keeps_its_bits():
-    """Results are moved, never added to zeros: -0 stays -0 (in JAX it becomes 0), inf and nan stay alone."""
+    """Elements are moved, never added to zeros: -0 stays -0 (0 in JAX), and inf and nan do not spread."""
     x = np.array([-0.0, 0.0, np.inf, -np.inf, np.nan, -0.0, 1.0], np.float32)
     y = np.asarray(xjax.jit(lambda x: lax.associative_scan(lambda a, b: b, x))(x))
     np.testing.assert_array_equal(y.view(np.int32), x.view(np.int32))

@@ -1,4 +1,4 @@
-"""When bodies are traced again, and that neither functions nor what they hold outlive their user."""
+"""When bodies are traced again; neither functions nor the objects that they hold outlive their last user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ XS = np.ones(3, np.float32)
 
 
 class Model:
-    """A body as a method, and as the call of an object; counts how often it is traced."""
+    """A body as a method and as a callable object; counts how often it is traced."""
 
     def __init__(self):
         self.traced = 0
@@ -30,7 +30,7 @@ class Model:
     def step(self, c, x):
         return self(c, x)
 
-    def turn(self, i, c):
+    def body(self, i, c):
         return self(c, 1.0)[0]
 
     def below(self, c):
@@ -48,7 +48,7 @@ def scan(f):
 
 
 CALLS = {
-    "scan": (scan, lambda m: m.step), "fori_loop": (lambda f: lax.fori_loop(0, 3, f, 0.0), lambda m: m.turn),
+    "scan": (scan, lambda m: m.step), "fori_loop": (lambda f: lax.fori_loop(0, 3, f, 0.0), lambda m: m.body),
     "while_loop": (lambda f: lax.while_loop(f.__self__.below, f, 0.0), lambda m: m.grow),
     "map": (lambda f: lax.map(f, XS), lambda m: m.row),
     "map in batches": (lambda f: lax.map(f, XS, batch_size=3), lambda m: m.row),
@@ -73,7 +73,7 @@ def test_nothing_keeps_a_method_or_its_object_alive(name, quick_collections):
     model = Model()
     for _ in range(2):
         call(method(model))
-    assert model.traced == 2            # a method made anew is another function: its object may have changed
+    assert model.traced == 2            # a new bound method is another function: its object may have changed
     alive = weakref.ref(model)
     del model
     gc.collect()
@@ -165,7 +165,7 @@ def test_new_functions_beside_lasting_ones_leave_nothing_behind(case, quick_coll
 
 
 def test_programs_made_in_a_loop_are_compiled_once(monkeypatch):
-    """New functions with the same text of operations are traced again, but not compiled again."""
+    """New functions with the same operations are traced again, but not compiled again."""
     compiled = []
     real = xla.compile
     monkeypatch.setattr(xla, "compile", lambda *args, **kwargs: compiled.append(1) or real(*args, **kwargs))

@@ -121,7 +121,7 @@ TRANSFORMS = {
     "pmap of jvp": lambda lib, f: lib.pmap(lambda w, x: lib.jvp(f, (w, x), (x, w)), axis_name="i"),
     "vmap of jit of jvp": lambda lib, f: lib.vmap(lib.jit(lambda w, x: lib.jvp(f, (w, x), (x, w))), axis_name="i"),
 }
-# Run always; the whole product runs with `slow`.
+# These pairs run always; the whole product runs with `slow`.
 ON_DEVICES = ("psum_in_scan", "all_gather_in_cond", "psum_in_fori", "ppermute_in_scan", "psum_in_root")
 SOON = [("vmap of grad", "ppermute_in_scan"),
         *(("pmap of grad" if name in ON_DEVICES else "vmap of grad", name) for name in SMOOTH)]

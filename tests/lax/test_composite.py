@@ -1,4 +1,4 @@
-"""`composite` and `platform_dependent`: what is compiled, and every transform of it against real JAX."""
+"""`composite` and `platform_dependent`: compiled text, and every transform of them against real JAX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHIFT = np.array([1.0, 2.0, 3.0], np.float32)
 
 
 def scaled(lib):
-    """Of a tree, with attributes of all kinds and a captured array."""
+    """A composite with a tree as its argument, all kinds of attributes, and a captured array."""
     def f(tree, *, power, shift, note):
         return {"y": tree["x"] ** power + shift + lib.numpy.cumsum(SHIFT), "twice": [tree["x"] * 2]}
     note = {"text": 'a"b', "flags": (True, 1.5)}
@@ -43,7 +43,7 @@ def test_printed_as_in_jax():
 
 
 def test_transforms_are_those_of_the_decomposition():
-    """JAX has none of these."""
+    """JAX has none of these transforms."""
     f = lax.composite(lambda x, y: jnp.sin(x) * y, "my.f")
 
     def every(f):
@@ -65,7 +65,7 @@ def test_misuse_of_composite():
 # -- platform_dependent -------------------------------------------------------------------------------------------
 
 def chosen(lib, x):
-    """The first function has an operation that a CPU does not compile."""
+    """The functions for other platforms contain an operation that must not be compiled for the CPU."""
     def elsewhere(x):
         return lib.numpy.cos(x) * 3.0
     return lib.lax.platform_dependent(x, tpu=elsewhere, cuda=elsewhere, cpu=lambda x: lib.numpy.sin(x) * 2.0,

@@ -1,6 +1,6 @@
 """Control flow in control flow under compositions of transforms, against real JAX in 64 bits.
 
-What all of this adds up to is exact but for the order of sums, so results agree to 1e-9 or better.
+All computations are exact up to rounding and the order of sums, so results agree to 1e-9 or better.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def pairs(lib, x):
 
 
 def sharded(lib, f):
-    """`f` on two devices, each with a `w` of its own."""
+    """`f` on two devices, each with its own `w`."""
     mesh = importlib.import_module(f"{lib.__name__}.sharding").Mesh(np.array(lib.devices()[:2]), ("i",))
     spec = importlib.import_module(f"{lib.__name__}.sharding").PartitionSpec
     over = shard_map if lib is xjax else jax.shard_map
@@ -60,10 +60,10 @@ TRANSFORMS = {
     "remat of jit of vmap": lambda lib, f: gradient(lib, lib.checkpoint(lib.jit(
         lambda w, x: lib.vmap(f, (0, None))(pairs(lib, w), x)))),
 }
-# Run always; the whole product runs with `slow`.
+# These pairs run always; the whole product runs with `slow`.
 TWICE = ("cond_in_scan", "scan_in_fori", "solve_in_root", "while_without_tangent_in_scan", "vmap_in_scan")
 SOON = [("vmap of jvp of grad" if name in TWICE else "grad of remat of jit", name) for name in SMOOTH]
-WITHOUT_JAX = {("grad of grad", "root_in_scan")}     # JAX makes a while loop of the linearized solver there
+WITHOUT_JAX = {("grad of grad", "root_in_scan")}     # here JAX makes a while loop of the linearized solver
 
 
 def check(f, transform, jitted: bool) -> None:
@@ -97,7 +97,7 @@ def test_forward_mode_under_other_transforms_as_jax(name, transform):
 
 @pytest.mark.parametrize("name", ["cond_in_scan", "while_without_tangent_in_scan"])
 def test_eager_as_compiled(name):
-    """Operation by operation the same programs give the same derivatives."""
+    """Run one operation at a time, the same programs give the same derivatives."""
     with xjax.enable_x64(True):
         g = gradient(xjax, lambda w, x: SMOOTH[name](xjax, w, x))
         for eager, compiled in zip(g(W, X), xjax.jit(g)(W, X), strict=True):

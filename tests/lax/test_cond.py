@@ -20,7 +20,7 @@ Y = np.array([1.5, 0.5, -0.7], np.float32)
 
 
 def two(which):
-    """Residuals that differ in number and type between the branches, a result without a tangent in one of them."""
+    """Residuals that differ in number and type between the branches, and a result without a tangent in one branch."""
     def f(L, x, y):
         return L.cond(which, lambda x, y: (L.sin(L.mul(x, y)), L.exp(x)),
                       lambda x, y: (L.mul(x, L.reduce_sum(y, (0,))), L.mul(np.ones(3, np.float32), 3.0)), x, y)
@@ -34,7 +34,7 @@ def three(index):
 
 
 def forwarding(L, x, y):
-    """A result that is the same operand, or captured value, in all branches leaves the conditional."""
+    """The conditional does not return a result that is the same operand or captured value in all branches."""
     return L.cond(L.gt(L.reduce_sum(x, (0,)), np.float32(0)), lambda x: (x, y, L.sin(x)), lambda x: (x, y, x), x)
 
 
@@ -54,7 +54,7 @@ def on_value(L, x, y):
 FUNCTIONS = {"true": two(True), "false": two(False), "switch 0": three(0), "switch 2": three(2), "on_value": on_value}
 
 
-# Fast is "true" under all of them, and the other functions, by other branches, under some.
+# The fast set has "true" under all transformations, and each other function under some, so that all are covered.
 @pytest.mark.parametrize("f, transform", [
     pytest.param(f, transform, marks=[pytest.mark.slow] * (f != "true" and (i + k) % 4 > 0))
     for i, f in enumerate(FUNCTIONS) for k, transform in enumerate(DERIVATIVES)])
@@ -145,7 +145,7 @@ def test_branches_share_places_for_residuals():
         return lax.cond(True, lambda x: lax.sin(x), lambda x: lax.exp(x), x)
     closed = xjax.make_jaxpr(lambda x: xjax.vjp(f, x)[0])(X)
     (first,) = [eqn for eqn in closed.eqns if eqn.primitive.name == "cond"]
-    assert len(first.outvars) == 2                  # the value, and either cos x or exp x
+    assert len(first.outvars) == 2                  # the value, and one residual: cos x or exp x
 
 
 def test_only_the_chosen_branch_is_run_without_jit():

@@ -1,7 +1,7 @@
-"""Decompositions on NVIDIA GPUs: the calls in xjax's text for CUDA are those in JAX's, which needs no GPU to check.
+"""Decompositions on NVIDIA GPUs: the calls in xjax's text for CUDA equal those in JAX's; the check needs no GPU.
 
-A call agrees if its target, options, types, layouts and shared memory do. Operations for which JAX writes no call for
-CUDA, or none without the plugin, are checked by what they call here.
+Calls are equal if their target, options, types, layouts and aliased operands are. JAX writes no call for CUDA for some
+operations, or none without the plugin; for these the expected calls are listed here.
 """
 
 import itertools
@@ -95,7 +95,7 @@ def _cases():
 
 
 def _calls(text):
-    """The custom calls and triangular solutions of a program, each as what must agree."""
+    """The custom calls and triangular solves of a program, each as a tuple of the parts that must be equal."""
     calls = []
     for line in text.splitlines():
         if "custom_call" in line and "Sharding" not in line:
@@ -109,7 +109,7 @@ def _calls(text):
 
 def _custom_call(line):
     target = (re.search(r"custom_call @(\w+)", line) or re.search(r'call_target_name = "(\w+)"', line))[1]
-    options = next(found for found in re.findall(r"backend_config = (\{.*?\}|\"\")", line) if found != '""')
+    options = next(text for text in re.findall(r"backend_config = (\{.*?\}|\"\")", line) if text != '""')
     layouts = [re.sub(r"dense<\[?([\d, ]*)\]?> : tensor<\w+>", r"<\1>", re.search(rf"{kind}_layouts = \[(.*?tensor<"
                r"\w+>)\]", line)[1]) for kind in ("operand", "result")]
     aliases = re.search(r"output_operand_aliases = \[(.*?>)\]", line)

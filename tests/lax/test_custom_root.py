@@ -1,4 +1,4 @@
-"""custom_root: against real JAX in 64 bits under every transformation, eager, what has no derivative, errors."""
+"""custom_root: against real JAX in 64 bits under every transformation, eager mode, zero derivatives, errors."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def newton(lib):
 
 
 def scalar(lib, a, b):
-    """A solver that cannot be differentiated backwards; the derivative goes through f alone."""
+    """A solver without reverse mode: the derivative uses f alone."""
     return lib.lax.custom_root(lambda x: x ** 3 + a[1] * x - b[0], 1.0 + 0 * a[0], newton(lib),
                                lambda g, y: y / g(1.0)) * b
 
 
 def of_trees(lib, a, b):
-    """A dict of unknowns, and a second result of the solver (JAX wants floats there). A few steps are enough: both
-    libraries stop at the same place, and derive the same formula there."""
+    """A dict of unknowns, and an auxiliary result of the solver (JAX requires floats there). A few steps are enough:
+    both libraries stop at the same point, and differentiate with the same formula there."""
     jnp = lib.numpy
 
     def f(x):

@@ -1,6 +1,6 @@
-"""Derivatives of eigenvectors and singular vectors where eigenvalues or singular values are equal or zero.
+"""Derivatives of eigenvectors and singular vectors at equal or zero eigenvalues or singular values.
 
-The oracle is a central difference of the function in NumPy: the functions are smooth, whatever the choice of vectors.
+The oracle is a central difference of the function in NumPy: the functions are smooth for any choice of vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from xjax.scipy import linalg
 
 RNG = np.random.default_rng(7)
 STEP = 1e-4
-# A central difference of fourth order: its error is about STEP**4 + eps / STEP, here 1e-11, times derivatives of up
+# The error of a central difference of fourth order is about STEP**4 + eps / STEP, here 1e-11, times derivatives of up
 # to 100.
 TOL = 1e-8 / tolerance("float64")
 
@@ -56,7 +56,7 @@ def h(x):
 # -- functions, for NumPy and for xjax -----------------------------------------------------------------------------
 
 def projector(np_, a):
-    """On the space of the eigenvalues below 1.5."""
+    """The projector onto the eigenspaces of eigenvalues below 1.5."""
     w, v = np_.linalg.eigh((a + h(a)) / 2)
     return (v * (w < 1.5)[..., None, :]) @ h(v)
 
@@ -72,7 +72,7 @@ def log_det(np_, a):
 
 
 def part_of_exp(np_, a):
-    """exp, seen from the space of the eigenvalues below 1.5 as a whole."""
+    """The trace of exp restricted to the sum of the eigenspaces of eigenvalues below 1.5."""
     p = projector(np_, a)
     w, v = np_.linalg.eigh((a + h(a)) / 2)
     return np_.trace(p @ ((v * np_.exp(w)[..., None, :]) @ h(v)), axis1=-2, axis2=-1)
@@ -84,13 +84,13 @@ def polar_factor(np_, a):
 
 
 def range_of(np_, a):
-    """The projector on the space of the singular vectors of values above 1.5."""
+    """The projector onto the span of the left singular vectors with singular values above 1.5."""
     u, s, _ = np_.linalg.svd(a, full_matrices=False)
     return (u * (s > 1.5)[..., None, :]) @ h(u)
 
 
 def part_by_svd(np_, a):
-    """The part of the matrix of singular values above 1.5, of which none are equal."""
+    """The part of the matrix with singular values above 1.5; these are distinct."""
     u, s, vh = np_.linalg.svd(a, full_matrices=False)
     return (u * np_.where(s > 1.5, s, 0)[..., None, :]) @ vh
 
@@ -143,7 +143,7 @@ class Case(NamedTuple):
     values: tuple = ()                  # eigenvalues or singular values
     make: Any = hermitian
     options: dict = {}
-    second: bool = False                # second derivatives are right too
+    second: bool = False                # whether second derivatives are correct too
 
 
 CASES = {
@@ -190,7 +190,7 @@ def difference(f, a, d):
 
 
 def scalar(case, weights):
-    """The sum of the function's results with weights, as a real function of NumPy or of xjax."""
+    """The weighted sum of the function's results, as a real function for NumPy or xjax."""
     def f(np_, a):
         outs = case.f(np_, a)
         outs = outs if isinstance(outs, tuple) else (outs,)
@@ -215,9 +215,9 @@ def test_derivatives_are_right(row):
     value, forward = xjax.jvp(lambda a: f(jnp, a), (a,), (d,))
     assert_close(value, f(np, a), tol=64)
     assert_close(forward, want, tol=TOL)
-    # In reverse mode too, for a stack of matrices.
-    found = xjax.grad(lambda a: f(jnp, a[0]) + xjax.vmap(lambda a: f(jnp, a))(a)[1])(np.stack([a, a]))
-    assert_close(np.sum(np.asarray(found) * d, (1, 2)).real, np.stack([want, want]), tol=TOL)
+    # Reverse mode, for a stack of matrices.
+    gradient = xjax.grad(lambda a: f(jnp, a[0]) + xjax.vmap(lambda a: f(jnp, a))(a)[1])(np.stack([a, a]))
+    assert_close(np.sum(np.asarray(gradient) * d, (1, 2)).real, np.stack([want, want]), tol=TOL)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -225,13 +225,13 @@ def test_second_derivatives_are_finite(row):
     case, dtype = CASES[row[0]], row[1]
     a, d, f = setting(case, dtype)
     gradient = xjax.grad(lambda a: f(jnp, a))
-    _, found = xjax.jvp(gradient, (a,), (d,))
-    assert np.isfinite(found).all()
+    _, hessian_product = xjax.jvp(gradient, (a,), (d,))
+    assert np.isfinite(hessian_product).all()
     _, backward = xjax.vjp(lambda a: xjax.jvp(lambda a: f(jnp, a), (a,), (d,))[1], a)
     assert np.isfinite(backward(1.0)[0]).all()
     if case.second:
         want, = difference(gradient, a, d)
-        assert_close(found, want, tol=TOL)
+        assert_close(hessian_product, want, tol=TOL)
         assert_close(np.sum(np.asarray(backward(1.0)[0]) * d).real, np.sum(want * d).real, tol=TOL)
 
 
@@ -250,13 +250,13 @@ def test_derivatives_of_single_vectors_are_finite(name):
     for a in places:
         for dtype in ("f4", "f8", "c16"):
             out, pullback = xjax.vjp(f, a.astype(dtype))
-            # A cotangent that is no number but 1 everywhere.
+            # The cotangent is 1 everywhere.
             ct, = pullback(xjax.tree.map(jnp.ones_like, out))
             assert np.isfinite(ct).all(), (a, dtype)
 
 
 def test_functions_of_nearly_equal_eigenvalues_are_as_right_as_their_gap_allows():
-    """exp of a matrix with eigenvalues 1 and 1 + gap, whose derivative is known (Daleckii and Krein 1965)."""
+    """exp of a matrix with eigenvalues 1 and 1 + gap; Daleckii and Krein (1965) give its derivative."""
     q, d = basis(3, float), numbers(3, 3, dtype=float)
     for gap in (1e-9, 1e-6, 1e-3):
         w = np.array([1., 1. + gap, 2.])
@@ -265,13 +265,13 @@ def test_functions_of_nearly_equal_eigenvalues_are_as_right_as_their_gap_allows(
         sinhc = np.where(spread, np.sinh(spread / 2) / np.where(spread, spread / 2, 1), 1)
         quotients = np.exp((w[:, None] + w) / 2) * sinhc
         want = q @ (quotients * (q.T @ d @ q)) @ q.T
-        found = xjax.jvp(lambda a: (lambda w, v: (v * jnp.exp(w)) @ v.T)(*jnp.linalg.eigh(a)), (a,), (d,))[1]
-        # The gap itself is known to a few eps only.
-        assert_close(found, want, tol=64 + 1e-14 / gap / tolerance("float64"))
+        derivative = xjax.jvp(lambda a: (lambda w, v: (v * jnp.exp(w)) @ v.T)(*jnp.linalg.eigh(a)), (a,), (d,))[1]
+        # The gap itself is accurate to only a few eps.
+        assert_close(derivative, want, tol=64 + 1e-14 / gap / tolerance("float64"))
 
 
 def test_small_and_large_matrices_have_the_derivatives_of_their_multiples():
-    """The squares of singular values, which overflow or vanish, are not needed."""
+    """The squares of singular values overflow or underflow here, so the derivatives must not use them."""
     a = np.asarray(with_values(np.array([3., 2., 1.]), float), np.float32)
     grad = xjax.grad(lambda a: jnp.sum(polar_factor(jnp, a) * np.arange(9.).reshape(3, 3)))
     want = np.asarray(grad(a))

@@ -1,6 +1,6 @@
-"""all_to_all over axes of vmap and of devices: values against real JAX over devices, derivatives by adjointness.
+"""all_to_all over axes of vmap and of devices: values against real JAX on devices, derivatives by adjointness.
 
-JAX itself cannot map the tiled cases with vmap, nor differentiate those in which the axis moves.
+JAX cannot map the tiled cases with vmap, nor differentiate the cases in which the axis moves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_beside_another_mapped_axis():
 
 
 def test_a_value_that_is_not_mapped():
-    """JAX gives it the wrong shape."""
+    """JAX's result has the wrong shape here."""
     y = xjax.vmap(lambda i, w: lax.pswapaxes(w, "i", 0), (0, None), axis_name="i")(np.arange(N), X[0])
     np.testing.assert_array_equal(y, np.swapaxes(np.broadcast_to(X[0], X.shape), 0, 1))
 

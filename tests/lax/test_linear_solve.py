@@ -32,7 +32,7 @@ def symmetric(lib, a, b):
 
 
 def of_trees(lib, a, b):
-    """A block system on a dict, with a note on the side; the matrix does not move half of it."""
+    """A block system on a dict, with an auxiliary result; the matrix is a multiple of the identity on half of it."""
     def matvec(x):
         return {"u": a @ x["u"], "v": (2.0 * x["v"], x["v"] * 0.0 + x["v"])[0]}
 
@@ -70,7 +70,7 @@ SOON = {("general", t) for t in TRANSFORMS} | {("of_trees", "jvp of grad"), ("of
                                                ("symmetric", "grad of remat of jit")}
 
 
-WITHOUT_JAX = {("of_trees", "grad of grad")}         # an assertion fails there
+WITHOUT_JAX = {("of_trees", "grad of grad")}         # an assertion in JAX fails
 
 
 @pytest.mark.parametrize("name, transform", [
@@ -98,7 +98,7 @@ def test_complex_systems_as_jax():
 
 
 def test_the_solver_is_not_differentiated():
-    """Its derivative would be that of this formula, 3 b; the implicit one is b / 2."""
+    """The derivative of this formula would be 3 b; the implicit derivative is b / 2."""
     def f(b):
         return lax.custom_linear_solve(lambda x: 2.0 * x, b, lambda matvec, b: 1.5 * b * b, symmetric=True)
     assert float(xjax.jvp(f, (np.float32(1),), (np.float32(1),))[1]) == 1.5     # solve(db), not d solve(b)

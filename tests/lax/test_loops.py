@@ -1,4 +1,4 @@
-"""fori_loop and map: against real JAX, when they are a scan, errors."""
+"""fori_loop and map: against real JAX, when they become a scan, errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def polynomial(L, x):
     return L.fori_loop(1, 5, lambda i, s: L.add(L.mul(s, x), L.convert_element_type(i, np.float32)), x)
 
 
-# A scan, as a test below says, whose derivatives test_scan has.
+# These loops become scans (tested below); test_scan tests the derivatives of scans.
 @pytest.mark.parametrize("transform", one_in(3, DERIVATIVES))
 def test_known_bounds_as_jax(transform):
     check(jax, polynomial, X, transform=DERIVATIVES[transform])
@@ -79,11 +79,11 @@ def test_repeated_eager_calls_trace_once():
     assert len(traced) == 1
     for n in (1, 2, 3):
         lax.fori_loop(0, xjax.device_put(n), body, X)
-    assert len(traced) == 1                         # known in eager mode: the same scan body
+    assert len(traced) == 1                         # the bound is known in eager mode: the same scan body
 
 
 def batched_maps(L, xs):
-    """Without batches, one row each, with and without remainder, one batch, more room than rows."""
+    """Batches: none, one row each, with and without a remainder, one batch, batches larger than the number of rows."""
     return [L.map(lambda x: {"s": L.sin(x["a"]), "p": L.mul(x["b"], x["a"])}, xs, batch_size=n)
             for n in (None, 1, 2, 3, 5, 8)]
 

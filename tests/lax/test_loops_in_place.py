@@ -1,6 +1,7 @@
-"""Loops that write rows of a carried array, and their derivatives: a step costs the rows, not the whole array.
+"""Loops that write rows of a carried array, and their derivatives: the cost of a step is that of its rows.
 
-The optimised HLO of the loops is read: nothing in them copies, adds or selects whole carries. Values are JAX's.
+The tests read the optimised HLO of the loops: no operation in them copies, adds or selects whole carries. Values equal
+JAX's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.sampling import one_in
 from xjax import lax
 from xjax.test_util import check_grads
 
-ROWS = 61                               # a size that nothing else in the programs has
+ROWS = 61                               # a size that occurs nowhere else in the programs
 X = np.random.default_rng(0).normal(size=(ROWS, 3)).astype(np.float32)
 SHORT = np.random.default_rng(1).normal(size=(7, 3))
 
@@ -65,7 +66,7 @@ def read_between(lib, c, i):
 
 
 def old_row_kept(lib, c, i):
-    """The row that is replaced is read, and used after the write."""
+    """The old value of the replaced row is read first, and used after the write."""
     old = c[i]
     c = c.at[i].set(lib.numpy.sin(c[i - 1]))
     return c.at[i - 1].set(old * c[i])
@@ -124,10 +125,10 @@ def array_read(lib, body, c):
 LOOPS_OVER = [scan, scan_with_results, fori_loop, several_arrays]
 
 
-# -- what the compiled loops do -----------------------------------------------------------------------------------
+# -- operations of the compiled loops -----------------------------------------------------------------------------
 
 def whole_operations(hlo: str, rows: int) -> list[str]:
-    """Operations inside loops whose result has as many rows as the carry, but for updates in place."""
+    """Operations inside loops whose result has as many rows as the carry, except updates in place."""
     bodies = {m[1]: m[2] for m in re.finditer(r"^%?([\w.-]+) [^\n]*\{\n(.*?)^\}", hlo, re.M | re.S)}
 
     def called(text: str) -> Iterator[str]:
@@ -182,7 +183,7 @@ def test_no_step_touches_the_whole_carry(case):
 
 @pytest.mark.usefixtures("as_shipped")
 def test_the_check_finds_copies():
-    """A loop that carries both the old and the new array copies one in each step."""
+    """A loop that carries both the old and the new array copies one of them in each step."""
     def step(state, i):
         new, old = state
         return (new.at[i].set(old[i - 1]), new), None
@@ -214,7 +215,7 @@ def test_derivatives_against_differences(body):
 
 
 def test_rows_that_coincide_and_rows_outside():
-    """The same row read and written, a row beyond the end (dropped), and one counted from the end."""
+    """The same row read and written, a row beyond the end (dropped), and a row counted from the end."""
     jax = real_jax()
     at = np.array([2, 2, 9, -1, 0], np.int32)
 

@@ -1,4 +1,4 @@
-"""`lower(lowering_platforms=)`: texts for devices that are not there, and what each platform's library refuses."""
+"""`lower(lowering_platforms=)`: texts for absent devices, and operations that a platform's library does not have."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_what_cusolver_lacks_runs_on_the_host(function):
 
 
 def test_empty_matrices_need_no_routine():
-    """Their decompositions are constants."""
+    """Decompositions of empty matrices are constants."""
     for function in (linalg.lu, linalg.qr, linalg.svd, linalg.eigh, linalg.eig, linalg.schur):
         text = lowered(function, "cuda", np.zeros((0, 0), np.float32)).as_text()
         assert "custom_call" not in text
@@ -69,13 +69,13 @@ def test_refusals():
 
 
 class _OnGpu:
-    """What a tensor on a GPU says of itself."""
+    """A tensor that reports an NVIDIA GPU as its device."""
 
     def __dlpack_device__(self):
         return 2, 0
 
     def __dlpack__(self, **_):
-        raise AssertionError("not before the GPU is found")
+        raise AssertionError("called although xjax has no such device")
 
 
 def test_a_tensor_on_a_gpu_where_xjax_has_none():

@@ -1,4 +1,4 @@
-"""Errors of control flow, word for word: they speak in the user's names, with paths, both types and a way out."""
+"""Errors of control flow, word for word: they use the user's names, and show paths, both types and a fix."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def start():
 
 
 def halve(state):
-    """Another dtype in the field of a dataclass."""
+    """Changes the dtype of a field of a dataclass."""
     x, cell = state["cells"]
     return {"cells": (x, Cell(cell.h.astype(jnp.float16), cell.n))}
 
 
 def cut(state):
-    """Another shape, in a tuple."""
+    """Changes the shape of an array in a tuple."""
     x, cell = state["cells"]
     return {"cells": (x[:2], cell)}
 
 
 def drop(state):
-    """Another structure."""
+    """Changes the structure."""
     return {"cells": state["cells"][0]}
 
 

@@ -1,4 +1,4 @@
-"""Ragged products against real JAX, in float64: values, derivatives, vmap; and what is said of wrong arguments."""
+"""Ragged products against real JAX, in float64: values, derivatives, vmap; errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def numbers(lib, *axes):
     return lib.lax.RaggedDotDimensionNumbers(*axes)
 
 
-# name: axes, lhs, rhs, group sizes
+# name: dimension numbers, lhs, rhs, group sizes
 CASES = {
     "rows": (((((1,), (1,)), ((), ())), (0,), (0,)), normal(6, 3), normal(4, 3, 2), [2, 0, 1, 2]),
     "rows with batch": (((((2,), (2,)), ((0,), (1,))), (1,), (0,)), normal(2, 5, 3), normal(3, 2, 3, 4),
                         [[1, 2, 2], [0, 5, 0]]),
-    "rows behind a batch axis and a free one": (
+    "rows after a batch axis and a free axis": (
         ((((3,), (0,)), ((1,), (2,))), (2,), (1,)), normal(2, 3, 4, 5), normal(5, 3, 3, 2),
         _rng.integers(0, 2, (3, 2, 3))),
     "contracted": (((((0,), (0,)), ((), ())), (0,), ()), normal(6, 3), normal(6, 2), [2, 0, 3]),
@@ -40,15 +40,15 @@ CASES = {
 
 
 def test_values_derivatives_and_vmap_as_jax():
-    """JAX has derivatives of some of the cases only, and the sizes of one shape for all: it gets its own dense form."""
+    """JAX has derivatives of some cases only, so derivatives are compared for "rows" alone."""
     def run(lib, dense):
-        found = []
+        results = []
         for name, (axes, lhs, rhs, sizes) in CASES.items():
             sizes = np.asarray(sizes, np.int32)
             def f(x, y, axes=axes, sizes=sizes):
                 return lib.lax.ragged_dot_general(x, y, sizes, numbers(lib, *axes))
-            found += [f(lhs, rhs), dense(f)(lhs, rhs)] if name == "rows" else [f(lhs, rhs)]
-        return found
+            results += [f(lhs, rhs), dense(f)(lhs, rhs)] if name == "rows" else [f(lhs, rhs)]
+        return results
 
     def gradients(lib):
         return lambda f: lambda x, y: gradient(lib, f)(x, y)

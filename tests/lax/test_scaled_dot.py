@@ -1,4 +1,4 @@
-"""`scaled_dot` against real JAX and, its derivatives, against the product written out."""
+"""`scaled_dot`: values against real JAX, derivatives against the product written out."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_as_jax():
                 dot(x, y, lhs_scale=x_scale), dot(x[0], y[0]),
                 dot(y, x, rhs_scale=x_scale, dimension_numbers=(((1,), (2,)), ((0,), (0,))))]
 
-    # In bfloat16 the order of a sum shows in its last bit, of 8.
+    # In bfloat16, with 8 significant bits, the order of a sum changes the last bit.
     assert_same(xjax.jit(lambda: run(xjax))(), jax.jit(lambda: run(jax))(), tol=1 / 4)
 
 
 def test_gradient():
-    """JAX has none."""
+    """JAX has no gradient of `scaled_dot`."""
     x = X.astype(np.float32)
 
     def loss(x):

@@ -1,4 +1,4 @@
-"""scan: against real JAX under every transformation, against Python loops, what is stored, caching, errors."""
+"""scan: against real JAX under every transformation, against Python loops; stored residuals, caching, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ XS = np.linspace(-1, 1, 4, dtype=np.float32)
 
 
 def rnn(L, w, c, xs):
-    """A constant, a carry and rows, all of which carry derivatives."""
+    """A constant, a carry and rows, all with derivatives."""
     def body(c, x):
         h = L.tanh(L.add(L.mul(w, c), x))
         return h, L.mul(h, x)
@@ -36,7 +36,7 @@ def rnn(L, w, c, xs):
 
 
 def counter(L, w, c, xs):
-    """An integer in the carry, a row that is not used, a carry that passes through."""
+    """An integer in the carry, an unused row, and a carry that is returned unchanged."""
     def body(state, x):
         i, c, d = state
         c = L.add(c, L.mul(L.convert_element_type(i, np.float32), w))
@@ -45,7 +45,7 @@ def counter(L, w, c, xs):
 
 
 def becomes_active(L, w, c, xs):
-    """A carry without a tangent at the start that gets one in the second step, another that loses its own."""
+    """A carry without a tangent at the start that gets one in the second step, and a carry that loses its tangent."""
     def body(state, x):
         a, b, e = state
         return (L.mul(b, x), L.add(e, L.sin(w)), np.ones(3, np.float32)), L.mul(a, b)
@@ -68,7 +68,7 @@ def nested(L, w, c, xs):
 
 
 def hands_on(L, w, c, xs):
-    """Carries that stay as they are, of which one is a result too, and others that change places."""
+    """Carries that are returned unchanged, one of which is also a result, and carries that are exchanged."""
     def body(state, x):
         w, a, b, n = state
         return (w, b, L.mul(L.sin(a), w), n), (w, L.mul(b, x))
@@ -129,7 +129,7 @@ def test_equals_a_python_loop(length, unroll, reverse):
 
 
 def test_without_a_loop_rows_are_neither_stored_nor_read():
-    """XLA removes the stacks of residuals: a gradient keeps the values themselves."""
+    """XLA removes the stacks of residuals: the gradient uses the values directly."""
     def loss(c, xs):
         return lax.reduce_sum(lax.scan(lambda c, x: (lax.sin(lax.mul(c, x)), None), c, xs, unroll=True)[0], (0,))
 
@@ -164,12 +164,12 @@ WEAK = {
 @pytest.mark.parametrize("case", WEAK)
 def test_weak_start_values_as_jax(case):
     start, body = WEAK[case]
-    c1, y1 = jax.jit(lambda: jax.lax.scan(body, start, XS))()       # eager JAX hands the start value itself through
+    c1, y1 = jax.jit(lambda: jax.lax.scan(body, start, XS))()       # eager JAX returns the start value itself
     c2, y2 = lax.scan(body, start, XS)
     assert (c1.dtype, c1.weak_type, y1.dtype, y1.weak_type) == (c2.dtype, c2.weak_type, y2.dtype, y2.weak_type)
 
 
-# -- what a derivative stores -------------------------------------------------------------------------------------
+# -- stored residuals ---------------------------------------------------------------------------------------------
 
 def scans(jaxpr):
     return [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan"]
@@ -202,7 +202,7 @@ def test_invariant_residuals_are_not_stacked():
     check_jaxpr(closed.jaxpr)
     forward, back = scans(closed.jaxpr)
     stored = sum(v.aval.size for v in forward.outvars)
-    assert stored <= 100 * 64 * 3 + 64              # vectors per step only: the matrix and its sine are not among them
+    assert stored <= 100 * 64 * 3 + 64              # only vectors per step, neither the matrix nor its sine
     assert not any(v.aval.shape == (100, 64, 64) for eqn in closed.eqns for v in eqn.outvars)
 
 
@@ -216,7 +216,7 @@ def test_rows_are_read_again_instead_of_stored():
 
 
 def test_derivative_rule_that_scans_over_its_tangent():
-    """custom_jvp whose rule runs a loop, with a counter, over values and tangents together."""
+    """The rule of a custom_jvp runs a loop, with a counter, over values and tangents together."""
     @xjax.custom_jvp
     def power(x):
         return lax.integer_pow(x, 3)
@@ -283,7 +283,7 @@ def test_repeated_eager_calls_trace_and_compile_once():
         carry, _ = lax.scan(body, np.float32(k), XS)
     assert traced == 1 and float(carry) == pytest.approx(2.0, abs=1e-5)
     lax.scan(body, np.float32(0), XS[:2])
-    assert traced == 1                              # the length is no part of the body
+    assert traced == 1                              # the length is not part of the body
     lax.scan(body, W, XS[:2])
     assert traced == 2
 
@@ -319,8 +319,8 @@ def test_without_jit(f):
     f = FUNCTIONS[f]
     want = f(lax, W, C, XS)
     with xjax.disable_jit():
-        found = f(lax, W, C, XS)
-    assert_close(found, want, tol=1 / 8)
+        result = f(lax, W, C, XS)
+    assert_close(result, want, tol=1 / 8)
 
 
 def test_without_jit_the_body_sees_values():
@@ -381,7 +381,7 @@ def test_errors(case):
 
 
 def test_a_carry_that_no_result_depends_on_gets_no_cotangent():
-    """A zero made real for it would be NaN behind an infinite derivative: here that of sqrt at 0."""
+    """An instantiated zero cotangent would become NaN when multiplied by an infinite derivative, here of sqrt at 0."""
     def f(a, b):
         def body(carry, _):
             return (jnp.zeros(()), jnp.tanh(carry[1])), None

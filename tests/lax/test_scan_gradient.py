@@ -1,4 +1,4 @@
-"""What the gradient of a scan stores and adds in each step: cheap residuals again, products after the loop."""
+"""Residuals and sums in the gradient of a scan: cheap residuals are recomputed, products are summed after the loop."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def lib_of(L):
     return xjax if L is lax else jax
 
 
-def right(L, w, c, xs, **how):
-    return L.scan(lambda c, x: (L.tanh(L.add(L.dot(c, w), x)), c), c, xs, **how)
+def right(L, w, c, xs, **options):
+    return L.scan(lambda c, x: (L.tanh(L.add(L.dot(c, w), x)), c), c, xs, **options)
 
 
 def backwards(L, w, c, xs):
@@ -68,12 +68,12 @@ def half_precision(L, w, c, xs):
 
 
 def twice(L, w, c, xs):
-    """Two products and another use in one step: the sum stays in the loop."""
+    """Two products and another use of w in one step: the sum stays in the loop."""
     return L.scan(lambda c, x: (L.tanh(L.add(L.dot(L.sin(L.dot(c, w)), w), x)), L.mul(w, w)), c, xs)
 
 
 def many_rows(L, w, c, xs):
-    """Operands larger than the matrix: they are not stored."""
+    """Operands are larger than the matrix, so they are not stored."""
     many = L.broadcast_in_dim(c, (9, 2, 3), (1, 2))
     return L.scan(lambda c, x: (L.sin(lib_of(L).numpy.einsum("gbi,io->gbo", c, w) + x), None), many, xs)
 
@@ -90,7 +90,7 @@ def no_steps(L, w, c, xs):
     return right(L, w, c, xs[:0])
 
 
-# Function -> sums of the size of the matrix that its gradient carries through loops.
+# Function -> number of sums with the size of the matrix that its gradient carries through loops.
 FUNCTIONS = {right: 0, backwards: 0, two_steps_in_a_turn: 0, without_a_loop: 0, left_and_transposed: 0, rows_alone: 0,
              reshaped: 0, a_matrix_for_each_row: 0, half_precision: 0, twice: 1, many_rows: 1, in_a_call: 0, nested: 1,
              no_steps: 0}
@@ -100,7 +100,7 @@ FUNCTIONS = {right: 0, backwards: 0, two_steps_in_a_turn: 0, without_a_loop: 0, 
                                         lambda case: f"{case[0].__name__}-{case[1]}"))
 def test_derivatives_as_jax(case):
     f, transform = case
-    tol = 1e4 if f is half_precision else 1.0               # bfloat16 has 16 bits less
+    tol = 1e4 if f is half_precision else 1.0               # bfloat16 has 16 fewer bits than float32
     check(jax, f, W, C, XS, transform=DERIVATIVES[transform], tol=tol)
 
 
@@ -138,13 +138,13 @@ def polynomial(lib, w, c, x):
     return lib.numpy.sin(w * c) * ((((c * c + c) * c + c) * c + c) * c + c)
 
 
-# Step -> arrays [2, 3] that it stores for the gradient.
+# Step -> number of arrays of shape [2, 3] that it stores for the gradient.
 RESIDUALS = {
-    "tanh": (lambda lib, w, c, x: lib.numpy.tanh(c + w), 1),            # 1 - y * y is made of y
-    "logistic": (lambda lib, w, c, x: lib.nn.sigmoid(c + w), 1),        # y * (1 - y) too
+    "tanh": (lambda lib, w, c, x: lib.numpy.tanh(c + w), 1),            # 1 - y * y is computed from y
+    "logistic": (lambda lib, w, c, x: lib.nn.sigmoid(c + w), 1),        # and so is y * (1 - y)
     "gated": (gated, 2),
     "sine": (lambda lib, w, c, x: lib.numpy.sin(c + w), 1),
-    "chosen": (chosen, 3),                                              # the condition and two numbers
+    "chosen": (chosen, 3),                                              # the condition and two values
     "polynomial": (polynomial, None),
 }
 

@@ -1,4 +1,4 @@
-"""What the gradient of a loop keeps: at most 1.2 times the bytes that real JAX keeps, no copies of what is fixed."""
+"""Memory for the gradient of a loop: at most 1.2 times that of real JAX, without copies of invariant values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def branches(lib):
     return loop
 
 
-# Function, and number of steps.
+# Functions with numbers of steps.
 SOON = [(plain, 1000), (remat, 1000), (weights_in_the_carry, 200), (jitted_body_with_an_invariant, 200)]
 LATER = [(remat_without_barrier, 1000), (dots_saved, 200), (weights_in_the_carry_of_fori, 200), (nested_remat, 200),
          (branches, 200)]
@@ -110,7 +110,7 @@ def test_remat_keeps_only_the_carries():
 
 
 def residual_shapes(f, *args) -> list[tuple[int, ...]]:
-    """Shapes of what the forward loop of a gradient hands to the backward one."""
+    """Shapes of the residuals that the forward loop of a gradient passes to the backward loop."""
     closed = xjax.make_jaxpr(xjax.grad(f))(*args)
     forward, back = [eqn for eqn in closed.eqns if eqn.primitive.name == "scan"]
     made = set(forward.outvars)
@@ -122,7 +122,7 @@ def test_carries_that_pass_through_are_not_stacked():
         (_, c), _ = lax.scan(lambda s, x: ((s[0], lax.mul(lax.sin(s[1]), s[0])), None), (w, w), None, length=7)
         return lax.reduce_sum(c, (0,))
     w = np.linspace(1, 2, 3, dtype=np.float32)
-    assert residual_shapes(loss, w) == [(7, 3), (7, 3)]             # sin c and cos c, but not w seven times
+    assert residual_shapes(loss, w) == [(7, 3), (7, 3)]             # sin c and cos c, but not seven copies of w
     ours = xjax.grad(loss)(w)
 
     def unrolled(w):

@@ -38,16 +38,16 @@ def test_shape_as_value():
 
 
 def test_sizes_of_approximate_search():
-    """How many candidates come back is part of the result's shape."""
+    """The number of returned candidates is part of the result's shape."""
     for shape in ((5,), (129,), (3000,), (2, 500), (2, 5000)):
         for k in (1, 3):
             for recall, size in ((0.5, -1), (0.99, 20000)):
-                def found(lib, k=k, recall=recall, size=size):
+                def search(lib, k=k, recall=recall, size=size):
                     return lambda x: lib.lax.approx_max_k(x, k, recall_target=recall, aggregate_to_topk=False,
                                                           reduction_input_size_override=size)
                 x = xjax.ShapeDtypeStruct(shape, np.float32)
-                ours = xjax.eval_shape(found(xjax), x)[0].shape
-                assert ours == jax.eval_shape(found(jax), jax.ShapeDtypeStruct(shape, np.float32))[0].shape
+                ours = xjax.eval_shape(search(xjax), x)[0].shape
+                assert ours == jax.eval_shape(search(jax), jax.ShapeDtypeStruct(shape, np.float32))[0].shape
 
 
 @pytest.mark.parametrize("run, exc", [

@@ -1,4 +1,4 @@
-"""Linear algebra on a batch of matrices that is split over devices: each device computes with its own alone."""
+"""Linear algebra on a batch of matrices that is sharded over devices: each device uses only its own matrices."""
 
 from __future__ import annotations
 

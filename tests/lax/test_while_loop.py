@@ -1,4 +1,4 @@
-"""while_loop: against real JAX, forward mode, every way of mapping, errors."""
+"""while_loop: against real JAX, forward mode, every combination of mapped arguments, errors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ START = np.array([0.5, 3.0, 30.0], np.float32)
 
 
 def double(L, limit, x):
-    """The condition depends on a captured value and on the carry; an integer counts."""
+    """The condition depends on a captured value and on the carry; an integer counts the iterations."""
     return L.while_loop(lambda s: L.lt(s[1], limit), lambda s: (L.add(s[0], 1), L.mul(L.add(s[1], x), 1.5)), (0, x))
 
 
 def fixed_turns(L, scale, x):
-    """The condition is the same for all elements."""
+    """The condition does not depend on mapped values."""
     return L.while_loop(lambda s: L.lt(s[0], 3), lambda s: (L.add(s[0], 1), L.mul(L.sin(s[1]), scale)), (0, x))[1]
 
 
@@ -66,7 +66,7 @@ def test_vmap_of_vmap_as_jax(inner, outer):
 
 
 def test_mapped_carry_of_arrays():
-    """Elements stop at different turns and keep their arrays."""
+    """Elements stop after different numbers of iterations and keep their arrays."""
     def f(L, n):
         return L.while_loop(lambda s: L.lt(s[0], n), lambda s: (L.add(s[0], 1), L.mul(s[1], 2.0)),
                             (np.int32(0), np.ones((2, 2), np.float32)))
@@ -88,7 +88,7 @@ def test_integer_loop_inside_a_gradient():
 
 
 def test_results_without_tangent_do_not_hinder_reverse_mode():
-    """The count of a loop over a differentiated value, and a value behind stop_gradient."""
+    """The iteration count of a loop over a differentiated value, and a loop inside stop_gradient."""
     def count(L, x):
         n = L.while_loop(lambda s: L.lt(s[1], np.float32(10)), lambda s: (L.add(s[0], 1), L.mul(s[1], 2.0)), (0, x))[0]
         return L.mul(x, L.convert_element_type(n, np.float32))
@@ -103,7 +103,7 @@ def test_results_without_tangent_do_not_hinder_reverse_mode():
 
 @pytest.mark.parametrize("wrap", ["", "jit"])
 def test_derivative_rule_that_loops_over_its_tangent(wrap):
-    """The counter and the value are computed with the values, the tangent with the tangents."""
+    """The counter and the value are computed with the primal values, the tangent with the tangents."""
     @xjax.custom_jvp
     def f(x):
         return lax.mul(x, 8.0)
@@ -125,7 +125,7 @@ def test_derivative_rule_that_loops_over_its_tangent(wrap):
 
 
 def test_derivative_rule_whose_tangent_decides_when_to_stop():
-    """Everything then depends on the tangent, so the value must come from elsewhere."""
+    """The whole loop then depends on the tangent, so the value must be computed outside of it."""
     @xjax.custom_jvp
     def f(x):
         return lax.mul(x, 2.0)

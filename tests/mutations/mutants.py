@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 KINDS = ("sign", "axis", "dtype", "missing case")
-# Not drawn from: what has no numbers, and `xjax/interop` and `xjax/experimental`, which are names for the rest.
+# Packages without numbers, and `xjax/interop` and `xjax/experimental`, which only name other functions, are left out.
 PACKAGES = ("xjax/core", "xjax/image", "xjax/lax", "xjax/nn", "xjax/numpy", "xjax/ops", "xjax/random", "xjax/runtime",
             "xjax/scipy", "xjax/transforms", "xnn", "recipes")
 _AXES = ("axis", "axes", "dimension", "dim", "in_axes", "out_axes")
@@ -22,7 +22,7 @@ _DTYPES = {"float32": "float16", "float64": "float32", "float16": "float32", "bf
 
 
 class Mutant(NamedTuple):
-    """A text in a file and what stands there instead. start, end: offsets in characters. line: of the text."""
+    """A replacement in a file. start, end: offsets in characters. line: that of the text. new: its replacement."""
 
     kind: str
     file: str
@@ -32,7 +32,7 @@ class Mutant(NamedTuple):
     new: str
 
     def apply(self, root: Path) -> str:
-        """Write the fault into the tree at `root`; returns the line as it is then."""
+        """Write the fault into the tree at `root`; returns the changed line."""
         path = root / self.file
         text = path.read_text()
         path.write_text(text[:self.start] + self.new + text[self.end:])
@@ -40,7 +40,7 @@ class Mutant(NamedTuple):
 
 
 def draw(root: Path, seed: int, count: int, packages: tuple[str, ...] = PACKAGES) -> list[Mutant]:
-    """So many mutants, as many of each kind, in different files as far as there are."""
+    """`count` mutants, evenly distributed over the kinds, in different files as far as possible."""
     rng = random.Random(seed)
     chosen: list[Mutant] = []
     for k in range(count):
@@ -52,13 +52,13 @@ def draw(root: Path, seed: int, count: int, packages: tuple[str, ...] = PACKAGES
 
 @functools.cache
 def _all_mutants(root: Path, packages: tuple[str, ...]) -> dict[str, list[Mutant]]:
-    """By kind."""
-    found: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
+    """All mutants, by kind."""
+    by_kind: dict[str, list[Mutant]] = {kind: [] for kind in KINDS}
     for package in packages:
         for path in sorted((root / package).rglob("*.py")):
             for mutant in _mutants(path.read_text(), str(path.relative_to(root))):
-                found[mutant.kind].append(mutant)
-    return found
+                by_kind[mutant.kind].append(mutant)
+    return by_kind
 
 
 def _mutants(text: str, file: str) -> Iterator[Mutant]:
@@ -66,7 +66,7 @@ def _mutants(text: str, file: str) -> Iterator[Mutant]:
     starts = list(itertools.accumulate(map(len, lines), initial=0))
 
     def offset(line: int, column: int) -> int:
-        """ast counts columns in bytes."""
+        """The offset in characters; ast counts columns in bytes."""
         return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
 
     def place(node: ast.AST) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def _mutants(text: str, file: str) -> Iterator[Mutant]:
 
 def _faults(node: ast.AST, text: str, place: Callable[[ast.AST], tuple[int, int]]
             ) -> Iterator[tuple[str, ast.AST | tuple[int, int], str]]:
-    """(kind, what is replaced, by what) of the faults that a node of the syntax tree can have."""
+    """The possible faults of a node of the syntax tree: (kind, the node or range to replace, the new text)."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         start, end = place(node.left)[1], place(node.right)[0]
         yield "sign", (start, end), text[start:end].replace("-", "+", 1)

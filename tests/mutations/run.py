@@ -1,10 +1,10 @@
-"""Do the fast tests catch faults in the code? Put one after the other into a copy of the tree, and run tests there::
+"""Do the fast tests catch faults in the code? Each fault is put into a copy of the tree, and tests run there::
 
     python -m tests.mutations.run --seed 0 --count 40
     python -m tests.mutations.run --seed 0 --count 40 --tests ../before      # the tests of another checkout
 
-Each fault is a line of the output: what was changed, and the first test that failed or "survived". The tests are those
-of the areas that belong to the file, most direct ones first, until one fails.
+The output shows for each fault the change, and the first failed test or "survived". The tests are those of the areas of
+the changed file, the most direct ones first, and stop at the first failure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.mutations.mutants import Mutant, draw
 
 ROOT = Path(__file__).resolve().parents[2]
 _COPIED = ("xjax", "xnn", "recipes", "configs", "docs", "tests", "README.md", "CONTRIBUTING.md", "pyproject.toml")
-# By the beginning of a file's name, the longest that fits: where its tests are.
+# Test files and folders for the files of a package; the longest matching prefix of the path counts.
 AREAS = {
     "xjax/core": ("core", "transforms", "lax", "runtime", "values"),
     "xjax/image": ("image", "values"),
@@ -47,8 +47,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--only", help="numbers of faults, such as 3,17; all if not given")
-    parser.add_argument("--tests", type=Path, default=ROOT, help="the checkout whose tests are run")
-    parser.add_argument("--show", action="store_true", help="only print the faults")
+    parser.add_argument("--tests", type=Path, default=ROOT, help="the checkout with the tests")
+    parser.add_argument("--show", action="store_true", help="print the faults without running tests")
     options = parser.parse_args()
     survived = 0
     for k, mutant in enumerate(draw(ROOT, options.seed, options.count)):
@@ -71,7 +71,7 @@ def describe(mutant: Mutant, root: Path) -> str:
 
 
 def caught_by(mutant: Mutant, tests: Path) -> tuple[str, str]:
-    """(the changed line, the first test that fails or "survived") in a copy of this tree with tests of another one."""
+    """(changed line, first failing test or "survived") in a copy of this tree with the tests of another checkout."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "tree"
         root.mkdir()

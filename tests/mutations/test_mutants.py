@@ -1,4 +1,4 @@
-"""The mutants themselves; whether the tests catch them takes hours: `python -m tests.mutations.run`."""
+"""The generator of mutants; testing whether the tests catch them takes hours: `python -m tests.mutations.run`."""
 
 import ast
 import shutil

@@ -1,4 +1,4 @@
-"""Sums of many half-precision numbers: results that float16 holds come out, though sums on the way exceed 65,504."""
+"""Sums of many half-precision numbers: results in float16's range are correct though partial sums exceed 65,504."""
 
 import numpy as np
 import pytest
@@ -38,25 +38,25 @@ ROWS = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_results_in_range_of_float16(name):
-    """Within two of the 10 bits; results below 6.1e-5 are multiples of 6e-8, which that of 1 / N is exactly."""
+    """Correct up to the last two of 10 bits; results below 6.1e-5 are multiples of 6e-8, and 1 / N is one exactly."""
     function, x, want = ROWS[name]
-    found = xjax.jit(function)(x)
-    assert found.dtype == np.float16
-    np.testing.assert_allclose(float(found), want, rtol=2 ** -9)
+    result = xjax.jit(function)(x)
+    assert result.dtype == np.float16
+    np.testing.assert_allclose(float(result), want, rtol=2 ** -9)
 
 
 def test_bfloat16_keeps_its_range_and_gains_its_digits():
     x = jnp.full(N, 1.5, jnp.bfloat16)
     for function, want in ((nn.logsumexp, 1.5 + np.log(N)), (jnp.linalg.norm, 1.5 * np.sqrt(N))):
-        found = function(x)
-        assert found.dtype == jnp.bfloat16
-        np.testing.assert_allclose(float(found), want, rtol=2 ** -8)
+        result = function(x)
+        assert result.dtype == jnp.bfloat16
+        np.testing.assert_allclose(float(result), want, rtol=2 ** -8)
 
 
 @pytest.mark.parametrize("a", [[0.0, 0.0], [1.0, 3.0], [2.0, np.inf], [2.0, np.nan], [-np.inf, 0.0], [0.0, 200.0]])
 def test_slopes_by_weights_that_are_zero(a):
-    """The slope of ``log(b0 exp(a0) + b1 exp(a1))`` by b is ``exp(a) / sum``, also at b1 = 0, where the value is that
-    of one term; where exp(a1) overflows, the slope is the largest finite number or infinite, not NaN."""
+    """The slope of ``log(b0 exp(a0) + b1 exp(a1))`` by b is ``exp(a) / sum``. At b1 = 0 the value is that of one term.
+    Where exp(a1) overflows, the slope by b1 is the largest finite number or infinite, not NaN."""
     a = np.array(a, np.float32)
     b = np.float32([1, 0])
     assert float(nn.logsumexp(a, b=b)) == a[0]
@@ -65,3 +65,12 @@ def test_slopes_by_weights_that_are_zero(a):
         np.testing.assert_allclose(da, [1, 0])
         np.testing.assert_allclose(db, np.exp(a - a[0]), rtol=1e-6)
     assert not np.isnan(db[1])
+
+
+@pytest.mark.parametrize("b", [[0.0, 0.0, 0.0], [1.0, -1.0, 0.0]])
+def test_slopes_of_weighted_sums_that_are_zero(b):
+    """The logarithm is -inf. A term whose weight is 0 does not change it; its weight would."""
+    b = np.float32(b)
+    da, db = xjax.grad(lambda a, b: nn.logsumexp(a, b=b, return_sign=True)[0], (0, 1))(np.zeros(3, np.float32), b)
+    np.testing.assert_array_equal(da, [np.inf * x if x else 0 for x in b])
+    np.testing.assert_array_equal(db, np.inf)

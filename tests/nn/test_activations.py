@@ -47,7 +47,7 @@ def slopes(f, x, step=1e-6):
 
 @pytest.mark.parametrize("label", one_in(2, ELEMENTWISE))
 def test_elementwise(label):
-    smooth, step = X[1:29:2] + 0.013, 1e-6                              # no kink lies there
+    smooth, step = X[1:29:2] + 0.013, 1e-6                              # away from kinks
     points = np.concatenate([X, smooth, smooth + step, smooth - step])
     with xjax.enable_x64(True):
         f = function(xjax, label, ELEMENTWISE[label])
@@ -58,11 +58,11 @@ def test_elementwise(label):
     with jax.enable_x64(True):
         g = function(jax, label, ELEMENTWISE[label])
         want, want_slope = jax.jit(lambda x: (g(x), jax.vmap(jax.grad(g))(x)))(points)
-        # JAX computes these by sums whose terms cancel: of 1 and a tanh, and of numbers of up to 1000.
+        # JAX computes these as sums whose terms cancel: terms of 1 and a tanh, and numbers of up to 1000.
         cancelled = {"gelu": 1e-14, "squareplus": 2e-13, "squareplus 1": 2e-13}.get(label, 1e-15)
         np.testing.assert_allclose(value, want, rtol=1e-12, atol=cancelled)
-        # Slopes of tanh are differences from 1, of which the versions of JAX round different ones: some 1e-16 each,
-        # times points of up to 30.
+        # Slopes of tanh are differences from 1. The versions of JAX round different ones of these, by some 1e-16 each,
+        # and multiply them by points of up to 30.
         np.testing.assert_allclose(slope, want_slope, rtol=1e-12, atol=4e-15)
 
 
@@ -114,7 +114,7 @@ def test_gradient_of_masked_rows_is_as_in_jax():
 
 @pytest.mark.parametrize("size", [1, 5, 4096, 100_003, 1_000_000])
 def test_one_nan_is_enough(size):
-    """The largest element may lose it; nothing that is computed from the others may."""
+    """A NaN may be lost in the computation of the largest element, but not in the other computations."""
     everything = xjax.jit(lambda x, axis: (
         nn.softmax(x, axis), nn.log_softmax(x, axis), nn.logsumexp(x, axis, keepdims=True),
         nn.logmeanexp(x, axis, keepdims=True)), static_argnums=1)
@@ -124,10 +124,10 @@ def test_one_nan_is_enough(size):
         for axis in (1, 0):
             touched = np.isnan(x).any(axis, keepdims=True)
             *along, one, other = everything(x, axis)
-            for found in along:
-                np.testing.assert_array_equal(np.isnan(found), np.broadcast_to(touched, x.shape))
-            for found in (one, other):
-                np.testing.assert_array_equal(np.isnan(found), touched)
+            for result in along:
+                np.testing.assert_array_equal(np.isnan(result), np.broadcast_to(touched, x.shape))
+            for result in (one, other):
+                np.testing.assert_array_equal(np.isnan(result), touched)
 
 
 def test_softmax_of_a_dtype_without_infinity():

@@ -1,4 +1,4 @@
-"""`dot_product_attention` against real JAX, with every argument and all together, and against NumPy."""
+"""`dot_product_attention` against real JAX, with each argument and all of them together, and against NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def normal(*shape):
 
 QUERY, KEY, VALUE = normal(B, T, N, H), normal(B, S, K, H), normal(B, S, K, H)
 MASK = _rng.random((B, N, T, S)) < 0.7
-MASK[0, :, 0] = False                                           # a query that sees nothing
+MASK[0, :, 0] = False                                           # the first query attends to no position
 LENGTHS = {"query_seq_lengths": np.array([3, 5], np.int32), "key_value_seq_lengths": np.array([6, 2], np.int32)}
 
 CASES = {
@@ -46,7 +46,7 @@ def test_as_jax():
         def loss(q, k, v):
             options = {key: value for key, value in CASES["all"].items() if key != "return_residual"}
             return (lib.nn.dot_product_attention(q, k, v, **options) ** 2).sum()
-        # A query that sees nothing has a gradient only through the mean of the values.
+        # The gradient of a query without attended positions comes only through the mean of the values.
         return lib.jit(lambda *args: (every(*args), lib.grad(loss, (0, 1, 2))(*args)))(QUERY, KEY, VALUE)
 
     ours, theirs = run(xjax), run(jax)
@@ -67,10 +67,10 @@ def test_without_batch_in_half_precision():
 def test_float64_is_exact():
     with xjax.enable_x64(True):
         q, k, v = (x.astype(np.float64) for x in (QUERY, KEY, VALUE))
-        found = np.asarray(dot_product_attention(q, k, v))
+        result = np.asarray(dot_product_attention(q, k, v))
     products = np.einsum("btnh,bsnh->bnts", q, np.repeat(k, N // K, 2)) / np.sqrt(H)
     weights = np.exp(products) / np.exp(products).sum(-1, keepdims=True)
-    np.testing.assert_allclose(found, np.einsum("bnts,bsnh->btnh", weights, np.repeat(v, N // K, 2)), rtol=1e-12)
+    np.testing.assert_allclose(result, np.einsum("bnts,bsnh->btnh", weights, np.repeat(v, N // K, 2)), rtol=1e-12)
 
 
 @pytest.mark.parametrize("change, exc, words", [

@@ -1,6 +1,6 @@
-"""cuDNN's attention: its calls in xjax's text for CUDA are JAX's, which needs no GPU to check.
+"""cuDNN's attention: its calls in xjax's text for CUDA equal JAX's; the check needs no GPU.
 
-What the operations compute, and their derivatives, is checked on the CPU, in the form that XLA compiles.
+The values of the operations and their derivatives are checked on the CPU, in the form that XLA compiles.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def half(*shape, dtype=BF16):
 
 MASK = _rng.random((B, 1, T, S)) < 0.7
 
-# name -> options; a function of the dtype where they hold floats
+# name -> options, or a function of the dtype that returns options with float arrays
 CASES = {
     "plain": {},
     "scale": {"scale": 0.25},
@@ -57,28 +57,28 @@ CASES = {
 
 
 def options_of(name, dtype):
-    found = CASES[name]
-    return found(dtype) if callable(found) else found
+    options = CASES[name]
+    return options(dtype) if callable(options) else options
 
 
 def split(options):
-    """Static options, and arrays with the bias first, which are operands."""
+    """Static options, and array options in order, which become operands."""
     arrays = {key: x for key, x in options.items() if isinstance(x, np.ndarray)}
     return {key: x for key, x in options.items() if key not in arrays}, arrays
 
 
 @pytest.fixture(autouse=True)
 def jax_believes_in_cudnn(monkeypatch):
-    """JAX asks for cuDNN and the GPU before it writes the text."""
+    """Pretend that cuDNN is installed: JAX checks its version before it writes the text."""
     module = importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
     monkeypatch.setattr(module, "check_cudnn_version", lambda: 91100)
 
 
 def calls(text):
-    """The calls of a program: target, options, layouts, types, and for each operand what it is computed from."""
+    """The calls of a program: target, options, operands with the sources of their values, layouts and types."""
     text = text[text.index("@main("):].split("func.func")[0]
     sources = {name: f"argument {i}" for i, name in enumerate(re.findall(r"(%\w+): tensor", text.splitlines()[0]))}
-    found = []
+    custom_calls = []
     for line in text.splitlines():
         if not (match := re.match(r"\s*(%\w+)(?::\d+)? = (.*)", line)):
             continue
@@ -89,13 +89,13 @@ def calls(text):
             kept = sorted({x for text in operands for x in text.split(" and ")} - {""})
             sources[name] = " and ".join(kept)
             continue
-        sources |= {f"{name}#{i}": f"result {i} of call {len(found)}" for i in range(6)}
+        sources |= {f"{name}#{i}": f"result {i} of call {len(custom_calls)}" for i in range(6)}
         config = json.loads(re.search(r'backend_config = "(.*?[^\\])"', operation)[1].replace(r"\22", '"').replace(
             r'\"', '"'))
         layouts = re.search(r"operand_layouts.*?\]\s*(?=\}? ?: \()", operation[:operation.rindex(" : ")] + " : (")
-        found.append((re.search(r"(__cudnn\$\w+)", operation)[1], config, operands,
+        custom_calls.append((re.search(r"(__cudnn\$\w+)", operation)[1], config, operands,
                       re.findall(r"dense<\[?([\d, ]*)\]?>", layouts[0]), operation[operation.rindex(" : "):]))
-    return found
+    return custom_calls
 
 
 def text_of(lib, function, operands):
@@ -120,7 +120,7 @@ def _rows():
 
 @pytest.mark.parametrize(("dtype", "name", "kv_heads"), list(_rows()))
 def test_calls_as_in_jax(dtype, name, kv_heads):
-    """Forward, with residuals, and in a gradient: for all arguments, the bias among them."""
+    """The forward pass, with residuals, and the gradient by all arguments including the bias."""
     fixed, arrays = split(options_of(name, dtype))
     operands = [half(B, T, N, H, dtype=dtype), half(B, S, kv_heads, H, dtype=dtype),
                 half(B, S, kv_heads, H, dtype=dtype), *arrays.values()]
@@ -135,7 +135,7 @@ def test_calls_as_in_jax(dtype, name, kv_heads):
 
     compare(attention, operands, 1)
     compare(lambda lib: attention(lib, return_residual=True), operands, 1)
-    if name != "mask" or version_numbers(jax.__version__) >= (0, 12):      # before, JAX had a gradient of the mask
+    if name != "mask" or version_numbers(jax.__version__) >= (0, 12):      # older JAX has a gradient of the mask
         compare(gradient, operands, 2)
 
 
@@ -160,7 +160,7 @@ def test_calls_under_vmap_as_in_jax(name):
 
 @pytest.fixture
 def beside_a_gpu(monkeypatch):
-    """As in a process with a GPU, where a program for the CPU computes the same by XLA."""
+    """Pretend that the process has a GPU; a program for the CPU then computes the same values by XLA."""
     monkeypatch.setattr(attention_by_cudnn.backend, "default_backend", lambda: "gpu")
 
 
@@ -176,7 +176,7 @@ def _attention(*operands, **options):
     return dot_product_attention(*operands, **options)
 
 
-# The weights are rounded to half precision, 2e-3 of the largest at most; gradients are sums of 16 of them.
+# The weights are rounded to half precision, an error of at most 2e-3 of the largest; gradients are sums of 16 weights.
 TOLERANCE = {"atol": 2e-2, "rtol": 1e-2}
 
 
@@ -202,7 +202,7 @@ def test_values_and_derivatives(name):
 @pytest.mark.usefixtures("beside_a_gpu")
 @pytest.mark.parametrize("in_axes", one_in(3, [(0, None, 1, None), (1, 0, 0, None), (None, 0, 0, 0)], str))
 def test_gradients_under_vmap(in_axes):
-    """One gradient of the bias for each example, also where the bias is shared by all."""
+    """One gradient of the bias per example, even if all examples share the bias."""
     shapes = [(B, T, N, H), (B, S, 2, H), (B, S, 2, H), (1, N, T, S)]
     operands = [half(*(shape if a is None else (*shape[:a], 3, *shape[a:])), dtype=F16)
                 for shape, a in zip(shapes, in_axes, strict=True)]
@@ -252,8 +252,8 @@ def test_each_device_of_a_region_calls_cudnn_and_a_program_that_xla_shards_does_
                          (0, 1, 2))(*xs)
 
     regions = xjax.shard_map(gradient, mesh=mesh, in_specs=P("batch"), out_specs=P("batch"))
-    found = [line for line in text_of(xjax, regions, operands).splitlines() if "__cudnn" in line]
-    assert len(found) == 2 and all(f'[\\"1\\", \\"{N}\\", \\"{T}\\", \\"{S}\\"]' in line for line in found)
+    lines = [line for line in text_of(xjax, regions, operands).splitlines() if "__cudnn" in line]
+    assert len(lines) == 2 and all(f'[\\"1\\", \\"{N}\\", \\"{T}\\", \\"{S}\\"]' in line for line in lines)
     placed = [xjax.device_put(x, NamedSharding(mesh, P("batch"))) for x in operands]
     text = text_of(xjax, gradient, placed)
     assert "cudnn" not in text and "stablehlo.dot_general" in text

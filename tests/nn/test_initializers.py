@@ -1,4 +1,4 @@
-"""Initial weights: equal to JAX's bit for bit, and of the variance that their name promises."""
+"""Initial weights: equal to JAX's bit for bit, and with the variance that the name promises."""
 
 import numpy as np
 import pytest
@@ -21,12 +21,12 @@ CASES = {
     "fan_out": lambda i: i.variance_scaling(0.5, "fan_out", "normal")}
 
 
-# JAX before 0.12 multiplies normal numbers by the scale last.
+# JAX before 0.12 multiplies normal numbers by the scale in the last step.
 OTHERWISE_ROUNDED = set() if holds(since="0.12") else {"normal", "normal 3", "batch", "fan_out"}
 
 
 def drawn(make, shape, dtype=None):
-    """What an initializer draws in xjax and in JAX."""
+    """The weights drawn by an initializer in xjax and in JAX."""
     return [library.jit(lambda key, library=library: make(library.nn.initializers)(key, shape, dtype))(KEY)
             for library in (xjax, real_jax())]
 
@@ -51,7 +51,7 @@ ORTHOGONAL = {
 
 @pytest.mark.parametrize("name", ORTHOGONAL)
 def test_orthogonal_as_jax(name):
-    """Not bit for bit: the QR decompositions differ in rounding."""
+    """Equal up to rounding only: the QR decompositions round differently."""
     assert_same(*drawn(*ORTHOGONAL[name]))
 
 

@@ -1,7 +1,7 @@
 """Table of calls of the functions of `xjax.numpy`: a `FunctionRow` for each function and line.
 
-The language is that of `calls` in `tests/values/row.py`: a tuple has the arguments of one call, a dict at its end the
-keywords; what is no tuple is the only argument.
+The language is that of `calls` in `tests/values/row.py`. A tuple holds the arguments of one call, with keywords in a
+dict at its end; any other value is the only argument.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.oracle import current, only
 from tests.values.row import FunctionRow, calls
 
 _rng = np.random.default_rng(0)
-X = _rng.normal(size=(3, 4)).astype(np.float32)                  # few shapes: every new one is compiled
+X = _rng.normal(size=(3, 4)).astype(np.float32)                  # few shapes, because each new one is compiled
 V = X[0]
 POS = np.abs(X) + np.float32(0.5)
 UNIT = np.tanh(X)
@@ -30,9 +30,9 @@ X3 = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ROWS: list[FunctionRow] = []
 
 
-def rows(names: str, *given: Any) -> None:
-    """Add calls of each of the functions, as they are written for `calls`."""
-    ROWS.extend(calls("numpy", names, *given))
+def rows(names: str, *arguments: Any) -> None:
+    """Add calls of each function, written as for `calls`."""
+    ROWS.extend(calls("numpy", names, *arguments))
 
 
 # -- element-wise -------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ rows("exp exp2 expm1 sin cos tan sinh cosh tanh arcsinh asinh arctan atan cbrt",
 rows("deg2rad rad2deg radians degrees sinc rint", X, I, True)
 rows("log log1p log2 log10 sqrt", POS, I)
 rows("log log1p log10 sqrt", 2)
-rows("log2", *current([only(2, since="0.12")]))                 # strongly typed before
+rows("log2", *current([only(2, since="0.12")]))                 # strongly typed before 0.12
 rows("arcsin arccos asin acos arctanh atanh", UNIT, C)
 rows("arccosh acosh", POS + 1)
 rows("negative sign abs absolute fabs square floor ceil trunc positive reciprocal real imag conj conjugate", X, I, 2.5)
@@ -83,7 +83,7 @@ rows("logspace", (0, 2, 5))
 rows("geomspace", (1, 1000, 4))
 rows("eye", 3, (3, 4, 1), (3, None, -1, "int32"))
 rows("identity", 2)
-rows("tri", (3, 4, -1, "int32"), *current([only((3, 4, -1), since="0.12")]))     # float32 with 64 bits too before
+rows("tri", (3, 4, -1, "int32"), *current([only((3, 4, -1), since="0.12")]))     # before 0.12 float32 with x64 too
 rows("indices", ((2, 3),), ((2, 3), {"sparse": True}))
 rows("meshgrid", (V, X[:, 0]), (V, X[:, 0], {"indexing": "ij", "sparse": True}), (V, {"indexing": "no"}))
 rows("astype", (X, "int32"), (X, bool))
@@ -116,7 +116,7 @@ rows("unstack", X, (X, {"axis": 1}))
 rows("trim_zeros", np.array([0, 1, 0, 2, 0]))
 rows("concatenate concat stack vstack hstack dstack column_stack", [X, I], [V, X[1]])
 rows("concatenate stack", [])
-# The slices of an array.
+# An array in place of a sequence: its slices along the first axis are joined.
 rows("concatenate stack vstack hstack dstack column_stack", X3, X, X[:, :0], X[:0], X[0, 0])
 rows("concatenate stack", (X3, 1), (X3, -1), (X3, 3))
 rows("concatenate", (X3, None), V)
@@ -160,7 +160,7 @@ rows("mean nanmean", (_SIGNS, 1, {"dtype": bool}))
 rows("max", (X, 0, {"initial": 0.5, "where": B}), (X, {"where": B}), X[:0], (B, 0))
 rows("argmax argmin nanargmax nanargmin", X, (X, 1), (NAN, 1, {"keepdims": True}), (X, {"keepdims": True}), (I, 0))
 rows("cumsum cumprod nancumsum nancumprod", X, (NAN, 1), (U, 0), (B, 0),
-     (np.array([-1, 1, 0]), {"dtype": bool}))                    # jax-ml/jax#37991: [True, True, True] is the sum
+     (np.array([-1, 1, 0]), {"dtype": bool}))                    # jax-ml/jax#37991: the sum is [True, True, True]
 rows("cumulative_sum cumulative_prod", (X, {"axis": 0, "include_initial": True}), V, X,
      (V, {"dtype": bool, "include_initial": True}))
 

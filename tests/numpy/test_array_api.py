@@ -1,4 +1,4 @@
-"""The array API standard: what the namespace says of itself, arrays that name their namespace, devices, DLPack."""
+"""The array API standard: info functions of the namespace, `__array_namespace__` of arrays, devices, DLPack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as jnp
 from tests.oracle import real_jax
 
-VERSIONS = ("2024.12", "2025.12")             # of the standard, in JAX 0.10 and 0.12
+VERSIONS = ("2024.12", "2025.12")             # of the standard, as in JAX 0.10 and 0.12
 INFO = jnp.__array_namespace_info__()
 KINDS = [None, "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric",
          ("bool", "real floating")]
@@ -63,13 +63,18 @@ def test_arrays_name_their_namespace():
 FUNCTIONS = """
 abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh bitwise_and
 bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor broadcast_arrays broadcast_to can_cast
+
 ceil clip concat conj copysign cos cosh count_nonzero cumulative_prod cumulative_sum diff divide empty empty_like
 equal exp expand_dims expm1 eye finfo flip floor floor_divide from_dlpack full full_like greater greater_equal hypot
+
 iinfo imag isdtype isfinite isinf isnan less less_equal linspace log log10 log1p log2 logaddexp logical_and
 logical_not logical_or logical_xor matmul matrix_transpose max maximum mean meshgrid min minimum moveaxis multiply
+
 negative nextafter nonzero not_equal ones ones_like permute_dims positive pow prod real reciprocal remainder repeat
 reshape result_type roll round searchsorted sign signbit sin sinh sort sqrt square squeeze stack std subtract sum take
+
 take_along_axis tan tanh tensordot tile tril triu trunc unique_all unique_counts unique_inverse unique_values unstack
+
 var vecdot where zeros zeros_like e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32
 float64 complex64 complex128
 """.split()  # noqa: SIM905

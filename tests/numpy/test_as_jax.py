@@ -1,4 +1,4 @@
-"""Every row of `rows.py` gives what JAX gives: value, dtype, weak type, shape, or the class of the error."""
+"""Every row of `rows.py` agrees with JAX: value, dtype, weak type, shape, or the class of the error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.values.checks import check_calls
 
 jax = real_jax()
 
-# Calls where we raise NumPy's class of error on purpose, and JAX another one (both are errors).
+# Functions that intentionally raise NumPy's class of error where JAX raises another class.
 OTHER_CLASS = {"transpose", "hstack", "meshgrid"}
-# A tuple here and in newer versions, a list in JAX.
+# Functions that return a tuple here and in newer versions of JAX, and a list in the installed one.
 OTHER_CONTAINER = current({only("broadcast_arrays", until="0.12"), only("meshgrid", until="0.12")})
 NAMES = sorted({row.name.removeprefix("numpy.") for row in ROWS})
 
@@ -58,7 +58,7 @@ def test_the_integral_of_no_samples_is_zero():
 def test_the_symmetric_difference_of_nothing(size, fill_value, want):
     nothing = xnp.zeros(0, np.int32)
     difference = lambda x: xnp.setxor1d(x, x, size=size, fill_value=fill_value)
-    functions = [difference] if size is None else [difference, xjax.jit(difference)]      # which needs a size
+    functions = [difference] if size is None else [difference, xjax.jit(difference)]      # jit requires a size
     for f in functions:
         assert f(nothing).dtype == np.int32 and f(nothing).tolist() == want
 

@@ -1,4 +1,4 @@
-"""Where NumPy gives an answer and JAX refuses or gives another one: ours is NumPy's; and what NumPy alone can do."""
+"""Calls that JAX refuses or answers differently from NumPy: our results are NumPy's."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def test_an_imaginary_number_is_no_zero_to_trim():
     np.testing.assert_array_equal(jnp.trim_zeros(x), np.trim_zeros(x).astype(np.complex64))
 
 
-@pytest.mark.parametrize("function, given", [(lambda *_: None, "None"), (lambda row, *_: row[1:], r"\(7,\)")])
-def test_padding_by_a_function_that_does_not_return_the_row(function, given):
-    """NumPy's function writes into the row; arrays here cannot be written into."""
-    with pytest.raises(ValueError, match=f"(?s)numpy.pad.*must return.*{given}.*fix:"):
+@pytest.mark.parametrize("function, returned", [(lambda *_: None, "None"), (lambda row, *_: row[1:], r"\(7,\)")])
+def test_padding_by_a_function_that_does_not_return_the_row(function, returned):
+    """NumPy's function writes into the row; our arrays are immutable, so the function must return it."""
+    with pytest.raises(ValueError, match=f"(?s)numpy.pad.*must return.*{returned}.*fix:"):
         jnp.pad(X, 2, function)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extremes_of_complex_numbers(name, dtype):
-    """By the real part, then by the imaginary one, each as exact as it is given."""
+    """Ordered by the real part, then by the imaginary part, in the given precision."""
     x = np.array([[1 + 2j, 1 + 1e-12, 1 + 3j], [-1, -1 - 1j, complex(-2, np.nan)]], dtype)
     with xjax.enable_x64(True):
-        found = np.asarray(getattr(jnp, name)(jnp.asarray(x), 1))
+        eager = np.asarray(getattr(jnp, name)(jnp.asarray(x), 1))
         compiled = np.asarray(xjax.jit(lambda x: getattr(jnp, name)(x, 1))(x))
     want = getattr(np, name)(x, 1)
-    assert found.dtype == compiled.dtype == dtype
-    np.testing.assert_array_equal(found, want)
+    assert eager.dtype == compiled.dtype == dtype
+    np.testing.assert_array_equal(eager, want)
     np.testing.assert_array_equal(compiled, want)
 
 
@@ -50,7 +50,7 @@ def test_powers_of_a_complex_base():
 
 
 def test_parts_of_64_bit_floats():
-    """In a block of 64 bits and outside of it, where JAX cannot split them."""
+    """Inside and outside of a block with 64-bit types; outside, JAX cannot split 64-bit floats."""
     x = np.array([0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 5e-324, 1e-310, -2.3e-308, 1.7976931348623157e308])
     with xjax.enable_x64(True):
         wide, inside = jnp.array(x), jnp.frexp(x)

@@ -1,4 +1,4 @@
-"""`x.at[index].set(...)` and its family: against NumPy, and against JAX where NumPy has no such thing."""
+"""`x.at[index].set(...)` and the other methods: against NumPy, and against JAX where NumPy has no equivalent."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_dtypes_and_warnings_as_jax(method, dtype):
         return out.dtype, out.weak_type, out.tolist(), sum(w.category is FutureWarning for w in caught)
 
     for name, value in VALUES.items():
-        if not (method == "max" and "complex" in (dtype + name)):           # JAX compares them by an own order
+        if not (method == "max" and "complex" in (dtype + name)):           # JAX orders complex numbers differently
             assert outcome(xjax, value) == outcome(jax, value), name
 
 
@@ -146,7 +146,7 @@ def test_the_array_is_not_changed():
 @pytest.mark.parametrize("index", [S[1], S[K, 1:3], S[::-2]], ids=["row", "array", "span"])
 @pytest.mark.parametrize("method", ["set", "add", "multiply", "divide"])
 def test_gradients(method, index):
-    """By central differences in float64."""
+    """Compared with central differences in float64."""
     rng = np.random.default_rng(2)
     x, v = rng.normal(size=(4, 5)), rng.uniform(1.0, 2.0, size=X[index].shape)
     w, dx, dv = rng.normal(size=(4, 5)), rng.normal(size=(4, 5)), rng.normal(size=v.shape)
@@ -169,7 +169,7 @@ def test_gradient_of_set_with_repeated_positions_goes_to_the_winner():
 
 @pytest.mark.parametrize("method", ["set", "multiply", "apply", "get"])
 def test_vmap_over_each_combination_as_jax(method):
-    """Operand, position and values mapped or not, with derivatives of the mapped function."""
+    """Operand, positions and values mapped or not, with derivatives of the mapped function."""
     jax = real_jax()
 
     def everything(lib):
@@ -186,11 +186,11 @@ def test_vmap_over_each_combination_as_jax(method):
             plain = {"x": (x, None), "i": (i, None), "v": (v, None)}
             outs = []
             for names in ("x", "i", "v", "xi", "xv", "iv", "xiv"):
-                found = [args[n] if n in names else plain[n] for n in "xiv"]
-                g = lib.vmap(f, tuple(axis for _, axis in found))
-                x_, i_, v_ = (a for a, _ in found)
+                mapped = [args[n] if n in names else plain[n] for n in "xiv"]
+                g = lib.vmap(f, tuple(axis for _, axis in mapped))
+                x_, i_, v_ = (a for a, _ in mapped)
                 outs.append(g(x_, i_, v_))
-                if names == "xi" and method != "apply":     # it has no derivative
+                if names == "xi" and method != "apply":     # `apply` has no derivative
                     outs.append(lib.grad(lambda x_: lib.numpy.sum(lib.numpy.sin(g(x_, i_, v_))))(x_))
             return outs
         return lib.jit(run)(X, np.array([0, -2]), np.float32([1.5, 0.5, -1.0, 0.25]))
@@ -242,7 +242,7 @@ def test_programs_are_those_of_jax(name):
 
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_tangents_of_extrema_at_ties(name):
-    """One row, where the windows alone are looked at: ties share the tangent equally."""
+    """One row, computed by slices of the operand: ties share the tangent equally."""
     def tangents(lib):
         x = lib.numpy.array([1.0, 2.0, 3.0, 0.0], np.float32)
         run = lib.jit(lambda v, i: lib.jvp(lambda x, v: getattr(x.at[i], name)(v), (x, v), (x * 2, v + 1)))

@@ -1,4 +1,4 @@
-"""Gradients (under jit) and vmap of functions made of several operations agree with JAX's, at edges too."""
+"""Gradients (under jit) and vmap of functions composed of several operations agree with JAX's, also at edges."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FUNCTIONS = {
 }
 
 
-# Where ours is a number on purpose and the gradient of newer versions of JAX is NaN.
+# Functions whose gradient is intentionally a number here, and NaN in newer versions of JAX.
 NAN_IN_JAX = current({only("hypot at 0", since="0.12")})
 
 

@@ -1,4 +1,4 @@
-"""Division with remainder at its ends, and integers to negative powers, as in NumPy."""
+"""Division with remainder at extreme values, and integers to negative powers, as in NumPy."""
 
 import itertools
 
@@ -9,7 +9,7 @@ import xjax
 import xjax.numpy as xnp
 from tests.sampling import each_once
 
-# No denormals: XLA's CPU backend takes them as 0.
+# Without denormal numbers: XLA's CPU backend reads them as 0.
 ENDS = (0.0, -0.0, 1.0, -1.0, 4.0, -4.0, 2.5, -2.5, 6e4, np.inf, -np.inf, np.nan)
 PAIRS = np.array(list(itertools.product(ENDS, ENDS))).T
 
@@ -22,8 +22,8 @@ def test_ends_and_signs_of_zero(name, dtype):
         wanted = getattr(np, name)(x, y)
     with xjax.enable_x64(True):
         for function in (getattr(xnp, name), xjax.jit(getattr(xnp, name))):
-            found = function(x, y)
-            for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, wanted)), strict=True):
+            results = function(x, y)
+            for a, b in zip(*((r if isinstance(r, tuple) else (r,)) for r in (results, wanted)), strict=True):
                 a = np.asarray(a)
                 np.testing.assert_array_equal(a, b)
                 number = ~np.isnan(b)
@@ -31,7 +31,7 @@ def test_ends_and_signs_of_zero(name, dtype):
 
 
 def test_the_slope_of_a_remainder_that_is_zero():
-    """Where x is a multiple of y the remainder goes on as from its right."""
+    """Where x is a multiple of y, the slope is that of the remainder to the right of x."""
     assert xjax.grad(xnp.remainder, (0, 1))(4.0, -4.0) == (1.0, 1.0)
     assert xjax.grad(xnp.remainder, (0, 1))(8.0, 4.0) == (1.0, -2.0)
 
@@ -45,7 +45,7 @@ def test_integers_to_powers_known_to_be_negative(x1, x2):
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32])
 def test_integers_to_negative_powers_in_a_program(dtype):
-    """The whole part of the reciprocal; 127 * 127 is 1 in int8, and yet 127 is not its own reciprocal."""
+    """The whole part of the reciprocal; 127 * 127 is 1 in int8, but 127 is not its own reciprocal."""
     x = np.array([-3, -1, 0, 1, 2, 127], dtype)
     for n, wanted in {-1: [0, -1, 0, 1, 0, 0], -2: [0, 1, 0, 1, 0, 0], -63: [0, -1, 0, 1, 0, 0]}.items():
         np.testing.assert_array_equal(xjax.jit(xnp.power)(x, np.full(6, n, dtype)), wanted)
@@ -64,7 +64,7 @@ def _integer_pairs(dtype):
 @pytest.mark.parametrize("name, dtype", each_once(["floor_divide", "remainder", "fmod", "divmod", "gcd", "lcm"],
                                                   INTEGERS))
 def test_integers_at_their_ends_and_by_zero(name, dtype):
-    """By zero all is 0; the smallest integer by -1 is itself; greatest common divisors and least multiples wrap."""
+    """Results of division by zero are 0; the smallest integer by -1 is itself; gcd and lcm wrap around."""
     x, y = _integer_pairs(dtype)
     with np.errstate(all="ignore"):
         wanted = getattr(np, name)(x, y)

@@ -18,7 +18,7 @@ from tests.values.row import calls
 jnp = real_jax().numpy
 
 X4 = np.arange(16, dtype=np.float32).reshape(2, 2, 1, 4) ** 2
-ROWS = [row for names, given in (
+ROWS = [row for names, arguments in (
     ("fft ifft rfft irfft hfft ihfft", (X, (X, 3), (X, 7, 0, {"norm": "ortho"}), (V, {"norm": "forward"}), I)),
     ("fftn ifftn rfftn irfftn", (X3, X4, (X3, (2, 5), (2, 0)), (X3, {"axes": (1,), "norm": "ortho"}))),
     ("fft2 ifft2 rfft2 irfft2", (X3,)),
@@ -37,7 +37,7 @@ ROWS = [row for names, given in (
     ("fft2", ((X3, None, (0, 1, 2)), V)),
     ("fftn", ((X, (2,), (0, 1)), (X3, None, (0, 0)))),
     ("fftfreq", (0,)),
-) for row in calls("numpy.fft", names, *given)]
+) for row in calls("numpy.fft", names, *arguments)]
 
 
 @pytest.mark.parametrize("name", one_in(2, sorted({row.name.removeprefix("numpy.fft.") for row in ROWS})))
@@ -47,7 +47,7 @@ def test_call(name):
 
 def test_real_half_precision_is_refused():
     for module in (xnp, jnp):
-        with pytest.raises((TypeError, ValueError)):                # there is no complex dtype of 32 bits
+        with pytest.raises((TypeError, ValueError)):                # there is no 32-bit complex dtype
             module.fft.rfft(module.asarray(H))
 
 

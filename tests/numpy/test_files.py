@@ -23,27 +23,27 @@ def test_several_arrays():
     file = io.BytesIO()
     xnp.savez(file, a=xnp.arange(3), b=xnp.ones((2, 2)))
     file.seek(0)
-    found = xnp.load(file)
-    assert sorted(found) == ["a", "b"] and found["b"].tolist() == [[1, 1], [1, 1]]
+    loaded = xnp.load(file)
+    assert sorted(loaded) == ["a", "b"] and loaded["b"].tolist() == [[1, 1], [1, 1]]
 
 
 def test_fromfile(tmp_path):
     np.arange(4, dtype=np.int16).tofile(tmp_path / "numbers")
-    found = xnp.fromfile(tmp_path / "numbers", np.int16, 3)
-    assert found.dtype == np.int16 and found.tolist() == [0, 1, 2]
+    numbers = xnp.fromfile(tmp_path / "numbers", np.int16, 3)
+    assert numbers.dtype == np.int16 and numbers.tolist() == [0, 1, 2]
 
 
 def test_fromiter():
-    found = xnp.fromiter((i * i for i in range(4)), np.int16, count=3)
-    assert found.dtype == np.int16 and found.tolist() == [0, 1, 4]
+    numbers = xnp.fromiter((i * i for i in range(4)), np.int16, count=3)
+    assert numbers.dtype == np.int16 and numbers.tolist() == [0, 1, 4]
 
 
 def test_from_dlpack():
     host = np.arange(6.0, dtype=np.float32)
     assert xnp.from_dlpack(host).tolist() == [0, 1, 2, 3, 4, 5]
-    found = xnp.from_dlpack(host, copy=True)
+    copy = xnp.from_dlpack(host, copy=True)
     host[0] = 9
-    assert found.tolist() == [0, 1, 2, 3, 4, 5]
+    assert copy.tolist() == [0, 1, 2, 3, 4, 5]
     x = xnp.arange(3)
     same, copied = xnp.from_dlpack(x), xnp.from_dlpack(x, copy=True)
     assert same.unsafe_buffer_pointer() == x.unsafe_buffer_pointer() != copied.unsafe_buffer_pointer()

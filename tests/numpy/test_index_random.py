@@ -1,4 +1,4 @@
-"""Random index expressions: read and written as NumPy does; each mode and method as in JAX, derivatives too."""
+"""Random index expressions: reads and writes as in NumPy; each mode and method as in JAX, derivatives too."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def slices(n: int) -> st.SearchStrategy:
 
 
 def arrays(low: int, high: int) -> st.SearchStrategy:
-    """Integer arrays of shapes that broadcast together."""
+    """Integer arrays whose shapes broadcast together."""
     def of_shape(shape):
         size = int(np.prod(shape))
         values = st.lists(st.integers(low, high), min_size=size, max_size=size)
-        return values.map(lambda found: np.array(found, np.int32).reshape(shape))
+        return values.map(lambda flat: np.array(flat, np.int32).reshape(shape))
     return st.sampled_from([(), (2,), (1,), (2, 1), (3, 2)]).flatmap(of_shape)
 
 
 @st.composite
 def indices(draw, beyond: int = 0):
-    """An index of an array of SHAPE; the positions in arrays may be out of range by `beyond`."""
+    """An index of an array of SHAPE; positions in arrays may be out of range by up to `beyond`."""
     items = []
     for n in SHAPE[:draw(st.integers(0, 3))]:
         kind = draw(st.sampled_from(["int", "slice", "slice", "array", "array", "mask"]))
@@ -81,10 +81,10 @@ MODES = [None, "clip", "fill", "promise_in_bounds"]
 @settings(max_examples=14, **QUIET)
 @given(indices(beyond=2), st.sampled_from(METHODS), st.sampled_from(MODES), st.booleans())
 def test_as_jax(index, method, mode, wraps):
-    """Value, gradient in `x` and in the values, product of the Hessian with a vector: one program for each library."""
+    """Value, gradient by `x` and by the values, Hessian-vector product: one program for each library."""
     jax = real_jax()
-    assume((method, mode) not in [("min", "clip"), ("max", "clip")])    # there JAX's own derivative is inf or nan
-    assume(mode != "promise_in_bounds" or method == "get")              # a broken promise may do anything to a write
+    assume((method, mode) not in [("min", "clip"), ("max", "clip")])    # JAX's derivative is inf or nan
+    assume(mode != "promise_in_bounds" or method == "get")              # a write out of bounds is then undefined
     rng = np.random.default_rng(2)
     x = rng.uniform(0.5, 2.0, SHAPE)
     with jax.enable_x64(True), xjax.enable_x64():
@@ -109,7 +109,7 @@ def test_as_jax(index, method, mode, wraps):
                 return update(x, v), slope(x, v), lib.jvp(lambda x: slope(x, v), (x,), (dx,))[1]
             try:
                 return lib.tree.leaves(lib.jit(run)(x, values, wave))
-            except NotImplementedError:                     # by JAX: values of multiply, and what is made of it
+            except NotImplementedError:                     # JAX: gradient by values of multiply, divide, power
                 return "refused"
 
         with warnings.catch_warnings():

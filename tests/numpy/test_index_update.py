@@ -1,4 +1,4 @@
-"""The older spelling of indexed updates: each function is the method of `.at` of the same meaning."""
+"""The older spelling of indexed updates: each function equals the corresponding method of `.at`."""
 
 from __future__ import annotations
 

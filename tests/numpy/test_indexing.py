@@ -20,7 +20,7 @@ K = np.array([0, -1, 2], np.int32)
 J = np.array([[1], [3]])
 S = np.s_
 
-# One index each; all are tried on X.
+# Each of these indices is applied to X.
 BASIC = [
     S[0], S[-1], S[1:], S[:], S[::-1], S[3:0:-2], S[..., 1], S[1, :, None, 2], S[1:3, 2], S[None], S[3:2], S[()],
     S[...], S[1, 2, 3], S[::2, ::-2, 1:6:3], S[-3:-1, None, ..., None], S[np.int32(1), 2:3], S[:, :0], S[::-1, ::-1],
@@ -91,7 +91,7 @@ def test_an_array_index_of_each_width():
 
 
 def test_host_positions_beyond_int32_are_out_of_range():
-    """JAX wraps them: 2**33 reads row 0."""
+    """JAX wraps such positions: 2**33 reads row 0."""
     x, far = jnp.arange(1.0, 4.0), np.array([2**33, 1, -2**40])
     assert x[far].tolist() == [3, 2, 1]
     assert x.at[far].get(mode="fill", fill_value=0).tolist() == [0, 2, 0]
@@ -118,7 +118,7 @@ def test_x64_indices():
 
 @pytest.fixture
 def compiled(monkeypatch) -> list[str]:
-    """The texts of the programs that are compiled."""
+    """The texts of compiled programs."""
     texts = []
     compile_ = executable._compile
 
@@ -158,7 +158,7 @@ def test_one_launch_for_a_read(monkeypatch):
     x, i = jnp.array(X), jnp.array(K)
     reads = (lambda: x[1], lambda: x[1:3, None, 2], lambda: x[i, ::2], lambda: x[i[0]], lambda: x.at[i].add(x[:3]))
     want = [np.asarray(read()) for read in reads]
-    single = []                                         # operations that are launched by themselves
+    single = []                                         # operations launched one by one
     process = EvalTrace.process
     monkeypatch.setattr(EvalTrace, "process", lambda *args: single.append(args[1].name) or process(*args))
     for read, value in zip(reads, want, strict=True):
@@ -207,7 +207,7 @@ def test_errors(index, error, words):
 def test_a_traced_mask_names_the_rewrite():
     with pytest.raises(NonConcreteBooleanIndexError, match="numpy.where\\(mask, x, 0\\)"):
         xjax.jit(lambda x: x[x > 0])(X)
-    got = xjax.grad(lambda x: jnp.sum(x[x > 0] * 2))(jnp.array(X))       # known under eager grad
+    got = xjax.grad(lambda x: jnp.sum(x[x > 0] * 2))(jnp.array(X))       # the mask is known under eager grad
     np.testing.assert_array_equal(got, np.where(X > 0, 2, 0))
 
 

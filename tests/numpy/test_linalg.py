@@ -1,4 +1,4 @@
-"""`numpy.linalg` against real JAX: values, batches, derivatives; and what is ours alone: gradients at the edges."""
+"""`numpy.linalg` against real JAX: values, batches, derivatives; behaviour of our own: gradients at the edges."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def called(name: str, *args: np.ndarray, order: int = 2, **keywords: object) -> 
 
 
 def each(name: str, *args: np.ndarray, order: int = 2, **choices: Sequence[object]) -> OpRow:
-    """The function with one keyword at each of several values, in one program."""
+    """The function with one keyword argument at each of several values, in one program."""
     (key, values), = choices.items()
     return OpRow(f"{name} by {key}", lambda L, *xs: [getattr(L, name)(*xs, **{key: v}) for v in values], args,
                  order=order)
@@ -46,7 +46,7 @@ TABLE = [
     called("solve", M33, r(2, 3, 2)), called("solve", M44, r(4), order=0),
     called("solve", c(3, 3), c(2, 3, 1), order=0),
     called("inv", M33),
-    called("lstsq", np.zeros((2, 1)), np.ones((2, 1)), order=0),        # jax-ml/jax#32666: 0, the shortest solution
+    called("lstsq", np.zeros((2, 1)), np.ones((2, 1)), order=0),        # jax-ml/jax#32666: 0 is the shortest solution
     called("lstsq", M43, r(4, 2)), called("lstsq", M24, r(2), rcond=0.1, order=0),
     called("pinv", M43), called("pinv", SPD, hermitian=True),
     called("pinv", c(2, 3, 2), rtol=0.5, order=0),
@@ -70,7 +70,7 @@ TABLE = [
 ]
 
 
-# Longer to compile, and beside a row of the same function.
+# Rows that take longer to compile and repeat a function of another row.
 SLOW = {"svd (3, 3), hermitian=True", "svd (3, 3), hermitian=True, compute_uv=False", "slogdet (3, 3)", "det (4, 4)",
         "lstsq (2, 4), (2,), rcond=0.1", "lstsq (2, 1), (2, 1)", "pinv (3, 3), hermitian=True",
         "pinv (2, 3, 2), rtol=0.5",
@@ -91,18 +91,18 @@ def test_the_gradient_of_a_norm_at_zero_is_no_nan():
     x = np.zeros((2, 2), np.float32)
     smooth = [(None, None), (2, 0), (3, 0), (0.5, 0), ("fro", (0, 1)), (1, 0)]
     norms = [*smooth, (np.inf, 0), ("nuc", (0, 1)), (2, (0, 1)), (1, (0, 1))]
-    found = xjax.jit(lambda x: [xjax.value_and_grad(lambda x, n=n: jnp.sum(jnp.linalg.norm(x, *n)))(x)
+    results = xjax.jit(lambda x: [xjax.value_and_grad(lambda x, n=n: jnp.sum(jnp.linalg.norm(x, *n)))(x)
                                 for n in norms])(x)
-    for value, gradient in found:
+    for value, gradient in results:
         assert float(value) == 0 and np.isfinite(gradient).all()
-    for _, gradient in found[:len(smooth)]:
+    for _, gradient in results[:len(smooth)]:
         np.testing.assert_array_equal(gradient, x)
     second = xjax.jit(xjax.hessian(lambda x: jnp.linalg.norm(x) ** 2))(np.array([0.0, 3.0, 4.0], np.float32))
     np.testing.assert_allclose(second, 2 * np.eye(3), atol=1e-5)
 
 
 def test_the_gradient_of_det_of_a_singular_matrix():
-    """It is the matrix of cofactors, of any rank and wherever the pivots vanish."""
+    """The gradient is the matrix of cofactors, for any rank and any position of zero pivots."""
     xs = np.stack([r(4, rank) @ r(rank, 4) for rank in (4, 3, 2, 1, 3)] + [np.zeros((4, 4))])
     xs[-2, :, 0] = 0
     cofactors = [[[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) for j in range(4)]
@@ -112,7 +112,7 @@ def test_the_gradient_of_det_of_a_singular_matrix():
 
 
 def _exact(rows):
-    """The determinant of a matrix of fractions, by the first row."""
+    """The determinant of a matrix of fractions, expanded along the first row."""
     if len(rows) == 1:
         return rows[0][0]
     return sum((-1) ** j * x * _exact([row[:j] + row[j + 1:] for row in rows[1:]]) for j, x in enumerate(rows[0]))
@@ -121,23 +121,23 @@ def _exact(rows):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [2, 3])
 def test_small_determinants(n, dtype):
-    """Within the condition number, in units of the precision: elimination's bound for 3 x 3 matrices is a few of them,
-    and the sum over the permutations is taken where it loses at most 4 bits."""
+    """Errors are within the condition number, in units of the precision: elimination's bound for 3 x 3 matrices is a
+    few of these units, and the sum over permutations is used only where it loses at most 4 bits."""
     rng = np.random.default_rng(n)
     xs = rng.standard_normal((300, n, n))
     xs[:100] = xs[:100, :1] + 1e-3 * xs[:100]                           # nearly singular
-    xs[100:200] *= 10.0 ** rng.integers(-8, 8, (100, n, n))             # of all sizes
+    xs[100:200] *= 10.0 ** rng.integers(-8, 8, (100, n, n))             # of all magnitudes
     xs = xs.astype(dtype)
     with xjax.enable_x64(True):
-        found = np.asarray(xjax.jit(jnp.linalg.det)(xs), np.float64)
+        results = np.asarray(xjax.jit(jnp.linalg.det)(xs), np.float64)
     exact = np.array([float(_exact([[Fraction(float(v)) for v in row] for row in x])) for x in xs])
     units = np.finfo(dtype).eps * np.linalg.cond(xs.astype(np.float64)) * np.abs(exact)
-    assert (np.abs(found - exact) <= 4 * units).all()
+    assert (np.abs(results - exact) <= 4 * units).all()
 
 
 def test_small_determinants_at_the_ends():
     x = np.full((3, 3), 41927.867, np.float32)
-    np.fill_diagonal(x, 41932.215)                                      # the sum over the permutations: -8.4e6
+    np.fill_diagonal(x, 41932.215)                                      # the sum over permutations would give -8.4e6
     np.testing.assert_allclose(jnp.linalg.det(x), 2377658.3, rtol=1e-3)
     for diagonal in ([1e20, 1e20, 1e-10], [1e-30, 1e-20, 1e25], [1e-10, 1e20, 1e20], [1e-25, 1e-10]):
         x = np.diag(diagonal).astype(np.float32)
@@ -153,10 +153,10 @@ def test_small_determinants_at_the_ends():
 def test_failure_is_nan():
     broken = np.full((2, 2), np.nan, np.float32)
     L = jnp.linalg
-    *found, negative, singular = xjax.jit(lambda x: (
+    *failed, negative, singular = xjax.jit(lambda x: (
         L.eigvalsh(x), L.svdvals(x), L.inv(x), L.eigvals(x), L.cholesky(-np.eye(2)),
         L.solve(np.zeros((2, 2)), np.ones(2))))(broken)
-    assert all(np.isnan(x).all() for x in found)
+    assert all(np.isnan(x).all() for x in failed)
     assert np.isnan(negative[1, 1]) and not np.isfinite(singular).any()
 
 

@@ -1,4 +1,4 @@
-"""Methods, properties and operators of arrays and tracers: all of JAX's are here, and do what the functions do."""
+"""Methods, properties and operators of arrays and tracers: all of JAX's exist and agree with the functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sampling import one_in
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
 K = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
 
-# Attributes that JAX has and we leave out, and why.
+# Attributes of JAX's arrays that are left out, with the reason.
 LEFT_OUT = {
     "clone": "arrays never change", "device_buffer": "gone in JAX too", "device_buffers": "gone in JAX too",
     "flat": "raises in JAX too", "format": "layouts are not exposed", "platform": "of the device",
@@ -44,9 +44,9 @@ def test_binary_operators(symbol):
         want = f(np.asarray(a, np.float32) if isinstance(a, float) else a, np.asarray(b, x.dtype)
                  if isinstance(b, float) else b)
         assert_close(f(first, b if not isinstance(b, np.ndarray) else jnp.array(b)), want)
-    assert_close(f(x, jnp.array(y)), f(x, y))                    # NumPy array on the left
+    assert_close(f(x, jnp.array(y)), f(x, y))                    # the NumPy array is on the left
     assert_close(f(np.float32(0.5), jnp.array(y)), f(np.float32(0.5), y))
-    # NumPy array left of a tracer
+    # NumPy array to the left of a tracer
     assert_close(xjax.jit(lambda a, b: (f(a, b), f(x, b)))(x, y), (f(x, y), f(x, y)))
 
 
@@ -91,8 +91,8 @@ def test_numpy_on_the_left_of_a_traced_value(symbol, left):
     if left.dtype.kind == "f" and symbol in BITS or symbol == "@" and not left.ndim:
         return
     right, want = np.array([1, 2], np.int32), f(left, np.array([1, 2], np.int32))
-    found = xjax.jit(lambda y: (f(left, y), xjax.vmap(lambda y: f(left, y))(y[None])))(right)
-    assert_close(found, (want, [z[None] for z in want] if symbol == "divmod" else want[None]))
+    result = xjax.jit(lambda y: (f(left, y), xjax.vmap(lambda y: f(left, y))(y[None])))(right)
+    assert_close(result, (want, [z[None] for z in want] if symbol == "divmod" else want[None]))
 
 
 def test_unknown_operands_decide_themselves():
@@ -175,7 +175,7 @@ def test_view_between_all_widths(widths):
         compiled = xjax.jit(lambda arrays: [x.view(new) for x in arrays])(arrays)
         for got, want in zip([eager, *compiled], [wants[0], *wants], strict=True):
             assert got.shape == want.shape and got.dtype == want.dtype
-            if new == "bool":                                   # NumPy keeps bytes that are neither 0 nor 1
+            if new == "bool":                                   # NumPy keeps bytes other than 0 and 1
                 np.testing.assert_array_equal(got, want.view(np.uint8) != 0)
             else:
                 assert np.asarray(got).tobytes() == want.tobytes()
@@ -254,3 +254,18 @@ def test_mT_needs_two_axes():
     lambda x: jnp.polyder(x[0], 0), lambda x: jnp.polyint(x[0], 0)])
 def test_results_of_numpy_arrays_are_arrays(call):
     assert isinstance(call(np.eye(2, dtype=np.float32)), xjax.Array)
+
+
+ONES = np.ones((2, 3), np.float32)
+
+
+@pytest.mark.parametrize("call", [
+    lambda: jnp.polyval(ONES[0, 0], 1.0), lambda: jnp.polyfit(ONES, ONES[0], 1), lambda: jnp.polymul(ONES, ONES[0]),
+    lambda: jnp.polyfit(ONES[0], ONES[0], 1, w=ONES), lambda: jnp.poly(ONES),
+    lambda: jnp.ravel_multi_index((ONES[0],), (3,)), lambda: jnp.gradient(ONES[0, :1]),
+    lambda: jnp.histogramdd(ONES[None]), lambda: jnp.linalg.tensorinv(ONES),
+    lambda: jnp.linalg.cross(ONES[:, 0], ONES[1]),
+    lambda: jnp.frompyfunc(lambda x, y: x + y, 2, 1).reduce(ONES[0, :0])])
+def test_errors_print_the_types_of_numpy_arrays(call):
+    with pytest.raises((TypeError, ValueError), match=r"f32\["):
+        call()

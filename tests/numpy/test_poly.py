@@ -1,4 +1,4 @@
-"""Roots of polynomials against NumPy, in any order; derivatives; what may not be traced."""
+"""Roots of polynomials against NumPy, in any order; derivatives; refused traced arguments."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def ordered(x):
 
 @pytest.mark.parametrize("p", POLYNOMIALS, ids=str)
 def test_roots(p):
-    found = xnp.roots(xnp.asarray(p))
-    assert found.dtype == np.complex64
-    np.testing.assert_allclose(ordered(found), ordered(np.roots(p)), atol=1e-3)
+    roots = xnp.roots(xnp.asarray(p))
+    assert roots.dtype == np.complex64
+    np.testing.assert_allclose(ordered(roots), ordered(np.roots(p)), atol=1e-3)
 
 
 def test_roots_of_traced_coefficients():
     f = xjax.jit(lambda p: xnp.roots(p, strip_zeros=False))
-    found = np.asarray(f(np.array([0, 1, -3, 2, 0], np.float32)))
-    np.testing.assert_allclose(ordered(found[:3]), [0, 1, 2], atol=1e-3)
-    assert np.isnan(found[3].real) and np.isnan(found[3].imag)
+    roots = np.asarray(f(np.array([0, 1, -3, 2, 0], np.float32)))
+    np.testing.assert_allclose(ordered(roots[:3]), [0, 1, 2], atol=1e-3)
+    assert np.isnan(roots[3].real) and np.isnan(roots[3].imag)
     assert np.isnan(np.asarray(xnp.roots(xnp.zeros(3), strip_zeros=False))).all()
     with pytest.raises(xjax.errors.ConcretizationTypeError, match="strip_zeros=False"):
         xjax.jit(xnp.roots)(np.ones(3))

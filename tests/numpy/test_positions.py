@@ -22,7 +22,7 @@ GRIDS = [np.s_[0:3], np.s_[0:3, 0:2], np.s_[0:1:3j, 0:2], np.s_[:3, 1:2:.5], ()]
 JOINS = [np.s_[1:3, 4, 5.], np.s_[V, 0, 2:4], ("0,2", V, V), ("1,2,0", V, V), ("c", slice(1, 3)), ("r", slice(1, 3)),
          ("-1", X, X[:, :1]), np.s_[0:1:3j], 1, np.s_[[1, 2], 3], ("0,3,-1", V), np.s_[1, 2, 3], ("1,2", V, V),
          ("0,2,0", slice(1, 4), X[:, :1]), ("a,b", 1), ("0",)]
-ROWS = [row for names, given in (
+ROWS = [row for names, arguments in (
     ("unravel_index", ((np.array([5, -1, 100, -100]), (2, 3)), (5, (2, 3)), (np.uint8([5, 2]), (2, 3)), (1, 6), (I, ()),
                        (I, (2, 3, 4)))),
     ("ravel_multi_index", [((1, 5), (2, 3), {"mode": mode}) for mode in ("raise", "wrap", "clip", "ignore", "x")]),
@@ -35,7 +35,7 @@ ROWS = [row for names, given in (
     ("fill_diagonal", ((X, 2),)),
     ("fill_diagonal", [(*args, {"inplace": False}) for args in (
         (V, 2), (X3, 2), (X, 2), (X, V[:2]), (X.T, 2.5), (I, V), (X3[:, :2, :2], 7))]),
-) for row in calls("numpy", names, *given)]
+) for row in calls("numpy", names, *arguments)]
 ROWS += calls("numpy", "mgrid ogrid", *[(key,) for key in GRIDS], call=operator.getitem, tol=0)
 ROWS += calls("numpy", "r_ c_", *JOINS, call=lambda joined, *parts: joined[parts])
 
@@ -53,7 +53,7 @@ def test_grids_without_an_end_are_refused(name):
 
 
 def test_joined_as_numpy():
-    """Parts of two axes and more, where JAX puts them elsewhere than NumPy does."""
+    """Parts with two or more axes, which JAX places differently from NumPy."""
     for key in (("0,4,1", X, X), ("1,3,0", X, X), ("0,3,-1", X, X)):
         np.testing.assert_array_equal(xnp.r_[key], np.r_[key])
 
@@ -90,6 +90,6 @@ def test_traced_positions():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
 def test_negative_positions_of_every_width_count_from_the_end(dtype):
-    """As in JAX; of -7 there is none, and the first is taken."""
-    found = xnp.unravel_index(np.array([-2, -7, 3], dtype), (2, 3))
-    assert [x.tolist() for x in found] == [[1, 0, 1], [1, 0, 0]] and found[0].dtype == dtype
+    """As in JAX; -7 is out of range and becomes the first position."""
+    positions = xnp.unravel_index(np.array([-2, -7, 3], dtype), (2, 3))
+    assert [x.tolist() for x in positions] == [[1, 0, 1], [1, 0, 0]] and positions[0].dtype == dtype

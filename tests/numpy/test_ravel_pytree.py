@@ -1,4 +1,4 @@
-"""`flatten_util.ravel_pytree` against real JAX: vectors, dtypes, weak types, the way back; under transformations."""
+"""`flatten_util.ravel_pytree` against real JAX: vectors, dtypes, weak types, unraveling; under transformations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`xjax.ops.segment_*`: against a loop in NumPy, and JAX's programs."""
+"""`xjax.ops.segment_*`: values against a loop in NumPy, programs against JAX's."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def test_take(axis, mode):
     inside = np.isin(FAR, np.arange(-size, size))
     known = FAR if mode else np.where(inside, FAR, 0)
     want = np.take(X, known, axis, mode=mode or "raise")
-    if mode is None:                                    # out of range reads nan
-        whole = (slice(None),) * ((axis or 0) % X.ndim)     # the axes in front of the one taken from
+    if mode is None:                                    # elements out of range are nan
+        whole = (slice(None),) * ((axis or 0) % X.ndim)     # the axes before the indexed axis
         want[(*whole, *np.nonzero(~inside))] = np.nan
     for f in (jnp.take, xjax.jit(jnp.take, static_argnames=("axis", "mode"))):
         np.testing.assert_array_equal(f(X, FAR, axis=axis, mode=mode), want)
@@ -103,8 +103,8 @@ def test_compress_and_extract():
     np.testing.assert_array_equal(jnp.compress(mask, X), np.compress(mask, X))
     np.testing.assert_array_equal(jnp.extract(X > 0, X), np.extract(X > 0, X))
     got = xjax.jit(lambda m, x: jnp.extract(m, x, size=12, fill_value=-9))(X > 0, X)
-    found = X[X > 0]
-    np.testing.assert_array_equal(got, np.concatenate([found, np.full(12 - found.size, -9)]))
+    kept = X[X > 0]
+    np.testing.assert_array_equal(got, np.concatenate([kept, np.full(12 - kept.size, -9)]))
     with pytest.raises(ValueError, match="beyond the end"):
         jnp.compress(np.ones(5, bool), X, 0)
     with pytest.raises(xjax.errors.NonConcreteBooleanIndexError):

@@ -26,16 +26,16 @@ def horner(x: Any, y: Any) -> Any:
 
 
 def of_method(method: str) -> Callable:
-    """The call of a method of a function."""
+    """The call of a method of a ufunc."""
     return lambda ufunc, *args, **keywords: getattr(ufunc, method)(*args, **keywords)
 
 
 def of_made(method: str) -> Callable:
-    """The call of a method of what `frompyfunc` makes of `horner`."""
+    """The call of a method of the ufunc that `frompyfunc` makes from `horner`."""
     return lambda frompyfunc, *args, **keywords: getattr(frompyfunc(horner, 2, 1), method)(*args, **keywords)
 
 
-ROWS = [row for method, given in (
+ROWS = [row for method, arguments in (
     ("__call__", ((1, 2), (X, V), (I, 2.5), (1,))),
     ("reduce", (X, (X, {"axis": 1, "keepdims": True}), (X, {"axis": None}), (X, {"initial": 1.0}),
                 (X, {"where": B, "initial": 0}), (X, {"where": B}), (X, {"axis": 5}), (X, {"dtype": "int32"}),
@@ -44,8 +44,8 @@ ROWS = [row for method, given in (
     ("outer", ((V, I[0]), (X, 2.0))),
     ("at", ((X, 0, 1.0, {"inplace": False}), (V, np.array([0, 2, 0]), V[:3], {"inplace": False}), (V, 0, 1.0))),
     ("reduceat", ((V, np.array([0, 2, 1])),)),
-) for row in calls("numpy", "frompyfunc", *given, call=of_made(method), id=method)]
-ROWS += [row for name, method, given in (
+) for row in calls("numpy", "frompyfunc", *arguments, call=of_made(method), id=method)]
+ROWS += [row for name, method, arguments in (
     ("add", "reduce", (I, (X, (0, 1)), (X, {"where": B}))), ("add", "accumulate", ((X, 1),)),
     ("add", "reduceat", ((X, np.array([0, 2, 1, 3]), 1),)),
     ("add", "at", ((V, np.array([1, 1, -1]), 5.0, {"inplace": False}),)),
@@ -54,7 +54,7 @@ ROWS += [row for name, method, given in (
     ("logical_and", "reduce", (B,)), ("logical_or", "reduce", ((I, 1),)), ("logical_xor", "reduce", (B,)),
     ("bitwise_and", "reduce", (I,)), ("bitwise_or", "reduce", (U[:0],)), ("subtract", "accumulate", (X,)),
     ("logaddexp", "reduce", ((X, {"where": B}),)), ("subtract", "outer", ((V, V),)),
-) for row in calls("numpy", name, *given, call=of_method(method), id=method)]
+) for row in calls("numpy", name, *arguments, call=of_method(method), id=method)]
 
 
 @pytest.mark.parametrize("name", sorted({row.name.removeprefix("numpy.") for row in ROWS}))
@@ -80,7 +80,7 @@ def test_several_results():
 
 
 def test_reduce_over_two_axes():
-    """JAX does not; here their elements follow one another row by row."""
+    """JAX refuses this; here the elements of both axes are combined row by row."""
     f = xnp.frompyfunc(horner, 2, 1)
     np.testing.assert_array_equal(f.reduce(I, (0, 1)), f.reduce(I.ravel()))
     assert f.reduce(I, (0, 1), keepdims=True).shape == (1, 1)

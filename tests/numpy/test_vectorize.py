@@ -35,15 +35,15 @@ def scaled(np_: Any, a: Any, b: Any = 2, *, by: Any = 1) -> Any:
 
 
 def of_vectorized(f: Callable, **options: Any) -> Callable:
-    """The call of what `vectorize` makes of `f` with these options."""
+    """The call of `vectorize(f, **options)`."""
     return lambda vectorize, *args, **keywords: vectorize(
         functools.partial(f, library_of(vectorize).numpy), **options)(*args, **keywords)
 
 
-def vectorized(f: Callable, *given: Any, **options: Any) -> Iterator[FunctionRow]:
-    """A row for each call, which is compiled by itself; results are elements and sums of 4 numbers at most."""
+def vectorized(f: Callable, *arguments: Any, **options: Any) -> Iterator[FunctionRow]:
+    """A row for each call, which is compiled separately; results are elements and sums of at most 4 numbers."""
     name = f"{f.__name__} {options.get('signature', '')}{options.get('excluded', '')}".strip()
-    for k, one in enumerate(given):
+    for k, one in enumerate(arguments):
         yield from calls("numpy", "vectorize", one, call=of_vectorized(f, **options), id=f"{name} {k}", tol=0.02)
 
 
@@ -86,7 +86,7 @@ def test_keywords_broadcast_as_in_numpy():
 
 
 def test_vectorize_maps_only_what_varies():
-    """An argument of size 1 is not repeated: the program has no larger product."""
+    """An argument of size 1 is not repeated: the program contains no larger product."""
     f = xnp.vectorize(lambda a, b: a @ b, signature="(n,m),(m)->(n)")
     shapes = str(xjax.make_jaxpr(f)(X[:, :3], np.ones((5, 3), np.float32)))
     assert "f32[5,3,3]" not in shapes

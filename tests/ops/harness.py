@@ -1,10 +1,11 @@
-"""The checks of a row (see `row`); each takes the row and the namespace, ours and JAX's, that it runs in.
+"""The checks of a row (see `row`); each takes the row and the namespaces, ours and JAX's, in which it runs.
 
-Those of random arguments compare values with NumPy or JAX, vmap with loops, derivatives with central differences, and
-printed programs with JAX's. `check_as_jax` compares all of a row's results with JAX's, at the row's own arguments.
+Checks with random arguments compare values with NumPy or JAX, vmap with loops, derivatives with central differences,
+and printed programs with JAX's. `check_as_jax` compares all results of a row with JAX's, for the row's own arguments.
 
-Compiling takes most of the time of these checks. So the values of a row are one program, and its vmaps another. Central
-differences and the derivatives compared with them run operation by operation, because rows share these operations.
+Compilation takes most of the time of these checks, so the values of a row are one program, and its vmaps another.
+Central differences and the derivatives compared with them run one operation at a time, because rows share these
+operations.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.compare import assert_close, assert_same, assert_same_types, is_inexa
 from tests.ops.row import Dtypes, OpRow, Shapes, double, noise, operands, spread, value_cases, widened
 from tests.oracle import real_jax
 
-# A row is one operation: it differs by fewer units than chains and sums do.
+# A row is one operation: it differs by fewer units than chains and sums.
 ONE = 0.4
 
 
@@ -32,13 +33,13 @@ def params(rows: Sequence[OpRow]) -> list[Any]:
 # -- values -------------------------------------------------------------------------------------------------------
 
 def check_value(row: OpRow, ours: Any, theirs: Any) -> None:
-    """Values are NumPy's in double precision, or JAX's; types are JAX's; compiled = eager."""
+    """Values equal NumPy's in double precision, or JAX's; types equal JAX's; compiled equals eager."""
     jax, cases = real_jax(), value_cases(row)
 
     def all_of(namespace: Any) -> Callable[[list[Any]], list[Any]]:
         return lambda all_xs: [row.function(namespace)(*xs) for xs in all_xs]
 
-    # JAX computes only where NumPy has no answer.
+    # JAX computes values only where NumPy has no result.
     unknown = [case.xs for case in cases if case.extreme or row.oracle is None]
     from_jax = iter(jax.jit(all_of(theirs))(unknown))
     types = jax.eval_shape(all_of(theirs), [case.xs for case in cases])
@@ -52,7 +53,7 @@ def check_value(row: OpRow, ours: Any, theirs: Any) -> None:
 
 
 def check_weak_types(row: OpRow, ours: Any, theirs: Any) -> None:
-    """Python numbers give the types that they give in JAX, weak types included. (Rows without scalars are left out.)"""
+    """Python numbers give the same types as in JAX, including weak types. Rows without scalar shapes are skipped."""
     if () not in [shape for shapes in row.shapes for shape in shapes]:
         return
     dtypes = spread(row.dtypes[0], len(row.shapes[0]))
@@ -65,7 +66,7 @@ def check_weak_types(row: OpRow, ours: Any, theirs: Any) -> None:
 # -- vmap ---------------------------------------------------------------------------------------------------------
 
 def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]:
-    """Ways to map arguments: all at each axis in turn, one alone and all but one; and a place for the result's axis."""
+    """Ways to map arguments: all at each axis in turn, one alone, all but one; each with an axis for the result."""
     together = [tuple(min(axis, len(s)) for s in shapes) for axis in range(max(map(len, shapes)) + 1)]
     chosen = dict.fromkeys(together)
     for axes in (together[0], together[-1]):
@@ -81,7 +82,7 @@ def axis_choices(shapes: Shapes) -> Iterator[tuple[tuple[int | None, ...], int]]
 
 
 def check_vmap(row: OpRow, ours: Any) -> None:
-    """vmap = loop, whichever arguments are mapped along whichever axes."""
+    """vmap equals a loop for all choices of mapped arguments and axes."""
     f, size = row.function(ours), 2
     choices = [(shapes, *axes) for shapes in row.shapes[:2] for axes in axis_choices(shapes)]
     arguments = [operands(row, tuple(s if a is None else (*s[:a], size, *s[a:])
@@ -102,17 +103,17 @@ def check_vmap(row: OpRow, ours: Any) -> None:
 
 # -- derivatives --------------------------------------------------------------------------------------------------
 
-STEP = 1e-5                 # of central differences: an error of about 1e-10 in double precision
+STEP = 1e-5                 # of central differences; their error is about 1e-10 in double precision
 SLOPES = 1e-6 / tolerance("float64")
 
 
 def derivative_dtypes(row: OpRow) -> list[Dtypes]:
-    """The first dtype of a row, and its first complex one."""
+    """The first dtype of a row, and its first complex dtype."""
     return list(dict.fromkeys([row.dtypes[0], *[d for d in row.dtypes if "complex" in str(d)][:1]]))
 
 
 def derivative_cases(rows: Sequence[OpRow]) -> list[Any]:
-    """Every differentiable row with each of these dtypes."""
+    """Every differentiable row with each of its `derivative_dtypes`."""
     return [pytest.param(row, dtypes, id=f"{row}-{dtypes if isinstance(dtypes, str) else '_'.join(dtypes)}")
             for row in rows if row.order for dtypes in derivative_dtypes(row)]
 
@@ -120,7 +121,7 @@ def derivative_cases(rows: Sequence[OpRow]) -> list[Any]:
 def check_derivatives(row: OpRow, dtypes: Dtypes, ours: Any, order: int = 2) -> None:
     """In double precision: jvp against central differences, vjp against jvp; at order 2 the same for these two.
 
-    It runs operation by operation: rows share most of them, which compile once; one program per row took as long.
+    It runs one operation at a time: rows share operations, which compile once; one program per row took as long.
     """
     args = row.arguments(widened(dtypes))
     xs = [args[i] for i in row.smooth(args)]
@@ -130,7 +131,7 @@ def check_derivatives(row: OpRow, dtypes: Dtypes, ours: Any, order: int = 2) -> 
 
 
 def _of_smooth(row: OpRow, namespace: Any, args: Sequence[Any]) -> Callable[..., list[Any]]:
-    """From the arguments to differentiate, with the others of `args`, to a list of the results that are inexact."""
+    """The row as a function from the differentiated arguments, with the others fixed, to a list of inexact results."""
     places = row.smooth(args)
 
     def f(*xs: Any) -> list[Any]:
@@ -142,11 +143,11 @@ def _of_smooth(row: OpRow, namespace: Any, args: Sequence[Any]) -> Callable[...,
 
 def _check_orders(f: Callable[..., list[Any]], xs: list[np.ndarray], order: int, what: str,
                   rng: np.random.Generator) -> None:
-    """Order 2 applies the same checks to the jvp and to the vjp of `f`."""
+    """For order 2, the same checks are applied to the jvp and to the vjp of `f`."""
     dxs = [noise(x, rng) for x in xs]
     ys, dys = xjax.jvp(f, tuple(xs), tuple(dxs))
-    ahead, behind = (f(*[x + sign * STEP * dx for x, dx in zip(xs, dxs, strict=True)]) for sign in (1, -1))
-    slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind, strict=True)]
+    forward, backward = (f(*[x + sign * STEP * dx for x, dx in zip(xs, dxs, strict=True)]) for sign in (1, -1))
+    slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(forward, backward, strict=True)]
     assert_close(dys, slopes, tol=SLOPES, what=f"jvp of {what}")
 
     cts = [noise(y, rng) for y in ys]
@@ -166,7 +167,7 @@ def _dot(us: Sequence[Any], vs: Sequence[Any]) -> float:
 
 
 def check_single_precision(row: OpRow, ours: Any) -> None:
-    """Derivatives in single precision agree with those in double precision."""
+    """Derivatives in single precision agree with derivatives in double precision."""
     def slopes(args: list[Any], dxs: list[Any]) -> list[Any]:
         return xjax.jvp(_of_smooth(row, ours, args), tuple(args[i] for i in row.smooth(args)), tuple(dxs))[1]
 
@@ -182,21 +183,21 @@ def check_single_precision(row: OpRow, ours: Any) -> None:
 
 # -- programs -----------------------------------------------------------------------------------------------------
 
-# Parameters that only JAX's sharding machinery has, or that say "the default".
+# Parameters of JAX's sharding machinery, and parameters with default values.
 _ONLY_JAX = re.compile(r"\s*\b(out_sharding|sharding|memory_space|accuracy)=None\b")
-# JAX sometimes makes zeros that nobody reads.
+# JAX sometimes makes unused zeros.
 _DEAD_ZEROS = re.compile(r"_:\S+ = broadcast_in_dim 0\.0:\S+ ")
 _NUMPY_INT = re.compile(r"np\.int64\((\d+)\)")
 
 
 def normalized(program: Any) -> str:
-    """Text of a program without what only JAX prints, and without line breaks."""
+    """Text of a program without line breaks and without the parts that only JAX prints."""
     text = _NUMPY_INT.sub(r"\1", _ONLY_JAX.sub("", str(program)))
     return _DEAD_ZEROS.sub("", re.sub(r"\s+", " ", text.replace("[ ", "[").replace(";", " ")))
 
 
 def check_programs(row: OpRow, ours: Any, theirs: Any) -> None:
-    """The program of an operation, of its jvp and of its vjp is what JAX prints."""
+    """The programs of an operation, of its jvp and of its vjp print as in JAX."""
     xs, libraries = row.arguments(), ((xjax, ours), (real_jax(), theirs))
     _same_program([lib.make_jaxpr(row.function(namespace))(*xs) for lib, namespace in libraries], str(row))
     if not row.order:
@@ -220,19 +221,20 @@ def _same_program(programs: Sequence[Any], what: str) -> None:
     assert ours == theirs, f"{what}\nours {ours}\njax  {theirs}"
 
 
-# -- everything, as in JAX ----------------------------------------------------------------------------------------
+# -- all results, as in JAX ---------------------------------------------------------------------------------------
 
-# Second derivatives divide by squares of gaps, which are above 0.01 here: 1e-16 becomes 1e-11 at most.
+# Second derivatives divide by squares of gaps, which are above 0.01 here: 1e-16 becomes at most 1e-11.
 CONDITION = 1e-9 / tolerance("float64")
 
 
 def check_as_jax(row: OpRow, ours: Any, theirs: Any, order: int = 1, every_batch: bool = False,
                  copy: Callable[[np.ndarray, int], np.ndarray] | None = None) -> None:
-    """The row gives in the namespace `ours` what it gives in JAX's, `theirs`, with 64-bit types on: the value, vmapped
-    values and derivatives, in one program.
+    """The results of the row in the namespace `ours` equal those in JAX's, `theirs`, with 64-bit types: the value,
+    vmapped values and derivatives, in one program.
 
-    Args: order: of derivatives, at most the row's. every_batch: map arguments along other axes than the first, one at
-      a time, and twice. copy: `copy(x, k)` is an argument for place k of a mapped axis; None gives multiples of x.
+    Args: order: of derivatives, at most the row's. every_batch: also map arguments along other axes than the first, one
+      argument at a time, and with two vmaps. copy: `copy(x, k)` is the argument at position k of a mapped axis; None:
+      multiples of x.
     """
     values, slopes = _everything(row, xjax, ours, order, every_batch, copy or _multiple)
     want, want_slopes = _everything(row, real_jax(), theirs, order, every_batch, copy or _multiple)
@@ -246,10 +248,10 @@ def _everything(row: OpRow, lib: Any, namespace: Any, order: int, every_batch: b
     patterns = _patterns(own, every_batch)
 
     def program(args: list[Any], batches: list[list[Any]], twice: list[Any], dxs: list[Any]) -> Any:
-        found = [f(*args), *[lib.vmap(f, p)(*b) for p, b in zip(patterns, batches, strict=True)]]
+        results = [f(*args), *[lib.vmap(f, p)(*b) for p, b in zip(patterns, batches, strict=True)]]
         if every_batch:
-            found.append(lib.vmap(lib.vmap(f), 1, -1)(*twice))
-        return leaves(found), _jvp_and_vjp(row, lib, namespace, args, dxs, min(order, row.order))
+            results.append(lib.vmap(lib.vmap(f), 1, -1)(*twice))
+        return leaves(results), _jvp_and_vjp(row, lib, namespace, args, dxs, min(order, row.order))
 
     rng = np.random.default_rng(5)
     dxs = [noise(own[i], rng) for i in row.smooth()]
@@ -260,26 +262,26 @@ def _everything(row: OpRow, lib: Any, namespace: Any, order: int, every_batch: b
 
 
 def _jvp_and_vjp(row: OpRow, lib: Any, namespace: Any, args: list[Any], dxs: list[Any], order: int) -> Any:
-    """jvp; and vjp, or at order 2 jvp of vjp."""
+    """jvp and vjp; at order 2 the jvp of the vjp in place of the vjp."""
     if not row.smooth():
         return []
     f = _of_smooth(row, namespace, args)
 
     def gradient(*xs: Any) -> Any:
         ys, pull = lib.vjp(f, *xs)
-        return pull([y * (1 + _weights(y)) for y in ys])        # cotangents that depend on the point
+        return pull([y * (1 + _weights(y)) for y in ys])        # cotangents that depend on the results
     xs = tuple(args[i] for i in row.smooth())
     return lib.jvp(f, xs, tuple(dxs)), lib.jvp(gradient, xs, tuple(dxs)) if order == 2 else gradient(*xs)
 
 
 def _patterns(args: Sequence[np.ndarray], every: bool) -> list[tuple[int | None, ...]]:
-    """in_axes: all first; of every batch also all last, and each argument alone in the middle."""
-    found: list[tuple[int | None, ...]] = [tuple(0 for _ in args)]
+    """in_axes: the first axis for all; with `every`, also the last for all, and the middle for each alone."""
+    patterns: list[tuple[int | None, ...]] = [tuple(0 for _ in args)]
     if every:
-        found.append(tuple(x.ndim for x in args))
+        patterns.append(tuple(x.ndim for x in args))
     if every and len(args) > 1:
-        found += [tuple((x.ndim + 1) // 2 if k == j else None for j, x in enumerate(args)) for k in range(len(args))]
-    return list(dict.fromkeys(found))
+        patterns += [tuple((x.ndim + 1) // 2 if k == j else None for j, x in enumerate(args)) for k in range(len(args))]
+    return list(dict.fromkeys(patterns))
 
 
 def _batched(args: Sequence[np.ndarray], in_axes: Sequence[int | None], copy: Callable) -> list[np.ndarray]:
@@ -291,7 +293,7 @@ def _multiple(x: np.ndarray, k: int) -> np.ndarray:
 
 
 def rolled(x: np.ndarray, k: int) -> np.ndarray:
-    """The elements of `x` in another order: also of indices."""
+    """The elements of `x` in another order; also suitable for indices."""
     return np.roll(x, k) if x.ndim else (x + k).astype(x.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Rows for element-wise operations; `structural_table` has those that change shapes."""
+"""Rows for element-wise operations; `structural_table` has rows for operations that change shapes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.oracle import current, holds, only
 
 REAL = FLOATS + INTS
 POSITIVE = (0.2, 3.0)
-SINCE_0_12 = holds(since="0.12")          # of derivatives that JAX computes in another way since then
-OWN_SLOPE = False           # of programs: the slope is another formula than JAX's, which tests/accuracy demands
+SINCE_0_12 = holds(since="0.12")          # since then JAX computes some derivatives differently
+OWN_SLOPE = False           # of programs: for accuracy (tests/accuracy) the slope differs from JAX's formula
 OPEN_UNIT = (-0.9, 0.9)
 TERNARY = (((2, 3), (2, 3), (2, 3)), ((), (3,), ()), ((), (), ()), ((0, 2), (0, 2), (0, 2)))
 
@@ -37,8 +37,8 @@ ARITHMETIC = [
     binary("add", np.add),
     binary("sub", np.subtract),
     binary("mul", np.multiply),
-    # Integers: NumPy's true_divide and floor_divide are other functions; jax is the oracle. The slope by y is another
-    # formula than JAX's: see tests/accuracy.
+    # Integers: NumPy's true_divide and floor_divide are other functions, so JAX is the oracle. The slope by y has
+    # another formula than JAX's: see tests/accuracy.
     binary("div", dtypes=NUMBERS, domain=(0.5, 9), programs=False),
     OpRow("div", id="div_floats", oracle=np.divide, shapes=BINARY, dtypes=INEXACT, domain=(0.5, 2), programs=False),
     unary("square", np.square, NUMBERS),
@@ -69,7 +69,7 @@ COMPARISONS = [
           shapes=(((2, 3), (2, 3), (2, 3)), ((), (3,), (3,)), ((), (), ()), ((0,), (0,), (0,))),
           dtypes=(("bool", "float32", "float32"), ("bool", "complex64", "complex64"), ("bool", "uint8", "uint8"),
                   ("bool", "bool", "bool"))),
-    # Out-of-range integers pick the first or the last case: a gradient of jax loses them, so programs differ.
+    # Out-of-range integers select the first or the last case; a gradient in JAX loses them, so programs differ.
     OpRow("select_n", oracle=lambda i, x, y, z: np.choose(i, [x, y, z], mode="clip"), id="select_n_of_three",
           shapes=(((4, 3), (4, 3), (4, 3), (4, 3)), ((), (3,), (3,), (3,))), domain=(-2, 4), programs=False,
           dtypes=(("int32", "float32", "float32", "float32"), ("uint8", "complex64", "complex64", "complex64"))),
@@ -86,7 +86,7 @@ PIECEWISE = [
     OpRow("sign", id="sign_of_complex", dtypes=COMPLEX, order=0),
     unary("abs", np.abs, ("float32", "float16", "bfloat16", "int32", "int8")),
     unary("abs", np.abs, COMPLEX, id="abs_of_complex", programs=False,
-          special=SINCE_0_12),                  # of nan + inf i: inf since then
+          special=SINCE_0_12),                  # abs of nan + inf i is inf since 0.12
     binary("max", np.maximum, FLOATS + COMPLEX + INTS + BOOL, special=False, programs=SINCE_0_12),
     binary("min", np.minimum, FLOATS + COMPLEX + INTS + BOOL, special=False, programs=SINCE_0_12),
     binary("max", np.maximum, REAL + BOOL, order=0, id="max_special"),
@@ -123,7 +123,7 @@ TRANSCENDENTAL = [
     unary("acosh", np.arccosh, domain=(1.2, 3), programs=SINCE_0_12),
     unary("atanh", np.arctanh, domain=OPEN_UNIT, programs=SINCE_0_12),
     binary("atan2", np.arctan2, FLOATS, programs=OWN_SLOPE),
-    # On complex operands NumPy has no arctan2.
+    # NumPy has no arctan2 of complex numbers.
     OpRow("atan2", id="atan2_of_complex", shapes=BINARY[:2], dtypes=COMPLEX, domain=POSITIVE),
     binary("pow", np.power, INEXACT, domain=(0.3, 2), tol=4, programs=OWN_SLOPE),
     OpRow("pow", oracle=lambda x, y: np.power(x, y.astype(float)), id="pow_to_integers", shapes=BINARY, tol=4,
@@ -156,15 +156,15 @@ SPECIAL = [
     unary("erf_inv", special.erfinv, FLOATS, domain=OPEN_UNIT),
     unary("lgamma", special.gammaln, FLOATS, domain=POSITIVE),
     unary("digamma", special.digamma, FLOATS, domain=POSITIVE, tol=4, programs=OWN_SLOPE,
-          special=False),                       # at -0 inf as SciPy's: tests/scipy/ends
+          special=False),                       # inf at -0 as in SciPy: tests/scipy/ends
     OpRow("polygamma", lambda lax, x: lax.polygamma(1.0, x), oracle=lambda x: special.polygamma(1, x),
           dtypes=("float32",), domain=POSITIVE, tol=4),
-    # jax has no derivative of zeta.
+    # JAX has no derivative of zeta.
     OpRow("zeta", lambda lax, q: lax.zeta(3.0, q), oracle=lambda q: special.zeta(3, q), dtypes=("float32",),
           domain=POSITIVE, tol=4, programs=False),
     unary("bessel_i0e", special.i0e, FLOATS, tol=4, programs=OWN_SLOPE),
     unary("bessel_i1e", special.i1e, FLOATS, domain=POSITIVE, tol=4, programs=OWN_SLOPE),
-    # Loops: jax writes its density in another order. Wide grids are compared in tests/scipy.
+    # Loops: JAX writes the density in another order. Dense grids are compared in tests/scipy.
     OpRow("igamma", oracle=special.gammainc, shapes=BINARY[:2], dtypes=FLOATS, domain=(0.5, 4), order=0, tol=8),
     OpRow("igamma", lambda lax, x: lax.igamma(lax.full_like(x, 1.5), x), oracle=lambda x: special.gammainc(1.5, x),
           shapes=UNARY[1:], dtypes=("float32",), domain=(0.5, 4), tol=8, id="igamma_of_x", programs=False),
@@ -183,7 +183,7 @@ CONVERSIONS = [
             shapes=UNARY[:1], dtypes=tuple(s for s in ANY if s != "complex64" or d == "complex64"), order=0,
             domain=(-3.9, 5.9))
       for d in (*ANY, "float8_e4m3fn", "int4")),
-    # Python types mean single or double precision by the mode, so derivatives can be checked.
+    # Python types are single or double precision depending on the mode, so derivatives can be checked.
     *(OpRow("convert_element_type", lambda lax, x, d=d: lax.convert_element_type(x, d), dtypes=dtypes,
             id=f"convert_to_python_{d.__name__}")
       for d, dtypes in ((float, ("float32", "bfloat16", "int32")), (complex, ("float32", "complex64")))),

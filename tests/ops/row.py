@@ -1,7 +1,7 @@
-"""What a row is: one operation, with which arguments, and which checks of `harness` hold for it.
+"""A row: an operation, its arguments, and the checks of `harness` that apply to it.
 
-The arguments of a row are fixed (`args`), or random numbers of `shapes`, `dtypes` and `domain`. Rows of `tests/values`
-are another class: they name a public function, and hypothesis draws many arrays for each of their signatures.
+The arguments of a row are fixed (`args`), or random numbers according to `shapes`, `dtypes` and `domain`. Rows of
+`tests/values` are another class: they name a public function, and hypothesis draws many arrays for each signature.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ WIDE = {"float32": "float64", "complex64": "complex128", "float16": "float64", "
 
 @dataclass(frozen=True, eq=False)
 class OpRow:
-    """An operation, and where to test it.
+    """An operation and the arguments with which it is tested.
 
     name: of the function in its namespace, and of the test.
     fun: `fun(namespace, *args)`: both libraries run it in their own namespace; None calls the function `name`.
-    args: the arguments; None: random numbers, of which the four fields `shapes` to `special` say more.
-    oracle: the same in NumPy. It gets floats in double precision; None leaves real JAX as the only oracle.
-    shapes: cases, each with one shape for each argument. Derivatives are checked on the first, vmap on the first two.
-    dtypes: each is one name for all arguments, or a tuple with a name for each. The first is used for derivatives (in
-      double precision), jit, vmap and programs; a complex one among them has its derivatives checked too.
-    domain: interval of the random numbers, or one for each argument.
+    args: the arguments; None: random numbers according to the four fields `shapes` to `special`.
+    oracle: the same function in NumPy. Its arguments are floats in double precision; None: real JAX is the only oracle.
+    shapes: cases, each with one shape per argument. Derivatives are checked for the first, vmap for the first two.
+    dtypes: each is one name for all arguments, or a tuple with a name per argument. The first is used for derivatives
+      (in double precision), jit, vmap and programs; the derivatives of the first complex one are checked too.
+    domain: interval of the random numbers, or one per argument.
     special: whether values are also compared with real JAX at 0, -0, inf, nan and extreme numbers.
-    order: the highest order of derivatives that are checked; 0: none, for they are zero, do not exist or are not JAX's.
-    grads: which arguments are differentiated; None: all of an inexact dtype.
+    order: the highest order of derivatives that are checked; 0: none, as they are zero, do not exist or are not JAX's.
+    grads: positions of differentiated arguments; None: all with an inexact dtype.
     tol: tolerance of values, relative to that of one operation (`harness.ONE`).
-    programs: whether its program, and those of its derivatives, read as JAX prints them.
-    id: tells rows of one function apart.
+    programs: whether its program, and those of its derivatives, print as JAX prints them.
+    id: distinguishes rows of one function.
     """
 
     name: str
@@ -75,11 +75,11 @@ class OpRow:
         return functools.partial(self.fun, namespace) if self.fun else getattr(namespace, self.name)
 
     def arguments(self, dtypes: Dtypes | None = None) -> list[np.ndarray]:
-        """The fixed arguments, or those of the first shapes and of `dtypes`, by default the first."""
+        """The fixed arguments, or random ones of the first shapes and of `dtypes`, by default the first dtypes."""
         return operands(self, self.shapes[0], dtypes or self.dtypes[0]) if self.args is None else list(self.args)
 
     def smooth(self, args: Sequence[Any] | None = None) -> tuple[int, ...]:
-        """Which of the arguments, by default the row's own, to differentiate; none if the order is 0."""
+        """Positions of the arguments, by default the row's own, to differentiate; none if the order is 0."""
         if not self.order:
             return ()
         if self.grads is not None:
@@ -118,15 +118,15 @@ def double(x: np.ndarray) -> np.ndarray:
 
 
 def noise(x: Any, rng: np.random.Generator) -> np.ndarray:
-    """Normal numbers of the shape and dtype of `x`."""
+    """Normal random numbers with the shape and dtype of `x`."""
     y = rng.standard_normal(x.shape)
     return (y + 1j * rng.standard_normal(x.shape) if np.dtype(x.dtype).kind == "c" else y).astype(x.dtype)
 
 
-# -- arguments that are drawn -------------------------------------------------------------------------------------
+# -- random arguments ---------------------------------------------------------------------------------------------
 
 def operands(row: OpRow, shapes: Shapes, dtypes: Dtypes) -> list[np.ndarray]:
-    """Random arguments; the same for every run."""
+    """Random arguments; the same in every run."""
     rng = np.random.default_rng(zlib.crc32(f"{row}{shapes}{dtypes}".encode()))
     domains = row.domain if isinstance(row.domain[0], tuple) else (row.domain,) * len(shapes)
     return [_numbers(rng, shape, np.dtype(_dtype(name)), low, high)
@@ -167,12 +167,12 @@ class Case(NamedTuple):
     extreme: bool = False
 
 
-# Extremes of other widths take the same code.
+# Extreme numbers of other widths are handled by the same code.
 _EXTREME_DTYPES = ("float32", "complex64", "int32", "uint8")
 
 
 def value_cases(row: OpRow) -> list[Case]:
-    """The fixed arguments; or the first dtype with every shape, the others with the first shape, and extremes."""
+    """The fixed arguments; or the first dtype with all shapes, the others with the first shape, and extreme numbers."""
     if row.args is not None:
         return [Case(str(row), list(row.args))]
     first, *others = row.dtypes
@@ -191,7 +191,7 @@ _EDGES = {
 
 
 def _extreme_numbers(dtype: np.dtype) -> np.ndarray:
-    """Numbers at the edges of what a dtype can represent."""
+    """Numbers at the edges of the range of a dtype."""
     if dtype == np.bool_:
         return np.array([False, True])
     if dtype.kind == "c":
@@ -207,6 +207,6 @@ def _extreme_numbers(dtype: np.dtype) -> np.ndarray:
 
 
 def _extreme_operands(row: OpRow, dtypes: Dtypes) -> list[np.ndarray]:
-    """Every combination of such numbers, as flat arrays."""
+    """Every combination of extreme numbers, as flat arrays."""
     names = spread(dtypes, len(row.shapes[0]))
     return [x.reshape(-1) for x in np.meshgrid(*[_extreme_numbers(np.dtype(_dtype(d))) for d in names])]

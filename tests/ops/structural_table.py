@@ -1,6 +1,6 @@
-"""Table of the operations that move, reduce, multiply, index and sort: one row, many checks (see test_structural).
+"""Table of the operations that move, reduce, multiply, index and sort: many checks per row (see test_structural).
 
-A row's function takes the namespace to run in first, ours or JAX's, so that both run the same program.
+A row's function has the namespace, ours or JAX's, as its first argument, so that both run the same program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _rng = np.random.default_rng(0)
 
 
 def f(*shape: int) -> np.ndarray:
-    """Distinct normal numbers."""
+    """Normal random numbers, without ties."""
     return _rng.standard_normal(shape).astype(np.float32)
 
 
@@ -182,13 +182,13 @@ GATHERS = [
 ]
 
 _SETS = ("scatter", "scatter_add", "scatter_sub", "scatter_mul", "scatter_min", "scatter_max")
-# JAX has no derivative of scatter_mul in updates without the promise of unique indices; ours: test_scatter_product.
+# In JAX the derivative of scatter_mul by updates requires unique indices; ours is tested in test_scatter_product.
 _BOTH, _FIRST = (0, 2), (0,)
 
 SCATTERS = [
     *[OpRow(f"{name} rows {mode}", _scatter(name, _ROWS, mode=mode), (f(4, 5), i([3], [0], [9], [-1]), f(4, 5)),
             grads=_FIRST if name == "scatter_mul" else _BOTH) for name in _SETS for mode in ("drop",)],
-    # JAX's derivative of scatter_min and scatter_max forgets the mode; ours is checked in test_structural.
+    # JAX's derivatives of scatter_min and scatter_max ignore the mode; ours are tested in test_structural.
     *[OpRow(f"{name} clip", _scatter(name, _ROWS, mode="clip"), (f(4, 5), i([2], [0], [9]), f(3, 5)),
             grads={"scatter_mul": _FIRST, "scatter_min": (), "scatter_max": ()}.get(name, _BOTH)) for name in _SETS],
     *[OpRow(f"{name} duplicates", _scatter(name, _POINTS), (f(4, 5), i([0, 1], [0, 1], [2, 2], [9, 0]), f(4)),
@@ -280,7 +280,7 @@ def _conv(strides: Any = (1, 1), padding: Any = "VALID", numbers: Any = NHWC, **
 
 _EVERYTHING = {"strides": (2, 3), "padding": ((1, 2), (-1, 1)), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2)}
 
-# More, by value only, in test_conv: a convolution takes long to compile.
+# test_conv has more rows that compare only values, because a convolution takes long to compile.
 CONVOLUTIONS = [
     OpRow("conv", lambda lax, x, k: lax.conv(x, k, (1,), "SAME"), (f(2, 3, 5), f(4, 3, 2))),
     OpRow("conv everything", _conv(**_EVERYTHING), (f(2, 5, 6, 2), f(3, 2, 2, 3))),
@@ -301,11 +301,11 @@ def _window(start: Any, name: str, **window: Any) -> Callable:
 
 
 def _affine(lax: Any, a: Any, b: Any) -> Any:
-    """Composition of two affine maps: associative, and not commutative."""
+    """Composition of two affine maps: associative, but not commutative."""
     return lax.mul(a[0], b[0]), lax.add(lax.mul(a[1], b[0]), b[1])
 
 
-# JAX has no reverse mode through reduce_window by any function: see test_window.
+# JAX has no reverse mode through reduce_window with an arbitrary function: see test_window.
 WINDOWS = [
     *[OpRow(f"window {name} {kind}", _window(start, name, **window), (f(*shape),))
       for name, start in (("add", 0), ("max", -np.inf))

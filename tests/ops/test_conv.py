@@ -70,7 +70,7 @@ def test_value(name):
 
 
 def test_complex_derivatives():
-    """By the definition: the adjoint for <a, b> = sum(a b) (as JAX: no conjugation)."""
+    """By the definition: the adjoint with respect to <a, b> = sum(a b), without conjugation as in JAX."""
     x, k = c(1, 2, 5), c(3, 2, 2)
     y, back = xjax.vjp(lambda x, k: lax.conv(x, k, (1,), "SAME"), x, k)
     ct, dx, dk = c(*y.shape), c(*x.shape), c(*k.shape)
@@ -81,7 +81,7 @@ def test_complex_derivatives():
 
 @pytest.mark.parametrize("narrow", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
 def test_gradients_have_the_dtype_of_their_operand(narrow):
-    """The sum is float32; each operand's cotangent is converted back."""
+    """The sum is float32; the cotangent of each operand is converted back."""
     x, k = f(1, 4, 4, 2).astype(narrow), f(3, 3, 2, 1).astype(narrow)
 
     def run(lib):
@@ -93,14 +93,14 @@ def test_gradients_have_the_dtype_of_their_operand(narrow):
 
 
 def test_gradient_of_each_example():
-    """vmap of grad makes grouped convolutions; it equals the loop."""
+    """vmap of grad makes grouped convolutions; the result equals a loop."""
     xs, k = f(3, 1, 4, 4, 2), f(2, 2, 2, 3)
 
     def loss(k, x):
         return xjax.numpy.sum(general((2, 1), "SAME")(lax, x, k) ** 2)
-    found = xjax.jit(xjax.vmap(xjax.grad(loss), (None, 0)))(k, xs)
+    slopes = xjax.jit(xjax.vmap(xjax.grad(loss), (None, 0)))(k, xs)
     slope = xjax.jit(xjax.grad(loss))
-    np.testing.assert_allclose(found, [slope(k, x) for x in xs], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slopes, [slope(k, x) for x in xs], rtol=1e-4, atol=1e-5)
 
 
 def test_mapped_axis_of_size_zero():
@@ -110,17 +110,17 @@ def test_mapped_axis_of_size_zero():
 
 
 def test_patches_keep_infinities_in_their_place():
-    """A convolution with unit kernels would give 0 * inf = nan beside it."""
+    """A convolution with unit kernels would have 0 * inf = nan next to an infinity."""
     x = np.array([[[1, np.inf, 2, 3]]], np.float32)
-    found = lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")
-    np.testing.assert_array_equal(found, [[[1, np.inf, 2], [np.inf, 2, 3]]])
+    patches = lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")
+    np.testing.assert_array_equal(patches, [[[1, np.inf, 2], [np.inf, 2, 3]]])
 
 
-# -- written in other operations on CPU ---------------------------------------------------------------------------
+# -- rewritten with other operations on CPU -----------------------------------------------------------------------
 
 LAYOUTS = [NHWC, ("NCHW", "OIHW", "NCHW"), ("WNCH", "IWOH", "HCNW")]
 
-# name -> (convolutions left to XLA with their derivatives, operand NHWC, kernel HWIO, parameters)
+# name -> (number of convolutions left to XLA including derivatives, operand NHWC, kernel HWIO, parameters)
 ON_CPU = {
     "depthwise": (0, f(2, 9, 8, 5), f(3, 2, 1, 5), {
         "window_strides": (2, 1), "padding": ((2, 1), (-1, 3)), "lhs_dilation": (1, 2), "rhs_dilation": (2, 3),
@@ -138,7 +138,7 @@ ON_CPU = {
 
 @pytest.mark.parametrize("name", ON_CPU)
 def test_other_forms_on_cpu(name):
-    """Values and gradients in several layouts; and that the other form is what runs, for features last."""
+    """Values and gradients in several layouts; with features last, the rewritten form is used."""
     left, x, k, params = ON_CPU[name]
 
     def arranged(array, axes, spec):
@@ -155,8 +155,8 @@ def test_other_forms_on_cpu(name):
         return compiled(args), lib.jit(lambda *a: both(*a, NHWC)).lower(*args[0]).as_text()
     (ours, text), (theirs, _) = run(xjax), run(jax)
     for numbers, a, b in zip(LAYOUTS, ours, theirs, strict=True):
-        for part, found, expected in zip(("value", "operand", "kernel"), a, b, strict=True):
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-4, err_msg=f"{numbers} {part}")
+        for part, result, expected in zip(("value", "operand", "kernel"), a, b, strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-4, err_msg=f"{numbers} {part}")
     assert text.count("stablehlo.convolution") == left
 
 
@@ -168,13 +168,13 @@ def test_depthwise_along_one_axis():
             y = lib.lax.conv_general_dilated(x, k, (2,), ((3, 1),), None, (2,), numbers, feature_group_count=5)
             return lib.numpy.sum(y * y)
         return lib.jit(lib.grad(loss, (0, 1)))
-    for found, expected in zip(run(xjax)(x, k), run(jax)(x, k), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    for result, expected in zip(run(xjax)(x, k), run(jax)(x, k), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
     assert "stablehlo.convolution" not in run(xjax).lower(x, k).as_text()
 
 
 def test_loops_over_images_are_not_cut_over_devices():
-    """With the batch sharded the kernel's gradient stays a convolution; under pmap, where it is local, it is a loop."""
+    """With a sharded batch the kernel's gradient stays a convolution; under pmap, where it is local, it is a loop."""
     xs, k = f(2, 2, 24, 24, 16), f(1, 1, 16, 16)
 
     def gradient(k, x):
@@ -192,7 +192,7 @@ def test_loops_over_images_are_not_cut_over_devices():
 
 @pytest.mark.parametrize("numbers", [NHWC, ("NCHW", "OIHW", "NCHW")])
 def test_in_a_loop_all_convolutions_have_the_order_of_axes_that_is_fast(numbers):
-    """In others XLA's CPU backend computes element by element: 14 times slower."""
+    """With other orders XLA's CPU backend computes element by element, 14 times slower."""
     x, k = (f(*(dict(zip("NHWC", (2, 8, 8, 12), strict=True))[a] for a in numbers[0])),
             f(*(dict(zip("HWIO", (3, 3, 12, 12), strict=True))[a] for a in numbers[1])))
 
@@ -208,7 +208,7 @@ def test_in_a_loop_all_convolutions_have_the_order_of_axes_that_is_fast(numbers)
 
 
 def test_programs_for_gpu():
-    """What is written differently for another platform means the same: compiled for it in text, run here."""
+    """Programs written differently for another platform have the same meaning: lowered for it, run here."""
     place = on(xjax.devices()[0])
     x = f(2, 90)
     window = Window((1, 40), (1, 3), ((0, 0), (2, 0)), (1, 1), (1, 2))._asdict()
@@ -221,8 +221,8 @@ def test_programs_for_gpu():
         avals = [typeof(a) for a in args]
         text, outs = lower_primitive(p, avals, params, "gpu")
         assert text != lower_primitive(p, avals, params)[0]
-        found = load(text, place, avals, outs)([xjax.numpy.asarray(a) for a in args])[0]
-        np.testing.assert_allclose(found, p.bind(*args, **params), rtol=1e-5, atol=1e-6)
+        result = load(text, place, avals, outs)([xjax.numpy.asarray(a) for a in args])[0]
+        np.testing.assert_allclose(result, p.bind(*args, **params), rtol=1e-5, atol=1e-6)
 
 
 # -- shapes -------------------------------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ def test_shapes_as_jax():
             jax.lax.conv_dimension_numbers(x, k, numbers))
         assert lax.conv_general_permutations(numbers) == jax.lax.conv_general_permutations(numbers)
     for size, window, stride, name in itertools.product((1, 5, 8), (1, 2, 5), (1, 3), ("SAME", "SAME_LOWER", "valid")):
-        given = (np.array([size]), np.array([window]), np.array([stride]), name)
-        assert lax.padtype_to_pads(*given) == [tuple(map(int, p)) for p in jax.lax.padtype_to_pads(*given)]
+        arguments = (np.array([size]), np.array([window]), np.array([stride]), name)
+        assert lax.padtype_to_pads(*arguments) == [tuple(map(int, p)) for p in jax.lax.padtype_to_pads(*arguments)]
 
 
 # -- programs -----------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def test_errors(case):
 # -- integers on GPUs ---------------------------------------------------------------------------------------------
 
 def for_gpus(fun, *args):
-    """The result of the program that is written for GPUs, which a CPU runs as well."""
+    """The result of the program lowered for GPUs, which a CPU can run as well."""
     program = xjax.make_jaxpr(fun)(*args)
     module = ModuleText(xjax.jit(fun).trace(*args).lower(lowering_platforms=("cuda",)).as_text())
     executable = load(module, on(xjax.devices()[0]), program.in_avals, program.out_avals)
@@ -311,12 +311,12 @@ def for_gpus(fun, *args):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
 def test_integers_on_gpus_are_convolved_exactly(dtype):
-    """cuDNN has no convolution of integers: doubles stand for pieces of them; overflow wraps as on CPUs."""
+    """cuDNN has no integer convolution: the integers are split into doubles; overflow wraps as on CPUs."""
     npr, ends = np.random.default_rng(0), np.iinfo(dtype)
     with xjax.enable_x64(True):
         x = npr.integers(ends.min, ends.max, (2, 5, 6, 4), dtype=dtype, endpoint=True)
         kernel = npr.integers(ends.min, ends.max, (2, 3, 2, 4), dtype=dtype, endpoint=True)
-        x[0], kernel[..., 0] = ends.max, ends.min                   # the largest sums of all
+        x[0], kernel[..., 0] = ends.max, ends.min                   # the largest possible sums
         for more in ({}, {"preferred_element_type": np.int64}):
             fun = lambda x, k, more=more: general((1, 2), "SAME", feature_group_count=2, **more)(lax, x, k)
             want = fun(x, kernel)

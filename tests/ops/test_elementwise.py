@@ -1,4 +1,4 @@
-"""What a table cannot say about element-wise operations: derivatives at the edges, conversions, error messages."""
+"""Element-wise operations outside of the table: derivatives at the edges, conversions, error messages."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ ELSEWHERE = {
 
 @pytest.mark.filterwarnings("ignore:Casting complex values:numpy.exceptions.ComplexWarning")
 def test_every_primitive_has_a_row():
-    """A new operation without a row fails here; operations that hold programs have test files of their own."""
+    """A new operation without a row fails here; operations with inner programs have test files of their own."""
     for module in pkgutil.iter_modules(importlib.import_module("xjax.ops").__path__, "xjax.ops."):
         importlib.import_module(module.name)
     covered = set().union(*[primitives_of(row, lax) for row in (*op_table.TABLE, *structural_table.TABLE)])
     first_order = {name for name, p in all_primitives().items() if p.cacheable}
     missing = {name for name in first_order - covered - set(ELSEWHERE)
                if all_primitives()[name].type_rule.__module__.startswith("xjax.ops")}
-    assert not missing or not missing - reached_by_values(), "give their functions in lax a row in tests/values"
+    assert not missing or not missing - reached_by_values(), "add rows for their functions in lax to tests/values"
 
 
 def reached_by_values() -> set[str]:
-    """Primitives that functions of lax bind on the first arrays of their rows in tests/values."""
-    found, rng = set(), np.random.default_rng(0)
+    """Primitives that functions of lax bind for the first signature of their rows in tests/values."""
+    names, rng = set(), np.random.default_rng(0)
     for row in importlib.import_module("tests.values.table").ROWS:
         if row.jit and row.name.startswith("lax."):
             xs = [word.random(rng) for word in words(row.signatures[0])]
-            found |= {eqn.primitive.name for eqn in xjax.make_jaxpr(row.function(xjax))(*xs).eqns}
-    return found
+            names |= {eqn.primitive.name for eqn in xjax.make_jaxpr(row.function(xjax))(*xs).eqns}
+    return names
 
 
 # -- derivatives at the edges -------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ EDGES = {
 
 
 def at_the_edge(library, name, x):
-    """Value, gradient and tangent."""
+    """[value, gradient, tangent]."""
     def f(x):
         return EDGES[name][0](library.lax, x)
     return [*library.value_and_grad(f)(x), library.jvp(f, (x,), (np.float32(1),))[1]]
@@ -114,7 +114,7 @@ def at_the_edge(library, name, x):
 
 @functools.cache
 def edges_in_jax():
-    """All of them, in one program."""
+    """All edges, in one program."""
     jax = real_jax()
     return jax.jit(lambda xs: {name: at_the_edge(jax, name, x) for name, x in xs.items()})(
         {name: np.float32(x) for name, (_, x) in EDGES.items()})
@@ -122,7 +122,7 @@ def edges_in_jax():
 
 @pytest.mark.parametrize("name", EDGES)
 def test_derivative_at_the_edge(name):
-    """Where the derivative jumps, is infinite or nan, it is as in jax."""
+    """Where the derivative jumps, is infinite or nan, it equals JAX's."""
     np.testing.assert_allclose(at_the_edge(xjax, name, np.float32(EDGES[name][1])), edges_in_jax()[name], rtol=1e-6)
 
 
@@ -131,7 +131,7 @@ def test_abs_of_complex_zero_has_derivative_zero():
 
 
 def test_limits_of_clamp_may_be_scalars():
-    """Each limit gets the sum over the elements that it holds (jax fails here)."""
+    """Each limit gets the sum over the elements that it clamps (JAX fails here)."""
     x = np.float32([-3, 0, 1, 5, 9])
     _, pullback = xjax.vjp(lax.clamp, np.float32(-1), x, np.float32(4))
     low, mid, high = pullback(np.float32([1, 2, 4, 8, 16]))
@@ -152,7 +152,7 @@ def test_exp2_is_exact_at_integers():
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
 def test_mulhi(dtype):
-    """Against Python's exact integers, compiled and eager, in all widths."""
+    """Compared with Python's exact integers, compiled and eager, in all widths."""
     info = np.iinfo(dtype)
     ends = [info.min, info.min + 1, info.max, info.max - 1, 0, 1, 3, info.max // 2, info.max // 3]
     random = np.random.default_rng(0).integers(info.min, info.max, 40, dtype, endpoint=True)
@@ -202,10 +202,10 @@ def test_numbers_are_converted_while_tracing():
     (-1.0, np.uint8, 0), (1e20, np.uint8, 255), (True, np.int8, 1), (2.5, np.complex64, 2.5),
 ])
 def test_numbers_convert_as_arrays_do(value, dtype, expected):
-    """A number, which NumPy converts, and an array, which XLA converts, give the same."""
-    found = lax.convert_element_type(value, dtype)
-    assert found.dtype == dtype and np.asarray(found) == expected
-    if value != 2**100:                             # no array holds this integer
+    """A number, which NumPy converts, and an array, which XLA converts, have the same result."""
+    result = lax.convert_element_type(value, dtype)
+    assert result.dtype == dtype and np.asarray(result) == expected
+    if value != 2**100:                             # too large for any integer dtype
         array = np.array([value], {int: np.int32, float: np.float32, bool: np.bool_}[type(value)])
         assert np.asarray(lax.convert_element_type(array, dtype))[0] == expected
 
@@ -260,4 +260,4 @@ ERRORS = [
 
 @pytest.mark.parametrize("call, kind, words", ERRORS, ids=[f"{k}-{e[2][0]}" for k, e in enumerate(ERRORS)])
 def test_errors_name_what_was_given_and_what_to_do(call, kind, words):
-    assert_refused(call, kind, words, fix="RoundingMethod" not in words)   # the enum's own message has none
+    assert_refused(call, kind, words, fix="RoundingMethod" not in words)   # the message of the enum has no fix

@@ -1,7 +1,7 @@
-"""Compiled gradients of extrema, whose operands XLA computes again in each loop that reads them, with other roundings.
+"""Compiled gradients of extrema. XLA computes their operands again in each loop that reads them, rounding differently.
 
-Whether an element attains the extremum is a question of equality. Real JAX 0.10 gives wrong gradients for "max" and for
-all rows of scatters.
+Whether an element attains the extremum is a test of equality. Real JAX 0.10 gives wrong gradients for "max" and for
+all rows with scatters.
 """
 
 import itertools
@@ -50,7 +50,7 @@ EXTREMA = {
     "at max, into": lambda x, y: x.at[IDS].max(y),
     "at min": lambda x, y: jnp.full((SEGMENTS, F), 9.0).at[IDS].min(x),
     "reduce_window": lambda x, y: lax.reduce_window(x, -jnp.inf, lax.max, (3, 1), (2, 1), "VALID"),
-    # By the rules of "max" and of "at max".
+    # These use the rules of "max" and of "at max".
     "max of all": lambda x, y: jnp.max(jnp.concatenate([x, y])),
     "segment_max": lambda x, y: xjax.ops.segment_max(x, IDS, SEGMENTS),
 }
@@ -58,7 +58,7 @@ REPEATED = ["max of all", "segment_max"]
 
 
 def assert_compiled_as_eager(extremum, convolution):
-    """Of the gradient by the parameters of two layers, `extremum` of whose outputs is taken."""
+    """Compare gradients of the `extremum` of the outputs of two layers, by the parameters of the layers."""
     def loss(params):
         (w, v), (b, c) = params
         x = convolution(A, w, b)

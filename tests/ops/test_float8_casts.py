@@ -1,4 +1,4 @@
-"""Casts to the float8 types: as in JAX in the text for CUDA, and in values out of range on CPUs.
+"""Casts to the float8 types: text for CUDA as in JAX, and values out of range on CPUs as in JAX.
 
 On GPUs XLA drops a cast that is undone in the same program, unless the option of a row of compiler faults is set.
 """

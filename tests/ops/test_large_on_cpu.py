@@ -1,5 +1,5 @@
-"""Arrays so large that the CPU takes another way than the plain operation: extrema and argmax by slices, sums of short
-rows term by term, narrow products in the faster order, top_k by blocks, cumsum by loops."""
+"""Arrays so large that the CPU uses another algorithm than the plain operation: extrema and argmax by slices, sums of
+short rows term by term, narrow products in the faster order, top_k by blocks, cumsum by loops."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_extrema_equal_numpy(where, dtype):
     nan.reshape(-1)[-1] = np.nan
     infinite.reshape(-1)[[0, -1]] = np.inf, -np.inf                         # their sum is NaN, their extrema are not
     with xjax.enable_x64():
-        found = xjax.jit(lambda x: (jnp.max(x, axes), jnp.min(x, axes)))
+        extrema = xjax.jit(lambda x: (jnp.max(x, axes), jnp.min(x, axes)))
         for y in (x, nan, infinite):
             assert drops_nan(ShapedArray(shape, y.dtype))
-            for ours, function in zip(found(y), (np.max, np.min), strict=True):
+            for ours, function in zip(extrema(y), (np.max, np.min), strict=True):
                 np.testing.assert_array_equal(np.asarray(ours, np.float64), function(y.astype(np.float64), axes))
 
 
@@ -50,10 +50,10 @@ def test_extrema_equal_numpy(where, dtype):
     [(1024,), (3000,), (3, 1024), (2, 2, 1151)], [np.float32, np.float16, jnp.bfloat16, np.int32, np.uint8, np.uint32]))
 def test_positions_equal_numpy(shape, dtype):
     assert has_pairs(ShapedArray(shape, np.dtype(dtype)), len(shape) - 1, ShapedArray((), np.dtype(np.int32)))
-    found = xjax.jit(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)))
-    few = RNG.integers(0, 9, shape).astype(dtype)                           # many ties: the first one counts
+    positions = xjax.jit(lambda x: (jnp.argmax(x, -1), jnp.argmin(x, -1)))
+    few = RNG.integers(0, 9, shape).astype(dtype)                           # many ties: the first position counts
     last = few.copy()
-    last[..., -1], last[..., -2] = 99, 98                                   # in the slice that overlaps
+    last[..., -1], last[..., -2] = 99, 98                                   # in the overlapping slice
     arrays = [few, last, 100 - last, np.zeros(shape, dtype)]
     if few.dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -65,7 +65,7 @@ def test_positions_equal_numpy(shape, dtype):
         zeros.reshape(-1)[::2] = -0.0
         arrays += [-few, nan, infinite, zeros, np.full(shape, -np.inf, dtype), np.full(shape, np.inf, dtype)]
     for x in arrays:
-        highest, lowest = found(x)
+        highest, lowest = positions(x)
         np.testing.assert_array_equal(highest, np.argmax(x, -1))
         np.testing.assert_array_equal(lowest, np.argmin(x, -1))
         assert highest.dtype == np.int32
@@ -99,8 +99,8 @@ def test_sums_of_short_rows_equal_numpy(shape, axes):
 def test_short_rows_with_nan_and_infinities():
     x = np.ones((3000, 3), np.float32)
     x[5, 1], x[6, 2], x[7, :2] = np.nan, np.inf, [np.inf, -np.inf]
-    found = np.asarray(jnp.sum(x, 1))
-    np.testing.assert_array_equal(found[4:9], [3, np.nan, np.inf, np.nan, 3])
+    sums = np.asarray(jnp.sum(x, 1))
+    np.testing.assert_array_equal(sums[4:9], [3, np.nan, np.inf, np.nan, 3])
 
 
 def test_sums_of_short_rows_under_transforms():
@@ -112,7 +112,7 @@ def test_sums_of_short_rows_under_transforms():
 
 
 def test_what_is_cut_over_devices_is_summed_and_multiplied_by_the_library():
-    """Slices of an axis that is split would be gathered."""
+    """Slices of a sharded axis would require a gather."""
     mesh = xjax.make_mesh((2,), ("x",))
     split = NamedSharding(mesh, P(None, "x"))
     x, y = (RNG.integers(-9, 9, (3000, n)).astype(np.float32) for n in (8, 40))
@@ -137,7 +137,7 @@ def test_other_sums_are_those_of_the_library(shape, axes):
     [(100, 40, 3, True), (100, 3, 40, True), (32, 128, 64, True), (31, 40, 3, False), (100, 40, 1, False),
      (100, 20, 11, False), (100, 140, 65, False)], [None, "highest"]))
 def test_products_of_columns_equal_numpy(case, precision):
-    """Small integers: exact in every order."""
+    """Small integers are exact in every order."""
     n, m, k, is_turned = case
     x, y = (RNG.integers(-9, 9, (n, columns)).astype(np.float32) for columns in (m, k))
     f = xjax.jit(lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ())), precision))
@@ -167,18 +167,18 @@ def test_gradients_of_narrow_layers_equal_numpy():
 
 @pytest.mark.parametrize("shape, k", each_once([(1 << 13,), (10_007,), (2, 3, 8200)], [1, 7, 16]))
 def test_largest_elements_of_blocks(shape, k):
-    """In descending order, NaN of either sign first, 0 before -0, of equal ones the first first."""
+    """In descending order: NaN of either sign first, 0 before -0, equal elements in their original order."""
     assert has_blocks(ShapedArray(shape, np.dtype(np.float32)), k)
     x = RNG.standard_normal(shape).astype(np.float32)
     few, zeros = RNG.integers(0, 5, shape).astype(np.float32), np.where(RNG.random(shape) < 0.5, 0.0, -0.0)
     nan = x.copy()
     nan[..., [5000, 5]], nan[..., -1], nan[..., 9] = np.nan, -np.nan, np.inf
-    found = xjax.jit(lambda x: lax.top_k(x, k))
+    largest = xjax.jit(lambda x: lax.top_k(x, k))
     for y in (x, few, -few, zeros.astype(np.float32), nan, np.full(shape, -np.inf, np.float32)):
         is_nan = np.isnan(y)
         order = np.lexsort((np.broadcast_to(np.arange(shape[-1]), shape), np.signbit(y) & ~is_nan,
                             -np.where(is_nan, 0, y), ~is_nan))[..., :k]
-        values, positions = found(y)
+        values, positions = largest(y)
         np.testing.assert_array_equal(positions, order)
         np.testing.assert_array_equal(values, np.take_along_axis(y, order, -1))
 
@@ -195,16 +195,16 @@ def test_sums_equal_numpy(where, how):
     x = RNG.standard_normal(shape)
     x = (x * 1e6).astype(np.int64) if dtype == "int64" else x
     want = np.flip(np.cumsum(np.flip(x, axis), axis), axis) if reverse else np.cumsum(x, axis)
-    # each sum is rounded at most (pieces + elements of a piece + streams) times, and not all one way
+    # each sum is rounded at most (pieces + elements of a piece + streams) times, in both directions
     atol = {"float32": 2e-6 * np.abs(x).sum(axis).max(), "float64": 1e-10, "int64": 0}[dtype]
     with xjax.enable_x64(dtype != "float32"):
-        found = xjax.jit(lambda x: lax.cumsum(x, axis, reverse))(x.astype(dtype))
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, want, rtol=0, atol=atol)
+        sums = xjax.jit(lambda x: lax.cumsum(x, axis, reverse))(x.astype(dtype))
+    assert sums.dtype == dtype
+    np.testing.assert_allclose(sums, want, rtol=0, atol=atol)
 
 
 def test_a_long_sum_is_more_exact_than_one_loop():
-    """One float32 sum of all elements drifts, as NumPy's does; sums of pieces do not."""
+    """A single running float32 sum drifts, as NumPy's does; sums of pieces do not."""
     x = np.full(2_000_000, 0.1, np.float32)
     exact = np.cumsum(x.astype(np.float64))
     assert np.abs(np.asarray(jnp.cumsum(x)) - exact).max() < 0.05 * np.abs(np.cumsum(x) - exact).max()
@@ -213,12 +213,12 @@ def test_a_long_sum_is_more_exact_than_one_loop():
 def test_infinities_and_nan_stay_where_they_come():
     x = np.zeros(1 << 14, np.float32)
     x[5000], x[9000] = np.inf, np.nan
-    found = np.asarray(jnp.cumsum(x))
-    assert (found[:5000] == 0).all() and (found[5000:9000] == np.inf).all() and np.isnan(found[9000:]).all()
+    sums = np.asarray(jnp.cumsum(x))
+    assert (sums[:5000] == 0).all() and (sums[5000:9000] == np.inf).all() and np.isnan(sums[9000:]).all()
     rows = np.zeros((200, 100), np.float32)
     rows[50, 3] = np.inf
-    found = np.asarray(jnp.cumsum(rows, 0))
-    assert (found[50:, 3] == np.inf).all() and np.isfinite(np.delete(found, 3, 1)).all()
+    columns = np.asarray(jnp.cumsum(rows, 0))
+    assert (columns[50:, 3] == np.inf).all() and np.isfinite(np.delete(columns, 3, 1)).all()
 
 
 def test_gradient_is_the_sum_from_the_other_end():

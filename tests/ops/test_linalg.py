@@ -1,4 +1,4 @@
-"""`lax.linalg` against real JAX. Both run the same LAPACK, so signs and orders agree too."""
+"""`lax.linalg` against real JAX. Both call the same LAPACK, so signs and orders agree too."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ TABLE = [
     OpRow("tridiagonal", lambda L, x: L.tridiagonal(x), (hermitian(r(4, 4)),), order=0),
     OpRow("tridiagonal complex", lambda L, x: L.tridiagonal(x, lower=False), (hermitian(c(2, 4, 4)),), order=0),
     OpRow("tridiagonal_solve", lambda L, *xs: L.tridiagonal_solve(*xs), (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3))),
-    # Regular: derivatives are those of the plain solution; singular: the solution for the perturbed matrix.
+    # Regular: derivatives are those of the unperturbed solution; singular: the solution for the perturbed matrix.
     OpRow("tridiagonal_solve perturbed", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
           (r(2, 4), r(2, 4) + 4, r(2, 4), r(2, 4, 3)), grads=(1, 3)),
     OpRow("tridiagonal_solve singular", lambda L, *xs: L.tridiagonal_solve(*xs, perturb_singular=True),
@@ -100,7 +100,7 @@ UPDATES = {
 
 @pytest.mark.parametrize("name", UPDATES)
 def test_updates_have_derivatives(name):
-    """JAX has none of them, nor batches of `cholesky_update`: against differences, and forward against reverse mode."""
+    """JAX has no derivatives of these, nor batches of `cholesky_update`: checked by differences, vjp by jvp."""
     f, args = UPDATES[name]
     with xjax.enable_x64(True):
         dxs = [np.triu(r(*x.shape)) if x.ndim == 3 else r(*x.shape) for x in args]
@@ -124,20 +124,20 @@ def test_polar_decomposition_by_iteration(x):
     options = {"eps": 1e-9} if x.dtype.kind == "c" else {}
     with xjax.enable_x64(True):
         whole = xjax.jit(lambda x: linalg.qdwh(x, **options))
-        (u, h, count, enough), cut_short = whole(x), xjax.jit(lambda x: linalg.qdwh(x, max_iterations=1)[3])(x)
+        (u, h, count, enough), limited = whole(x), xjax.jit(lambda x: linalg.qdwh(x, max_iterations=1)[3])(x)
         np.testing.assert_allclose(u @ h, x, atol=1e-14)
         np.testing.assert_allclose(h, h.conj().T, atol=1e-15)
         if x.any():
             np.testing.assert_allclose(u.conj().T @ u, np.eye(x.shape[1]), atol=1e-14)
         assert 2 <= int(count) <= 10 and bool(enough)
-        assert not cut_short
-        cut = np.where(np.arange(len(x))[:, None] < 2, x, 0)
+        assert not limited
+        dynamic = np.where(np.arange(len(x))[:, None] < 2, x, 0)
         plain = xjax.jit(linalg.qdwh) if options else whole
-        assert_close(xjax.jit(linalg.qdwh)(x, dynamic_shape=(2, x.shape[1])), plain(cut))
+        assert_close(xjax.jit(linalg.qdwh)(x, dynamic_shape=(2, x.shape[1])), plain(dynamic))
 
 
 def test_every_primitive_has_a_row():
-    """But one that numpy.linalg.qr has in mode "raw", and one that JAX does not batch."""
+    """Except geqrf, which numpy.linalg.qr uses in mode "raw", and cholesky_update, which JAX cannot batch."""
     ours = {name for name, p in all_primitives().items() if p.type_rule.__module__.startswith("xjax.lax.linalg")}
     assert ours - set().union(*[primitives_of(row, linalg) for row in TABLE]) == {"geqrf", "cholesky_update"}
 

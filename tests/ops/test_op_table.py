@@ -38,7 +38,7 @@ def test_derivatives(row, dtypes):
 
 @pytest.mark.parametrize("row", one_in(6, [row for row in TABLE if row.order > 1], str))
 def test_second_derivatives(row):
-    """Most repeat first ones: rules consist of operations that have rows."""
+    """Most second derivatives repeat first ones, because rules consist of operations that have rows."""
     for dtypes in derivative_dtypes(row):
         harness.check_derivatives(row, dtypes, lax)
 

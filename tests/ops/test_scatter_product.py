@@ -21,7 +21,7 @@ WEIGHTS = np.array([1.0, 10.0, 100.0, 1000.0])
 
 
 def _others(x, u, left_out):
-    """Weighted sum over elements of the product of x and the updates, derived by the updates in `left_out`."""
+    """Derivative by the updates in `left_out` of the weighted sum over elements of the product of x and the updates."""
     hit = np.where(INDICES < 0, INDICES + len(x), INDICES)
     places = {hit[i] for i in left_out}
     if len(places) > 1 or places & {9}:
@@ -53,7 +53,7 @@ def test_first_and_second_derivatives(name, compile):
 
 
 def test_infinite_factors_do_not_reach_other_elements():
-    """Nor do factors that are dropped reach each other."""
+    """Dropped factors do not reach each other either."""
     u = np.array([np.inf, 2.0, 0.0, np.inf, 3.0, np.inf, 2.0])
     index = np.array([0, 0, 1, 9, 1, 9, 2])
     slope = xjax.grad(lambda u: jnp.ones(3).at[index].multiply(u)[1:].sum())(u)
@@ -62,7 +62,7 @@ def test_infinite_factors_do_not_reach_other_elements():
 
 @pytest.mark.parametrize("mode", ["drop", "clip"])
 def test_windows_and_batches(mode):
-    """Rows of a matrix, one of them outside, under vmap over everything: as a loop of products."""
+    """Rows of a matrix, one of them out of bounds, under vmap over everything, compared with a loop of products."""
     rng = np.random.default_rng(0)
     x, u = rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 5, 2))
     index = np.array([[0, 1, 0, 9, 3], [2, 2, 2, 2, 2], [3, 9, 9, 1, 1]])
@@ -77,8 +77,8 @@ def test_windows_and_batches(mode):
             x = x.at[place].set(x[place] * factor)
         return jnp.sin(x).sum()
     with xjax.enable_x64(True):
-        found, wanted = (xjax.jit(xjax.vmap(xjax.grad(f, (0, 2))))(x, index, u) for f in (cost, looped))
-    assert_close(found, wanted)
+        slopes, wanted = (xjax.jit(xjax.vmap(xjax.grad(f, (0, 2))))(x, index, u) for f in (cost, looped))
+    assert_close(slopes, wanted)
 
 
 @pytest.mark.parametrize("method, wanted", [("divide", [-2 / 9 / 3, -2 / 27]), ("power", [3 * 2 ** 9 * np.log(2)] * 2)])

@@ -1,6 +1,6 @@
-"""What slices, gathers and scatters refuse as JAX does, who wins where two updates meet, and starts of narrow types.
+"""Slices, gathers and scatters: derivatives that JAX refuses too, conflicting updates, and starts of narrow types.
 
-Values and derivatives of the family against JAX are rows of `structural_table`.
+Values and derivatives of these operations are compared with JAX by rows of `structural_table`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def rows(lax: ModuleType) -> tuple:
     return lax.ScatterDimensionNumbers((1,), (0,), (0,))
 
 
-# The derivatives that do not exist: what is wrong, what to do.
+# Derivatives that do not exist: parts of the message and of its fix.
 REFUSED = {
     "scatter_apply": (
         lambda lib: lib.grad(lambda x: lib.lax.scatter_apply(x, PAIR, lib.numpy.sin, rows(lib.lax),
@@ -44,7 +44,7 @@ def test_refused_as_by_jax_with_a_way_out(name):
 
 
 def test_an_element_that_two_updates_set_has_the_derivative_of_the_one_that_won():
-    """Which one wins is left open, but value and derivative agree on it."""
+    """The order of the updates is unspecified, but value and derivative agree on it."""
     out, pull = xjax.vjp(lambda u: xjax.lax.scatter(X, SAME, u, rows(xjax.lax)), BLOCK)
     (ct,) = pull(xjax.numpy.ones(X.shape))
     winner = int(out[2, 0] == BLOCK[1, 0])
@@ -54,7 +54,7 @@ def test_an_element_that_two_updates_set_has_the_derivative_of_the_one_that_won(
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint32"])
 def test_starts_of_every_integer_type(kind):
-    """An int8 cannot hold the 300 that a negative start would be counted from."""
+    """An int8 cannot represent the size 300, which is added to a negative start."""
     i, x = xjax.numpy.array(2, kind), xjax.numpy.arange(300)
     np.testing.assert_array_equal(xjax.lax.dynamic_slice_in_dim(X, i, 2), X[2:4])
     np.testing.assert_array_equal(xjax.lax.dynamic_index_in_dim(x, i), [2])

@@ -1,4 +1,4 @@
-"""Rows long enough to be sorted by integers: the order of every dtype, equal keys, NaN, both zeros, every axis."""
+"""Rows long enough to be sorted as integers: the order of every dtype, equal keys, NaN, both zeros, every axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("as_shipped")
 
 N = 200
 DTYPES = ["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "uint8", "uint16", "uint32"]
-REPEATED = {"bfloat16", "int8", "int16", "uint32"}         # of a kind, and of a width, that others have
+REPEATED = {"bfloat16", "int8", "int16", "uint32"}         # other dtypes have the same kind or width
 
 
 def numbers(dtype: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
@@ -65,8 +65,8 @@ def test_order_of_one_and_of_several_arrays(dtype, x64):
 @pytest.mark.parametrize("dtype", ["float32"])
 def test_zeros_keep_their_signs(dtype, x64):
     x = np.where(np.arange(N) % 2, 0.0, -0.0).astype(np.float32)
-    found = np.asarray(lax.sort(x))
-    assert np.signbit(found).sum() == N // 2 and np.signbit(found[:N // 2]).all()
+    ordered = np.asarray(lax.sort(x))
+    assert np.signbit(ordered).sum() == N // 2 and np.signbit(ordered[:N // 2]).all()
 
 
 def test_derivative_and_batch():

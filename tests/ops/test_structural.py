@@ -1,8 +1,9 @@
-"""Checks of every row of `structural_table` against real JAX: values and types, vmap over every way to batch the
+"""Checks of every row of `structural_table` against real JAX: values and types, vmap over all choices of batched
 arguments, jvp, vjp and second derivatives in float64."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,21 +17,21 @@ from tests.oracle import real_jax
 from tests.quick_compiling import as_shipped
 from tests.refusals import assert_refused
 from tests.sampling import one_in
-from xjax import jit, lax, vjp, vmap
+from xjax import Array, jit, lax, vjp, vmap
 from xjax.ops.prng import threefry2x32
 
 jax = real_jax()
 
 
 def _has_narrow_indices(row: OpRow) -> bool:
-    """XLA's older emitters, which tests compile with, bound indices of 8 bits by numbers of 8 bits."""
+    """XLA's older emitters, with which the tests compile, bound 8-bit indices by 8-bit numbers."""
     return " by " in row.name
 
 
-# Of the first row of six, the next test has the values too.
+# Rotated by three rows, because test_vmap also compares values, for other rows of the fast set.
 @pytest.mark.parametrize("row", one_in(6, TABLE[3:] + TABLE[:3], str))
 def test_value(row: OpRow) -> None:
-    """Run eagerly and compiled: value and dtype as JAX."""
+    """Run eagerly and compiled: value and dtype equal JAX's."""
     with as_shipped(_has_narrow_indices(row)):
         check_value(row, lax, jax.lax)
 
@@ -44,18 +45,18 @@ def test_vmap(row: OpRow) -> None:
 
 @pytest.mark.parametrize("row", one_in(8, [row for row in TABLE if row.smooth()], str))
 def test_derivatives(row: OpRow) -> None:
-    """jvp, and the jvp of a vjp of a function that is not linear in the result, in double precision."""
+    """jvp, and the jvp of a vjp with cotangents that depend on the result, in double precision."""
     with as_shipped(_has_narrow_indices(row)):
         check_as_jax(replace(row, args=tuple(map(double, row.arguments()))), lax, jax.lax, order=2)
 
 
-# -- what the table cannot say ------------------------------------------------------------------------------------
+# -- tests that do not fit into the table -------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", ["reduce_max", "reduce_min"])
 @pytest.mark.parametrize("shape, axes", [((4095,), (0,)), ((4096,), (0,)), ((64, 100), (0,)), ((64, 100), (1,)),
                                          ((3, 40, 50), (0, 2)), ((8, 8, 8), (0, 1, 2))])
 def test_extrema_keep_nan(name: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
-    """XLA's library for large reductions drops NaN; ours is kept, of either sign, also where XLA fuses reductions."""
+    """XLA's library for large reductions drops NaN; ours keeps NaN of either sign, also where XLA fuses reductions."""
     x = np.ones(shape, np.float32)
     x[(-1,) * len(shape)], x[(0,) * len(shape)] = np.nan, -np.nan
     expected = getattr(np, name.removeprefix("reduce_"))(x, axes)
@@ -71,7 +72,7 @@ def test_extrema_keep_nan(name: str, shape: tuple[int, ...], axes: tuple[int, ..
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
 def test_arg_extremum_of_large_arrays(name: str) -> None:
-    """The first of equal elements and the first NaN, wherever XLA cuts the reduction."""
+    """The first of equal elements and the first NaN, wherever XLA splits the reduction."""
     x = np.zeros(100_000, np.float32)
     assert int(getattr(lax, name)(x, 0, np.int32)) == 0
     x[[777, 50_000, 99_999]] = 1 if name == "argmax" else -1
@@ -84,19 +85,19 @@ def test_arg_extremum_of_large_arrays(name: str) -> None:
 def test_running_extrema_keep_nan(name: str) -> None:
     x = np.ones(20_000, np.float32)
     x[5_000] = np.nan
-    found = np.asarray(getattr(lax, name)(x))
-    assert not np.isnan(found[:5_000]).any() and np.isnan(found[5_000:]).all()
+    running = np.asarray(getattr(lax, name)(x))
+    assert not np.isnan(running[:5_000]).any() and np.isnan(running[5_000:]).all()
 
 
 def test_cumsum_of_a_million() -> None:
-    """Not a sum per element: quadratic work would take minutes; and the error is that of a tree."""
+    """The work is not quadratic, which would take minutes, and the error is that of a tree of sums."""
     x = np.random.default_rng(1).standard_normal(1_000_000).astype(np.float32)
     np.testing.assert_allclose(lax.cumsum(x), np.cumsum(x, dtype=np.float64), atol=5e-3)
 
 
 @pytest.mark.parametrize("name", ["scatter_min", "scatter_max"])
 def test_clipped_scatter_extremum_derivative(name: str) -> None:
-    """A clipped index has the derivative of the index it is clipped to."""
+    """A clipped index has the derivative of the index to which it is clipped."""
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
     x, u = np.array([0.0, 1.0, 2.0], np.float32), np.array([5.0, -5.0], np.float32)
 
@@ -108,15 +109,15 @@ def test_clipped_scatter_extremum_derivative(name: str) -> None:
 
 
 def test_start_indices_of_narrow_types_do_not_overflow() -> None:
-    """The clamp to [0, 298] must not happen in uint8."""
+    """The clamp to [0, 298] must not be computed in uint8."""
     x = np.arange(300, dtype=np.float32)
-    found = jit(lambda x, k: lax.dynamic_slice(x, (k,), (2,)))(x, np.uint8(255))
-    np.testing.assert_array_equal(found, [255, 256])
+    block = jit(lambda x, k: lax.dynamic_slice(x, (k,), (2,)))(x, np.uint8(255))
+    np.testing.assert_array_equal(block, [255, 256])
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (3, 1000)])
 def test_threefry_bits(shape: tuple[int, ...]) -> None:
-    """Bit for bit as JAX, and vmapped over keys."""
+    """Bit for bit as in JAX, also vmapped over keys."""
     from jax.extend.random import threefry2x32_p
     rng = np.random.default_rng(2)
     words = [rng.integers(0, 2**32, shape, np.uint32) for _ in range(4)]
@@ -161,3 +162,16 @@ ERRORS = {
 @pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
 def test_errors(case: tuple) -> None:
     assert_refused(*case)
+
+
+WITHOUT_AXES = {"squeeze": lambda lax: lax.squeeze(np.ones(3, np.float32), ()),
+                "expand_dims": lambda lax: lax.expand_dims(np.ones(3, np.float32), ()),
+                "axis_index": lambda lax: lax.axis_index(())}
+
+
+@pytest.mark.parametrize("call", WITHOUT_AXES.values(), ids=WITHOUT_AXES)
+def test_without_axes_the_result_is_an_array(call: Callable) -> None:
+    """A NumPy array that would be returned unchanged becomes an array; the position along no axes is 0."""
+    got = call(lax)
+    assert isinstance(got, Array)
+    assert_same(got, call(jax.lax))

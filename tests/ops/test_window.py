@@ -1,4 +1,4 @@
-"""Windows and reductions beyond the rows of `structural_table`: NaN, derivatives JAX lacks, programs, errors."""
+"""Windows and reductions outside of `structural_table`: NaN, derivatives that JAX lacks, programs, errors."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MONOIDS = {"add": 0, "mul": 1, "max": -2**31, "min": 2**31 - 1, "bitwise_or": 0,
 
 @pytest.mark.parametrize("name", MONOIDS)
 def test_known_reductions_of_integers(name):
-    """By the function of `lax`, which is recognised, and by another with the same meaning, which is traced."""
+    """With the function of `lax`, which is recognised, and with an equivalent lambda, which is traced."""
     x, start = i([3, -5, 7], [7, 7, 1]), np.int32(MONOIDS[name])
     def both(L, by):
         return L.reduce(x, start, by, (0,)), L.reduce_window(x, start, by, (1, 2), (1, 1), "SAME")
     want = jax.jit(lambda: both(jax.lax, getattr(jax.lax, name)))()
     known, traced = both(lax, getattr(lax, name)), both(lax, lambda a, b: getattr(lax, name)(a, b))
-    for found in (known, traced):
-        assert_close(found, want)
+    for result in (known, traced):
+        assert_close(result, want)
 
 
 def test_bools_and_complex_numbers():
@@ -44,7 +44,7 @@ def test_bools_and_complex_numbers():
 
 
 def test_a_start_value_counts_once():
-    """Also where it is no identity, and in the value that comes with a derivative."""
+    """Also if it is not the identity, and in the value computed along with a derivative."""
     x = f(5)
 
     def total(x):
@@ -59,13 +59,13 @@ def test_python_numbers_take_the_dtype_of_the_array():
 
 
 def test_windows_of():
-    """Against the definition, one element after the other."""
+    """Compared with the definition, one element at a time."""
     x, window = f(5, 4), Window((2, 3), (2, 1), ((1, 0), (0, 2)), (1, 2), (3, 1))
-    found = np.asarray(windows_of(x, np.float32(-1), window))
+    windows = np.asarray(windows_of(x, np.float32(-1), window))
     spread = np.full((6, 9), -1, np.float32)
     spread[1:, :7:2] = x
-    assert found.shape == (2, 3, *window.out_shape(x.shape)) == (2, 3, 2, 7)
-    for (a, b, m, n), value in np.ndenumerate(found):
+    assert windows.shape == (2, 3, *window.out_shape(x.shape)) == (2, 3, 2, 7)
+    for (a, b, m, n), value in np.ndenumerate(windows):
         assert value == spread[3 * a + 2 * m, b + n]
 
 
@@ -74,7 +74,7 @@ def test_windows_of():
 @pytest.mark.parametrize("name, start", [("max", -np.inf), ("min", np.inf)])
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_extrema_keep_nan(name, start, by_hand):
-    """XLA's reduce_window drops NaN from 4,096 elements up; ours keeps it, of either sign, in windows of every size."""
+    """XLA's reduce_window drops NaN from 4,096 elements on; ours keeps NaN of either sign, in windows of every size."""
     extremum = getattr(lax, name)
     by = (lambda a, b: extremum(a, b)) if by_hand else extremum
     sizes = {(2, 50, 60): (1, 2, 2), (2, 80, 40): (1, 16, 40), (1, 5000): (1, 5000), (4992, 1): (64, 1)}
@@ -88,8 +88,8 @@ def test_extrema_keep_nan(name, start, by_hand):
 
     def pools(xs):
         return [lax.reduce_window(x, np.float32(start), by, k, k) for x, k in zip(xs, sizes.values(), strict=True)]
-    for found, right in zip(xjax.jit(pools)(xs), expected, strict=True):
-        np.testing.assert_array_equal(found, right)
+    for result, right in zip(xjax.jit(pools)(xs), expected, strict=True):
+        np.testing.assert_array_equal(result, right)
 
 
 @pytest.mark.parametrize("size", [(3,), (40,)])
@@ -111,7 +111,7 @@ def test_the_derivative_of_nan_belongs_to_the_nan(size):
 # -- derivatives that JAX does not have ---------------------------------------------------------------------------
 
 def check_adjoint(fun, *args):
-    """<ct, J dx> = <J' ct, dx>, and J dx by central differences."""
+    """<ct, J dx> = <J' ct, dx>, and J dx equals central differences."""
     rng = np.random.default_rng(3)
     with enable_x64(True):
         args = tuple(np.asarray(x, np.float64) for x in args)
@@ -147,7 +147,7 @@ def test_derivative(name):
 
 
 def test_ties_count_once():
-    """The first of equal elements has the whole derivative, as in JAX (of `reduce_max`, all of them share it)."""
+    """The first of equal elements gets the whole derivative, as in JAX (for `reduce_max` all of them share it)."""
     pool = xjax.grad(lambda x: xjax.numpy.sum(lax.reduce_window(x, -np.inf, lax.max, (1, 5))))
     np.testing.assert_array_equal(pool(TIES), [[0, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
 
@@ -157,7 +157,7 @@ def test_ties_count_once():
     ((7, 8), (2, 3), (2, 3)), ((3, 9), (1, 4), (1, 4)), ((5,), (1,), (1,)), ((7, 8), (2, 3), (1, 2)),
     ((2, 9, 5), (2, 5, 3), (1, 2, 1))], ids=str)
 def test_where_the_derivative_goes(shape, size, strides, extremum, start):
-    """Of windows side by side, with a rest that no window sees, and of some that overlap; some elements are equal."""
+    """Adjacent windows, with elements outside of all windows, and overlapping windows; some elements are equal."""
     x = np.random.default_rng(1).integers(0, 4, shape).astype(np.float32)
     y, back = xjax.vjp(lambda x: lax.reduce_window(x, start, getattr(lax, extremum), size, strides), x)
     cts = 1 + np.arange(y.size, dtype=np.float32).reshape(y.shape)
@@ -171,7 +171,7 @@ def test_where_the_derivative_goes(shape, size, strides, extremum, start):
 
 
 def test_order_of_a_reduction_that_does_not_commute():
-    """Composition of affine maps: value and derivative keep neighbours together."""
+    """Composition of affine maps: value and derivative keep the order of the elements."""
     with enable_x64(True):
         a, b = f(7).astype(np.float64), f(7).astype(np.float64)
 
@@ -189,21 +189,21 @@ def test_order_of_a_reduction_that_does_not_commute():
 
 def test_mapped_start_values():
     x, starts = f(3, 4), f(2)
-    found = xjax.vmap(lambda start: lax.reduce(x, start, lambda a, b: a + b, (0,)))(starts)
-    np.testing.assert_allclose(found, x.sum(0) + starts[:, None], rtol=1e-6)
-    found = xjax.vmap(lambda start: lax.reduce_window(x, start, lambda a, b: a + b, (3, 1)))(starts)
-    np.testing.assert_allclose(found, x.sum(0)[None] + starts[:, None, None], rtol=1e-6)
+    sums = xjax.vmap(lambda start: lax.reduce(x, start, lambda a, b: a + b, (0,)))(starts)
+    np.testing.assert_allclose(sums, x.sum(0) + starts[:, None], rtol=1e-6)
+    sums = xjax.vmap(lambda start: lax.reduce_window(x, start, lambda a, b: a + b, (3, 1)))(starts)
+    np.testing.assert_allclose(sums, x.sum(0)[None] + starts[:, None, None], rtol=1e-6)
 
 
 def test_inside_control_flow():
-    """Pool and gradient in a scan body, compiled."""
+    """A pool and its gradient in a scan body, compiled."""
     xs = f(3, 6)
 
     def step(total, x):
         return total + xjax.numpy.sum(lax.reduce_window(x * x, -np.inf, lax.max, (2,), (2,))), None
-    found = xjax.jit(xjax.grad(lambda xs: lax.scan(step, np.float32(0), xs)[0]))(xs)
+    slope = xjax.jit(xjax.grad(lambda xs: lax.scan(step, np.float32(0), xs)[0]))(xs)
     expected = [xjax.grad(lambda x: step(np.float32(0), x)[0])(x) for x in xs]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(slope, expected, rtol=1e-6)
 
 
 # -- programs -----------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""What one device computes: functions of the library and the device's part, of shape (8, 3), along the mesh axis "i".
+"""Bodies of programs for several devices: functions of the library and one device's shard, over the mesh axis "i".
 
-Each of them runs in every container of `programs.py`, and its derivatives do, so that one line here is many programs.
+The shard has shape (8, 3). Each body runs in every container of `programs.py`, plain and differentiated, so one line
+here gives many programs.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def ring(jax, step=1):
 
 
 def halves(jax):
-    """Two groups of neighbours."""
+    """Two groups of neighbouring devices."""
     n = jax.lax.axis_size("i")
     return [list(range(n // 2)), list(range(n // 2, n))]
 
@@ -45,7 +46,7 @@ def varying_carry(jax, x):
 
 
 def ring_sum(jax, x):
-    """All devices' parts pass by."""
+    """A sum in which the shards of all devices pass around a ring."""
     def step(_, state):
         total, y = state
         y = jax.lax.ppermute(y, "i", ring(jax))
@@ -107,15 +108,15 @@ def gradient_of_gradient(jax, x):
 
 
 def tree_of_sums(jax, x):
-    found = jax.lax.psum({"a": x, "b": (x[0], 2, 1.5)}, "i")
-    return found["a"] * found["b"][0] + found["b"][1] * found["b"][2]
+    sums = jax.lax.psum({"a": x, "b": (x[0], 2, 1.5)}, "i")
+    return sums["a"] * sums["b"][0] + sums["b"][1] * sums["b"][2]
 
 
 def sorted_together(jax, x):
     return jax.numpy.sort(jax.lax.all_gather(x, "i", tiled=True), axis=0)[:8] * x
 
 
-# With derivatives.
+# Bodies that are also differentiated.
 SMOOTH = {
     "psum": lambda jax, x: jax.lax.psum(x, "i") * x,
     "pmean": lambda jax, x: jax.lax.pmean(x, "i") - x,
@@ -151,7 +152,7 @@ SMOOTH = {
     "vmapped axis too": vmapped_axis_too,
 }
 
-# Values only: no derivative, or not in JAX.
+# Compared by value only: they have no derivative, or JAX has none.
 ROUGH = {
     "pmax": lambda jax, x: jax.lax.pmax(x, "i") - x,
     "pmin": lambda jax, x: jax.lax.pmin(x, "i") - x,
@@ -166,7 +167,7 @@ ROUGH = {
     "complex": lambda jax, x: jax.lax.psum(x * (1 + 2j), "i") * jax.lax.all_gather(x + 1j, "i").sum(0),
 }
 
-# Groups have no type in a checked shard_map.
+# A checked shard_map has no types for groups of devices.
 IN_GROUPS = {
     "psum": lambda jax, x: jax.lax.psum(x, "i", axis_index_groups=halves(jax)) * x,
     "pmean": lambda jax, x: jax.lax.pmean(x, "i", axis_index_groups=halves(jax)) * x,
@@ -191,5 +192,5 @@ def sharded(jax, body, x, check=True):
 
 
 def mesh_of(jax, *sizes, names="ijk"):
-    """A mesh of automatic axes, which JAX 0.12 no longer makes by default."""
+    """A mesh of automatic axes; since 0.12, JAX makes other axes by default."""
     return jax.make_mesh(sizes, tuple(names[:len(sizes)]), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))

@@ -1,4 +1,4 @@
-"""The mistakes of `mistakes.py` after what their messages say: each function gives (result, what it should be)."""
+"""The programs of `mistakes.py`, corrected as their messages advise: each function gives (result, expected result)."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ def scalar_result_with_an_axis(jax, n):
 
 
 def spec_of_an_axis_that_is_not_manual(jax, n):
-    x, found = _numbers(4, 8), []
+    x, results = _numbers(4, 8), []
     for spec, names in ((jax.P("i"), {"i"}), (jax.P("i", "j"), {"i", "j"})):
         f = jax.shard_map(lambda x: x, mesh=_grid(jax, n), in_specs=spec, out_specs=spec, axis_names=names)
-        found.append(jax.jit(f)(x))
-    return found, [x, x]
+        results.append(jax.jit(f)(x))
+    return results, [x, x]
 
 
 def axis_names_that_the_mesh_does_not_have(jax, n):
@@ -118,8 +118,8 @@ def nested_on_another_mesh(jax, n):
 def no_mesh(jax, n):
     x, f = _numbers(n), jax.shard_map(lambda x: x, in_specs=jax.P("i"), out_specs=jax.P("i"))
     with jax.set_mesh(mesh_of(jax, n)):
-        found = f(x)
-    return (found, _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x)), (x, x)
+        result = f(x)
+    return (result, _over(jax, n, lambda x: x, jax.P("i"), jax.P("i"), x)), (x, x)
 
 
 def more_rows_than_devices_in_pmap(jax, n):
@@ -151,20 +151,20 @@ def name_out_of_scope(jax, n):
 
 def permutation_with_a_target_twice(jax, n):
     x = _numbers(n, 2)
-    found = jax.pmap(lambda x: jax.lax.ppermute(x, "i", [(0, 1), (1, 0)]), axis_name="i")(x)
-    return found[:2], x[1::-1]
+    result = jax.pmap(lambda x: jax.lax.ppermute(x, "i", [(0, 1), (1, 0)]), axis_name="i")(x)
+    return result[:2], x[1::-1]
 
 
 def all_to_all_that_does_not_divide(jax, n):
     x = _numbers(n, 2 * n, 2)
-    found = jax.pmap(lambda x: jax.lax.all_to_all(x, "i", 0, 0, tiled=True), axis_name="i")(x)
-    return found, x.reshape(n, n, 2, 2).swapaxes(0, 1).reshape(n, 2 * n, 2)
+    result = jax.pmap(lambda x: jax.lax.all_to_all(x, "i", 0, 0, tiled=True), axis_name="i")(x)
+    return result, x.reshape(n, n, 2, 2).swapaxes(0, 1).reshape(n, 2 * n, 2)
 
 
 def scatter_that_does_not_divide(jax, n):
     x = _numbers(n, 2 * n, 2)
-    found = jax.pmap(lambda x: jax.lax.psum_scatter(x, "i", tiled=True), axis_name="i")(x)
-    return found, x.sum(0).reshape(n, 2, 2)
+    result = jax.pmap(lambda x: jax.lax.psum_scatter(x, "i", tiled=True), axis_name="i")(x)
+    return result, x.sum(0).reshape(n, 2, 2)
 
 
 def gathered_along_an_axis_that_is_not_there(jax, n):

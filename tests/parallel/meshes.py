@@ -1,4 +1,4 @@
-"""`shard_map` on meshes of several axes: specs, replicated arguments, gradients inside, partly manual, nested."""
+"""`shard_map` on meshes of several axes: specs, replicated arguments, gradients, manual axes, nesting."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def _numbers(*shape, seed=0):
 
 
 def _grid(jax, n):
-    """A mesh with axes "i" and "j", of 2 and n / 2 devices."""
+    """A mesh with axes "i" and "j", of sizes 2 and n / 2."""
     return mesh_of(jax, 2, n // 2)
 
 
-# -- derivatives inside: those of whole arrays ---------------------------------------------------------------------
+# -- derivatives inside equal those of whole arrays ----------------------------------------------------------------
 
 def gradient_of_replicated_weight(jax, n):
     P = jax.P
@@ -39,7 +39,7 @@ def gradient_unchecked_is_of_the_own_part(jax, n):
 
 
 def data_parallel_step(jax, n):
-    """Weights that all devices share; their gradient needs no psum."""
+    """All devices share the weights; their gradient needs no psum."""
     P, jnp = jax.P, jax.numpy
     params = {"w": _numbers(3, 4), "b": _numbers(4, seed=1)}
 
@@ -53,7 +53,7 @@ def data_parallel_step(jax, n):
 
 
 def tensor_parallel_layers(jax, n):
-    """One matrix by columns, the next by rows, one sum after both."""
+    """One matrix split by columns, the next by rows, and one sum after both."""
     P, jnp = jax.P, jax.numpy
 
     def f(x, up, down):
@@ -78,7 +78,7 @@ def data_and_tensor_parallel(jax, n):
 
 
 def fully_sharded_weights(jax, n):
-    """Each device holds a part of the weights and gathers them for the step."""
+    """Each device has a shard of the weights and gathers them for the step."""
     P, jnp = jax.P, jax.numpy
 
     def f(w, x):
@@ -167,12 +167,12 @@ def types_say_what_varies(jax, n):
 
 
 def _varying(aval):
-    """JAX has moved the field."""
+    """The varying axes of an aval; JAX has moved the field."""
     return aval.vma if hasattr(aval, "vma") else aval.manual_axis_type.varying
 
 
 def carry_that_becomes_varying(jax, n):
-    """The carry starts equal on all devices: cast by hand, as JAX asks."""
+    """The carry starts equal on all devices; it is cast by hand, as JAX requires."""
     P, jnp = jax.P, jax.numpy
 
     def f(x):

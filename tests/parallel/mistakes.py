@@ -1,4 +1,4 @@
-"""Mistakes in programs for several devices: the class of the error is that of JAX."""
+"""Mistakes in programs for several devices; the class of each error is JAX's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Programs for several devices: `PROGRAMS` has functions of the library and the number of devices, by name.
 
 Most are a body of `bodies.py` in a container (pmap, shard_map with and without checked types), plain or differentiated
-inside or outside of it. The others are written out in `meshes.py`, `shardings.py` and `mistakes.py`.
+inside or outside of it. The others are in `meshes.py`, `shardings.py` and `mistakes.py`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def compiled(container, body, jax, n):
 
 
 def gradient_outside(container, body, jax, n):
-    """Of a sum over all devices."""
+    """The gradient of a sum over all devices."""
     jnp = jax.numpy
     return jax.grad(lambda x: jnp.cos(container(jax, body, x)).sum())(jnp.asarray(numbers(n)))
 
 
 def gradient_inside(container, body, jax, n):
-    """Each device asks for the derivative of its own sum."""
+    """Each device computes the derivative of its own sum."""
     jnp = jax.numpy
     return container(jax, lambda _, x: jax.grad(lambda y: jnp.cos(body(jax, y)).sum())(x), numbers(n))
 
@@ -49,7 +49,7 @@ def tangent_inside(container, body, jax, n):
 
 
 def mapped_outside(container, body, jax, n):
-    """By vmap, over two arrays."""
+    """The program mapped by vmap over two arrays."""
     x = np.stack([numbers(n), numbers(n, 1)])
     return jax.vmap(lambda x: container(jax, body, x))(x)
 
@@ -66,7 +66,7 @@ def in_containers() -> Iterator[tuple[str, Program]]:
             for c in containers:
                 for way, program in ways.items():
                     if way == "vmap outside" and bodies is IN_GROUPS:
-                        continue                                # in neither library
+                        continue                                # neither library has it
                     text = f"{name}, in groups" if bodies is IN_GROUPS else name
                     yield ", ".join(filter(None, (c, text, way))), partial(program, CONTAINERS[c], body)
 

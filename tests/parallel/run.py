@@ -1,7 +1,7 @@
 """Runs programs for several devices in this process: `python -m tests.parallel.run LIBRARY DEVICES FILE`.
 
-The names of the programs come from standard input, one a line. FILE gets a pickled dict of what each gave: the fields
-of a `Found`.
+The names of the programs come from standard input, one a line. FILE gets a pickled dict: name -> the fields of an
+`Outcome`.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import Any, NamedTuple
 from tests.quick_compiling import flags
 
 
-class Found(NamedTuple):
-    """What a program gave: its leaves as (type, value on the host, index of each device's part), or its error."""
+class Outcome(NamedTuple):
+    """The leaves of a result, as (type, value on the host, index of each device's part), or the error."""
 
     leaves: list[tuple[str, Any, Any]]
-    error: str = ""                         # the built-in class
+    error: str = ""                         # the built-in class of the error
     message: str = ""
 
 
-def found(program: Any, library: Any, devices: int) -> Found:
+def run(program: Any, library: Any, devices: int) -> Outcome:
     from tests.compare import builtin_class
     try:
         result = program(library, devices)
-        return Found([described(leaf) for leaf in library.tree.leaves(result)])
+        return Outcome([described(leaf) for leaf in library.tree.leaves(result)])
     except Exception as error:
-        return Found([], builtin_class(error).__name__, f"{type(error).__name__}: {error}")
+        return Outcome([], builtin_class(error).__name__, f"{type(error).__name__}: {error}")
 
 
 def described(leaf: Any) -> tuple[str, Any, Any]:
@@ -52,7 +52,7 @@ def main(library: str, devices: int, path: str) -> None:
     warnings.simplefilter("ignore")
     jax = importlib.import_module(library)
     names = sys.stdin.read().splitlines()
-    Path(path).write_bytes(pickle.dumps({name: tuple(found(PROGRAMS[name], jax, devices)) for name in names}))
+    Path(path).write_bytes(pickle.dumps({name: tuple(run(PROGRAMS[name], jax, devices)) for name in names}))
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def pmap_of_grad_and_grad_of_pmap(jax, n):
 
 
 def replicated_train_state(jax, n):
-    """The loop of older programs: a state with a leading axis of devices."""
+    """The idiom of older programs: a train state with a leading axis of devices."""
     @partial(jax.pmap, axis_name="batch")
     def step(w, x):
         g = jax.lax.pmean(jax.grad(lambda w: ((x @ w) ** 2).mean())(w), "batch")

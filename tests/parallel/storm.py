@@ -1,7 +1,7 @@
-"""Thousands of calls that nobody waits for: `main`.
+"""Thousands of calls without waiting for results: `main`.
 
-Each thread calls every step so often, one result into the next, in an order of its own; what comes out must be what
-NumPy gets, bit for bit. It prints the number of calls.
+Each thread calls every step `calls` times, one result into the next, in a random order. The results must be
+NumPy's, bit for bit. The program prints the number of calls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xjax.sharding import PartitionSpec as P
 
 
 class Step(NamedTuple):
-    """One step on whole arrays: of the library, and of NumPy; integers wrap around in both."""
+    """One step on whole arrays, in the library and in NumPy; integers wrap around in both."""
 
     call: Callable[[Any], Any]
     numpy: Callable[[np.ndarray], np.ndarray]
@@ -40,7 +40,7 @@ def steps(n: int) -> dict[str, Step]:
         return xjax.pmap(f, axis_name="i")
 
     def sharded(f):
-        """`f` of a device's block, without the axis of the devices."""
+        """`f` on a device's block, without the axis of the devices."""
         return xjax.jit(xjax.shard_map(lambda x: f(x[0])[None], mesh=mesh, in_specs=P("i"), out_specs=P("i")))
 
     def descend(w, x):
@@ -64,7 +64,7 @@ def steps(n: int) -> dict[str, Step]:
 
 
 def storm(every: dict[str, Step], calls: int, seed: int) -> None:
-    """Call each step so often; raises AssertionError if a result is not NumPy's."""
+    """Call each step `calls` times; raises AssertionError if a result is not NumPy's."""
     for name in random.Random(seed).sample(list(every), len(every)):
         step = every[name]
         x, wanted = step.call(step.start), step.numpy(step.start)
@@ -76,7 +76,7 @@ def storm(every: dict[str, Step], calls: int, seed: int) -> None:
 
 
 def main(devices: int, threads: int, calls: int, seed: int) -> None:
-    """Storms of threads that run at the same time."""
+    """Run storms in several threads at the same time."""
     every, errors = steps(devices), []
 
     def work(k: int) -> None:

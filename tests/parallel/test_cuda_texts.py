@@ -1,7 +1,7 @@
-"""Collectives as texts for CUDA are those of JAX; several GPUs are not needed to check that.
+"""Collectives as texts for CUDA are JAX's; the check needs no GPUs.
 
-Compared are the operations in their order: attributes, groups of devices, the reducer, types. Channels are numbers of
-which JAX writes 1 for all; here each collective has another one.
+The test compares the operations in their order: attributes, groups of devices, reducers, types. JAX writes channel 1
+for all collectives; here each has a channel of its own.
 """
 
 import re
@@ -20,7 +20,7 @@ jax = real_jax()
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 BOTH = ("a", "b")
 
-# A function of a lax namespace, over a mesh of 2 x 2 devices with the axes a and b; each has [2, 4] of X.
+# Functions of a lax namespace, over a mesh of 2 x 2 devices with the axes a and b; each device has a [2, 4] block of X.
 PROGRAMS = {
     "psum": lambda lax: lambda x: lax.psum(x, "a"),
     "psum over both axes": lambda lax: lambda x: lax.psum(x, BOTH),
@@ -50,7 +50,7 @@ TYPES = re.compile(r" : \((tensor<\w+>)\) -> \(?(tensor<\w+>)")
 
 
 def groups_over(mesh):
-    """From names of axes, as JAX 0.12 writes them, to the groups of devices."""
+    """The groups of devices for names of axes, as JAX 0.12 writes them."""
     def groups(match):
         names = re.findall(r'name = "(\w+)"', match[1])
         devices = np.arange(np.prod([*mesh.values()])).reshape([*mesh.values()])
@@ -62,20 +62,20 @@ def groups_over(mesh):
 
 
 def collectives(text, **mesh):
-    """Of each collective its name, its attributes, its reducer, and its types."""
+    """The name, attributes, reducer and types of each collective."""
     text = MESH_AXES.sub(groups_over(mesh), text)
-    found, starts = [], [*COLLECTIVE.finditer(text)]
+    operations, starts = [], [*COLLECTIVE.finditer(text)]
     for match, after in zip(starts, [*starts[1:], None], strict=True):
         part = text[match.start():after.start() if after else None]
         types = TYPES.search(part)
         if match[1] == "partition_id":
-            found.append("partition_id")
+            operations.append("partition_id")
             continue
         part = part[:types.end()]
         reducer = REDUCER.search(part)
         attributes = sorted("".join(filter(None, groups)).replace(" ", "") for groups in ATTRIBUTE.findall(part))
-        found.append((match[1], attributes, reducer and reducer[1], types.groups()))
-    return found
+        operations.append((match[1], attributes, reducer and reducer[1], types.groups()))
+    return operations
 
 
 def text_for_cuda(mapped):
@@ -95,9 +95,9 @@ def assert_channels_differ(text):
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_shard_map(name):
-    found, want = (text_for_cuda(in_mesh(lib, PROGRAMS[name])) for lib in (xjax, jax))
-    assert collectives(found) == collectives(want, a=2, b=2) != []
-    assert_channels_differ(found)
+    ours, want = (text_for_cuda(in_mesh(lib, PROGRAMS[name])) for lib in (xjax, jax))
+    assert collectives(ours) == collectives(want, a=2, b=2) != []
+    assert_channels_differ(ours)
 
 
 def test_pmap():
@@ -108,15 +108,15 @@ def test_pmap():
         return lambda x: (lax.psum(x, "i"), lax.all_gather(x, "i"), lax.ppermute(x, "i", [(0, 1), (1, 2)]),
                           lax.psum_scatter(rows(x), "i"), lax.all_to_all(rows(x), "i", 0, 1))
 
-    found, want = (text_for_cuda(lib.jit(lib.pmap(all_of_them(lib.lax), axis_name="i", devices=lib.devices("cpu")[:4])))
-                   for lib in (xjax, jax))
-    assert collectives(found) == collectives(want, i=4) != []
-    assert_channels_differ(found)
+    ours, want = (text_for_cuda(lib.jit(lib.pmap(all_of_them(lib.lax), axis_name="i", devices=lib.devices("cpu")[:4])))
+                  for lib in (xjax, jax))
+    assert collectives(ours) == collectives(want, i=4) != []
+    assert_channels_differ(ours)
 
 
 @pytest.mark.parametrize("platform, bounded", [("cpu", True), ("gpu", False)])
 def test_the_bound_on_programs_in_flight_is_for_cpus(platform, bounded):
     closed = xjax.make_jaxpr(lambda x: x + 1)(X)
     device = SimpleNamespace(platform=platform, client=xjax.devices("cpu")[0].client)
-    found = listeners_of(closed, ModuleText("", ()), device, collectives=True)
-    assert found == ([in_flight.of_client(device.client).push] if bounded else [])
+    listeners = listeners_of(closed, ModuleText("", ()), device, collectives=True)
+    assert listeners == ([in_flight.of_client(device.client).push] if bounded else [])

@@ -1,8 +1,8 @@
 """Gradients of random `shard_map` programs equal those of the same function on whole arrays.
 
 A program is a list of steps on local values of shape (4, 2), on a mesh of 2 x 2 devices. On whole arrays the same steps
-run under two `vmap`s with the names of the mesh axes, over the parts that the specs make of the arguments; the sum of
-squares of the last value over all devices is the loss.
+run under two `vmap`s with the names of the mesh axes, over the parts into which the specs split the arguments. The loss
+is the sum of squares of the last value over all devices.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def on_whole_arrays(loss: Callable[..., Any], specs: list[Any]) -> Callable[...,
 
 
 def split(x: Any, spec: Any) -> Any:
-    """The part of each device, with two leading axes of devices."""
+    """The parts of all devices, with two leading axes of devices."""
     def part(i: int, j: int) -> Any:
         place, index = {"i": i, "j": j}, []
         for dim, n in enumerate((ROWS, COLUMNS)):
@@ -151,8 +151,8 @@ def test_gradients_are_those_of_whole_arrays(seed):
         value, want = xjax.jit(xjax.value_and_grad(on_whole_arrays(loss, specs), every))(*args)
         for check in (True, False):
             f = xjax.shard_map(loss, mesh=mesh, in_specs=tuple(specs), out_specs=P(), check_vma=check)
-            found, outside = xjax.value_and_grad(f, every)(*args)
-            assert_close(found, value, tol=8, what="value")
+            result, outside = xjax.value_and_grad(f, every)(*args)
+            assert_close(result, value, tol=8, what="value")
             assert_close(outside, want, tol=8, what=f"gradient outside, check_vma={check}")
         inside = xjax.shard_map(xjax.grad(loss, every), mesh=mesh, in_specs=tuple(specs), out_specs=tuple(specs))
         assert_close(inside(*args), want, tol=8, what="gradient inside")

@@ -1,8 +1,8 @@
-"""The messages of mistakes in programs for several devices, word for word, and that what they advise is right.
+"""Messages of mistakes in programs for several devices are as recorded, and the fixes that they advise work.
 
-`messages.json` has the messages on 4 devices, `fixes.py` has each program as its message says.
+`messages.json` has the messages on 4 devices; `fixes.py` has each program corrected as its message advises.
 
-After a change of words: `python -m tests.parallel.test_messages` writes the file again; read its difference.
+After a change of a message, `python -m tests.parallel.test_messages` writes the file again: review the difference.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def message(name: str) -> str:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_the_message_of_a_mistake(name):
-    found = message(name)
-    assert found == GOLDEN[name]
-    assert (found == "") == (name in COMPUTED)
-    if found:
-        assert "\n  fix: " in found and len(found.splitlines()) <= 6
+    text = message(name)
+    assert text == GOLDEN[name]
+    assert (text == "") == (name in COMPUTED)
+    if text:
+        assert "\n  fix: " in text and len(text.splitlines()) <= 6
 
 
 @pytest.mark.parametrize("name", [name for name in MISTAKES if name not in COMPUTED])

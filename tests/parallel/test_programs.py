@@ -1,6 +1,6 @@
-"""Programs for 2, 4 and 8 devices give what they give in real JAX: value, type, the part on each device, error class.
+"""Programs for 2, 4 and 8 devices agree with real JAX: value, type, the part on each device, error class.
 
-Each library runs them in a process of its own, which has as many devices.
+Each library runs them in a process of its own, with this number of devices.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import pytest
 from tests import compare
 from tests.oracle import current, real_jax
 from tests.parallel.programs import PROGRAMS
-from tests.parallel.run import Found
+from tests.parallel.run import Outcome
 
 ROOT = Path(__file__).parents[2]
 CHUNK = 40
 
-# Where xjax does otherwise, on purpose: reason -> programs.
+# Deliberate differences from JAX: reason -> programs.
 OTHERWISE = {
     "a carry or a branch that varies less than the others is cast": [
         "mistakes.carry_that_varies_only_after_a_step", "mistakes.branches_that_vary_differently"],
@@ -30,19 +30,19 @@ OTHERWISE = {
     "permutations over several axes count as axis_index does; JAX sorts the axes": [
         "meshes.axes_joined_the_other_way"],
     "nested regions have derivatives; JAX's compiler refuses the program": ["meshes.nested_gradient"],
-    "collectives over a mesh axis and one of vmap together; JAX 0.10 refuses those under checks and some others": [
+    "collectives over a mesh axis and one of vmap together; JAX 0.10 refuses some, and all under checks": [
         *(f"shard_map, vmapped axis too{way}" for way in (
             "", ", gradient outside", ", gradient inside", ", tangent inside", ", vmap outside")),
         "meshes.over_a_mesh_axis_and_one_of_vmap"],
 }
-ALIKE_ON_2 = {"meshes.axes_joined_the_other_way"}        # one of its two axes then has one device
-# Real JAX ends the process: XLA refuses the launch on some devices only. Here they are errors; see test_messages.
+ALIKE_ON_2 = {"meshes.axes_joined_the_other_way"}        # one of its two axes then has size 1
+# Real JAX ends the process: XLA refuses the launch on some devices only. xjax raises an error; see test_messages.
 ENDS_JAX = {"mistakes.donated_twice"}
 DIFFERENT = {name for names in OTHERWISE.values() for name in current(names)}
 
 
 def chunks() -> list:
-    """(devices, names): every 25th program on 4 devices; in the slow set all of them, on 2, 4 and 8."""
+    """(devices, names): every 25th program on 4 devices; in the slow set, all programs on 2, 4 and 8."""
     names = [name for name in PROGRAMS if name not in ENDS_JAX]
     fast = [n for k, n in enumerate(names) if k % 25 == 0]
     slow = [names[i:i + CHUNK] for i in range(0, len(names), CHUNK)]
@@ -64,24 +64,24 @@ def test_programs_give_what_they_give_in_jax(devices, names, tmp_path):
 
 
 def start(library: str, devices: int, names: list[str], path: Path) -> subprocess.Popen:
-    found = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
-                             cwd=ROOT, stdin=subprocess.PIPE, text=True)
-    assert found.stdin is not None
-    found.stdin.write("\n".join(names))
-    found.stdin.close()
-    return found
+    started = subprocess.Popen([sys.executable, "-m", "tests.parallel.run", library, str(devices), str(path)],
+                               cwd=ROOT, stdin=subprocess.PIPE, text=True)
+    assert started.stdin is not None
+    started.stdin.write("\n".join(names))
+    started.stdin.close()
+    return started
 
 
-def finished(process: subprocess.Popen, path: Path) -> dict[str, Found]:
+def finished(process: subprocess.Popen, path: Path) -> dict[str, Outcome]:
     try:
         assert process.wait(timeout=1500) == 0
     finally:
         process.kill()
-    return {name: Found(*fields) for name, fields in pickle.loads(path.read_bytes()).items()}
+    return {name: Outcome(*fields) for name, fields in pickle.loads(path.read_bytes()).items()}
 
 
-def difference(ours: Found, theirs: Found) -> str:
-    """What differs, in words; "" if nothing does."""
+def difference(ours: Outcome, theirs: Outcome) -> str:
+    """The difference in words; "" without one."""
     if ours.error != theirs.error:
         return f"{ours.message or 'a value'}; JAX: {theirs.message or 'a value'}"
     if len(ours.leaves) != len(theirs.leaves):
@@ -92,9 +92,9 @@ def difference(ours: Found, theirs: Found) -> str:
         if not a[0]:
             if a[1] != b[1]:
                 return f"leaf {k}: {a[1]}; JAX has {b[1]}"
-        # Sums over devices have another order.
-        elif found := compare.difference(a[1], b[1], tol=4, like=a[0].partition("[")[0]):
-            return f"leaf {k}: {found.text}"
+        # Sums over devices add in another order.
+        elif in_words := compare.difference(a[1], b[1], tol=4, like=a[0].partition("[")[0]):
+            return f"leaf {k}: {in_words.text}"
     return ""
 
 

@@ -1,6 +1,6 @@
-"""Storms of launches: thousands of calls that nobody waits for end, and are exact, beside a process that is busy.
+"""Storms of launches: thousands of calls without waiting, next to a busy process, end and are exact.
 
-JAX 0.10 aborts in some: devices of a CPU share one pool of threads, and a queue of collectives can take all of them.
+JAX 0.10 aborts in some: the devices of a CPU share one pool of threads, and a queue of collectives can occupy all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.isolated import run
 
-KINDS = 7                               # of steps in `storm.py`
+KINDS = 7                               # kinds of steps in `storm.py`
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
     python -m tests.programs.random_programs --seeds 0:5000 --jobs 2
 
-Prints each mismatch as a program that was made as small as possible, and at the end what was covered. A run is a range
-of seeds, so it can be cut into parts and continued. Programs run in worker processes, which end after some hundred:
-memory stays bounded, and a crash or a hang costs one program, which is reported.
+Prints each mismatch as a minimised program, and at the end the coverage. A run is a range of seeds, so it can be split
+and continued. Programs run in worker processes, which end after some hundred programs: memory stays bounded, and a
+crash or a hang costs one program, which is reported.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _WORKER = "tests.programs.generator.worker"
 
 
 def main() -> int:
-    """Command line; returns 1 if there were mismatches or something was drawn too rarely."""
+    """The command line; returns 1 after mismatches, or if something was drawn too rarely."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", default="0:5000", help="first:last, the last left out")
+    parser.add_argument("--seeds", default="0:5000", help="first:last, without last")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", action="store_true", help="only print the programs")
     options = parser.parse_args()
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 class Run:
-    """A range of seeds over some workers at a time."""
+    """A range of seeds, checked by several workers."""
 
     def __init__(self, first: int, last: int, jobs: int):
         self.chunks = [(a, min(a + _PER_WORKER, last)) for a in range(first, last, _PER_WORKER)]
@@ -66,7 +66,7 @@ class Run:
             self._chunk(*chunk)
 
     def _chunk(self, first: int, last: int) -> None:
-        """Run a worker over the seeds; one that dies is replaced, after the seed that killed it."""
+        """Run a worker over the seeds; after a crash, a new one continues with the next seed."""
         while first < last:
             with tempfile.TemporaryFile("w+") as errors:
                 worker = subprocess.Popen([sys.executable, "-m", _WORKER, str(first), str(last)], env=_environment(),
@@ -84,14 +84,14 @@ class Run:
                             "text": f"{tail}\n{program(first).text()}"})
                 first += 1
 
-    def _take(self, found: dict) -> None:
+    def _take(self, outcome: dict) -> None:
         """Count one result; print it if it is a mismatch."""
         with self.lock:
-            self.coverage.add(program(found["seed"]), found["kind"], found.get("reason", ""))
+            self.coverage.add(program(outcome["seed"]), outcome["kind"], outcome.get("reason", ""))
             done = self.coverage.outcomes.total()
-            if "text" in found:
-                self.mismatches.append((found["seed"], found["kind"]))
-                print(f"\n== seed {found['seed']}: {found['kind']}\n{found['text']}", flush=True)
+            if "text" in outcome:
+                self.mismatches.append((outcome["seed"], outcome["kind"]))
+                print(f"\n== seed {outcome['seed']}: {outcome['kind']}\n{outcome['text']}", flush=True)
             if done % 100 == 0:
                 print(f"{done} of {self.count}, {len(self.mismatches)} mismatches, "
                       f"{time.monotonic() - self.start:.0f} s", flush=True)
@@ -107,7 +107,7 @@ class Run:
 
 
 def _environment() -> dict[str, str]:
-    """Four CPU devices, quiet logs, and compiled operations kept with those of the tests."""
+    """Four CPU devices, quiet logs, and the cache of compiled operations that the tests use."""
     return {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu",
             "TF_CPP_MIN_LOG_LEVEL": "3", "XJAX_LOG_LEVEL": "3",
             "XJAX_COMPILATION_CACHE_DIR": str(caches.folder() / "xjax"), **os.environ}

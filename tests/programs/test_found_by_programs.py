@@ -1,4 +1,4 @@
-"""Faults that random programs found, each as a small direct test against real JAX."""
+"""Faults that random programs exposed, each as a small direct test against real JAX."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def libraries():
 
 
 def agree(libraries, f, *args) -> None:
-    """f(library, *args) is the same in both libraries."""
+    """Assert that f(library, *args) is the same in both libraries."""
     assert_same(*(f(lib, *map(lib.numpy.asarray, args)) for lib in libraries))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 def test_numbers_beside_arrays_with_x64(libraries, dtype):
-    """A Python number takes the dtype of a narrow array also where numbers alone are 64 bits wide."""
+    """A Python number takes the dtype of a narrow array, also if numbers alone are 64 bits wide."""
     agree(libraries, lambda lib, x: [2 * x + 1, x * 0.5, x > 1, x % 2, 3 - x], X.astype(dtype))
 
 
@@ -37,7 +37,7 @@ def test_numbers_beside_arrays_with_x64(libraries, dtype):
     lambda lib, f: lib.vmap(f),
     lambda lib, f: lib.checkpoint(f)])
 def test_the_function_of_vjp_as_residual(libraries, around):
-    """A custom rule may keep the function that vjp returns: its residuals are leaves of a tree."""
+    """A custom rule may save the function that vjp returns: its residuals are leaves of a tree."""
     def run(lib, x):
         f = lib.custom_vjp(lambda x: lib.numpy.sin(x) * x)
         f.defvjp(lambda x: lib.vjp(lambda x: lib.numpy.sin(x) * x, x), lambda pull, ct: pull(1.5 * ct))
@@ -53,7 +53,7 @@ def test_the_function_of_vjp_leaves_jit(libraries):
 
 
 def test_jacfwd_of_a_loop_that_stops_element_by_element(libraries):
-    """Under a second vmap, what such a loop carries without the new axis stays without it."""
+    """Under a second vmap, carries of such a loop that lack the new axis stay without it."""
     def run(lib, x):
         def loop(x, limit):
             return lib.lax.while_loop(lambda c: c[0] < limit, lambda c: (c[0] + 1, lib.numpy.sin(c[1])), (0, x))[1]
@@ -64,7 +64,7 @@ def test_jacfwd_of_a_loop_that_stops_element_by_element(libraries):
 
 
 def test_dead_call_with_a_rule_for_reverse_mode_alone(libraries):
-    """linearize drops what no tangent needs, before it looks for rules."""
+    """linearize drops calls that no tangent needs, before it looks up their rules."""
     def run(lib, x):
         f = lib.custom_vjp(lib.numpy.sin)
         f.defvjp(lambda x: (lib.numpy.sin(x), x), lambda x, ct: (ct,))

@@ -1,4 +1,4 @@
-"""Random programs give in xjax what they give in real JAX; `random_programs` runs thousands, this a few dozen."""
+"""Random programs give the same in xjax and in real JAX; `random_programs` runs thousands, this file a few dozen."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHUNK = 10
 def test_programs_agree_with_jax(first):
     jax = real_jax()
     for seed in range(first, first + _CHUNK):
-        found = check(jax, program(seed))
-        assert "text" not in found, f"seed {seed}: {found['kind']}\n{found['text']}"
+        outcome = check(jax, program(seed))
+        assert "text" not in outcome, f"seed {seed}: {outcome['kind']}\n{outcome['text']}"
 
 
 def test_a_seed_is_a_program():
-    """The description is a function of the seed alone, and its text is Python."""
+    """The description is a function of the seed alone, and its text is valid Python."""
     for seed in range(300):
         text = program(seed).text()
         assert text == program(seed).text()
@@ -30,7 +30,7 @@ def test_a_seed_is_a_program():
 
 
 def test_everything_is_drawn():
-    """Every operation, transform, pair of transforms and construct inside a transform, 20 times in 5,000 programs."""
+    """Every operation, transform, pair and construct inside a transform occurs at least 20 times in 5,000 programs."""
     coverage = Coverage()
     for seed in range(1500):
         coverage.add(program(seed), "drawn")

@@ -1,4 +1,4 @@
-"""A training program of the kind that is written for JAX, run as it stands by both libraries: the losses agree."""
+"""A typical training program written for JAX runs unchanged in both libraries, with equal losses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARAMS = [((rng.normal(size=(m, n)) / np.sqrt(m)).astype(np.float32), np.zeros(n
 
 
 def train(jax, steps: int = 30) -> tuple[list[float], list]:
-    """The program; `jax` is either library."""
+    """The training program; `jax` is either library."""
     jnp = jax.numpy
 
     def predict(params, inputs):

@@ -8,7 +8,7 @@ from tests.programs.tutorials import check, each
 
 
 def error_of(f, *args):
-    """Name of the class of the error of a call."""
+    """The name of the class of the error that a call raises."""
     try:
         f(*args)
     except Exception as error:
@@ -48,10 +48,10 @@ def cond_and_switch(jax):
 def while_loop_finds_a_root(jax):
     @jax.jit
     def newton(a):
-        def go_on(state):
+        def cond(state):
             x, steps = state
             return (jax.numpy.abs(x * x - a) > 1e-12) & (steps < 50)
-        return jax.lax.while_loop(go_on, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (a, 0))
+        return jax.lax.while_loop(cond, lambda s: (0.5 * (s[0] + a / s[0]), s[1] + 1), (a, 0))
     return newton(2.0), jax.vmap(newton)(jax.numpy.array([4.0, 9.0, 2.25])), jax.jvp(newton, (2.0,), (1.0,))[1][0]
 
 
@@ -108,7 +108,7 @@ def tracing_sees_shapes_only(jax):
 
 
 def impure_functions(jax):
-    """A side effect happens at tracing only; a global is read at tracing only."""
+    """A side effect happens only in tracing; a global is read only in tracing."""
     notes, state = [], {"g": 0.0}
 
     @jax.jit

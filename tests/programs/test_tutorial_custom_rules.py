@@ -23,7 +23,7 @@ def log1pexp_of_large_numbers(jax):
 
 
 def convention_at_the_edge(jax):
-    """x / (1 + sqrt x) has a derivative at 0, which the rules of its parts do not find."""
+    """x / (1 + sqrt x) has a derivative at 0, which composing the rules of its parts does not give."""
     @jax.custom_jvp
     def f(x):
         return x / (1 + jax.numpy.sqrt(x))
@@ -48,10 +48,10 @@ def clipped_gradients(jax):
 def fixed_point_by_implicit_derivative(jax):
     @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
     def fixed_point(f, a, start):
-        def go_on(state):
+        def cond(state):
             before, now = state
             return jax.numpy.abs(before - now) > 1e-13
-        return jax.lax.while_loop(go_on, lambda state: (state[1], f(a, state[1])), (start, f(a, start)))[1]
+        return jax.lax.while_loop(cond, lambda state: (state[1], f(a, state[1])), (start, f(a, start)))[1]
 
     def forward(f, a, start):
         x = fixed_point(f, a, start)
@@ -105,7 +105,7 @@ def containers_and_python_control_flow(jax):
 
 
 def rules_that_print_nothing_but_count(jax):
-    """The rule of a custom function is used, and only it."""
+    """The rule of a custom function is used, and nothing else."""
     calls = []
 
     @jax.custom_vjp

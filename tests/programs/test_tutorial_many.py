@@ -68,9 +68,9 @@ def draws_do_not_depend_on_the_order(jax):
     @jax.jit
     def draw(key):
         k1, k2 = random.split(key)
-        at_once = random.normal(k1, (6,))
+        in_one_call = random.normal(k1, (6,))
         one_by_one = jax.vmap(lambda k: random.normal(k, ()))(random.split(k1, 6))
-        return at_once, one_by_one, random.permutation(k2, 8)
+        return in_one_call, one_by_one, random.permutation(k2, 8)
     return draw(random.PRNGKey(0))
 
 
@@ -139,7 +139,7 @@ def data_parallel_training(jax):
 
 
 def halves_talk_to_their_neighbours(jax):
-    """A rule of cells on a ring that is cut over devices: each sends its edge to the next."""
+    """A cellular rule on a ring that is sharded over devices: each sends its edge to the next."""
     n = 4
 
     @functools.partial(jax.pmap, axis_name="ring")

@@ -145,7 +145,7 @@ def partial_functions_are_trees(jax):
 # -- gradient checkpointing ---------------------------------------------------------------------------------------
 
 def count(jaxpr, name):
-    """How often an operation stands in a program and the programs inside it."""
+    """The number of occurrences of an operation in a program and its nested programs."""
     total = 0
     for eqn in jaxpr.eqns:
         total += eqn.primitive.name == name
@@ -157,7 +157,7 @@ def count(jaxpr, name):
 
 
 def layers_with_policies(jax):
-    """Values agree for every policy; the number of sines and products that are computed follows from what is kept."""
+    """Values agree for every policy; the saved values determine how many sines and products are computed."""
     jnp, policies = jax.numpy, jax.checkpoint_policies
     rng = np.random.default_rng(1)
     weights, x = [rng.normal(size=(4, 4)) for _ in range(3)], rng.normal(size=4)
@@ -179,12 +179,12 @@ def layers_with_policies(jax):
         "everything": functools.partial(jax.checkpoint, policy=policies.everything_saveable),
         "nothing": functools.partial(jax.checkpoint, policy=policies.nothing_saveable),
     }
-    found = {}
+    counts = {}
     for name, wrap in ways.items():
         program = jax.make_jaxpr(jax.grad(network(wrap)))(weights).jaxpr
-        found[name] = {"grad": jax.jit(jax.grad(network(wrap)))(weights), "sin": count(program, "sin"),
-                       "dots": count(program, "dot_general")}
-    return found
+        counts[name] = {"grad": jax.jit(jax.grad(network(wrap)))(weights), "sin": count(program, "sin"),
+                        "dots": count(program, "dot_general")}
+    return counts
 
 
 def recursive_checkpointing(jax):

@@ -1,10 +1,10 @@
-"""Are the texts that XLA gets those of another commit?
+"""Compare the texts that XLA gets with those of another commit.
 
     git worktree add ../base COMMIT
     python -m tests.programs.texts --base ../base [--platform cuda] [--diff]
 
 The programs are the rows of the operations' tables in each of their dtypes, their gradients, and training steps of
-networks, all as they stand here; each tree lowers them in a process of its own. Exit code 1: some differ.
+networks, all from this tree; each tree lowers them in a process of its own. Exit code 1: some differ.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--base", type=Path, default=HERE, help="the root of the tree of the other commit")
     parser.add_argument("--diff", action="store_true", help="also print how the texts differ")
-    parser.add_argument("--platform", default="cpu", help="that the texts are for; no device is needed")
+    parser.add_argument("--platform", default="cpu", help="the platform of the texts; no device is needed")
     parser.add_argument("--texts-of", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.texts_of:
@@ -53,21 +53,21 @@ def _start(root: Path, platform: str) -> subprocess.Popen:
 
 
 def texts_of(root: Path, platform: str = "cpu") -> dict[str, str]:
-    """Name -> text, or the class of the error, with xjax of another tree and the tables of this one."""
+    """Name -> text, or the class of the error, with the xjax of another tree and the tables of this one."""
     sys.path.insert(0, str(root))
     xjax = importlib.import_module("xjax")
     assert Path(str(xjax.__file__)).is_relative_to(root), xjax.__file__
     sys.path[0] = str(HERE / "benchmarks")
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for name, function, arguments in [*_operations(xjax), *_steps(xjax)]:
-        while name in found:                                  # two rows of one name
+        while name in by_name:                                  # two rows of one name
             name += "'"
         try:
             traced = xjax.jit(function).trace(*arguments)
-            found[name] = traced.lower(lowering_platforms=(platform,)).as_text()
-        except Exception as error:                            # a dtype that a derivative does not take
-            found[name] = f"refused: {type(error).__name__}"
-    return found
+            by_name[name] = traced.lower(lowering_platforms=(platform,)).as_text()
+        except Exception as error:                            # a dtype that the derivative does not accept
+            by_name[name] = f"refused: {type(error).__name__}"
+    return by_name
 
 
 def _operations(xjax: Any) -> Iterator[tuple[str, Callable, list]]:

@@ -1,4 +1,4 @@
-"""Runs one program, a function of the module it uses, in xjax and in real JAX, and compares what it returns."""
+"""Runs one program, a function of the module that it uses, in xjax and in real JAX, and compares the results."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import xjax
 from tests.oracle import real_jax
 from tests.sampling import one_in
 
-# Float64; the programs do at most some thousands of operations, each right to 1e-16, on well-conditioned numbers.
+# Float64; the programs run at most some thousands of operations, each accurate to 1e-16, on well-conditioned numbers.
 RTOL, ATOL = 1e-9, 1e-11
 
 
 def check(program: Callable[[Any], Any]) -> None:
-    """Assert that `program(module)` is the same tree of arrays, numbers and texts for `xjax` and `jax`."""
+    """Assert that `program(module)` is the same tree of arrays, numbers and strings for `xjax` and `jax`."""
     jax = real_jax()
     with xjax.enable_x64():
         ours = program(xjax)
@@ -42,5 +42,5 @@ def check(program: Callable[[Any], Any]) -> None:
 
 
 def each(*programs: Callable[[Any], Any]) -> Any:
-    """Parametrizes a test by programs, under their names; two of three run in the slow set only."""
+    """Parametrizes a test by programs, under their names; two of three run only in the slow set."""
     return pytest.mark.parametrize("program", one_in(3, programs, lambda p: p.__name__))

@@ -1,4 +1,4 @@
-"""What is drawn in the tests of random streams: name -> function of (random, key).
+"""The draws in the tests of random streams: name -> function of (random, key).
 
 The same rows are compared with real JAX (`test_as_jax.py`) and with its recorded numbers (`golden.json`).
 """
@@ -21,7 +21,7 @@ def _sampler(name, shape, dtype=None):
 
 
 def _counts_of_4(random, n):
-    """The shape of n draws of `multinomial`: before JAX 0.12 it has the axis of outcomes too."""
+    """The shape of n draws of `multinomial`; before JAX 0.12 it includes the axis of outcomes."""
     return (n, 4) if random.__name__ == "jax.random" and holds(until="0.12") else (n,)
 
 
@@ -104,7 +104,7 @@ ROWS = {
     "orthogonal": lambda random, key: random.orthogonal(key, 3, (2,), m=4),
 }
 
-# Rows whose result depends on threefry_partitionable in another way than through the bits of `uniform`.
+# Rows that depend on threefry_partitionable directly, not only through the bits of `uniform`.
 BOTH_MODES = [name for name in ROWS if name.startswith(("bits", "split", "uniform(", "permutation", "gumbel high"))]
 # Rows whose default dtypes are 64-bit under jax_enable_x64, or that draw 64 bits.
 BOTH_WIDTHS = ["uniform", "normal", "bits uint64(7,)", "bits uint64(3, 5)", "randint int64", "randint uint64",

@@ -1,4 +1,4 @@
-"""Programs that draw with keys they have just made compile in a moment, on every jaxlib."""
+"""Programs that draw with keys created inside them compile quickly, on every jaxlib."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ import pytest
 
 from tests.isolated import done_together
 
-# LLVM of jaxlib 0.12 takes for ever where it sees two ciphers in one loop: see `xjax.ops.prng`. So the programs are
-# compiled in a process that can be ended.
+# LLVM of jaxlib 0.12 takes very long if a loop contains two ciphers: see `xjax.ops.prng`. So the programs are compiled
+# in a process that can be killed.
 PROGRAMS = {
     "normal, one each": "jit(lambda: rows(random.normal))()",
     "normal, an array of one each": "jit(lambda: rows(lambda key: random.normal(key, (1,))))()",
@@ -37,7 +37,7 @@ def rows(draw):
 
 
 def run(program):
-    """A program in a process of its own."""
+    """Run a program in a process of its own."""
     env = {**os.environ, "XJAX_ENABLE_COMPILATION_CACHE": "false", "PYTHONPATH": str(Path(__file__).parents[2]),
            "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     return subprocess.run([sys.executable, "-c", f"{SETTING}\n{program}"], env=env, timeout=100, text=True,

@@ -1,4 +1,4 @@
-"""Random numbers: laws that hold whatever the stream, and the parts that no small stream reaches."""
+"""Random numbers: laws that hold for every stream, and branches that no small stream reaches."""
 
 import functools
 import math
@@ -27,7 +27,7 @@ def test_wide_positions_are_chosen_beyond_32_bits():
 
 
 def test_wide_positions_do_not_need_64_bits_of_the_user(monkeypatch):
-    shape = (7, 11, 3)                                                      # of no other test: programs are kept
+    shape = (7, 11, 3)  # a shape of no other test, since programs are cached
     with xjax.enable_x64(False):
         monkeypatch.setattr(threefry, "_WORDS", 6)
         wide = random.bits(random.key(3), shape)
@@ -115,7 +115,7 @@ CDFS = {
 
 @functools.cache
 def drawn_together(n):
-    """Of each distribution n numbers; in one program, which has the generator once."""
+    """n numbers of each distribution, in one program, which contains the generator once."""
     return xjax.jit(lambda key: {name: draw(key, (n,)) for name, (draw, _) in CDFS.items()})(random.PRNGKey(5))
 
 
@@ -162,19 +162,19 @@ def test_vectors():
 
 
 def test_endless_trials():
-    """Infinitely many trials give infinitely many successes; with p = 0 too, where JAX never returns, as with -0."""
+    """Infinitely many trials give infinitely many successes; also for p = 0 and -0, where JAX never returns."""
     n, p = np.float32([np.inf, np.inf, 5, 5, 0]), np.float32([0.5, 0, 1, -0.0, -0.0])
     np.testing.assert_array_equal(random.binomial(random.PRNGKey(0), n, p), [np.inf, np.inf, 5, 0, 0])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int32])
 def test_means_that_counts_do_not_reach(dtype):
-    """A count beyond the dtype is its largest number, as is one of infinite mean; no mean gives no count: -1."""
+    """A count beyond the dtype or of infinite mean is the largest number; an undefined mean gives the count -1."""
     largest = np.iinfo(dtype).max
     means = {np.inf: largest, 3e38: largest, 1e20: largest, 3e9: largest, 0.0: 0, 1e-40: 0, np.nan: -1,
              -1.0: -1, -20.0: -1, -np.inf: -1}
-    found = random.poisson(random.PRNGKey(0), np.float32([*means])[:, None], (len(means), 9), dtype)
-    np.testing.assert_array_equal(found, np.repeat([*means.values()], 9).reshape(-1, 9))
+    draws = random.poisson(random.PRNGKey(0), np.float32([*means])[:, None], (len(means), 9), dtype)
+    np.testing.assert_array_equal(draws, np.repeat([*means.values()], 9).reshape(-1, 9))
 
 
 def test_wider_parameters_are_refused():

@@ -1,4 +1,4 @@
-"""Random streams equal JAX's as they were recorded, so that this is checked where JAX is not installed.
+"""Random streams equal JAX's recorded ones, so this is checked even if JAX is not installed.
 
 After a deliberate change of the rows ``python -m tests.random.test_streams`` records JAX's numbers again.
 """
@@ -18,7 +18,7 @@ from tests.sampling import one_in
 
 GOLDEN = Path(__file__).with_name("golden.json")
 CASE_NAMES = [label(*case) for case in CASES]
-# The last places of these, and what those decide, depend on how XLA contracts products and sums.
+# The last digits of these, and decisions that depend on them, vary with XLA's contraction of products and sums.
 AS_SHIPPED = {"truncated_normal", "truncated_normal rows", "wald", "lognormal complex", "poisson"}
 
 
@@ -33,7 +33,7 @@ def draw(library, case, *, compiled=False):
 
 
 def summary(x):
-    """Type, and a digest of integers or the last few floats, whose last bits are the processor's and compiler's."""
+    """The type, and a digest of integers or the last few floats, whose last bits depend on processor and compiler."""
     kind = f"{x.dtype.name}{list(x.shape)}"
     if np.issubdtype(x.dtype, np.integer) or x.dtype == bool:
         return [kind, hashlib.sha256(x.tobytes()).hexdigest()[:16]]
@@ -72,8 +72,8 @@ def test_stream_under_jit_is_the_same(case):
 def record():
     import jax
 
-    found = {label(*c): summary(draw(jax, c)) for c in CASES}
-    GOLDEN.write_text(json.dumps(found, sort_keys=True).replace('], "', '],\n"') + "\n")
+    summaries = {label(*c): summary(draw(jax, c)) for c in CASES}
+    GOLDEN.write_text(json.dumps(summaries, sort_keys=True).replace('], "', '],\n"') + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Typed keys: the numbers they give, what can be done with them, and where they are refused, all as in JAX."""
+"""Typed keys: their numbers, the operations on them, and the errors where they are refused, all as in JAX."""
 
 import copy
 import pickle
@@ -22,7 +22,7 @@ IMPLS = list(KEY_TYPES)
 
 # -- streams ------------------------------------------------------------------------------------------------------
 
-# One of each way in which samplers use a key; what they do with the bits is tested with raw keys.
+# One for each way in which samplers use a key; tests with raw keys cover their use of the bits.
 DRAWN = ("uniform(2, 3)", "bits uint8(3, 5)", "bits uint16(7,)", "split(2, 3)", "split(0, 2)", "randint int32",
          "fold_in", "fold_in array", "permutation")
 
@@ -43,7 +43,7 @@ def test_streams_equal_those_of_jax(impl, partitionable):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "impl"), [
     (name, impl) for name in ROWS if name not in DRAWN for impl in IMPLS
-    if impl == "threefry2x32" or not name.startswith("poisson")])           # which JAX draws from no other kind of key
+    if impl == "threefry2x32" or not name.startswith("poisson")])  # JAX draws poisson from no other kind of key
 def test_every_stream_equals_that_of_jax(name, impl):
     ours, theirs = (ROWS[name](library.random, library.random.key(7, impl=impl)) for library in (xjax, jax))
     assert_same(ours, theirs)
@@ -59,7 +59,7 @@ def test_gamma(impl):
 
 @pytest.mark.parametrize("impl", one_in(3, IMPLS))
 def test_mapped_streams(impl):
-    """Where numbers depend on the mapping (rbg), they do so in JAX's way."""
+    """If numbers depend on the mapping (rbg), they do so in JAX's way."""
     def results(library):
         r, vmap = library.random, library.vmap
         keys = r.split(r.key(5, impl=impl), (2, 3))
@@ -89,7 +89,7 @@ def test_raw_keys_belong_to_the_default_generator(impl):
 # -- operations ---------------------------------------------------------------------------------------------------
 
 def _structural(lib, k, ks):
-    """What is done with keys as elements of arrays."""
+    """Operations on keys as elements of arrays."""
     np_ = lib.numpy
     mask = np.array([True, False, True])
     return {
@@ -186,7 +186,7 @@ def test_derivatives():
 
 
 def test_devices():
-    """Keys over several devices: pmap, shardings, moves, and jit of what is cut."""
+    """Keys over several devices: pmap, shardings, moves, and jit of sharded keys."""
     ks = random.split(random.key(2), 2)
     out = xjax.pmap(lambda k: (random.split(k, 3), random.bits(k)))(ks)
     assert_same(out, xjax.vmap(lambda k: (random.split(k, 3), random.bits(k)))(ks))

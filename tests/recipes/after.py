@@ -1,4 +1,4 @@
-"""What a task's `read`, `outputs`, `columns` and `draw` are given after a training."""
+"""The arguments of a task's `read`, `outputs`, `columns` and `draw` after a training."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from xjax import tree_util
 
 
 class After(NamedTuple):
-    """A trained model, as a `Task.draw` sees it."""
+    """A trained model, with the fields that `Task.draw` uses."""
 
     task: object
     splits: dict
@@ -27,7 +27,7 @@ class After(NamedTuple):
         return self.outputs_of(self.splits[split]) if split in self.splits else None
 
     def outputs_of(self, rows):
-        """Of all rows of a split or a file, in their order."""
+        """The outputs for all rows of a split or a file, in their order."""
         step = self.loop.placer.pmap(lambda model, batch: self.task.outputs(Bound(self.task.model, *model), batch),
                                      in_axes=(None, 0))
         parts = [self._kept(step(self._model(), batch), batch) for batch in
@@ -43,7 +43,7 @@ class After(NamedTuple):
 
 
 def after(config, trained):
-    """Args: config: of the training; trained: what ``conftest.train`` gave."""
+    """Args: config: of the training; trained: the result of ``conftest.train``."""
     data = prepare(config).data
     placer = Placer(choose_devices(config.devices))
     splits = {split: trained.task.batches(rows, placer, config.seed) for split, rows in data.splits.items()}

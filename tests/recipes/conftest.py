@@ -1,4 +1,4 @@
-"""Shared by the recipes' tests: data files and the command line."""
+"""Fixtures of the recipes' tests: data files and the command line."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def planetoid_root():
-    """Folder of the real Planetoid files; skips where they are not."""
+    """Folder of the real Planetoid files; skips the test without them."""
     places = [
         os.environ.get("PLANETOID_DIR"),
         ROOT / "data/planetoid",
@@ -46,7 +46,7 @@ def rings(tmp_path_factory):
 
 
 class Trained(NamedTuple):
-    """What training without a run folder gives.
+    """The result of a training without a run folder.
 
     Attributes:
       test, best: test metrics of the last parameters, and of those best on validation, empty if none were evaluated.
@@ -69,7 +69,7 @@ class _NothingSaved:
 
 
 def train(config):
-    """Trains what a config says, without a run folder."""
+    """Train as the config says, without a run folder."""
     prepared = prepare(config)
     _, data, task, placer = prepared
     losses = []
@@ -79,9 +79,9 @@ def train(config):
 
     loop = Loop(config, task, placer, prepared.batches())
     progress = loop.fit(begin(init_state(task, config), data.splits), [keep], _NothingSaved(), Interrupts())
-    found = results(loop, progress)
-    best = found.get("best", {}).get("test", {})
-    return Trained(found["last"]["test"], np.array(losses), progress, task, best)
+    outcome = results(loop, progress)
+    best = outcome.get("best", {}).get("test", {})
+    return Trained(outcome["last"]["test"], np.array(losses), progress, task, best)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def command(tmp_path):
     """Starts ``python -m recipes.train`` in an empty folder; ``wait=False``: a Popen, stopped after the test."""
     started = []
 
-    for number in (signal.SIGINT, signal.SIGHUP):             # ignored in the background of a shell, and so in children
+    for number in (signal.SIGINT, signal.SIGHUP):  # ignored in background jobs of a shell, and so in children
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
 
@@ -122,7 +122,7 @@ def command(tmp_path):
 
 
 def stop(process):
-    """Ends what a failed test has left at work: by a signal first, at which a launcher ends its ranks."""
+    """End the processes that a failed test has left, first by a signal on which a launcher ends its ranks."""
     if process.poll() is not None:
         return
     process.terminate()

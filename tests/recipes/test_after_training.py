@@ -1,5 +1,6 @@
 """After training: evaluate, predict, export, compare, report, each from the run folder alone."""
 
+import csv
 import json
 import shutil
 from html.parser import HTMLParser
@@ -80,15 +81,15 @@ def test_other_data_are_not_evaluated_as_if_they_were_the_same(folder, tmp_path)
         open_run(moved).metrics("test")
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("x,z\n1,2\n", "  missing  y\n  unknown  z\n"), ("x\n1\n", "  missing  y\n"),
     ("x,y\n1,\n", "the column 'y' has gaps, and had none in training."), ("x,y\n", "the file has no rows"),
     ("x,y\n1,2\nred,3\n", "the column 'x' must have numbers"), ("x,y\n1,2\nred,3\n", "'red' in row 2 after the header"),
 ])
-def test_columns_that_differ_are_named(folder, tmp_path, text, told):
+def test_columns_that_differ_are_named(folder, tmp_path, text, message):
     file = tmp_path / "inputs.csv"
     file.write_text(text)
-    assert_refused(lambda: open_run(folder).predict(file), DataError, told)
+    assert_refused(lambda: open_run(folder).predict(file), DataError, message)
 
 
 def test_an_export_loads_alone_and_predicts_the_same(folder, inputs, tmp_path, capsys):
@@ -157,6 +158,9 @@ def test_a_comparison_shows_what_differs(folder, tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert [line.split() for line in out.splitlines() if line.startswith("optim")] == [["optim.lr", "0.003", "0.004"]]
     assert "test accuracy, best" in out and (tmp_path / "comparison.png").stat().st_size > 10_000
+    table = list(csv.reader((tmp_path / "comparison.csv").read_text().splitlines()))
+    results = [json.loads((each / "result.json").read_text())["last"]["test"]["loss"] for each in (folder, other)]
+    assert [float(cell) for row in table if row[0] == "test loss, last" for cell in row[1:]] == results
 
 
 @pytest.mark.parametrize("command", [evaluate, report, compare])

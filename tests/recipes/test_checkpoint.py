@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, proved bit by bit, loud when they fail."""
+"""Checkpoints: complete or absent, verified bit by bit, with clear errors."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def _largest_file(folder: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # orbax's threads
 def test_one_flipped_bit_anywhere_is_never_restored(checkpoints):
-    """Each flip is an error, or hits a byte that holds no value (padding, time stamps)."""
+    """Each flip is an error, or changes a byte that holds no value (padding, time stamps)."""
     checkpoints.save(1, tree(), {})
     arrays = checkpoints.folder / "1" / "arrays"
     rng, caught = np.random.default_rng(0), 0
@@ -198,11 +198,11 @@ def test_another_model_is_told_leaf_by_leaf(checkpoints):
     other = ({"w": params["w"].astype(np.float64), "b": params["none"]}, moments, rest)
     with pytest.raises(CheckpointError) as caught:
         checkpoints.restore(1, other)
-    told = str(caught.value)
-    assert "it does not fit the config's model and optimizer." in told
-    assert "[0]['w']     saved float32[5, 3], the config makes float64[5, 3]" in told
-    assert "[0]['b']     saved nothing, the config makes float64[0, 4]" in told
-    assert "[0]['none']  saved float64[0, 4], the config makes nothing" in told
+    message = str(caught.value)
+    assert "it does not fit the config's model and optimizer." in message
+    assert "[0]['w']     saved float32[5, 3], the config makes float64[5, 3]" in message
+    assert "[0]['b']     saved nothing, the config makes float64[0, 4]" in message
+    assert "[0]['none']  saved float64[0, 4], the config makes nothing" in message
 
 
 def test_artifacts_belong_to_a_checkpoint_and_are_proved(checkpoints):
@@ -247,7 +247,7 @@ def test_a_diverged_state_is_not_saved(checkpoints, bad):
     assert str(caught.value).startswith("training: params['w'] is not finite after step 2.\n"
                                         f"  last valid checkpoint  {checkpoints.folder / '1'}\n")
     assert checkpoints.steps() == [1]
-    saver.check()                                             # told once
+    saver.check()                                             # the error is raised once
 
 
 def test_a_save_that_fails_is_told_at_the_next_step(checkpoints, monkeypatch):

@@ -1,4 +1,4 @@
-"""The config: every fault in one message, exit code 2, and nothing heavy imported before it."""
+"""The config: every fault in one message, exit code 2, and no heavy import before it."""
 
 import itertools
 import re
@@ -33,7 +33,7 @@ optim: {lr: 0.1}
 optim: {lr: fast, name: adma}
 """
 
-ALL_FAULTS_TOLD = """\
+ALL_FAULTS_MESSAGE = """\
 config: 11 faults in faults.yaml.
   line 11   optim            duplicate key; first defined in line 10; there is no optim 'adma'; did you mean 'adam'?
   override  foo              an override is key.path=value
@@ -59,8 +59,8 @@ def fault(name, *overrides):
 
 def test_all_faults_in_one_message():
     Path("faults.yaml").write_text(ALL_FAULTS)
-    told = fault("faults.yaml", "foo", "seed=3", "seed.x=1", "optim.momentm=1")
-    assert told == ALL_FAULTS_TOLD
+    error = fault("faults.yaml", "foo", "seed=3", "seed.x=1", "optim.momentm=1")
+    assert error == ALL_FAULTS_MESSAGE
 
 
 def _typos():
@@ -77,8 +77,8 @@ def _typos():
 
 @pytest.mark.parametrize(("prefix", "key", "typo"), list(_typos()))
 def test_one_letter_wrong_names_the_right_key(prefix, key, typo):
-    told = fault("gcn.yaml", f"{prefix}{typo}=1")
-    assert f"override  {prefix}{typo}  unknown key; did you mean '{key}'?" in told
+    error = fault("gcn.yaml", f"{prefix}{typo}=1")
+    assert f"override  {prefix}{typo}  unknown key; did you mean '{key}'?" in error
 
 
 def test_there_are_many_typos():
@@ -86,7 +86,7 @@ def test_there_are_many_typos():
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "expected"),
     [
         ("task.name=tabel", "there is no task 'tabel'; did you mean 'table'?"),
         ("task={}", "task.name  needs a name: one of "),
@@ -108,7 +108,7 @@ def test_there_are_many_typos():
         ("optim..lr=3", "an override is key.path=value"),
         ("zzz=3", "zzz  unknown key; known: task, optim, steps"),
         ("task.lr=3", "task.lr  unknown key; did you mean 'optim.lr'?"),
-        ("task.target=y", "task.target  unknown key"),                        # of the other task
+        ("task.target=y", "task.target  unknown key"),                        # a key of the other task
         ("optim.momentum=0.9", "optim.momentum  unknown key: it is a key of sgd only"),
         ("optim.warmup_steps=3", "optim.warmup_steps  unknown key; did you mean 'optim.schedule.warmup_steps'?"),
         ("optim.schedule=cosin", "optim.schedule  there is no schedule 'cosin'; did you mean 'cosine'?"),
@@ -119,10 +119,10 @@ def test_there_are_many_typos():
         ("task={name: node_classification, dataset: cora, labelled: [0]}", "task.labelled  is for the dataset karate"),
     ],
 )
-def test_one_wrong_override(override, told):
+def test_one_wrong_override(override, expected):
     message = fault("gcn.yaml", override)
     assert message.startswith("config: 1 fault in ")
-    assert told in message
+    assert expected in message
     assert "fix:" in message
 
 
@@ -161,7 +161,7 @@ def test_numbers_of_yaml_in_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: [", "the file cannot be read as YAML."),
         ("a: &x [*x]", "aliases (*name) are not used in configs"),
@@ -178,15 +178,15 @@ def test_numbers_of_yaml_in_a_file(tmp_path):
         ("1: 2\n", "1"),
     ],
 )
-def test_wrong_file(text, told):
+def test_wrong_file(text, expected):
     Path("wrong.yaml").write_text(text)
-    assert told in fault("wrong.yaml")
+    assert expected in fault("wrong.yaml")
 
 
 def test_no_such_config():
-    told = fault("gnc")
-    assert told.startswith("config: there is no config 'gnc'; did you mean 'gcn.yaml'?")
-    assert all(name in told for name in SHIPPED)
+    error = fault("gnc")
+    assert error.startswith("config: there is no config 'gnc'; did you mean 'gcn.yaml'?")
+    assert all(name in error for name in SHIPPED)
 
 
 def test_look_up_order():
@@ -282,6 +282,6 @@ def test_the_list_has_every_key_with_its_meaning(capsys):
 
 
 def test_every_key_has_a_meaning():
-    found = {prefix + key: field.description for _, prefix, fields in sections() for key, field in fields.items()}
-    assert len(found) > 50
-    assert not [key for key, meaning in found.items() if not meaning]
+    described = {prefix + key: field.description for _, prefix, fields in sections() for key, field in fields.items()}
+    assert len(described) > 50
+    assert not [key for key, meaning in described.items() if not meaning]

@@ -1,4 +1,4 @@
-"""Each config reaches the figure of its header: the mean over three seeds, which are also those of the split."""
+"""Each config reaches the figure of its header: the mean over three seeds, which also choose the split."""
 
 import re
 
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 PLANETOID = ("gcn_cora", "gcn_citeseer", "gat_cora", "gat_citeseer", "appnp_cora", "appnp_citeseer", "gae_cora")
 
-# Name -> metric, what the seed is also of, least deviation of one seed. The deviations in the headers are of three
-# seeds, too few to know them well; those of texts also stand for other versions of Python, whose texts are others.
+# Name -> metric, the other use of the seed, least deviation of one seed. The deviations in the headers are of three
+# seeds, too few for a good estimate; those of texts also cover other versions of Python, whose texts differ.
 CONFIGS = {
     "gcn": ("accuracy", (), 0.01),
     "gcn_cora": ("accuracy", (), 0.01),
@@ -35,11 +35,11 @@ CONFIGS = {
 
 
 def figure(name):
-    """(Mean, deviation or 0) that the header says, shares for percent."""
+    """(Mean, deviation or 0) in the header; percentages as fractions."""
     header = find_config(name).read_text()
-    found = re.search(r"#   figure   .*?([\d.]+)( %)?(?: ± ([\d.]+))?", header)
+    match = re.search(r"#   figure   .*?([\d.]+)( %)?(?: ± ([\d.]+))?", header)
     percent = re.search(r"#   figure   [^\n]*%", header) is not None
-    return tuple(float(number or 0) / (100 if percent else 1) for number in (found[1], found[3]))
+    return tuple(float(number or 0) / (100 if percent else 1) for number in (match[1], match[3]))
 
 
 def test_every_config_is_here():

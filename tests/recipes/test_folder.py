@@ -1,4 +1,4 @@
-"""The run folder: never overwritten, found again, locked, and resumed with its own config."""
+"""The run folder: never overwritten, reused on resume, locked, and resumed with its own config."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_resume_takes_the_newest_not_the_last_number():
 
 
 def test_a_missing_run_in_the_middle_does_not_hide_the_later_ones():
-    """Deleting runs/gcn-2 made a resume take runs/gcn instead of runs/gcn-3."""
+    """A resume once took runs/gcn in place of runs/gcn-3 after runs/gcn-2 was deleted."""
     now = time.time()
     for i, path in enumerate([opened() for _ in range(3)]):
         os.utime(path / "config.yaml", (now + i, now + i))
@@ -99,8 +99,8 @@ def test_a_moved_folder_is_still_a_run():
 def test_another_machine_or_code_is_told(tmp_path):
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
     assert note_environment(tmp_path, {"devices": 1, "cpu": "a"}) == []
-    told = note_environment(tmp_path, {"devices": 2, "threads": 4, "cpu": "a"})
-    assert told == ["devices: 1 before, 2 now", "threads: None before, 4 now"]
+    changes = note_environment(tmp_path, {"devices": 2, "threads": 4, "cpu": "a"})
+    assert changes == ["devices: 1 before, 2 now", "threads: None before, 4 now"]
 
 
 def test_the_environment_has_a_digest_of_the_code(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Readers of graph files: small files of each form are read right, and a wrong file is one clear error."""
+"""Readers of graph files: small files of each format are read right, and a wrong file gives one clear error."""
 
 import contextlib
 import gzip
@@ -29,11 +29,11 @@ from tests.refusals import assert_refused
 from xnn.graph.samplers.typed_sampling import TypedSampler
 
 
-def fault(call, *args, **how):
-    """The text of the error: what is wrong, the file, and a fix, in a few lines."""
-    told = str(assert_refused(lambda: call(*args, **how), DataError, "\n  fix: "))
-    assert len(told.splitlines()) < 9
-    return told
+def fault(call, *args, **options):
+    """The text of the error: the fault, the file and a fix, in a few lines."""
+    message = str(assert_refused(lambda: call(*args, **options), DataError, "\n  fix: "))
+    assert len(message.splitlines()) < 9
+    return message
 
 
 def edges(graph):
@@ -66,14 +66,14 @@ def tu(tmp_path):
 
 
 def test_tu(tu):
-    found = read_tu(tu)
-    assert [(graph.n_nodes, graph.n_edges) for graph in found.graphs] == [(3, 6), (2, 2)]
-    assert found.labels.tolist() == [1, 0] and found.classes.tolist() == [-1, 1]
-    assert edges(found.graphs[1]) == [(1, 0), (0, 1)]
-    assert found.graphs[1].nodes.tolist() == [[3.5, 4, 0, 0, 1], [4.5, 5, 1, 0, 0]]
-    of = dict(zip(edges(found.graphs[0]), found.graphs[0].edges.tolist(), strict=True))
+    result = read_tu(tu)
+    assert [(graph.n_nodes, graph.n_edges) for graph in result.graphs] == [(3, 6), (2, 2)]
+    assert result.labels.tolist() == [1, 0] and result.classes.tolist() == [-1, 1]
+    assert edges(result.graphs[1]) == [(1, 0), (0, 1)]
+    assert result.graphs[1].nodes.tolist() == [[3.5, 4, 0, 0, 1], [4.5, 5, 1, 0, 0]]
+    of = dict(zip(edges(result.graphs[0]), result.graphs[0].edges.tolist(), strict=True))
     assert of == {(1, 0): [1, 0], (0, 1): [1, 0], (1, 2): [0, 1], (2, 1): [0, 1], (0, 2): [0, 1], (2, 0): [0, 1]}
-    assert found.graphs[0].by_sender.tolist() == np.argsort(found.graphs[0].senders, kind="stable").tolist()
+    assert result.graphs[0].by_sender.tolist() == np.argsort(result.graphs[0].senders, kind="stable").tolist()
 
 
 def test_tu_without_features_and_with_targets(tu):
@@ -81,12 +81,12 @@ def test_tu_without_features_and_with_targets(tu):
         (tu / f"TOY_{name}.txt").unlink()
     assert "TOY_graph_attributes.txt" in fault(read_tu, tu)
     write(tu, "TOY_graph_attributes.txt", "0.5\n1.5\n")
-    found = read_tu(tu.rename(tu.with_name("MOVED")), "TOY")
-    assert found.classes is None and found.labels.tolist() == [0.5, 1.5] and found.labels.dtype == np.float32
-    assert found.graphs[0].nodes is None and found.graphs[0].edges is None and found.graphs[0].n_nodes == 3
+    result = read_tu(tu.rename(tu.with_name("MOVED")), "TOY")
+    assert result.classes is None and result.labels.tolist() == [0.5, 1.5] and result.labels.dtype == np.float32
+    assert result.graphs[0].nodes is None and result.graphs[0].edges is None and result.graphs[0].n_nodes == 3
 
 
-@pytest.mark.parametrize(("part", "text", "told"), [
+@pytest.mark.parametrize(("part", "text", "message"), [
     ("A", None, "the file is missing"), ("A", "1, 6\n" * 8, "an edge ends at an unknown node"),
     ("A", "0, 1\n" * 8, "an edge ends"),
     ("A", "1, 4\n" * 8, "an edge joins two graphs"), ("A", "1, x\n", "cannot be read"),
@@ -100,11 +100,11 @@ def test_tu_without_features_and_with_targets(tu):
     ("node_attributes", "nan\n1\n1\n1\n1\n", "NaN or infinite"),
     ("node_attributes", "1\n1\nred\n1\n1\n", "cannot be read"),
 ])
-def test_wrong_tu(tu, part, text, told):
+def test_wrong_tu(tu, part, text, message):
     file = tu / f"TOY_{part}.txt"
     file.unlink() if text is None else file.write_text(text)
-    found = fault(read_tu, tu)
-    assert told in found and str(file if told[:10] != "needs one " or part != "A" else tu) in found
+    result = fault(read_tu, tu)
+    assert message in result and str(file if message[:10] != "needs one " or part != "A" else tu) in result
 
 
 # ---- OGB ---------------------------------------------------------------------------------------------------------
@@ -123,13 +123,13 @@ def ogb_nodes(tmp_path):
 
 
 def test_ogb_nodes(ogb_nodes):
-    found = read_ogb_nodes(ogb_nodes)
-    assert edges(found.graph) == [(2, 0), (0, 1), (3, 3)] and found.graph.nodes[:, 1].tolist() == [0.5, 1.5, 2.5, 3.5]
-    assert found.labels.tolist() == [4, 0, 2, 2] and found.labels.dtype == np.int32
-    assert {name: ids.tolist() for name, ids in found.split.items()} == {"train": [1, 3], "val": [0], "test": [2]}
+    result = read_ogb_nodes(ogb_nodes)
+    assert edges(result.graph) == [(2, 0), (0, 1), (3, 3)] and result.graph.nodes[:, 1].tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert result.labels.tolist() == [4, 0, 2, 2] and result.labels.dtype == np.int32
+    assert {name: ids.tolist() for name, ids in result.split.items()} == {"train": [1, 3], "val": [0], "test": [2]}
     both = read_ogb_nodes(ogb_nodes, "time", both_directions=True)
     assert sorted(edges(both.graph)) == [(0, 1), (0, 2), (1, 0), (2, 0), (3, 3), (3, 3)]
-    labelled = as_labelled(found, ogb_nodes)
+    labelled = as_labelled(result, ogb_nodes)
     assert labelled.n_classes == 5 and labelled.adjacency.toarray().tolist() == [
         [0, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
 
@@ -149,18 +149,18 @@ def ogb_graphs(tmp_path):
 
 
 def test_ogb_graphs(ogb_graphs):
-    found = read_ogb_graphs(ogb_graphs)
-    assert [(g.n_nodes, edges(g)) for g in found.graphs] == [(3, [(0, 1), (1, 2)]), (1, []), (2, [(1, 0)])]
-    assert [g.edges.tolist() for g in found.graphs] == [[[1], [2]], [], [[3]]]
-    assert [g.nodes.ravel().tolist() for g in found.graphs] == [[0, 1, 2], [3], [4, 5]]
-    np.testing.assert_array_equal(found.labels, np.array([[1, 0], [np.nan, 1], [0, np.nan]], np.float32))
-    assert [len(ids) for ids in found.split.values()] == [2, 1, 0]
+    result = read_ogb_graphs(ogb_graphs)
+    assert [(g.n_nodes, edges(g)) for g in result.graphs] == [(3, [(0, 1), (1, 2)]), (1, []), (2, [(1, 0)])]
+    assert [g.edges.tolist() for g in result.graphs] == [[[1], [2]], [], [[3]]]
+    assert [g.nodes.ravel().tolist() for g in result.graphs] == [[0, 1, 2], [3], [4, 5]]
+    np.testing.assert_array_equal(result.labels, np.array([[1, 0], [np.nan, 1], [0, np.nan]], np.float32))
+    assert [len(ids) for ids in result.split.values()] == [2, 1, 0]
     both = read_ogb_graphs(ogb_graphs, both_directions=True)
     assert edges(both.graphs[2]) == [(1, 0), (0, 1)] and both.graphs[2].edges.tolist() == [[3], [3]]
     assert "many graphs" in fault(read_ogb_nodes, ogb_graphs)
 
 
-@pytest.mark.parametrize(("name", "text", "told"), [
+@pytest.mark.parametrize(("name", "text", "message"), [
     ("raw/edge.csv", "0,1\n1,3\n1,0\n", "an edge ends at a node that its graph does not have"),
     ("raw/edge.csv", "0,1\n", "one line for each"),
     ("raw/num-node-list.csv.gz", "3\n1\n", "a number for each graph"),
@@ -171,9 +171,9 @@ def test_ogb_graphs(ogb_graphs):
     ("split/scaffold/test.csv.gz", "3\n", "numbers out of range"),
     ("split/random/test.csv.gz", "0\n", "there is not exactly one split"),
 ])
-def test_wrong_ogb(ogb_graphs, name, text, told):
+def test_wrong_ogb(ogb_graphs, name, text, message):
     write(ogb_graphs, name, text)
-    assert told in fault(read_ogb_graphs, ogb_graphs)
+    assert message in fault(read_ogb_graphs, ogb_graphs)
 
 
 def test_damaged_and_missing_ogb(ogb_nodes, tmp_path):
@@ -202,16 +202,16 @@ def ogb_typed(tmp_path):
 
 
 def test_ogb_with_types(ogb_typed):
-    found = read_ogb_typed(ogb_typed)
-    assert found.n_nodes == {"author": 2, "paper": 3} and found.labels["paper"].tolist() == [7, 0, 7]
-    assert found.split["paper"]["val"].tolist() == [2] and list(found.features) == ["paper"]
-    sampler = TypedSampler(found.relations, found.n_nodes, (4, 4), features=found.features)
-    block = sampler.sample("paper", found.split["paper"]["train"])
+    result = read_ogb_typed(ogb_typed)
+    assert result.n_nodes == {"author": 2, "paper": 3} and result.labels["paper"].tolist() == [7, 0, 7]
+    assert result.split["paper"]["val"].tolist() == [2] and list(result.features) == ["paper"]
+    sampler = TypedSampler(result.relations, result.n_nodes, (4, 4), features=result.features)
+    block = sampler.sample("paper", result.split["paper"]["train"])
     assert block.ids["author"][block.node_mask["author"]].tolist() == [1, 0]
     assert block.nodes["paper"][block.node_mask["paper"]].tolist() == [[1, 2], [5, 6]]
 
 
-@pytest.mark.parametrize(("name", "text", "told"), [
+@pytest.mark.parametrize(("name", "text", "message"), [
     ("raw/num-node-dict.csv.gz", "author,paper\n2\n", "needs a line of types"),
     ("raw/num-node-dict.csv.gz", "author,paper\n2,-3\n", "needs a line of types"),
     ("raw/num-node-dict.csv.gz", "author\n2\n", "an unknown node of the type 'paper'"),
@@ -221,9 +221,9 @@ def test_ogb_with_types(ogb_typed):
     ("raw/relations/paper___cites___paper/edge.csv.gz", "3,0\n", "an unknown node of the type 'paper'"),
     ("raw/node-feat/paper/node-feat.csv.gz", "1\n", "one line for each node"),
 ])
-def test_wrong_ogb_with_types(ogb_typed, name, text, told):
+def test_wrong_ogb_with_types(ogb_typed, name, text, message):
     write(ogb_typed, name, text)
-    assert told in fault(read_ogb_typed, ogb_typed)
+    assert message in fault(read_ogb_typed, ogb_typed)
 
 
 # ---- npz ---------------------------------------------------------------------------------------------------------
@@ -249,10 +249,10 @@ def amazon(**changes):
 def test_amazon(tmp_path, dense):
     change = dict.fromkeys([f"attr_{x}" for x in ("data", "indices", "indptr", "shape")]) | {"attr_matrix": ATTRIBUTES}
     np.savez(tmp_path / "a.npz", **amazon(**change if dense else {}))
-    found = read_npz(tmp_path / "a.npz")
-    assert edges(found.graph) == [(1, 0), (2, 0), (2, 1)] and found.graph.edges is None
-    np.testing.assert_array_equal(found.graph.nodes, ATTRIBUTES)
-    assert found.labels.tolist() == [1, 0, 1] and found.split == {}
+    result = read_npz(tmp_path / "a.npz")
+    assert edges(result.graph) == [(1, 0), (2, 0), (2, 1)] and result.graph.edges is None
+    np.testing.assert_array_equal(result.graph.nodes, ATTRIBUTES)
+    assert result.labels.tolist() == [1, 0, 1] and result.split == {}
 
 
 class Asks:
@@ -260,7 +260,7 @@ class Asks:
         return open, ("/tmp/it-ran", "w")
 
 
-@pytest.mark.parametrize(("changes", "told"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"adj_indptr": None}, "the array adj_indptr is missing"),
     ({"adj_indices": np.array([1, 2, 9])}, "adj is inconsistent"),
     ({"adj_indptr": np.array([0, 2, 9, 3])}, "adj is inconsistent"), ({"adj_shape": np.array([3, 4])}, "do not fit"),
@@ -273,9 +273,9 @@ class Asks:
     ({"labels": np.array(["a", "b", "c"])}, "does not hold numbers"),
     ({"labels": np.array([{}, {}, {}])}, "cannot be read"), ({"adj_data": np.array([Asks()])}, "cannot be read"),
 ])
-def test_wrong_npz(tmp_path, changes, told):
+def test_wrong_npz(tmp_path, changes, message):
     np.savez(tmp_path / "a.npz", **amazon(**changes))
-    assert told in fault(read_npz, tmp_path / "a.npz")
+    assert message in fault(read_npz, tmp_path / "a.npz")
 
 
 def test_damaged_npz(tmp_path):
@@ -294,10 +294,10 @@ def test_reddit(tmp_path, form):
     sp.save_npz(tmp_path / "reddit_graph.npz", matrix)
     data = {"feature": ATTRIBUTES, "label": np.array([5, 0, 1]), "node_ids": np.arange(3)}
     np.savez(tmp_path / "reddit_data.npz", **data, node_types=np.array([3, 1, 2]))
-    found = read_reddit(tmp_path)
-    assert edges(found.graph) == [(1, 0), (2, 0), (2, 1)]
-    assert (found.graph.edges is None) == (form == "coo")
-    assert {name: ids.tolist() for name, ids in found.split.items()} == {"train": [1], "val": [2], "test": [0]}
+    result = read_reddit(tmp_path)
+    assert edges(result.graph) == [(1, 0), (2, 0), (2, 1)]
+    assert (result.graph.edges is None) == (form == "coo")
+    assert {name: ids.tolist() for name, ids in result.split.items()} == {"train": [1], "val": [2], "test": [0]}
     np.savez(tmp_path / "reddit_data.npz", **data, node_types=np.array([3, 1, 4]))
     assert "1, 2 or 3" in fault(read_reddit, tmp_path)
     entry = {"row": np.array([3]), "col": np.array([0]), "data": np.ones(1)}
@@ -322,10 +322,10 @@ GRAPHML = """<?xml version="1.0"?>
 @pytest.mark.parametrize("direction", ["directed", "undirected"])
 def test_graphml(tmp_path, direction):
     file = write(tmp_path, "g.graphml", GRAPHML.replace("DIRECTION", direction))
-    found = read_graphml(file, label="kind", weight="weight")
-    assert found.ids.tolist() == ["x", "y", "z"] and found.labels.tolist() == [1, 0, -1]
-    assert found.graph.nodes.tolist() == [[1.5], [2], [3]]
-    weights = dict(zip(edges(found.graph), found.graph.edges.tolist(), strict=True))
+    result = read_graphml(file, label="kind", weight="weight")
+    assert result.ids.tolist() == ["x", "y", "z"] and result.labels.tolist() == [1, 0, -1]
+    assert result.graph.nodes.tolist() == [[1.5], [2], [3]]
+    weights = dict(zip(edges(result.graph), result.graph.edges.tolist(), strict=True))
     assert weights == {(0, 1): 0.5, (2, 2): 2.0} | ({(1, 0): 0.5} if direction == "undirected" else {})
     assert read_graphml(file).graph.edges is None
 
@@ -342,16 +342,16 @@ def test_entities_are_refused(tmp_path, head, encoding):
     assert "declares a document type" in fault(read_graphml, tmp_path / "g.graphml")
 
 
-@pytest.mark.parametrize(("text", "how", "told"), [
+@pytest.mark.parametrize(("text", "options", "message"), [
     ("<graphml>", {}, "is not GraphML"), ("", {}, "is not GraphML"), ("<a></a>", {}, "is not GraphML"),
     (GRAPHML, {"features": ["kind"]}, "'kind' of a node is not a number"),
     (GRAPHML, {"label": "kinds"}, "no node has the data"),
     (GRAPHML, {"weight": "length"}, "'length' of a edge is not a number"),
     (GRAPHML.replace("1.5", "old"), {}, "is not GraphML"),
 ])
-def test_wrong_graphml(tmp_path, text, how, told):
+def test_wrong_graphml(tmp_path, text, options, message):
     file = write(tmp_path, "g.graphml", text.replace("DIRECTION", "directed"))
-    assert told in fault(read_graphml, file, **how)
+    assert message in fault(read_graphml, file, **options)
     assert "missing" in fault(read_graphml, tmp_path / "nowhere.graphml")
 
 
@@ -360,30 +360,30 @@ def test_wrong_graphml(tmp_path, text, how, told):
 
 def test_a_list_of_edges(tmp_path):
     file = write(tmp_path, "edges.txt", "# SNAP\n10 2\n2\t7\n% more\n\n7 10\n")
-    found = read_edge_list(file)
-    assert found.ids.tolist() == [2, 7, 10]                                          # in order of numbers
-    assert edges(found.graph) == [(2, 0), (0, 1), (1, 2)] and found.graph.edges is None and found.times is None
+    result = read_edge_list(file)
+    assert result.ids.tolist() == [2, 7, 10]                                          # in numerical order
+    assert edges(result.graph) == [(2, 0), (0, 1), (1, 2)] and result.graph.edges is None and result.times is None
     both = read_edge_list(write(tmp_path, "edges.txt.gz", "a b\n"), both_directions=True)
     assert edges(both.graph) == [(1, 0), (0, 1)] and both.ids.tolist() == ["a", "b"]
 
 
 def test_a_csv_with_texts_weights_and_times(tmp_path):
     text = 'when,to,from,w\n2024-05-17,"C#, the language",ada,2\n2023-01-01T10:00:00,ada,007,1.5\n2024-05-18,ada,7,1\n'
-    found = read_edge_list(write(tmp_path, "e.csv", text), "from", "to", weight="w", time="when")
-    assert found.ids.tolist() == ["007", "7", "C#, the language", "ada"]
-    assert edges(found.graph) == [(3, 2), (0, 3), (1, 3)] and found.graph.edges.tolist() == [2, 1.5, 1]
+    result = read_edge_list(write(tmp_path, "e.csv", text), "from", "to", weight="w", time="when")
+    assert result.ids.tolist() == ["007", "7", "C#, the language", "ada"]
+    assert edges(result.graph) == [(3, 2), (0, 3), (1, 3)] and result.graph.edges.tolist() == [2, 1.5, 1]
     times = ("2024-05-17", "2023-01-01T10", "2024-05-18")
-    assert found.times.tolist() == [np.datetime64(time, "s").astype(int) for time in times]
-    parts = split_by_time(found.times, until=(found.times[1], found.times[0]))
+    assert result.times.tolist() == [np.datetime64(time, "s").astype(int) for time in times]
+    parts = split_by_time(result.times, until=(result.times[1], result.times[0]))
     assert {name: ids.tolist() for name, ids in parts.items()} == {"train": [1], "val": [0], "test": [2]}
-    known = edges_of(found, np.append(parts["train"], parts["val"]))
+    known = edges_of(result, np.append(parts["train"], parts["val"]))
     assert edges(known.graph) == [(3, 2),
-    (0, 3)] and known.graph.n_nodes == 4 and known.times.tolist() == found.times[:2].tolist()
+    (0, 3)] and known.graph.n_nodes == 4 and known.times.tolist() == result.times[:2].tolist()
     positions = read_edge_list(write(tmp_path, "e.tsv", "a\tb\t-3\nb\tc\t4\n"), header=False, time=2)
     assert positions.times.tolist() == [-3, 4]
 
 
-@pytest.mark.parametrize(("name", "text", "how", "told"), [
+@pytest.mark.parametrize(("name", "text", "options", "message"), [
     ("e.txt", "", {}, "no edges"), ("e.csv", "source,target\n", {}, "no edges"), ("e.txt", "a,b\n", {}, "no edges"),
     ("e.txt", "a b\nc\n", {}, "cannot be read"), ("e.csv", "from,to\na,b\n", {}, "not exactly one column 'source'"),
     ("e.csv", "source,source,target\na,b,c\n", {}, "not exactly one column 'source'"),
@@ -396,12 +396,12 @@ def test_a_csv_with_texts_weights_and_times(tmp_path):
     ("e.csv", 'source,target\n"a,b\n', {}, "fix: "),
     ("e.txt.gz", None, {}, "cannot be read"), ("e.csv", b"\xff\xfe\x00", {}, "cannot be read"),
 ])
-def test_wrong_lists(tmp_path, name, text, how, told):
+def test_wrong_lists(tmp_path, name, text, options, message):
     if isinstance(text, str):
         write(tmp_path, name, text)
     else:
         (tmp_path / name).write_bytes(text or b"no gzip")
-    assert told in fault(read_edge_list, tmp_path / name, **how)
+    assert message in fault(read_edge_list, tmp_path / name, **options)
 
 
 # ---- splits ------------------------------------------------------------------------------------------------------
@@ -417,8 +417,8 @@ def test_random_splits():
         assert sorted(np.concatenate(list(split.values())).tolist()) == np.flatnonzero(labels >= 0).tolist()
     assert (split_at_random(labels, 3)["val"] == split_at_random(labels, 3)["val"]).all()
     assert split_at_random(labels, 3)["val"].tolist() != split_at_random(labels, 4)["val"].tolist()
-    for how in ({"per_class": (30, 11)}, {"fractions": (0.5, 0.5)}, {"fractions": (-0.1, 0.2)}):
-        assert "not enough labelled nodes" in fault(split_at_random, labels, **how)
+    for options in ({"per_class": (30, 11)}, {"fractions": (0.5, 0.5)}, {"fractions": (-0.1, 0.2)}):
+        assert "not enough labelled nodes" in fault(split_at_random, labels, **options)
     assert "not enough" in fault(split_at_random, np.full(4, -1))
 
 
@@ -446,15 +446,15 @@ def test_training_of_an_inductive_split_sees_nothing_else(ogb_nodes):
 
 
 def test_a_set_that_does_not_suit_the_recipe(tmp_path):
-    found = read_edge_list(write(tmp_path, "e.txt", "a b\n"))
-    assert isinstance(found, NodeSet) and "needs features" in fault(as_labelled, found, tmp_path)
+    result = read_edge_list(write(tmp_path, "e.txt", "a b\n"))
+    assert isinstance(result, NodeSet) and "needs features" in fault(as_labelled, result, tmp_path)
 
 
 # ---- damage ------------------------------------------------------------------------------------------------------
 
 
 def damaged(whole, seed=0):
-    """Files that are cut, and files with some bytes changed."""
+    """Truncated files, and files with some bytes changed."""
     rng = np.random.default_rng(seed)
     yield from (whole[:length] for length in range(0, len(whole), max(1, len(whole) // 12)))
     for _ in range(40):
@@ -486,12 +486,12 @@ def test_no_damage_is_another_error(tu, ogb_graphs, ogb_typed, tmp_path):
         call()
 
 
-@pytest.mark.parametrize(("changes", "told"), [
+@pytest.mark.parametrize(("changes", "message"), [
     ({"attr_shape": np.array([3, 10 ** 15])}, "do not suit the graph"),
     ({"adj_shape": np.array([10 ** 15, 10 ** 15])}, "is inconsistent"),
 ])
-def test_sizes_that_are_only_claimed_take_no_memory(tmp_path, ogb_graphs, changes, told):
+def test_sizes_that_are_only_claimed_take_no_memory(tmp_path, ogb_graphs, changes, message):
     np.savez(tmp_path / "a.npz", **amazon(**changes))
-    assert told in fault(read_npz, tmp_path / "a.npz")
+    assert message in fault(read_npz, tmp_path / "a.npz")
     write(ogb_graphs, "raw/num-node-list.csv.gz", "3\n1\n99999999999999\n")
     assert "too many nodes" in fault(read_ogb_graphs, ogb_graphs)

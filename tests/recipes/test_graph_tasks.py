@@ -54,7 +54,7 @@ def ring(tmp_path):
     pytest.param("node_classification", "unrolled", "segments", marks=pytest.mark.slow),
     pytest.param("link_prediction", "unrolled", "segments", marks=pytest.mark.slow)])
 def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, monkeypatch, task, form, other):
-    """The form suits the steps with which a run began: --extend changes no bits, and nor does another rule."""
+    """The form is chosen for the steps of the first run: neither --extend nor a new rule changes a bit."""
     def go(name, *, steps, resume=False):
         folder = tmp_path / name
         config = saved_config(folder, extend=steps) if resume else load_config("gcn", [
@@ -71,7 +71,7 @@ def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, 
     assert "may differ in the last bits" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model={name: gat, attention_dropout: 1.5}"], "task.model.attention_dropout"),
     (["task.model={name: gcn, norm: batch}"], "task.model.norm"),
     (["task.model={name: sgc, k: -1}"], "task.model.k"),
@@ -84,8 +84,8 @@ def test_a_resumed_run_keeps_the_noted_form_of_products(ring, tmp_path, capsys, 
     (["task.model={name: gcnii, hidden: [8]}"], "task.model.hidden  must be a valid integer"),
     (["task.model.heads=3"], "task.model  needs a name: one of appnp, gat"),
 ])
-def test_models_that_cannot_be(overrides, told):
-    with pytest.raises(ConfigError, match=told):
+def test_models_that_cannot_be(overrides, message):
+    with pytest.raises(ConfigError, match=message):
         load_config("gcn", ["task={name: node_classification}", *overrides])
 
 
@@ -129,16 +129,16 @@ def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
     run(config, "graphs")
     trained = open_run(tmp_path / "run")
     (molecules / "SET_graph_labels.txt").unlink()
-    found = trained.predict(molecules)
-    assert found["graph"].tolist() == list(range(1, 31))
-    assert set(found["label"]) <= {"-1", "1"}
-    np.testing.assert_allclose(found["probability of 1"] + found["probability of -1"], 1, rtol=1e-5)
+    result = trained.predict(molecules)
+    assert result["graph"].tolist() == list(range(1, 31))
+    assert set(result["label"]) <= {"-1", "1"}
+    np.testing.assert_allclose(result["probability of 1"] + result["probability of -1"], 1, rtol=1e-5)
     (molecules / "SET_node_labels.txt").unlink()
     with pytest.raises(DataError, match="the features are not those"):
         trained.predict(molecules)
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model={name: appnp}"], "there is no model 'appnp'; one of gin, gcn"),
     (["task.model={name: gcn}", "task.edge_features=false"], "task.edge_features  is for gin, gat and gatv2"),
     (["task.folder=x"], "task.folder  is for the dataset folder, not for molecules"),
@@ -147,26 +147,26 @@ def test_a_folder_of_graphs_is_learned_and_predicted(molecules, tmp_path):
     (["task.pool=median"], "did you mean 'mean'"),
     (["task.val_fraction=0.5", "task.test_fraction=0.5"], "leaves nothing to train on"),
 ])
-def test_graph_tasks_that_cannot_be(overrides, told):
-    with pytest.raises(ConfigError, match=told):
+def test_graph_tasks_that_cannot_be(overrides, message):
+    with pytest.raises(ConfigError, match=message):
         load_config("gin_molecules", overrides)
 
 
-@pytest.mark.parametrize(("name", "text", "told"), [
+@pytest.mark.parametrize(("name", "text", "message"), [
     ("A", None, "(?s)the file is missing.*SET_A.txt"), ("graph_indicator", "1\n", "needs one line for each node"),
     ("graph_labels", "1\n", "needs one line for each graph"), ("node_labels", "x\n", "cannot be read"),
     ("graph_labels", "1\n" * 30, "needs graphs of at least two classes"),
 ])
-def test_a_damaged_folder_of_graphs(molecules, name, text, told):
+def test_a_damaged_folder_of_graphs(molecules, name, text, message):
     file = molecules / f"SET_{name}.txt"
     file.unlink() if text is None else file.write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         prepare(load_config("gin_molecules", ["task.dataset=folder", f"task.folder={molecules}"]))
 
 
 @pytest.mark.parametrize("model", ["{name: gin, hidden: [8]}", "{name: gcn, hidden: [8]}"])
 def test_a_model_without_edge_features_takes_graphs_without_them(molecules, model):
-    """Trained on molecules, whose edges have features, it predicts those of the folder, whose edges have none."""
+    """Trained on molecules with edge features, the model predicts graphs of a folder without edge features."""
     prepared = prepare(load_config("gin_molecules", ["task.count=20", f"task.model={model}"] + [
         "task.edge_features=false"] * ("gin" in model)))
     assert prepared.data.splits["train"].whole.edge_features is not None
@@ -185,15 +185,15 @@ def of_links(*overrides):
     return load_config("gae_cora", ["task={name: link_prediction, test_fraction: 0.2}", *overrides])
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model.name=gcnn"], "there is no model 'gcnn'; did you mean 'gcn'"),
     (["task.model={name: sage}"], "there is no model 'sage'"),
     (["task.model={name: graphsage}", "task.norm=row"], "task.norm  is for gcn, appnp"),
     (["task.val_fraction=0.9"], "leaves nothing to train on"),
     (["task.labelled=[0]"], "task.labelled  unknown key"),
 ])
-def test_links_that_cannot_be(overrides, told):
-    with pytest.raises(ConfigError, match=told):
+def test_links_that_cannot_be(overrides, message):
+    with pytest.raises(ConfigError, match=message):
         of_links("task.model={name: gcn}", *overrides)
 
 
@@ -217,30 +217,30 @@ def links(tmp_path_factory):
 def test_pairs_of_a_file_in_their_order(links, tmp_path):
     (tmp_path / "pairs.csv").write_text("source,target\n33,32\n0,16\n16,0\n33,32\n")
     trained = open_run(links)
-    found = trained.predict(tmp_path / "pairs.csv")
-    assert found["source"].tolist() == ["33", "0", "16", "33"]
-    np.testing.assert_allclose(found["probability"][[0, 1]], found["probability"][[3, 2]], rtol=1e-6)
-    given = trained.task.pairs([33, 0], [32, 16])             # the same from Python
-    np.testing.assert_allclose(trained.predict(given)["probability"], found["probability"][:2], rtol=1e-6)
-    for text, told in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
-                       ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
+    result = trained.predict(tmp_path / "pairs.csv")
+    assert result["source"].tolist() == ["33", "0", "16", "33"]
+    np.testing.assert_allclose(result["probability"][[0, 1]], result["probability"][[3, 2]], rtol=1e-6)
+    given = trained.task.pairs([33, 0], [32, 16])             # the same pairs from Python
+    np.testing.assert_allclose(trained.predict(given)["probability"], result["probability"][:2], rtol=1e-6)
+    for text, message in (("source,target\n33,34\n", "(?s)the graph has no node '34'.*similar"),
+                          ("a,b\n1,2\n", "there are no pairs"), ("source,target\n", "there are no pairs")):
         (tmp_path / "pairs.csv").write_text(text)
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             trained.predict(tmp_path / "pairs.csv")
 
 
 def test_new_edges_of_a_node(links, tmp_path, capsys):
-    """All others but its neighbours, the likeliest first, from the run and from what was exported."""
+    """All nodes but its neighbours, the likeliest first, from the run and from the exported model."""
     assert export.main([str(links), str(tmp_path / "exported")]) == 0
     trained = open_run(tmp_path / "exported")
-    found = new_edges.new_edges(trained, "33", 100)
-    assert len(found["target"]) == 34 - 1 - 17                # it has 17 neighbours
-    assert not {"33", "32"} & set(found["target"]) and (np.diff(found["probability"]) <= 0).all()
+    result = new_edges.new_edges(trained, "33", 100)
+    assert len(result["target"]) == 34 - 1 - 17                # it has 17 neighbours
+    assert not {"33", "32"} & set(result["target"]) and (np.diff(result["probability"]) <= 0).all()
     capsys.readouterr()
     assert new_edges.main([str(links), "--node", "33", "--top", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "source,target,probability" and [line.split(",")[1] for line in lines[1:]] == [
-        *found["target"][:2]]
+        *result["target"][:2]]
     assert new_edges.main([str(links), "--node", "34"]) == 1
     assert "the graph has no node '34'" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):

@@ -1,17 +1,15 @@
 """Hooks: stop on NaN, the metrics file, the bar; and the plot made from the records."""
 
-import io
 import json
 
 import matplotlib.image
 import numpy as np
 import pytest
-from rich.console import Console
 
 from recipes.errors import DivergedError, RecipeError
 from recipes.results.checkpoint import Checkpoints, Saver
 from recipes.results.plots import learning_curve
-from recipes.training.hooks import MetricsLog, ProgressBar, StopOnNaN, read_metrics
+from recipes.training.hooks import MetricsLog, StopOnNaN, read_metrics
 from recipes.training.loop import Record, Report
 from tests.sampling import each_once
 
@@ -38,7 +36,7 @@ def test_nan_stops_with_the_first_bad_step_metric_and_parameter(tmp_path, bad):
 def test_what_was_logged_reads_back_and_is_json(tmp_path):
     MetricsLog(tmp_path / "metrics.jsonl", start=0)(report(0.5, float("nan"), float("inf"), -float("inf")))
     text = (tmp_path / "metrics.jsonl").read_text()
-    json.loads(text.splitlines()[1], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    json.loads(text.splitlines()[1], parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     values = [record.values["train/loss"] for record in read_metrics(tmp_path / "metrics.jsonl")]
     np.testing.assert_array_equal(values, [0.5, np.nan, np.inf, -np.inf])
 
@@ -69,7 +67,7 @@ def test_metrics_are_one_json_line_a_step(tmp_path):
     assert log.records == read_metrics(tmp_path / "metrics.jsonl")
 
 
-@pytest.mark.parametrize("tail", ["", '{"step": 4, "train/lo'])  # cut short by a crash
+@pytest.mark.parametrize("tail", ["", '{"step": 4, "train/lo'])  # truncated by a crash
 def test_a_resumed_run_drops_the_steps_it_does_again(tmp_path, tail):
     file = tmp_path / "metrics.jsonl"
     MetricsLog(file, start=0)(report(0.5, 0.25, 0.125))
@@ -83,23 +81,6 @@ def test_a_new_run_starts_with_an_empty_file(tmp_path):
     file = tmp_path / "metrics.jsonl"
     MetricsLog(file, start=0)(report(0.5))
     assert MetricsLog(file, start=0).records == read_metrics(file) == []
-
-
-def test_without_a_terminal_lines_are_printed_when_due():
-    out = io.StringIO()
-    with ProgressBar(Console(file=out, soft_wrap=True), total=4, start=0, every=2) as bar:
-        for values in ((1.0,), (1.0, 0.5), (1.0, 0.5, 0.4)):
-            bar(report(*values))
-    assert out.getvalue() == "step      2  train/loss 0.5000  250 ms/step\n"
-
-
-def test_on_a_terminal_there_is_a_bar():
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=100)
-    with ProgressBar(console, total=3, start=0, every=1) as bar:
-        bar(report(1.0, 0.5, 0.25, final=True))
-    assert "3/3" in out.getvalue()
-    assert "train/loss 0.2500" in out.getvalue()
 
 
 def _curve_image(tmp_path, n_steps, score="accuracy", test=None):

@@ -1,4 +1,4 @@
-"""The task images: it learns, draws by row, reads digits, folders and sets of Hugging Face, and refuses the rest."""
+"""The task images: learns, draws by row, reads digits, folders and Hugging Face data sets; errors for the rest."""
 
 import datasets
 import numpy as np
@@ -27,7 +27,7 @@ def config(*overrides, name="resnet_digits.yaml"):
 
 
 def data(text):
-    """Section ``task.data`` -> the set."""
+    """The set that a section ``task.data`` describes."""
     return load_images(config(MLP, "task.shift=0", f"task.data={text}").task.data)
 
 
@@ -49,7 +49,7 @@ def test_it_learns_the_digits(learned):
 
 @pytest.mark.parametrize("model", [RESNET, pytest.param(VIT, marks=pytest.mark.slow)], ids=["resnet", "vit"])
 def test_device_count_changes_nothing(model):
-    """The network with statistics of batches, and the one with dropout; both draw shifts and mirrorings."""
+    """For the network with batch statistics and the one with dropout; both draw shifts and mirrorings."""
     runs = [train(config(model, "task.flip=true", "steps=4", "task.batch_size=48", "optim.lr=1e-3",
                          f"devices={devices}")) for devices in (1, 3)]
     for run in runs[1:]:
@@ -91,10 +91,10 @@ def test_augmented_images_are_moved_and_mirrored_by_the_number_of_their_row():
     for image, new in zip(images, whole, strict=True):
         padded = np.pad(image, ((1, 1), (1, 1), (0, 0)))
         moved = {(r, c, m): padded[r:r + 4, c:c + 6][:, ::m] for r in range(3) for c in range(3) for m in (1, -1)}
-        matching = [how for how, candidate in moved.items() if np.array_equal(candidate, new)]
+        matching = [move for move, candidate in moved.items() if np.array_equal(candidate, new)]
         assert len(matching) == 1
         seen.add(matching[0])
-    assert len(seen) > 12                                          # of 18 ways, by 60 draws
+    assert len(seen) > 12                                          # 18 ways exist; there are 60 draws
     other = np.asarray(augmented(images, xnn.RowKey(random.key(4), 0), 1, True))
     assert not np.array_equal(other, whole)
 
@@ -153,17 +153,17 @@ def test_what_is_no_image_is_refused_by_name(tmp_path, name, text):
 
 
 def test_digits_are_split_by_class_and_standardized_by_the_training_images():
-    found = load(config(MLP).task)
-    sizes = {split: len(rows) for split, rows in found.splits.items()}
+    loaded = load(config(MLP).task)
+    sizes = {split: len(rows) for split, rows in loaded.splits.items()}
     assert sizes == {"train": 1295, "test": 359, "val": 143}
-    counts = {split: np.bincount(rows.arrays["y"]) for split, rows in found.splits.items()}
+    counts = {split: np.bincount(rows.arrays["y"]) for split, rows in loaded.splits.items()}
     np.testing.assert_allclose(counts["test"] / sum(counts.values()), 0.2, atol=0.003)
-    x = found.splits["train"].arrays["x"] / 255
-    np.testing.assert_allclose([found.artifacts["mean"], found.artifacts["deviation"]], [[x.mean()], [x.std()]])
-    every = np.concatenate([rows.arrays["x"] for rows in found.splits.values()]).reshape(1797, -1)
-    assert len(np.unique(every, axis=0)) == 1797                   # the digits are all different, so none is twice
+    x = loaded.splits["train"].arrays["x"] / 255
+    np.testing.assert_allclose([loaded.artifacts["mean"], loaded.artifacts["deviation"]], [[x.mean()], [x.std()]])
+    every = np.concatenate([rows.arrays["x"] for rows in loaded.splits.values()]).reshape(1797, -1)
+    assert len(np.unique(every, axis=0)) == 1797                   # no two of the digits are equal, so each occurs once
     other = load(config(MLP, "task.data.split_seed=1").task).splits["test"].arrays["x"]
-    assert not np.array_equal(other, found.splits["test"].arrays["x"])
+    assert not np.array_equal(other, loaded.splits["test"].arrays["x"])
 
 
 def test_shares_of_zero_leave_no_split():
@@ -185,7 +185,7 @@ def test_pixels_of_pictures_of_every_kind():
 
 
 def paint(folder, classes=("blue", "red"), n=10, kind="png", seed=0):
-    """Noisy images of 9 x 7 pixels whose name is their colour, in one folder for each."""
+    """Noisy images of 9 x 7 pixels in one folder for each class, which is named after their colour."""
     rng = np.random.default_rng(seed)
     for name in classes:
         (folder / name).mkdir(parents=True)
@@ -199,14 +199,14 @@ def paint(folder, classes=("blue", "red"), n=10, kind="png", seed=0):
 def test_a_folder_with_one_folder_for_each_class(tmp_path):
     paint(tmp_path, kind="jpg")
     (tmp_path / "red" / "notes.txt").write_text("x")
-    found = data(f"{{name: folder, path: {tmp_path}, image: 8, val_fraction: 0.25}}")
-    assert found.classes == ["blue", "red"]
-    assert {split: part.x.shape for split, part in found.splits.items()} == {
+    loaded = data(f"{{name: folder, path: {tmp_path}, image: 8, val_fraction: 0.25}}")
+    assert loaded.classes == ["blue", "red"]
+    assert {split: part.x.shape for split, part in loaded.splits.items()} == {
         "train": (12, 8, 8, 3), "test": (4, 8, 8, 3), "val": (4, 8, 8, 3)}
-    for part in found.splits.values():
+    for part in loaded.splits.values():
         np.testing.assert_array_equal(part.x.mean((1, 2))[:, 0] > 130, part.y == 1)
         assert set(part.y) == {0, 1}
-    assert found.summary["left out"] == "files of another kind, .txt: 1, first red/notes.txt"
+    assert loaded.summary["left out"] == "files of another kind, .txt: 1, first red/notes.txt"
     grey = data(f"{{name: folder, path: {tmp_path}, image: 8, channels: 1}}")
     assert grey.splits["train"].x.shape[1:] == (8, 8, 1)
 
@@ -248,8 +248,8 @@ def test_each_kind_of_file_that_is_left_out_is_counted(tmp_path):
 def test_a_folder_with_splits_of_its_own(tmp_path):
     for i, split in enumerate(("train", "validation", "test")):
         paint(tmp_path / split, n=4 - i, seed=i)
-    found = data(f"{{name: folder, path: {tmp_path}}}")
-    assert {split: len(part.y) for split, part in found.splits.items()} == {"train": 8, "val": 6, "test": 4}
+    loaded = data(f"{{name: folder, path: {tmp_path}}}")
+    assert {split: len(part.y) for split, part in loaded.splits.items()} == {"train": 8, "val": 6, "test": 4}
     test = train(config(MLP, "task.shift=0", f"task.data={{name: folder, path: {tmp_path}}}", "steps=20",
                         "task.batch_size=8")).test
     assert test["accuracy"] == 1
@@ -264,28 +264,28 @@ def test_shares_have_no_effect_on_a_set_with_splits(tmp_path, key, value):
 
 
 def test_wrong_folders(tmp_path):
-    def told(folder):
+    def error(folder):
         with pytest.raises(DataError) as caught:
             load(config(MLP, "task.shift=0", f"task.data={{name: folder, path: {folder}}}").task)
         assert "  fix: " in str(caught.value)
         return str(caught.value)
 
-    assert "the folder is missing" in told(tmp_path / "none")
+    assert "the folder is missing" in error(tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    assert "there are no folders of classes" in told(tmp_path / "empty")
+    assert "there are no folders of classes" in error(tmp_path / "empty")
     (paint(tmp_path / "a") / "green").mkdir()
-    assert "classes have no images" in told(tmp_path / "a") and "green" in told(tmp_path / "a")
-    assert "the set has one class" in told(paint(tmp_path / "b", ["red"]))
+    assert "classes have no images" in error(tmp_path / "a") and "green" in error(tmp_path / "a")
+    assert "the set has one class" in error(paint(tmp_path / "b", ["red"]))
     (paint(tmp_path / "c") / "red" / "3.png").write_bytes(b"\x89PNG broken")
-    assert "cannot be read" in told(tmp_path / "c") and "3.png" in told(tmp_path / "c")
+    assert "cannot be read" in error(tmp_path / "c") and "3.png" in error(tmp_path / "c")
     paint(tmp_path / "d" / "train")
     paint(tmp_path / "d" / "test", ["red", "green"])
-    assert "that train/ does not have" in told(tmp_path / "d") and "green" in told(tmp_path / "d")
+    assert "that train/ does not have" in error(tmp_path / "d") and "green" in error(tmp_path / "d")
     paint(tmp_path / "e" / "test")
-    assert "must have train/" in told(tmp_path / "e")
+    assert "must have train/" in error(tmp_path / "e")
     paint(tmp_path / "f" / "train")
     paint(tmp_path / "f", ["red"])
-    assert "and no other" in told(tmp_path / "f")
+    assert "and no other" in error(tmp_path / "f")
 
 
 # ---- sets of Hugging Face --------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ def test_wrong_folders(tmp_path):
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory):
-    """A set of 20 images with named classes, of which 8 are its test split."""
+    """A set of 20 images with named classes; 8 of them are its test split."""
     folder = paint(tmp_path_factory.mktemp("painted") / "files")
     files = sorted(folder.glob("*/*.png"))
     labels = [file.parent.name for file in files]
@@ -327,19 +327,19 @@ def test_labels_may_be_words(painted, tmp_path):
 
 
 def test_a_set_that_is_not_here_fails_at_once(command):
-    """In a process of its own: the library reads whether it may call the network when it is first imported."""
+    """In a process of its own: the library reads at its import whether it may use the network."""
     script = ("import time\nfrom recipes.data.images import Hub, load_images\nstart = time.perf_counter()\n"
               "try: load_images(Hub(path='no/such'))\n"
               "except Exception as err: print(err, time.perf_counter() - start, sep='\\n')")
     code, out, err = command(module=("-c", script))
     assert code == 0, err
-    *told, seconds = out.splitlines()
-    assert told[0] == "images: the set cannot be loaded." and told[1].split() == ["task.data.path", "no/such"]
-    assert told[-1].startswith("  fix: ") and float(seconds) < 15  # 2 s, and more where many tests run at once
+    *message, seconds = out.splitlines()
+    assert message[0] == "images: the set cannot be loaded." and message[1].split() == ["task.data.path", "no/such"]
+    assert message[-1].startswith("  fix: ") and float(seconds) < 15  # 2 s; more if many tests run together
 
 
 def test_wrong_sets(painted, tmp_path):
-    def told(text):
+    def error(text):
         with pytest.raises(DataError) as caught:
             data(text)
         assert "  fix: " in str(caught.value)
@@ -347,22 +347,22 @@ def test_wrong_sets(painted, tmp_path):
 
     painted.save_to_disk(tmp_path / "saved")
     right = HUB.format(tmp_path / "saved")
-    assert "there is no column 'image'" in told(f"{{name: hub, path: {tmp_path / 'saved'}}}")
-    assert "there is no column 'label'" in told(right.replace("label_key: colour", "label_key: label"))
-    assert "cannot be read as images" in told(right.replace("picture", "colour"))
-    assert "task.data.subset has no effect" in told(right.replace("image: 6", "subset: a"))
+    assert "there is no column 'image'" in error(f"{{name: hub, path: {tmp_path / 'saved'}}}")
+    assert "there is no column 'label'" in error(right.replace("label_key: colour", "label_key: label"))
+    assert "cannot be read as images" in error(right.replace("picture", "colour"))
+    assert "task.data.subset has no effect" in error(right.replace("image: 6", "subset: a"))
     datasets.DatasetDict(test=painted["test"]).save_to_disk(tmp_path / "test")
-    assert "no split for training" in told(HUB.format(tmp_path / "test"))
+    assert "no split for training" in error(HUB.format(tmp_path / "test"))
     unlabelled = painted["train"].map(lambda row: {"colour": -1})
     unlabelled.save_to_disk(tmp_path / "unlabelled")
-    assert "labels are missing" in told(HUB.format(tmp_path / "unlabelled"))
+    assert "labels are missing" in error(HUB.format(tmp_path / "unlabelled"))
 
 
 # ---- configs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("override", "told"),
+    ("override", "message"),
     [
         ("task.shift=8", "task.shift  must be less than task.data.image, which is 8, got 8"),
         ("task.model={name: lenet}", "task.data.image  must be at least 12 for lenet, got 8"),
@@ -379,11 +379,11 @@ def test_wrong_sets(painted, tmp_path):
         ("task.data.channels=3", "task.data.channels  unknown key: it is a key of folder, hub only"),
         ("task.data.val_fraction=1", "task.data.val_fraction  must be less than 1, got 1"),
     ])
-def test_one_wrong_override(override, told):
-    assert_refused(lambda: config(override), ConfigError, told)
+def test_one_wrong_override(override, message):
+    assert_refused(lambda: config(override), ConfigError, message)
 
 
 def test_own_splits_are_kept():
-    found = data("{name: digits}").splits
+    splits = data("{name: digits}").splits
     section = config(MLP).task.data
-    assert split_apart(found, section) == found
+    assert split_apart(splits, section) == splits

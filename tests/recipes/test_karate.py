@@ -1,4 +1,4 @@
-"""The karate club: sizes, splits, and labelled nodes that cannot be."""
+"""The karate club: sizes, splits, and errors for impossible labelled nodes."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def test_zacharys_numbers():
     assert club.adjacency.shape == (34, 34)
     assert club.adjacency.nnz == 2 * 78
     assert (club.adjacency != club.adjacency.T).nnz == 0
-    assert set(club.adjacency.data) == {1.0}  # friendships count once, however often they met
+    assert set(club.adjacency.data) == {1.0}  # each friendship counts once, however often its members met
     assert np.bincount(club.labels).tolist() == [17, 17]
     assert (club.labels[0], club.labels[33]) == (0, 1)
 

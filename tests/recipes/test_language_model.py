@@ -1,4 +1,4 @@
-"""The language model: learns, counts bits per byte whatever its tokens, starts from pretrained weights, writes text."""
+"""The language model: learns, counts bits per byte with any tokens, starts from pretrained weights, generates."""
 
 import math
 import shutil
@@ -48,13 +48,13 @@ def config(corpus, *overrides, model=GPT2):
 
 @pytest.fixture(scope="module", params=one_in(len(MODELS), MODELS))
 def result(request, corpus):
-    """Of a training in which the model learns the numbers of the corpus by heart, more or less."""
+    """The result of a training in which the model nearly memorizes the numbers of the corpus."""
     return train(config(corpus, "steps=80", "eval_every=80", model=request.param))
 
 
 @pytest.fixture
 def trained(result):
-    """(Task, parameters)."""
+    """(Task, parameters) of the training."""
     return result.task, Placer.host(result.progress.state.params)
 
 
@@ -67,7 +67,7 @@ def test_it_learns(result):
 @pytest.mark.parametrize(("model", "devices"), [
     pytest.param(MODELS[0], 2, marks=pytest.mark.slow), (MODELS[2], 3)])
 def test_device_count_changes_nothing(corpus, model, devices):
-    """6 windows are even over 2 devices and 3; the last batch of the test split is short, its last window padded."""
+    """6 windows are even over 2 and 3 devices; the last batch of the test split is short, its last window padded."""
     one, many = (train(config(corpus, f"devices={n}", "steps=3", "task.batch_size=6", model=model))
                  for n in (1, devices))
     np.testing.assert_allclose(many.losses, one.losses, rtol=1e-5)
@@ -83,7 +83,7 @@ def totals(task, data, split="test", devices=1):
 
 
 def test_bits_per_byte_compare_between_vocabularies(corpus):
-    """An untrained model has log2(size) bits a token; the bytes of all tokens are those of the split."""
+    """An untrained model has log2(size) bits per token; the bytes of all tokens are those of the split."""
     sizes = {}
     for tokenizer in ("null", "{size: 290}"):
         made = config(corpus, f"task.tokenizer={tokenizer}", "task.val_fraction=0.1", "task.test_fraction=0.1").task
@@ -96,7 +96,7 @@ def test_bits_per_byte_compare_between_vocabularies(corpus):
         assert bits == pytest.approx(nats / math.log(2))
         sizes[size] = n_bytes
     wanted = sum(len(text[len(text) - round(0.1 * len(text)):].encode()) for text in (TEXT, TEXT[:1000]))
-    assert sizes[256] == wanted - 1                       # the first byte is predicted by nothing
+    assert sizes[256] == wanted - 1                       # nothing predicts the first byte
     assert wanted - 8 < sizes[290] < wanted
 
 
@@ -122,7 +122,7 @@ def test_without_test_text_there_is_no_score(corpus):
     assert train(config(corpus, "task.test_fraction=0", "task.val_fraction=0")).test == {}
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model=null"], "task.model  is needed, or task.pretrained"),
     (["task.pretrained=folder"], "task.model  is for a model from scratch"),
     (["task.files=[]"], "task.files  is empty"),
@@ -135,10 +135,10 @@ def test_without_test_text_there_is_no_score(corpus):
     (["task.model={name: llama, heads: 4, kv_heads: 3}"], "task.model.kv_heads  must divide the 4 heads, got 3"),
     (["task.model={name: llama, features: 12, heads: 4, kv_heads: 2}"], "the size of a head must be even, got 3"),
     (["task.model={name: gpt3}"], "task.model")])
-def test_faults_of_the_config(corpus, overrides, told):
+def test_faults_of_the_config(corpus, overrides, message):
     with pytest.raises(ConfigError) as caught:
         config(corpus, *overrides)
-    assert " ".join(told.split()) in " ".join(str(caught.value).split())
+    assert " ".join(message.split()) in " ".join(str(caught.value).split())
 
 
 def test_too_little_text(tmp_path):
@@ -232,7 +232,7 @@ def test_folders_that_do_not_fit(corpus, folder, tmp_path):
 # ---- generation --------------------------------------------------------------------------------------------------
 
 
-# Of the 16 positions the prompt "12 and" leaves room for 11 tokens, and each later round for 9: few programs make them.
+# The prompt "12 and" leaves 11 of the 16 positions, and each later round 9, so few programs generate all tokens.
 FIRST, SOME = 11, 11 + 4 * 9
 
 
@@ -244,7 +244,7 @@ def test_generated_text_goes_on_beyond_the_length(trained):
     assert " " in texts[0]
     greedy = task.generate(params, "12 and", SOME, temperature=0)
     assert greedy == task.generate(params, "12 and", SOME, temperature=0, seed=7)
-    short = task.generate(params, "12 and", FIRST, temperature=0).rstrip("\N{REPLACEMENT CHARACTER}")  # half a letter
+    short = task.generate(params, "12 and", FIRST, temperature=0).rstrip("\N{REPLACEMENT CHARACTER}") # half a character
     assert len(short) > 5 and greedy.startswith(short)
 
 
@@ -252,7 +252,7 @@ def test_generation_is_greedy_over_the_models_logits(trained):
     task, params = trained
     prompt = task._vocabulary.encode("12 and").tolist()
     following = task._following(params, prompt, FIRST, random.PRNGKey(0), temperature=0)
-    tokens = np.array([[*prompt, *following[:-1]]])                               # no output sees what comes after it
+    tokens = np.array([[*prompt, *following[:-1]]])                               # no output depends on later tokens
     logits = jit(task.model.apply)(params, tokens)
     assert np.argmax(logits[0, len(prompt) - 1:], -1).tolist() == following
 
@@ -274,7 +274,7 @@ def test_the_report_shows_samples(trained):
     (title, text), = task.draw(types.SimpleNamespace(params=params)).items()
     assert "Samples" in title
     assert text.count("▸▸▸") == 3
-    assert all(prompt[:20] in TEXT for prompt in task.artifacts["prompts"])       # they may reach into the next file
+    assert all(prompt[:20] in TEXT for prompt in task.artifacts["prompts"])       # they may extend into the next file
 
 
 def test_an_empty_prompt(trained):

@@ -1,4 +1,4 @@
-"""Training in several processes: the numbers of one, one folder, one end for all, and who failed."""
+"""Training in several processes: the numbers of one process, one folder, a common end, and the failed rank's name."""
 
 import json
 import os
@@ -30,22 +30,22 @@ TABLE = ("--config", "mlp_table.yaml", "task.target=ring", "optim.schedule.warmu
 CONFIG = (*TABLE, "task.batch_size=50", "devices=4")
 LONG = ("--config", "gcn.yaml", "devices=2", "steps=100000", "eval_every=100000", "run_dir=run")
 
-# Imported by each process at its start: has one rank fail at a step.
+# Each process imports this at its start; it makes one rank fail at a step.
 FAULT = """
 import os, signal, sys
 if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PROGRESS" in os.environ:
     import recipes.process.progress as progress
     real = progress.tick
-    def fail(how):
-        if how == "raise":
+    def fail(failure):
+        if failure == "raise":
             raise ValueError("it broke")
-        if how == "exit":
+        if failure == "exit":
             sys.exit(3)
-        if how == "exit with 0":
+        if failure == "exit with 0":
             sys.exit(0)
-        while how == "spin":
+        while failure == "spin":
             pass
-        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[how])
+        os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[failure])
     def tick(step=None, *more, **named):
         real(step, *more, **named)
         if step == int(os.environ["FAULT_STEP"]):
@@ -54,11 +54,11 @@ if os.environ.get("JAX_PROCESS_ID") == os.environ["FAULT_RANK"] and "RECIPES_PRO
 """
 
 
-def with_fault(folder, how, rank, step):
-    """Variables of the environment with which a rank fails."""
+def with_fault(folder, failure, rank, step):
+    """Environment variables that make a rank fail."""
     (folder / "faults").mkdir()
     (folder / "faults" / "sitecustomize.py").write_text(FAULT)
-    return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": how, "FAULT_RANK": str(rank),
+    return {"PYTHONPATH": f"{folder / 'faults'}{os.pathsep}{ROOT}", "FAULT": failure, "FAULT_RANK": str(rank),
             "FAULT_STEP": str(step)}
 
 
@@ -74,7 +74,7 @@ def digests(run):
 
 
 def descendants(pid):
-    """The processes that a process has started, and theirs."""
+    """The processes that a process has started, and their descendants."""
     try:
         own = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -83,15 +83,15 @@ def descendants(pid):
 
 
 def ranks_of(launcher, count=2):
-    """Process ids of the ranks, in order; waits until they are there."""
+    """Process ids of the ranks, in order; waits until all have started."""
     for _ in range(600):
-        found = {}
+        by_rank = {}
         for pid in descendants(launcher):
             for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 if text.startswith(b"JAX_PROCESS_ID="):
-                    found[int(text.partition(b"=")[2])] = pid
-        if len(found) == count:
-            return [found[rank] for rank in range(count)]
+                    by_rank[int(text.partition(b"=")[2])] = pid
+        if len(by_rank) == count:
+            return [by_rank[rank] for rank in range(count)]
         time.sleep(0.1)
     raise AssertionError("the ranks were not started")
 
@@ -114,7 +114,7 @@ def wait_for_steps(run, count, process, seconds=120):
 
 
 def assert_equal_runs(run, other):
-    """The metrics of all steps, and the results, are equal but for rounding."""
+    """The metrics of all steps, and the results, are equal up to rounding."""
     ours, theirs = metrics(run), metrics(other)
     assert_same(ours, theirs, like="float32")
     assert_same(*(json.loads((each / "result.json").read_text())["last"]["test"] for each in (run, other)),
@@ -129,10 +129,10 @@ def restored(run, config):
     return tree_util.tree_leaves(checkpoints.restore(checkpoints.steps()[-1], template)["state"].params)
 
 
-# (GPUs, processes, devices, the variables around) -> the GPUs of each process
+# (GPUs, processes, devices, other environment variables) -> the GPUs of each process
 GPUS = [
     ("0 1 2 3", 4, None, {}, ["0", "1", "2", "3"]),
-    ("2 5 7", 2, None, {}, ["2", "5"]),                       # of a CUDA_VISIBLE_DEVICES the k-th
+    ("2 5 7", 2, None, {}, ["2", "5"]),                       # the k-th of CUDA_VISIBLE_DEVICES
     ("GPU-a GPU-b", 2, 2, {}, ["GPU-a", "GPU-b"]),
     ("0 1 2 3", 2, 4, {}, ["0,1", "2,3"]),
     ("0 1 2 3", 2, 2, {}, ["0", "1"]),
@@ -141,9 +141,9 @@ GPUS = [
 
 @pytest.mark.parametrize("seen, count, devices, env, own", GPUS)
 def test_each_process_has_gpus_of_its_own(seen, count, devices, env, own):
-    found = gpus_of_processes(seen.split(), count, devices, share=False, env=env)
-    assert [each.pop("CUDA_VISIBLE_DEVICES") for each in found] == own
-    assert all(each == {"JAX_LOCAL_DEVICE_IDS": "0,1" if "," in own[0] else "0"} for each in found)
+    each_env = gpus_of_processes(seen.split(), count, devices, share=False, env=env)
+    assert [each.pop("CUDA_VISIBLE_DEVICES") for each in each_env] == own
+    assert all(each == {"JAX_LOCAL_DEVICE_IDS": "0,1" if "," in own[0] else "0"} for each in each_env)
 
 
 def test_without_gpus_nothing_is_chosen():
@@ -160,10 +160,10 @@ def test_fewer_gpus_than_processes_want(devices, fix):
 @pytest.mark.parametrize("env, memory", [({}, {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.375"}),
                                          ({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}, {})])
 def test_processes_that_share_a_gpu_divide_its_memory(env, memory):
-    found = gpus_of_processes(["4", "6"], 3, None, share=True, env=env)
-    assert [each["CUDA_VISIBLE_DEVICES"] for each in found] == ["4", "6", "4"]
+    each_env = gpus_of_processes(["4", "6"], 3, None, share=True, env=env)
+    assert [each["CUDA_VISIBLE_DEVICES"] for each in each_env] == ["4", "6", "4"]
     assert all(each == {"CUDA_VISIBLE_DEVICES": each["CUDA_VISIBLE_DEVICES"], "JAX_LOCAL_DEVICE_IDS": "0", **memory}
-               for each in found)
+               for each in each_env)
 
 
 def test_the_launcher_hands_each_process_its_gpu(monkeypatch, capsys):
@@ -200,30 +200,32 @@ CLUSTERS = {
 
 @pytest.fixture
 def no_cluster(monkeypatch):
-    """Nothing in the environment says that this process is one of several."""
+    """No environment variable declares this process to be one of several."""
     for variable in os.environ.keys() - clean_environment().keys():
         monkeypatch.delenv(variable)
 
 
 def train_both_ways(command, folder, rings, cluster=None):
-    """The same run in two processes and in one, as two and one. The two are started by a launcher, or by a cluster:
-    the same command once for each process, with what the cluster sets."""
+    """The same run in two processes and in one, as (two, one).
+
+    A launcher starts the two, or a cluster does: the same command once for each process, with the cluster's variables.
+    """
     options = (*CONFIG, f"task.file={rings}", "steps=30", "eval_every=10", "checkpoint_every=15", "log_every=5")
     starts = [(("--processes", "2"), {})]
     if cluster is not None:
         port = 61440 + int(free_address().rpartition(":")[2]) % 4096
         starts = [((), CLUSTERS[cluster](rank, port)) for rank in range(2)]
-    started = [command(*how, *options, "run_dir=two", module=LAUNCH, wait=False, **env) for how, env in starts]
+    started = [command(*args, *options, "run_dir=two", module=LAUNCH, wait=False, **env) for args, env in starts]
     for rank, process in enumerate(started):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, (rank, out, err)
-        found = out.count("4 in 2 processes"), out.count("test accuracy"), err
-        assert found == (rank == 0, rank == 0, ""), (rank, out, err)
+        printed = out.count("4 in 2 processes"), out.count("test accuracy"), err
+        assert printed == (rank == 0, rank == 0, ""), (rank, out, err)
     run(load_config(TABLE[1], [*options[2:], f"run_dir={folder / 'one'}"]), "one")
 
 
-@pytest.mark.parametrize("cluster", ["Slurm", *(pytest.param(how, marks=pytest.mark.slow)
-                                                for how in (None, "Open MPI", "torchrun"))])
+@pytest.mark.parametrize("cluster", ["Slurm", *(pytest.param(other, marks=pytest.mark.slow)
+                                                for other in (None, "Open MPI", "torchrun"))])
 def test_two_processes_give_the_numbers_of_one(cluster, command, tmp_path, rings, no_cluster):
     train_both_ways(command, tmp_path, rings, cluster)
     assert_equal_runs(tmp_path / "two", tmp_path / "one")
@@ -291,8 +293,8 @@ def test_a_rank_that_never_comes(repeat, command, tmp_path, rings):
     assert f"launch: rank {1 - int(late)} of 2 ended with exit code 1" in err and "no run has begun" in err
 
 
-def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
-    env = with_fault(tmp_path, how, rank, 25)
+def check_failure(failure, rank, command, tmp_path, config=LONG, count=2):
+    env = with_fault(tmp_path, failure, rank, 25)
     process = command("--processes", str(count), *config, "log_every=5", module=LAUNCH, wait=False, **env)
     pids = ranks_of(process.pid, count)
     wait_for_steps(tmp_path / "run", 20, process)
@@ -301,12 +303,12 @@ def check_failure(how, rank, command, tmp_path, config=LONG, count=2):
     seconds = time.monotonic() - start
     message = err[err.rindex("launch: "):]
     why = {"kill": "was ended by SIGKILL", "raise": "ended with exit code 1", "exit": "ended with exit code 3",
-           "stop": "is stopped", "spin": "hangs", "exit with 0": "ended before the training did"}[how]
-    assert process.returncode == (3 if how == "exit" else 1), err
+           "stop": "is stopped", "spin": "hangs", "exit with 0": "ended before the training did"}[failure]
+    assert process.returncode == (3 if failure == "exit" else 1), err
     assert message.startswith(f"launch: rank {rank} of {count} {why}"), err
     assert "last step  25" in message and f"recipes.launch --processes {count} --resume {tmp_path / 'run'}" in message
     assert len(message.splitlines()) <= 6
-    assert how != "raise" or "ValueError: it broke" in err
+    assert failure != "raise" or "ValueError: it broke" in err
     assert seconds < 20 and not any(map(is_alive, pids)), (seconds, err)
 
 
@@ -316,23 +318,23 @@ def test_a_rank_that_is_killed(command, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("how", ["spin", "stop", "exit with 0"])
-def test_a_rank_that_fails(how, rank, command, tmp_path):
-    check_failure(how, rank, command, tmp_path)
+@pytest.mark.parametrize("failure", ["spin", "stop", "exit with 0"])
+def test_a_rank_that_fails(failure, rank, command, tmp_path):
+    check_failure(failure, rank, command, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("repeat", range(10))
-@pytest.mark.parametrize("how", ["kill", "raise", "exit"])
-def test_a_rank_that_fails_ten_times(how, repeat, command, tmp_path):
-    check_failure(how, repeat % 2, command, tmp_path)
+@pytest.mark.parametrize("failure", ["kill", "raise", "exit"])
+def test_a_rank_that_fails_ten_times(failure, repeat, command, tmp_path):
+    check_failure(failure, repeat % 2, command, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["kill", "raise", "exit", "spin", "stop"])
-def test_a_rank_of_four_that_fails(how, command, tmp_path, rings):
+@pytest.mark.parametrize("failure", ["kill", "raise", "exit", "spin", "stop"])
+def test_a_rank_of_four_that_fails(failure, command, tmp_path, rings):
     config = (*CONFIG, f"task.file={rings}", "steps=100000", "eval_every=100000", "run_dir=run")
-    check_failure(how, 2, command, tmp_path, config, count=4)
+    check_failure(failure, 2, command, tmp_path, config, count=4)
 
 
 @pytest.mark.slow
@@ -367,7 +369,7 @@ def test_a_launcher_that_is_killed_leaves_no_process(command, tmp_path, rings):
 
 @pytest.mark.slow
 def test_kills_change_no_bit(command, tmp_path, rings):
-    """20 times a rank is killed at some moment, and the run goes on from its newest checkpoint."""
+    """A rank is killed 20 times at random moments, and the run resumes from its newest checkpoint."""
     options = (*CONFIG, f"task.file={rings}", "steps=150", "eval_every=50", "checkpoint_every=10", "log_every=5")
     code, _, err = command("--processes", "2", *options, "run_dir=whole", module=LAUNCH)
     assert code == 0, err
@@ -375,7 +377,7 @@ def test_kills_change_no_bit(command, tmp_path, rings):
     for kill in range(20):
         process = command("--processes", "2", *arguments, module=LAUNCH, wait=False)
         pids = ranks_of(process.pid)
-        if kill:                                                # the first one after its first checkpoint
+        if kill:                                                # the first kill comes after the first checkpoint
             time.sleep(rng.uniform(1, 12))
         else:
             wait_for_steps(tmp_path / "broken", 25, process)

@@ -1,4 +1,4 @@
-"""What a run says about memory: peaks of devices that count, of the process where none does; what GPUs preallocate."""
+"""Reports of memory: peaks of devices that count it, else of the process; the preallocation of GPUs."""
 
 import json
 from types import SimpleNamespace
@@ -22,23 +22,23 @@ CARDS = [device(i, bytes_in_use=1, peak_bytes_in_use=(2 + i) * GIB, bytes_limit=
 
 
 def test_devices_that_count_say_their_peaks():
-    found = peaks(CARDS, rank=1)
-    assert found == [Peak("gpu 0", 2 * GIB, 60 * GIB), Peak("gpu 1", 3 * GIB, 60 * GIB)]
-    assert peaks_in_words(found) == "2.0 GiB of 60.0 GiB on gpu 0, 3.0 GiB of 60.0 GiB on gpu 1"
+    highest = peaks(CARDS, rank=1)
+    assert highest == [Peak("gpu 0", 2 * GIB, 60 * GIB), Peak("gpu 1", 3 * GIB, 60 * GIB)]
+    assert peaks_in_words(highest) == "2.0 GiB of 60.0 GiB on gpu 0, 3.0 GiB of 60.0 GiB on gpu 1"
 
 
 @pytest.mark.parametrize("stats", [{}, {"bytes_in_use": 1}])
 def test_where_none_counts_it_is_the_process(stats):
-    (found,) = peaks([device(0, "cpu", **stats)])
-    assert found.where == "process" and 20 * 2**20 < found.size < 2**40 and found.limit is None
+    (highest,) = peaks([device(0, "cpu", **stats)])
+    assert highest.where == "process" and 20 * 2**20 < highest.size < 2**40 and highest.limit is None
     assert peaks_in_words([Peak("process", 400 * 2**20)]) == "400 MiB (resident size of the process)"
 
 
 def test_of_several_processes_each_is_named():
-    (found,) = peaks([device(3, "cpu")], rank=1)
-    assert peaks_in_words([Peak("process 0", 2**29), found._replace(size=2**28)]) == (
+    (highest,) = peaks([device(3, "cpu")], rank=1)
+    assert peaks_in_words([Peak("process 0", 2**29), highest._replace(size=2**28)]) == (
         "512 MiB resident in process 0, 256 MiB resident in process 1")
-    assert Ranks().gathered("memory", [found]) == [[found]]
+    assert Ranks().gathered("memory", [highest]) == [[highest]]
 
 
 @pytest.mark.parametrize("env, said", [

@@ -1,4 +1,4 @@
-"""Optimizers from configs: the update each one makes, by hand."""
+"""Optimizers from configs: the update of each, computed by hand."""
 
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ def test_weight_decay_is_an_l2_term_on_the_first_layer():
 def test_adam_decays_in_the_gradient_and_adamw_beside_it():
     l2 = updates(Adam(lr=0.01, weight_decay=0.1), GRADS, PARAMS)
     beside = updates(AdamW(lr=0.01, weight_decay=0.1), GRADS, PARAMS)
-    # Adam's first step is the sign of what it is given: 0.5 + 0.1 * (3, -4) = (0.8, 0.1).
+    # Adam's first step is the sign of its input: 0.5 + 0.1 * (3, -4) = (0.8, 0.1).
     np.testing.assert_allclose(l2[0]["w"], [-0.01, -0.01], rtol=1e-4)
     np.testing.assert_allclose(beside[0]["w"], [-0.01 * 1.3, -0.01 * 0.6], rtol=1e-4)
 

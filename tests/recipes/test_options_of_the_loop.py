@@ -1,5 +1,6 @@
-"""What the keys of a run do: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
+"""The keys of a run: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
 
+import csv
 import importlib
 import json
 from pathlib import Path
@@ -12,6 +13,7 @@ from recipes import train as command_line
 from recipes.errors import ConfigError, RecipeError
 from recipes.process.parallel import Placer
 from recipes.results.folder import saved_config
+from recipes.results.numbers import spread
 from recipes.settings.config_file import load_config
 from recipes.sweep import values_of
 from recipes.trained import open_run
@@ -92,18 +94,18 @@ def test_early_stopping_counts_evaluations_and_survives_a_resume(config, tmp_pat
     result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
     assert (result["best"]["step"], result["last"]["step"]) == (4, 12)
     assert len(read_metrics(tmp_path / "a/metrics.jsonl")) == 12
-    again = run(saved_config(tmp_path / "a"), "a", resume=True)           # it has stopped: no step is done
+    again = run(saved_config(tmp_path / "a"), "a", resume=True)           # it has stopped: no further step runs
     assert again["last"] == result["last"]
 
 
 def test_early_stopping_waits_for_the_evaluation(config, tmp_path):
-    """Not for a report of the metrics between two of them."""
+    """A report of the metrics between two evaluations does not stop it."""
     options = ("optim.lr=1e-30", "early_stopping={patience: 1}", "steps=100", "eval_every=20", "log_every=5")
     assert run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")["last"]["step"] == 40
 
 
 def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
-    """The rate explodes at the end, so the last parameters are worse."""
+    """The learning rate explodes at the end, so the last parameters are worse."""
     options = ("steps=60", "optim.name=sgd", "optim.lr=0.5", "optim.clip_norm=null", "eval_every=5")
     result = run(config(*options, f"run_dir={tmp_path / 'a'}"), "a")
     scores = {r.step: (r.values["val/accuracy"], -r.values["val/loss"])
@@ -114,18 +116,18 @@ def test_the_best_parameters_are_kept_besides_the_last(config, tmp_path):
 
 
 @pytest.mark.parametrize(("evaluations", "best", "stopped"), [
-    ([(0.5, 3), (0.9, 2), (0.9, 1), (0.9, 1.5)], 3, 4),       # of equal scores that of lower loss, but time runs out
+    ([(0.5, 3), (0.9, 2), (0.9, 1), (0.9, 1.5)], 3, 4),  # the lower loss wins between equal scores, but patience ends
     ([(0.5, 3), (0.55, 3), (0.58, 3), (0.7, 3)], 4, None),    # small steps, measured from the last large one
-    ([(0.5, 3), (0.54, 1), (0.53, 0), (0.55, 2)], 4, 3),      # no step is large: the best is still the best
+    ([(0.5, 3), (0.54, 1), (0.53, 0), (0.55, 2)], 4, 3),      # no step is large: the first stays the best
     ([(float("nan"), 3), (0.3, 3), (float("nan"), 3), (0.2, 1)], 2, 4),
 ])
 def test_what_is_best_and_what_early_stopping_waits_for(config, evaluations, best, stopped):
     early = config("early_stopping={patience: 2, min_change: 0.06}", "eval_every=1")
-    task, found, ends = prepare(early).task, no_best("nothing yet"), []
+    task, best_yet, ends = prepare(early).task, no_best("nothing yet"), []
     for step, (score, loss) in enumerate(evaluations, start=1):
-        found = judged(found, {"accuracy": score, "loss": loss}, step, task, early, lambda: "a model")
-        ends += [step] * stagnant(found, step, early)
-    assert int(found.step) == best
+        best_yet = judged(best_yet, {"accuracy": score, "loss": loss}, step, task, early, lambda: "a model")
+        ends += [step] * stagnant(best_yet, step, early)
+    assert int(best_yet.step) == best
     assert next(iter(ends), None) == stopped
 
 
@@ -146,13 +148,17 @@ def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     args = ["--sweep", "optim.lr=0.01,0.02", "seed=0..1", "--config", "gcn", "steps=5", "devices=1"]
     assert command_line.main(args) == 0
-    folders = sorted(path.name for path in Path("runs/gcn-sweep").iterdir())
+    folders = sorted(path.name for path in Path("runs/gcn-sweep").iterdir() if path.is_dir())
     assert folders == [f"optim.lr={lr}_seed={seed}" for lr in ("0.01", "0.02") for seed in (0, 1)]
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if "±" in line]
     results = [json.loads(Path(f"runs/gcn-sweep/optim.lr=0.02_seed={seed}/result.json").read_text()) for seed in (0, 1)]
-    found = [result["last"]["test"]["loss"] for result in results]
-    assert float(rows[1][-3]) == pytest.approx(np.mean(found), rel=1e-4)
-    assert float(rows[1][-1]) == pytest.approx(np.std(found, ddof=1), rel=1e-3)
+    losses = [result["last"]["test"]["loss"] for result in results]
+    assert rows[1][-3:] == spread("loss", losses).split()
+    table = list(csv.DictReader(Path("runs/gcn-sweep/sweep.csv").read_text().splitlines()))
+    assert [row["optim.lr"] for row in table] == ["0.01", "0.02"] and table[1]["runs"] == "2"
+    assert float(table[1]["test loss"]) == pytest.approx(np.mean(losses), rel=1e-12)
+    assert float(table[1]["test loss deviation"]) == pytest.approx(np.std(losses, ddof=1), rel=1e-6)
+    assert Path("runs/gcn-sweep/sweep.png").stat().st_size > 10_000
     assert command_line.main(args) == 0
     assert capsys.readouterr().out.count("finished before") == 4
     assert command_line.main([*args, "task.hidden=8"]) == 2

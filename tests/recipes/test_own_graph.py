@@ -1,4 +1,4 @@
-"""Graphs of one's own, as csv files or as .npz."""
+"""Graphs of the user, as csv files or as .npz."""
 
 import numpy as np
 import pytest
@@ -59,24 +59,24 @@ def test_a_split_of_the_file_is_taken(graph):
 
 def test_predictions_for_every_node_by_id(graph, tmp_path):
     run(config(graph, f"run_dir={tmp_path / 'run'}"), "gcn")
-    found = open_run(tmp_path / "run").predict(graph)
-    assert found["id"].tolist() == [f"n{i}" for i in range(30)]
-    assert (found["label"] == np.array(["a", "b"])[np.arange(30) % 2]).mean() >= 0.8
+    prediction = open_run(tmp_path / "run").predict(graph)
+    assert prediction["id"].tolist() == [f"n{i}" for i in range(30)]
+    assert (prediction["label"] == np.array(["a", "b"])[np.arange(30) % 2]).mean() >= 0.8
     (graph / "nodes.csv").write_text((graph / "nodes.csv").read_text().replace("f,g", "f,h"))
     with pytest.raises(DataError, match="the features are not those"):
         open_run(tmp_path / "run").predict(graph)
 
 
-@pytest.mark.parametrize(("file", "text", "told"), [
+@pytest.mark.parametrize(("file", "text", "message"), [
     ("edges.csv", "source,target\nn1,m1\n", "an edge names the node 'm1', which nodes.csv lacks"),
     ("edges.csv", "from,to\nn1,n2\n", "there is no column 'source', 'target'"),
     ("nodes.csv", "id,label,f\nn1,a,1\nn1,b,2\n", "an id occurs twice in nodes.csv"),
     ("nodes.csv", "id,label,f\nn1,a,1\nn2,b,\n", "values are missing"),
     ("nodes.csv", "id,label,f\nn1,a,red\nn2,b,blue\n", "the feature 'f' is not a column of numbers"),
 ])
-def test_wrong_files(graph, file, text, told):
+def test_wrong_files(graph, file, text, message):
     (graph / file).write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_graph(graph)
 
 

@@ -1,7 +1,7 @@
-"""docs/training.md, docs/new_task.md and the README tell the truth: their commands run, word for word and in order.
+"""docs/training.md, docs/new_task.md and the README are correct: their commands run, word for word and in order.
 
-A ```text block is what the block before it prints: its lines stand in the output, in this order, up to numbers. A block
-that begins with a comment such as ``# name.py`` is a file of that name.
+A ```text block is the output of the block before it: its lines occur in the output, in this order, up to numbers. A
+block that begins with a comment such as ``# name.py`` is a file of that name.
 """
 
 import json
@@ -43,7 +43,7 @@ def commands(text):
     return [argv[1:] for argv in argvs]
 
 
-# The blocks of all pages in one process, which spares the imports: what `python` does with a file's text, "-c" or "-m".
+# The blocks of all pages run in one process, which saves the imports: as `python` runs a file, "-c" or "-m".
 IN_ONE_PROCESS = """
 import json, os, runpy, sys
 sys.path.insert(0, "")
@@ -65,12 +65,12 @@ for folder, work in json.load(sys.stdin):
         print("end of the block", flush=True)
 """
 PAGES = ("docs/training.md", "docs/new_task.md", "README.md")
-# What other fast tests run too: those of sweeps, of comparisons and of several processes.
+# Other fast tests cover sweeps, comparisons and several processes.
 REPEATED = ("--sweep", "recipes.compare", "recipes.launch")
 
 
 def work_of(page, whole):
-    """(What to do, its number -> the text shown for it) of a page; of the README, its commands alone."""
+    """(Commands and files, index of a command -> the text shown for it) of a page; of the README, only commands."""
     work, shown = [], {}
     for kind, text in blocks(page):
         name = re.match(r"# (\w+\.(?:py|yaml))\n", text)
@@ -108,7 +108,7 @@ def check_shown(outputs, shown):
 
 @pytest.mark.slow
 def test_the_commands_of_the_readme_run(tmp_path):
-    """Each in a process of its own, as a user's are."""
+    """Each runs in a process of its own, like a user's command."""
     for text in [text for kind, text in blocks("README.md") if kind == "bash" and "venv" not in text]:
         for argv in commands(text):
             run([sys.executable, *argv], tmp_path)

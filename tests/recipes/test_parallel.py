@@ -1,4 +1,4 @@
-"""Rows over devices: the same numbers on any device count."""
+"""Rows sharded over devices: the same numbers on any device count."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def placer(request):
 
 @pytest.fixture(params=["sparse", "dense"])
 def form(request, monkeypatch):
-    """How matrices of this size are kept."""
+    """The storage form of matrices of this size."""
     monkeypatch.setattr(parallel, "DENSE", 0 if request.param == "sparse" else parallel.DENSE)
     return {"sparse": xnn.CSR, "dense": np.ndarray}[request.param]
 
@@ -64,16 +64,16 @@ def test_row_block_gathers_the_rows_of_all_devices(placer, form, n):
     np.testing.assert_allclose(rows[:n], square @ h, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("steps", "noted", "told"), [
+@pytest.mark.parametrize(("steps", "noted", "message"), [
     (200, None, "segments"), (1_000_000, None, "unrolled"), (1_000_000, "segments", "segments"),
     (200, "unrolled", "unrolled"), (200, ["?"], "segments")])
-def test_the_form_of_products_is_that_of_the_steps_or_the_noted_one(steps, noted, told):
+def test_the_form_of_products_is_that_of_the_steps_or_the_noted_one(steps, noted, message):
     square = sp.random(150, 150, density=0.02, random_state=0, dtype=np.float32, format="csr")
     h = np.random.default_rng(0).normal(size=(150, 3)).astype(np.float32)
     for devices in (1, 3):
         placer = Placer(choose_devices(devices), steps=steps, noted=noted)
         block, x = placer.row_block(square, 16), placer.split(h)
-        assert placer.form == (told if devices == 1 else "segments")
+        assert placer.form == (message if devices == 1 else "segments")
         out = placer.pmap(lambda adj, x: adj @ x)(placer.put(block), placer.put(x))
         np.testing.assert_allclose(np.asarray(xjax.device_get(out)).reshape(-1, 3), square @ h, rtol=1e-5, atol=1e-6)
 
@@ -130,6 +130,6 @@ assert placer.pmap(lambda x: xjax.lax.psum(x.sum(), AXIS))(blocks).tolist() == [
 
 def test_too_many_devices_are_an_error():
     with pytest.raises(RecipeError, match=r"(?s)devices: .*devices  60\n.*fix: XLA_FLAGS"):
-        choose_devices(60)                                    # the backend of this process runs already
+        choose_devices(60)                                    # the backend of this process has already started
     with pytest.raises(RecipeError, match=r"a CPU is split into 64 devices at most.\n  devices  4000"):
         choose_devices(4000)

@@ -1,4 +1,4 @@
-"""Planetoid files: read right, and a damaged or hostile one is one clear error."""
+"""Planetoid files: read right; a damaged or hostile file gives one clear error."""
 
 import builtins
 import contextlib
@@ -116,7 +116,7 @@ def test_code_hidden_in_the_graph_is_found(toy):
 
 def test_a_pickle_cannot_change_scipy(toy):
     before = sp.csr_matrix.toarray
-    # BUILD on the class itself: sets the attribute `toarray` of what csr_matrix names.
+    # BUILD on the class itself would set the attribute `toarray` of csr_matrix.
     poison = b"\x80\x02cscipy.sparse.csr\ncsr_matrix\n(N}X\x07\x00\x00\x00toarrayK\x01stb."
     (toy[0] / "ind.cora.x").write_bytes(poison)
     assert "damaged" in fault(toy[0])
@@ -152,10 +152,10 @@ def _broken_csr(**fields):
 )
 def test_wrong_contents(toy, part, value, why):
     write(toy[0], part, value)
-    told = fault(toy[0])
-    assert told.startswith("planetoid: a data file is damaged or not of the Planetoid format.\n")
-    assert why in told
-    assert "fix: fetch it again" in told
+    message = fault(toy[0])
+    assert message.startswith("planetoid: a data file is damaged or not of the Planetoid format.\n")
+    assert why in message
+    assert "fix: fetch it again" in message
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_wrong_index(toy, text, why):
 
 
 def test_every_truncation_and_many_flips_are_errors_or_harmless(toy):
-    """No damage may crash the process or escape as another error than DataError."""
+    """No damage may crash the process or raise another error than DataError."""
     rng = np.random.default_rng(0)
     for part in ("x", "ally", "graph"):
         file = toy[0] / f"ind.cora.{part}"

@@ -1,4 +1,4 @@
-"""Differentially private gradient descent: the gradient by hand, sampling, the accountant, and what is refused."""
+"""Differentially private gradient descent: the gradient by hand, sampling, the accountant, and the errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How the ranks of a run stop together: an agreement through a store, here a dictionary and threads for the ranks."""
+"""Ranks of a run stop at the same step: they agree through a store, here a dictionary, with threads as ranks."""
 
 import random
 import signal
@@ -13,7 +13,7 @@ from recipes.training.ranks import Ranks, SharedInterrupts
 
 
 class Store:
-    """What `xjax.distributed` has of the store."""
+    """The methods of the store of `xjax.distributed`."""
 
     def __init__(self):
         self.values, self.joined = {}, True
@@ -42,7 +42,7 @@ def test_ranks_stop_after_the_same_step(seed, monkeypatch):
         pace = random.Random(seed * 10 + i)
         while not stopped[i]:
             step = steps[i] + 1
-            while step - min(steps) > ahead:                  # a rank cannot go on without the others
+            while step - min(steps) > ahead:                  # a rank cannot continue without the others
                 time.sleep(0.0005)
             time.sleep(pace.random() * 0.002)
             steps[i] = step
@@ -79,6 +79,6 @@ def test_progress(tmp_path):
     written.tick()
     assert read_progress(file)[::2] == (7, Phase.TRAINING)
     written.tick(phase=Phase.FAILED, exit_code=3)
-    found = read_progress(file)
-    assert (found.step, found.phase, found.exit_code) == (7, Phase.FAILED, 3)
-    assert abs(found.seconds - time.monotonic()) < 10
+    progress = read_progress(file)
+    assert (progress.step, progress.phase, progress.exit_code) == (7, Phase.FAILED, 3)
+    assert abs(progress.seconds - time.monotonic()) < 10

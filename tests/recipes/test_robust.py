@@ -1,12 +1,14 @@
-"""What a run survives: signals, kills, damaged files, configs of any text. The long forms are slow tests."""
+"""Runs survive signals, kills, damaged files and configs of any text. The long forms are slow tests."""
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +32,7 @@ EXITS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIG
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The unbroken run of 1,000 steps."""
+    """An uninterrupted run of 1,000 steps."""
     folder = tmp_path_factory.mktemp("whole") / "run"
     run(load_config("gcn.yaml", [*SMALL[2:], "steps=1000", f"run_dir={folder}"]), "gcn")
     return folder
@@ -61,12 +63,24 @@ def test_a_signal_at_start_up_or_in_the_first_compilation(command, tmp_path, del
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
     assert "Traceback" not in err
-    assert process.returncode in (143, -signal.SIGTERM), err        # before Python runs our code, nobody listens
+    assert process.returncode in (143, -signal.SIGTERM), err        # no handler exists before Python runs our code
 
 
-@pytest.mark.parametrize("delay", [0.25, *(pytest.param(d, marks=pytest.mark.slow) for d in (0.2, 0.3, 0.4, 0.6, 1.0))])
+def wait_for_imports(process):
+    """Wait until `recipes` has replaced Python's handler of SIGINT, which prints a traceback: its first act."""
+    status, started, was_caught = Path(f"/proc/{process.pid}/status"), time.monotonic(), False
+    while process.poll() is None and time.monotonic() < started + 30:
+        caught = int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) >> (signal.SIGINT - 1) & 1
+        if was_caught and not caught:
+            return
+        was_caught = was_caught or caught
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("delay", [0.01, 0.25, *(pytest.param(d, marks=pytest.mark.slow) for d in (0.1, 0.5, 1.0))])
 def test_ctrl_c_while_modules_are_imported_has_no_traceback(command, tmp_path, delay):
     process = command(*SMALL, "steps=100000", "run_dir=run", wait=False)
+    wait_for_imports(process)
     time.sleep(delay)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -77,9 +91,9 @@ def test_a_second_ctrl_c_leaves_at_once(command):
     script = ("import time; from recipes.process.interrupts import Interrupts\n"
               "with Interrupts():\n"
               "    print('ready', flush=True)\n"
-              "    while True: time.sleep(60)")                # a program that never looks
+              "    while True: time.sleep(60)")                # a program that never checks for it
     process = command(module=("-c", script), wait=False)
-    watchdog = threading.Timer(60, process.kill)              # reading its output must not wait for ever
+    watchdog = threading.Timer(60, process.kill)              # ends the process if reading its output would block
     watchdog.start()
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGINT)
@@ -94,7 +108,7 @@ def test_a_second_ctrl_c_leaves_at_once(command):
 
 TINY = ("task.files=[text.txt]", "task.tokenizer=null", "task.length=16", "task.stride=null", "task.batch_size=6",
         "task.model={name: gpt2, features: 16, layers: 1, heads: 2, dropout: 0.1}")
-KILLED = {                                                    # name -> config and overrides: seconds of steps each
+KILLED = {                                                    # name -> config and overrides; the run takes some seconds
     "graph, dropout, 3 devices": ("gcn.yaml", "task.dropout=0.5", "devices=3", "steps=2000"),
     "table, average, parts, 2 devices": ("mlp_table.yaml", "task.file=rings.csv", "task.target=ring", "ema=0.9",
                                          "accumulate=2", "devices=2", "steps=2000"),
@@ -109,7 +123,7 @@ KILLED = {                                                    # name -> config a
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("name", KILLED)
 def test_killed_again_and_again(command, tmp_path, rings, name, number):
-    """17 kills at random moments, start-up and saves among them: it always goes on, to the end of the unbroken run."""
+    """After 17 kills at random moments, also in start-up and in saves, the run ends as the uninterrupted one."""
     shutil.copy(rings, tmp_path / "rings.csv")
     (tmp_path / "text.txt").write_text("".join(f"{i} and {i + 1} are {2 * i + 1}.\n" for i in range(200)))
     config, *overrides = KILLED[name]
@@ -152,7 +166,7 @@ GARBAGE = (b"", b"\x00" * 9, b"{", b"[]", b"null", b"3", b'{"step": {}}\n' * 2, 
 
 
 def damage(folder, rng):
-    """Changes one file of a run folder in some way; says what."""
+    """Change one file of a run folder in some way; returns a description."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     file, kind = rng.choice(files), rng.choice(("flip", "cut", "garbage", "delete", "folder", "double"))
     data = file.read_bytes()
@@ -181,7 +195,7 @@ def test_a_damaged_run_folder_ends_in_a_message_or_goes_on(finished, tmp_path, c
     folder = tmp_path / "run"
     shutil.copytree(finished, folder)
     what = damage(folder, random.Random(seed))
-    code = train.main(["--resume", str(folder), "--extend", "5"])                  # a traceback is raised here
+    code = train.main(["--resume", str(folder), "--extend", "5"])                  # it would raise a traceback here
     err = capfd.readouterr().err
     assert code in (0, 1, 2), what
     assert code == 0 or "fix: " in err, (what, err)
@@ -190,7 +204,7 @@ def test_a_damaged_run_folder_ends_in_a_message_or_goes_on(finished, tmp_path, c
 # ---- configs of any text -----------------------------------------------------------------------------------------
 
 def mutated(text, rng):
-    """A config with a few things wrong: letters, lines, values."""
+    """A config with a few faults: letters, lines, values."""
     lines = text.splitlines()
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(lines))

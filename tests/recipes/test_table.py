@@ -1,4 +1,4 @@
-"""The table task: learns, reads csv and parquet alike, and tells what is wrong with a file."""
+"""The table task: learns, reads csv and parquet alike, and reports faults of a file."""
 
 import io
 import os
@@ -33,7 +33,7 @@ def test_it_learns_the_rings(rings):
 
 @pytest.mark.parametrize("devices", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_device_count_changes_nothing(rings, devices):
-    """Batches of 50 of 210 rows: uneven over 3 devices, and the last one of an epoch is short."""
+    """Batches of 50 of 210 rows: uneven over 3 devices; the last one of an epoch is short."""
     overrides = ("steps=25", "task.batch_size=50", "task.dropout=0.3")
     one, one_losses = train(config(rings, "devices=1", *overrides))
     many, losses = train(config(rings, f"devices={devices}", *overrides))
@@ -221,7 +221,7 @@ def test_unknown_columns(rings):
 
 
 @pytest.mark.parametrize(
-    ("text", "overrides", "told"),
+    ("text", "overrides", "expected"),
     [
         ("x,y\n1,a\n,b\n", (), "values are missing.\n  file  {file}\n  x     1 of 2, first in row 2\n"),
         ("x,y\n1,a\nnan,b\n", (), "values are missing."),
@@ -242,11 +242,11 @@ def test_unknown_columns(rings):
         ("x,y\n1,a\n2,b,c,d\n", (), "the data file cannot be read."),
     ],
 )
-def test_wrong_contents(tmp_path, text, overrides, told):
+def test_wrong_contents(tmp_path, text, overrides, expected):
     file = tmp_path / "bad.csv"
     file.write_text(text)
     message = fault(config(file, *overrides, target="y"))
-    assert told.format(file=file) in message
+    assert expected.format(file=file) in message
     assert "  fix: " in message
 
 

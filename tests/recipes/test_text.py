@@ -38,15 +38,15 @@ def test_files_are_read_in_order_and_once(tmp_path):
     assert digest(texts[:1]) == hashlib.sha256(b"c.md\r\n\0").hexdigest()[:12]
 
 
-@pytest.mark.parametrize(("content", "told"), [
+@pytest.mark.parametrize(("content", "message"), [
     (None, "text: the text file is missing."), (b"a\x01\xff", "text: the file is not a text."),
     (b"", "text: the files are empty.")])
-def test_files_that_cannot_be_read(tmp_path, content, told):
+def test_files_that_cannot_be_read(tmp_path, content, message):
     if content is not None:
         (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(DataError) as caught:
         read_files([tmp_path / "a.txt"], "*")
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
     assert "fix: " in str(caught.value)
 
 
@@ -132,7 +132,7 @@ def test_truncation(bpe):
         short, long = vocabulary.encode_all(["x", TEXT], 9, special=False)
         np.testing.assert_array_equal(long, vocabulary.encode(TEXT)[:9])
         assert len(short) == 1
-        assert len(vocabulary.encode(TEXT)) > 9           # and not afterwards
+        assert len(vocabulary.encode(TEXT)) > 9           # and not after it
 
 
 def test_a_damaged_tokenizer():
@@ -187,21 +187,21 @@ def test_passages_of_a_table(tmp_path):
     assert read_passages(tmp_path / "a.csv", "text") == data.texts
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("text,lab\na,b\n", "there is no column 'label'"), ("text,label\na,b\n,c\n", "values are missing."),
     ("text,label\na,b\nc,b\n", "fewer than two classes"), ("text,label\n", "table: the file has no rows.")])
-def test_tables_that_do_not_fit(tmp_path, text, told):
+def test_tables_that_do_not_fit(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         table_passages(tmp_path / "a.csv", "text", "label", (0.2, 0.2), seed=0)
 
 
 def test_passages_in_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo \n")
     assert read_passages(tmp_path / "a.txt", "text") == ["one", "two "]
-    for name, content, told in (("no.txt", None, "is missing"), ("b.txt", b"\n\n", "no lines"),
-                                ("c.txt", b"\x01\xff", "is not a text")):
+    for name, content, message in (("no.txt", None, "is missing"), ("b.txt", b"\n\n", "no lines"),
+                                   ("c.txt", b"\x01\xff", "is not a text")):
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             read_passages(tmp_path / name, "text")

@@ -21,7 +21,7 @@ WORDS = (("red", "green", "blue", "grün"), ("one", "two", "three", "fünf"))
 
 @pytest.fixture(scope="module")
 def notes(tmp_path_factory):
-    """Csv of 150 notes, of words for colours or for numbers, of 1 to 6 words."""
+    """Csv of 150 notes of 1 to 6 words, which name colours or numbers."""
     rng = np.random.default_rng(0)
     file = tmp_path_factory.mktemp("notes") / "notes.csv"
     rows = [(" ".join(rng.choice(WORDS[i % 2], rng.integers(1, 7))), ("colour", "number")[i % 2]) for i in range(150)]
@@ -57,7 +57,7 @@ def task_and_model(config):
 
 
 def test_padding_does_not_count(notes):
-    """More padding, and other tokens in it, change no output."""
+    """More padding, with any tokens, changes no output."""
     task, model = task_and_model(config(notes))
     rows = encoded(["red green", "one"], task.artifacts, 24).take(np.arange(2))
     probabilities = jit(lambda rows: task.outputs(model, rows))
@@ -102,16 +102,16 @@ def test_modules_of_the_standard_library():
     assert "turtle" in data.summary["classes"]
 
 
-@pytest.mark.parametrize(("overrides", "told"), [
+@pytest.mark.parametrize(("overrides", "message"), [
     (["task.model=null"], "task.model is needed, or task.pretrained"),
     (["task.pretrained=folder"], "task.model is for a model from scratch"),
     (["task.passage=99"], "task.passage is for the standard library"),
     (["task.length=2"], "task.length must be at least 3"),
     (["task.model={heads: 5}"], "task.model.heads must divide the 768 features, got 5")])
-def test_faults_of_the_config(notes, overrides, told):
+def test_faults_of_the_config(notes, overrides, message):
     with pytest.raises(ConfigError) as caught:
         config(notes, *overrides)
-    assert told in " ".join(str(caught.value).split())
+    assert message in " ".join(str(caught.value).split())
 
 
 @pytest.mark.parametrize("key", ["label=a", "split_seed=1"])
@@ -126,7 +126,7 @@ def test_keys_of_a_file(key):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A BERT of no training, with a tokenizer that puts [CLS] and [SEP] around a text."""
+    """An untrained BERT, with a tokenizer that puts [CLS] and [SEP] around a text."""
     path = tmp_path_factory.mktemp("bert")
     made = BERTConfig(300, length=32, features=16, hidden=24, layers=1, heads=2)
     _, params = xnn.models.BERT(made).init(random.key(3), np.zeros((1, 4), np.int32))

@@ -1,4 +1,4 @@
-"""The command line outside the checkout; what needs it in a process of its own."""
+"""The command line outside the checkout; tests that need a process of their own."""
 
 import json
 import signal
@@ -52,7 +52,7 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path,
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "message"),
     [
         (("optim.lr=-1",), 2, "config: 1 fault in "),
         (("--config", "nothing.yaml"), 2, "config: there is no config 'nothing.yaml'"),
@@ -65,21 +65,21 @@ def test_killed_in_the_middle_and_resumed_is_the_unbroken_run(command, tmp_path,
         (("--config", "gcn_cora", "task.root=here"), 1, "the data file ind.cora.x is missing."),
     ],
 )
-def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, args, code, told):
+def test_errors_are_one_message_and_an_exit_code(tmp_path, monkeypatch, capfd, args, code, message):
     monkeypatch.chdir(tmp_path)
     try:
-        got = main(args)                                      # a traceback is raised here
-    except SystemExit as end:                                 # of argparse
+        got = main(args)                                      # it would raise a traceback here
+    except SystemExit as end:                                 # from argparse
         got = end.code
     out, err = capfd.readouterr()
     assert (got, out) == (code, "")
-    assert told in err
+    assert message in err
     assert "Traceback" not in err
-    assert not (tmp_path / "runs").exists()  # nothing is left behind
+    assert not (tmp_path / "runs").exists()  # no folder is left
 
 
 def test_an_error_of_a_process(command, tmp_path):
-    """In one of its own: the devices of this one have begun."""
+    """In a process of its own, because the backend of this one has started."""
     code, out, err = command("devices=1000")
     assert (code, out) == (1, "")
     assert "devices: a CPU is split into 64 devices at most." in err

@@ -1,4 +1,4 @@
-"""Training itself: accuracy on the club, and the same curve on any device count."""
+"""Training: accuracy on the club, and the same curve on any device count."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def train(name, *overrides):
 
 
 def test_karate_club_ten_seeds():
-    """At least 95 % of the 34 nodes for each seed: at most one wrong."""
+    """At least 95 % of the 34 nodes for each seed: at most one is wrong."""
     config = load_config("gcn.yaml", ["devices=1"])
     assert (config.task.hidden, config.steps, config.task.labelled) == (16, 200, (0, 33))
     data, task, placer = prepare(config)[1:]
@@ -57,7 +57,7 @@ def one_device():
     ("mlp_table", ["task.file={rings}", "task.target=ring", "task.batch_size=52", "accumulate=2"], 2),
     ("resnet_digits", ["task.model={{name: resnet, stages: [[1, 4]], small_images: true}}", "task.batch_size=20"], 1)])
 def test_how_many_steps_a_launch_has_changes_no_bit(monkeypatch, rings, name, options, devices):
-    """The steps to the next report are one launch, and each is one if they are slow."""
+    """The steps to the next report are one launch; slow steps are one launch each."""
     launched, call = [], TrainStep.__call__
     monkeypatch.setattr(TrainStep, "__call__", lambda *args: launched.append(args[-1]) or call(*args))
 
@@ -87,7 +87,7 @@ def test_loss_curve_does_not_know_the_device_count(one_device, devices):
 
 
 def test_dropout_draws_anew_at_each_step(one_device):
-    """Without a fresh mask the loss at a tiny rate would stand still."""
+    """Without a new mask the loss at a tiny learning rate would not change."""
     _, losses = train("gcn.yaml", "devices=1", "task.dropout=0.5", "optim.lr=1e-12", "steps=6")
     assert len(set(losses.round(6))) == 6
     assert losses[0] == one_device[1][0]
@@ -107,7 +107,7 @@ def go(folder, *overrides):
     return run(load_config("gcn.yaml", [*SHORT, f"run_dir={folder}", *overrides]), "gcn")
 
 
-def go_on(folder, *overrides, **options):
+def resumed(folder, *overrides, **options):
     return run(saved_config(folder, overrides, **options), "gcn", resume=True)
 
 
@@ -118,14 +118,14 @@ def digests(folder, step=20):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished run of 20 steps, and its test metrics.  Not to be changed: see `broken`."""
+    """A finished run of 20 steps, and its test metrics. Tests must not change it: see `broken`."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
     return folder, go(folder)
 
 
 @pytest.fixture
 def broken(whole, tmp_path):
-    """The same run as it stood after step 10, and a bit."""
+    """The folder of the same run just after step 10."""
     folder = tmp_path / "broken"
     shutil.copytree(whole[0], folder)
     for step in ("15", "20"):
@@ -157,7 +157,7 @@ def test_its_config_repeats_it(whole, tmp_path, capsys):
 
 
 def test_resumed_is_the_unbroken_run(whole, broken, capsys):
-    test = go_on(broken)
+    test = resumed(broken)
     assert test == whole[1]
     out = capsys.readouterr().out
     assert "resumed at step 10 of 20" in out
@@ -168,7 +168,7 @@ def test_resumed_is_the_unbroken_run(whole, broken, capsys):
 
 
 def test_a_checkpoint_opens_on_another_device_count_and_the_run_says_so(whole, broken, capsys):
-    go_on(broken, "devices=3")
+    resumed(broken, "devices=3")
     assert "devices: 1 before, 3 now" in capsys.readouterr().out
     records = [read_metrics(folder / "metrics.jsonl") for folder in (whole[0], broken)]
     for a, b in zip(*records, strict=True):
@@ -179,9 +179,9 @@ def test_a_damaged_checkpoint_stops_the_resume_and_the_one_before_serves(whole, 
     manifest = broken / "checkpoints/10/manifest.json"
     manifest.write_text(manifest.read_text().replace('"sha256": "', '"sha256": "0'))
     with pytest.raises(CheckpointError, match="its SHA-256 differs"):
-        go_on(broken)
+        resumed(broken)
     shutil.rmtree(manifest.parent)
-    go_on(broken)  # from step 5
+    resumed(broken)  # from step 5
     assert digests(broken) == digests(whole[0])
 
 
@@ -205,7 +205,7 @@ def test_the_records_before_a_nan_are_in_the_log(tmp_path):
 
 
 class _After(Interrupts):
-    """A signal that arrives while some step is done."""
+    """A signal that arrives while some step runs."""
 
     def __init__(self, looks):
         self._looks, self.resume = looks, "python -m recipes.train --resume"
@@ -219,7 +219,7 @@ class _After(Interrupts):
 @pytest.mark.parametrize(("looks", "patience"), [(1, 0), (8, 0), (15, 0), (6, 1e6)])
 def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one(whole, tmp_path, monkeypatch, looks,
                                                                                   patience):
-    """Whether each step is a launch or all up to the next report are one."""
+    """Each step is a launch, or all steps up to the next report are one."""
     monkeypatch.setattr(loop_module, "SECONDS_PER_LAUNCH", patience)
     folder = tmp_path / "a"
     config = load_config("gcn.yaml", [*SHORT, f"run_dir={folder}"])
@@ -227,7 +227,7 @@ def test_a_signal_saves_at_the_next_step_and_the_resumed_run_is_the_unbroken_one
         run(config, "gcn", interrupts=_After(looks))
     assert caught.value.exit_code == 143
     assert f"fix: python -m recipes.train --resume {folder}" in str(caught.value)
-    assert go_on(folder) == whole[1]
+    assert resumed(folder) == whole[1]
     assert digests(folder) == digests(whole[0])
     assert (folder / "metrics.jsonl").read_text() == (whole[0] / "metrics.jsonl").read_text()
 
@@ -241,7 +241,7 @@ def test_a_signal_before_the_first_step_leaves_nothing(tmp_path):
 def test_an_extended_run_keeps_its_schedule(tmp_path):
     go(tmp_path / "long", "optim.schedule=linear", "steps=30", "schedule_steps=20")
     go(tmp_path / "short", "optim.schedule=linear")
-    go_on(tmp_path / "short", extend=30)
+    resumed(tmp_path / "short", extend=30)
     assert digests(tmp_path / "short", 30) == digests(tmp_path / "long", 30)
     rates = [record.values["train/lr"] for record in read_metrics(tmp_path / "short/metrics.jsonl")]
     np.testing.assert_allclose(rates[:20], 0.01 * (1 - np.arange(20) / 20), rtol=1e-5)
@@ -256,7 +256,7 @@ def test_other_data_are_refused_on_resume(rings, tmp_path):
     run(config, "mlp_table")
     file.write_text(rings.read_text().replace("outer", "far"))
     with pytest.raises(CheckpointError, match="it was trained on other data"):
-        go_on(tmp_path / "a", extend=4)
+        resumed(tmp_path / "a", extend=4)
 
 
 # ---- real graphs ---------------------------------------------------------------------------------

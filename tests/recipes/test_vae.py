@@ -38,7 +38,7 @@ def test_it_learns_the_digits(learned):
 
 
 def untrained(config):
-    """Test metrics of the first parameters."""
+    """Test metrics of the initial parameters."""
     prepared = prepare(config)
     loop = Loop(config, prepared.task, prepared.placer, prepared.batches())
     model = prepared.placer.replicate(init_state(prepared.task, config).model)
@@ -47,7 +47,7 @@ def untrained(config):
 
 @pytest.mark.slow
 def test_device_count_changes_nothing():
-    """Batches of 50: uneven over 3 devices. The evaluation draws too."""
+    """Batches of 50 are uneven over 3 devices. The evaluation draws too."""
     one, *others = (train(config("steps=5", "task.batch_size=50", f"devices={n}")) for n in (1, 3))
     for other in others:
         np.testing.assert_allclose(other.losses, one.losses, rtol=2e-5)
@@ -56,7 +56,7 @@ def test_device_count_changes_nothing():
 
 
 def test_the_evaluation_does_not_know_the_batch_and_draws_for_each_example():
-    """The bounds of the same parameters over batches of different sizes."""
+    """The bounds of the same parameters agree for batches of different sizes."""
     one, other = (untrained(config(f"task.batch_size={size}")) for size in (100, 64))
     for name, value in one.items():
         assert other[name] == pytest.approx(value, rel=1e-5)
@@ -96,9 +96,9 @@ def test_files_get_codes_and_reconstructions_are_close(learned, tmp_path):
     assert np.mean((x - reconstruction)**2) < 0.75 * np.mean((x - x.mean(axis=0))**2)
 
 
-@pytest.mark.parametrize(("override", "told"), [
+@pytest.mark.parametrize(("override", "message"), [
     ("task.code=0", "task.code  must be greater than 0, got 0"),
     ("task.likelihood=gauss", "task.likelihood  must be 'bernoulli' or 'normal', got 'gauss'"),
     ("task.beta=-1", "task.beta  must be greater than or equal to 0")])
-def test_one_wrong_override(override, told):
-    assert_refused(lambda: config(override), ConfigError, told)
+def test_one_wrong_override(override, message):
+    assert_refused(lambda: config(override), ConfigError, message)

@@ -1,4 +1,4 @@
-"""A run folder that commit c8961d4 wrote, before modules moved, and old names of modules."""
+"""A run folder written by commit c8961d4, before modules moved, and old names of modules."""
 
 import importlib
 import json
@@ -23,5 +23,5 @@ def test_a_run_folder_opens(tmp_path):
 def test_old_names_of_modules():
     sys.modules.pop("recipes.text_models", None)
     with pytest.warns(DeprecationWarning, match="recipes.text_models is recipes.models.text now"):
-        found = importlib.import_module("recipes.text_models")
-    assert found is sys.modules["recipes.models.text"]
+        module = importlib.import_module("recipes.text_models")
+    assert module is sys.modules["recipes.models.text"]

@@ -1,4 +1,4 @@
-"""Programs that print from everywhere; run with xjax or jax, and the name of a set of cases:
+"""Programs that print from everywhere; the arguments are xjax or jax, and the name of a set of cases:
 
     python -m tests.runtime.callbacks_program xjax common
 """
@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-# Cases whose prints have no order, or run on several devices at once.
+# Cases whose prints have no order, or that run on several devices at the same time.
 ANY_ORDER = {"jit vmap", "pmap", "vmap cond", "shard_map", "grad of shard_map", "pmap of grad", "pmap of vmap"}
 
 

@@ -1,9 +1,9 @@
-"""Uses of arrays over four devices whose memory is gone; run in a process of its own, which a wrong use may end:
+"""Uses of deleted arrays over four devices, in a process of its own, which a wrong use may end:
 
     python -m tests.runtime.donation_program
 
-It prints each use that did not raise the error it should, then "done". Names of uses go to the error stream before they
-are tried: the last one is the use that ended the process.
+It prints each use that did not raise the expected error, then "done". The name of each use goes to the error stream
+before the use: the last one ended the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def double(x):
 
 
 def gone():
-    """Every use of a deleted or donated array, however it was made and lost."""
+    """Every use of a deleted or donated array, for every way to make and to lose it."""
     mesh, other = Mesh(xjax.devices(), "x"), Mesh(xjax.devices(), "y")
     rows, whole = NamedSharding(mesh, P("x")), NamedSharding(mesh, P())
     mapped = xjax.pmap(double, donate_argnums=0)
@@ -54,7 +54,7 @@ def gone():
         "shard_map": by_shards,
         "a part deleted": lambda x: x.addressable_shards[2].data.delete(),
         "a part donated": lambda x: donating(x.addressable_data(1)),
-        "donated beside a view": lambda x: kept.append((np.asarray(x.addressable_data(0)), donating(x))),
+        "donated next to a view": lambda x: kept.append((np.asarray(x.addressable_data(0)), donating(x))),
     }
     uses = [
         "x.is_ready()", "x.block_until_ready()", "x.on_device_size_in_bytes()", "x.copy_to_host_async()",
@@ -77,14 +77,14 @@ def gone():
     for made, make in makers.items():
         for lost, lose in ends.items():
             if made == "replicated" and lost in ("Compiled", "pmap", "shard_map"):
-                continue                    # they want rows, and donate a copy
+                continue                    # they need rows, and donate a copy
             x = make()
             lose(x)
             if not x.is_deleted():
                 print(f"{made}, {lost}: not deleted")
             for use in uses:
                 if made == "replicated" and use in ("compiled(x)", "mapped(x)", "pmapped(x)"):
-                    continue                # refused before, since they want rows
+                    continue                # refused earlier, since they need rows
                 refused(f"{made}, {lost}: {use}", lambda: eval(use, {**names, "x": x}), "the array has been deleted")
 
 
@@ -110,14 +110,14 @@ def twice():
         if made != "one device":
             refused(f"{made}: pmap", lambda: xjax.pmap(pair, donate_argnums=0)(x, same), again)
             refused(f"{made}: pmap both", lambda: xjax.pmap(pair, donate_argnums=(0, 1))(same, x), again)
-        out = first(x, same.copy())                     # nothing was donated by the calls before
+        out = first(x, same.copy())                     # the calls before donated nothing
         assert float(out[0].sum()) == 2 * float(out[1].sum() - 32)
         if not (x.is_deleted() and same.is_deleted()):
             print(f"{made}: not deleted")
 
 
 def captured():
-    """An array that a compiled function captured is deleted."""
+    """A compiled function captured an array that is then deleted."""
     rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))
     for made, put in (("one device", jnp.asarray), ("NamedSharding", lambda v: xjax.device_put(v, rows))):
         x, y = put(X), put(X)
@@ -133,7 +133,7 @@ def captured():
 
 
 def joined():
-    """An array put together of parts, one of which is lost by itself afterwards."""
+    """An array joined of parts, one of which is then lost by itself."""
     rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))
     donating, plain, mapped = xjax.jit(double, donate_argnums=0), xjax.jit(double), xjax.pmap(double)
     for use in (donating, plain, mapped, np.asarray, lambda x: x + 1, lambda x: x.addressable_data(2)):
@@ -150,7 +150,7 @@ def joined():
 
 
 def threads():
-    """Several threads donate, read and delete one array at once: one of them is first, the others are refused."""
+    """Several threads donate, read and delete one array at the same time: one is first, the others get an error."""
     rows = NamedSharding(Mesh(xjax.devices(), "x"), P("x"))
     donating, reading, mapped = xjax.jit(double, donate_argnums=0), xjax.jit(double), xjax.pmap(double)
     for f in (donating, reading, mapped):

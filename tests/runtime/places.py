@@ -1,12 +1,13 @@
 """Expressions over arrays in many places, evaluated by xjax and by real JAX: values, `committed`, shardings and errors.
 
-An expression is over arrays of these names, of four numbers each:
-u, u1    uncommitted, on device 0 and (made under `default_device`) on device 1
-c0, c1   put on device 0 and on device 1
-s        split over the first axis of a mesh of four devices, whose axes are x and y
-s2, s3   split over a mesh of devices 0 and 1, of devices 2 and 3
-sr       as s, over a mesh whose devices are in reverse order
-one      over a mesh of device 0 alone, as a whole
+The names of the arrays, of four numbers each:
+
+u, u1: uncommitted, on device 0 and (made under `default_device`) on device 1.
+c0, c1: put on device 0 and on device 1.
+s: split over the first axis of a mesh of four devices, whose axes are x and y.
+s2, s3: split over a mesh of devices 0 and 1, of devices 2 and 3.
+sr: as s, over a mesh whose devices are in reverse order.
+one: over a mesh of device 0 alone, as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.oracle import real_jax
 
 
 def names_of(jax: Any) -> dict[str, Any]:
-    """What the expressions may use."""
+    """The names that the expressions may use."""
     jnp, P, Named = jax.numpy, jax.sharding.PartitionSpec, jax.sharding.NamedSharding
     d = jax.devices()[:4]
 
@@ -50,11 +51,11 @@ NAMES = lru_cache(maxsize=2)(names_of)
 
 
 def outcome(jax: Any, row: str) -> Any:
-    """Of each result its value, whether it is committed, its devices and spec; or the class of the error."""
+    """For each result its value, whether it is committed, its devices and spec; or the class of the error."""
     try:
         out = eval(row, dict(NAMES(jax)))
     except Exception as error:
-        if type(error).__name__ == "DeviceAssignmentMismatchError":     # JAX 0.12 lets its own error out of derivatives
+        if type(error).__name__ == "DeviceAssignmentMismatchError":  # derivatives in JAX 0.12 raise its internal error
             return ValueError
         return next(kind for kind in (ValueError, BufferError, TypeError, type(error)) if isinstance(error, kind))
     return [(np.asarray(leaf).tolist(), leaf.committed, [q.id for q in _devices(leaf.sharding)], _spec(leaf.sharding))
@@ -66,7 +67,7 @@ def _devices(sharding: Any) -> tuple:
 
 
 def _spec(sharding: Any) -> tuple:
-    """The spec with the one name that pmap gives an axis, and without whole dimensions at its end."""
+    """The spec with pmap's name for its axis, and without trailing whole dimensions."""
     of_pmap = "<axis>", "_internal_pmap_axis_name"
     parts = ["pmap" if p in of_pmap else p for p in getattr(sharding, "spec", ())]
     while parts and parts[-1] is None:
@@ -75,7 +76,7 @@ def _spec(sharding: Any) -> tuple:
 
 
 def assert_as_in_jax(row: str) -> None:
-    """Both libraries have the same outcome."""
-    # JAX first: imported after xjax has read a sharded array, it has shards without a type (jaxlib asks for JAX once).
+    """Assert that both libraries have the same outcome."""
+    # JAX first: imported after xjax has read a sharded array, its shards lack a type (jaxlib looks for JAX once).
     theirs, ours = outcome(real_jax(), row), outcome(xjax, row)
     assert ours == theirs, f"{row}: {ours}; JAX has {theirs}"

@@ -1,4 +1,4 @@
-"""Arrays of other libraries on a GPU: what is asked of them, and what is said without a GPU. The arrays are made up."""
+"""Arrays of other libraries on a GPU, which the test imitates: the calls on them, and the error without a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xjax.runtime.arrays import dlpack
 
 
 class OfNumba:
-    """On a GPU, known by the interface alone."""
+    """An array on a GPU that has only the array interface."""
 
     def __init__(self, **changes):
         self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3,
@@ -22,13 +22,13 @@ class OfNumba:
 
 
 class OfTorch:
-    """A tensor on a GPU, which refuses to be NumPy's."""
+    """A tensor on a GPU, whose conversion to NumPy raises an error."""
 
     def __dlpack_device__(self):
         return 2, 0
 
     def __dlpack__(self, stream=None):
-        raise AssertionError("without a GPU nobody asks")
+        raise AssertionError("not called without a GPU")
 
     def __array__(self, *args, **kwargs):
         raise TypeError("can't convert a tensor on cuda:0 to numpy")
@@ -56,7 +56,7 @@ def test_contiguous(shape, strides, in_order):
 
 @pytest.mark.parametrize("make", [OfNumba, OfTorch])
 def test_without_a_gpu_the_error_says_so(make):
-    """The same for all ways in that convert; those that do not say how to."""
+    """Functions that convert their argument give the same error; the others advise how to convert it."""
     for take in (jnp.asarray, from_dlpack, xjax.device_put, jnp.sin):
         assert_refused(lambda take=take: take(make()), RuntimeError, "gpu")
     assert_refused(lambda: xjax.jit(lambda x: x)(make()), TypeError, "xjax.numpy.asarray(x)")
@@ -65,11 +65,11 @@ def test_without_a_gpu_the_error_says_so(make):
 
 
 def test_the_memory_is_copied(monkeypatch):
-    """In place of a GPU: the buffer of an array on the CPU."""
+    """The buffer of an array on the CPU imitates a GPU's."""
     source, cpu = jnp.arange(6, dtype=np.float32).reshape(2, 3), xjax.devices()[0]
     monkeypatch.setattr(dlpack.backend, "client", lambda platform: cpu.client)
     monkeypatch.setattr(dlpack.xla, "cuda_ordinal", lambda pointer: cpu.local_hardware_id)
     monkeypatch.setattr(dlpack.xla, "from_cuda_interface", lambda interface, client, ordinal: source._buf)
-    found = jnp.asarray(OfNumba())
-    np.testing.assert_array_equal(found, source)
-    assert found.dtype == np.float32 and found.unsafe_buffer_pointer() != source.unsafe_buffer_pointer()
+    result = jnp.asarray(OfNumba())
+    np.testing.assert_array_equal(result, source)
+    assert result.dtype == np.float32 and result.unsafe_buffer_pointer() != source.unsafe_buffer_pointer()

@@ -1,4 +1,4 @@
-"""Platforms, devices, when they start, and how many threads they get."""
+"""Platforms, devices, when they start, and their numbers of threads."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def python(code, **env):
-    """Run code in a fresh process, where nothing has started; returns what it prints."""
+    """Run code in a new process, before any start of a backend; returns its output."""
     clean = {k: v for k, v in os.environ.items() if k not in {"XLA_FLAGS", "PJRT_NPROC", "NPROC"}}
     clean = {k: v for k, v in clean.items() if not k.startswith(("XJAX_", "JAX_"))}
     done = subprocess.run(
@@ -131,18 +131,18 @@ def test_choice_of_platforms(monkeypatch, option, gpu, expected):
     assert backend._chosen_platforms(option) == expected
 
 
-@pytest.mark.parametrize("driver, plugin, hidden, told", [
+@pytest.mark.parametrize("driver, plugin, hidden, message", [
     (True, False, False, "no CUDA plugin"), (False, True, False, "no NVIDIA driver"), (False, True, True, None),
     (True, True, False, None), (False, False, False, None)])
-def test_a_gpu_that_stays_unused_is_told(monkeypatch, recwarn, driver, plugin, hidden, told):
+def test_a_gpu_that_stays_unused_is_told(monkeypatch, recwarn, driver, plugin, hidden, message):
     monkeypatch.setattr(cuda_wheels, "gpu_visible", lambda: driver)
     monkeypatch.setattr(cuda_wheels, "gpu_hidden", lambda: hidden)
     monkeypatch.setattr(cuda_wheels, "find_plugin", lambda: ("13", "plugin.so") if plugin else None)
     assert backend._chosen_platforms("cpu") == ("cpu",) and not recwarn
     backend._chosen_platforms(None)
     texts = [str(warning.message) for warning in recwarn]
-    assert len(texts) == (told is not None)
-    assert all(told in text and "run on the CPU" in text and "fix: see docs/gpu.md" in text for text in texts)
+    assert len(texts) == (message is not None)
+    assert all(message in text and "run on the CPU" in text and "fix: see docs/gpu.md" in text for text in texts)
 
 
 def test_one_client_for_all_threads():
@@ -169,7 +169,7 @@ def test_local_devices_of_an_absent_process():
 
 @pytest.fixture
 def wheels(tmp_path, monkeypatch):
-    """A folder on the path that looks as if the CUDA 12 wheels were installed."""
+    """A folder on the path that imitates an installation of the CUDA 12 wheels."""
     for name in (
         "jax_plugins/xla_cuda12/__init__.py",
         "nvidia/cudnn/lib/libcudnn.so.9",
@@ -190,7 +190,7 @@ def test_wheels_are_found_without_import(wheels):
     assert cuda_wheels.find_plugin() == ("12", plugin)
     assert cuda_wheels.toolkit() == str(wheels / "nvidia/cuda_nvcc")
     names = [os.path.basename(path) for path in cuda_wheels.libraries("12")]
-    assert names == ["libcudart.so.12", "libcudnn.so.9"]  # in the order of their needs
+    assert names == ["libcudart.so.12", "libcudnn.so.9"]  # each after the libraries that it needs
 
 
 def test_a_visible_gpu(monkeypatch):

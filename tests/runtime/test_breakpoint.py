@@ -1,4 +1,4 @@
-"""`debug.breakpoint`: what its prompt says of the variables of compiled, mapped, differentiated and eager functions."""
+"""`debug.breakpoint`: its prompt shows the variables of compiled, mapped, differentiated and eager functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ X = np.arange(3, dtype=np.float32)
 
 
 def talk(f, *commands):
-    """What the prompt of a breakpoint in `f(stdin=..., stdout=...)` says, line by line."""
+    """The lines that the prompt of a breakpoint in `f(stdin=..., stdout=...)` prints."""
     said = io.StringIO()
     f(stdin=io.StringIO("\n".join(commands) + "\n"), stdout=said)
     xjax.effects_barrier()

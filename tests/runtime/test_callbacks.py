@@ -1,4 +1,4 @@
-"""Functions of Python in programs: how often they run, in which order, with which values; what they print as in JAX."""
+"""Python functions in programs: how often they run, in which order, with which values; prints as in JAX."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def sharded(x):
 # -- printed texts ------------------------------------------------------------------------------------------------
 
 def start(*args):
-    """A run of `callbacks_program`."""
+    """Start a run of `callbacks_program`."""
     return subprocess.Popen([sys.executable, "-m", "tests.runtime.callbacks_program", *args], cwd=ROOT,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
 
@@ -47,14 +47,14 @@ def start(*args):
 def test_prints_what_jax_prints(cases):
     real_jax()
     runs = [start("xjax", cases), start("jax", cases)]
-    found = []
+    printed = []
     for run in runs:
         out, err = run.communicate(timeout=300)
         assert run.returncode == 0, err[-2000:]
         *cases, last = out.split("\n== ")
-        assert last.splitlines() == ["at exit", "exit 7.0"], "a print that nobody waited for is lost at the exit"
-        found.append({name: lines for name, *lines in map(str.splitlines, cases)})
-    ours, theirs = found
+        assert last.splitlines() == ["at exit", "exit 7.0"], "a pending print is lost at the exit"
+        printed.append({name: lines for name, *lines in map(str.splitlines, cases)})
+    ours, theirs = printed
     assert ours.keys() == theirs.keys() and len(ours) > 30
     for name, lines in theirs.items():
         assert lines, name
@@ -111,7 +111,7 @@ def test_random_keys(capsys):
 # -- how often, in which order ------------------------------------------------------------------------------------
 
 class Log:
-    """Calls of functions on the host."""
+    """Records the calls of functions on the host."""
 
     def __init__(self):
         self.calls = []
@@ -158,7 +158,7 @@ COUNTS = {
     "cond": (_branches, -1.0, [(-1.0, 2)]),
     "while": (_while, 0.0, [(0.0,), (10.0,)]),
     "vmap": (lambda log: xjax.vmap(log.io), X, [(0.0,), (1.0,), (2.0,)]),
-    "vmap of what is not mapped": (lambda log: lambda x: xjax.vmap(lambda y: y + log.io(1.0))(x), X, [(1.0,)]),
+    "vmap of an unmapped value": (lambda log: lambda x: xjax.vmap(lambda y: y + log.io(1.0))(x), X, [(1.0,)]),
     "vmap of scan": (lambda log: xjax.vmap(lambda x: lax.scan(lambda c, _: (log.io(c), None), x, None, 2)[0]), X[:2],
                      [(0.0,), (1.0,), (10.0,), (20.0,)]),
     "grad of a constant": (lambda log: xjax.grad(lambda x: log.io(2.0) * x), 1.0, [(2.0,)]),
@@ -269,7 +269,7 @@ def test_vmap_methods(method, shapes):
 
 
 def test_dtypes_layouts_and_trees():
-    """Results come back as they were made, whatever their dtype, strides and place in the tree; in one program."""
+    """Results arrive unchanged, for every dtype, strides and place in the tree, in one program."""
     values = [np.asarray(np.arange(6).reshape(2, 3) % 2, d) for d in
               ("bool", "int8", "uint32", "int32", "float16", "float32", "complex64", jnp.bfloat16)]
     values += [np.zeros((0, 3), np.float32), np.float32(3), np.int32([7])]
@@ -282,10 +282,10 @@ def test_dtypes_layouts_and_trees():
         turned = [xjax.ShapeDtypeStruct(x.T.shape, x.dtype) for x in xs]
         return xjax.pure_callback(turn, {"turned": turned, "again": (xs[0],)}, {"values": [x.T.T for x in xs]})
 
-    found = f(values)
-    for x, y in zip(values, found["turned"], strict=True):
+    results = f(values)
+    for x, y in zip(values, results["turned"], strict=True):
         assert y.dtype == x.dtype and np.array_equal(y, np.asarray(x).T)
-    assert np.array_equal(found["again"][0], values[0])
+    assert np.array_equal(results["again"][0], values[0])
     assert f(values)["turned"][3].tolist() == values[3].T.tolist()
 
 
@@ -330,13 +330,13 @@ def test_a_function_may_launch_programs():
 
     f = xjax.jit(lambda x: xjax.pure_callback(host, x, x))
     x = jnp.ones((64, 64))
-    for _ in range(40):                     # more than XLA has room for in one queue
+    for _ in range(40):                     # more than one queue of XLA holds
         x = f(double(x) / 128)
     assert x.tolist() == np.ones((64, 64)).tolist()
 
 
 def test_eager_functions_run_outside_of_the_transform():
-    """Inside, operations on arrays would be seen by the transform that the callback was called from."""
+    """Inside, the transform that called the callback would trace its operations on arrays."""
     seen = []
     xjax.vmap(lambda x: (xjax.debug.callback(lambda: seen.append(jnp.arange(3).sum())), x)[1])(X)
     xjax.grad(lambda x: (xjax.debug.callback(lambda v: seen.append(jnp.sin(v) * 2), x), x)[1])(0.0)
@@ -447,7 +447,7 @@ def test_a_callback_lives_as_long_as_its_program():
     f.clear_cache()
     del f, g
     gc.collect()
-    gc.collect()                            # the first one ends with freeing what XLA held
+    gc.collect()                            # the first one also frees the memory that XLA held
     assert seen() is None
 
 

@@ -1,4 +1,4 @@
-"""Committed arrays, those that were put on devices on purpose, as in real JAX; the names are those of `places`."""
+"""Committed arrays, which were placed explicitly, as in real JAX; the names are those of `places`."""
 
 from __future__ import annotations
 

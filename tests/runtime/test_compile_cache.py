@@ -56,7 +56,7 @@ DOUBLED = list(range(0, 16, 2))
 
 def test_the_second_compile_is_a_hit(folder, devices, monkeypatch):
     assert load(devices[0], optimization_level=1) == DOUBLED
-    monkeypatch.setattr(xla, "compile", None)  # nothing may compile now
+    monkeypatch.setattr(xla, "compile", None)  # no compilation from here on
     assert load(devices[0], optimization_level=1) == DOUBLED
     cache = compile_cache.current_cache()
     assert (cache.hits, cache.misses) == (1, 1)
@@ -119,7 +119,7 @@ def test_a_damaged_entry_is_compiled_again(folder, devices, damage):
     with pytest.warns(UserWarning, match="damaged"):
         assert load(devices[0]) == DOUBLED
     with warnings.catch_warnings():
-        warnings.simplefilter("error")              # the entry is whole again
+        warnings.simplefilter("error")              # the entry is complete again
         assert load(devices[0]) == DOUBLED
 
 
@@ -150,7 +150,7 @@ def test_a_foreign_folder_is_refused(folder, devices, monkeypatch):
 
 
 def test_a_folder_that_cannot_be_made(folder, devices):
-    folder.write_text("a file stands here")
+    folder.write_text("a file is here")
     with pytest.warns(UserWarning, match="cannot be created"):
         assert load(devices[0]) == DOUBLED
 
@@ -247,7 +247,7 @@ def test_the_allocator_is_tuned_unless_asked_not_to(monkeypatch):
 
 @pytest.mark.parametrize("processors, shared", [(1, True), (4, True), (16, False)])
 def test_threads_share_a_heap_on_few_processors_only(monkeypatch, processors, shared):
-    """On many, those that compile would wait for each other at its lock."""
+    """With many processors, compiling threads would wait for each other at its lock."""
     class Libc:
         settings = {}
 

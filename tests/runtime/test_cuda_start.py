@@ -1,4 +1,4 @@
-"""How a GPU starts, with jaxlib's and NVIDIA's part played by the test: order, names, libraries that are missing."""
+"""The start of a GPU, with imitations of jaxlib and NVIDIA's libraries: order, names, missing libraries."""
 
 import importlib
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from xjax.runtime.xla import clients
 
 
 class Jaxlib:
-    """What `clients` asks of jaxlib's `xla_client`, written down; real JAX may have loaded its plugin before."""
+    """Records the calls of `clients` to jaxlib's `xla_client`; real JAX may have loaded its plugin before."""
 
     def __init__(self, jax_was_first=False, starts=True):
         self.plugins, self.calls, self.starts = {"cuda"} if jax_was_first else set(), [], starts
@@ -35,7 +35,7 @@ class Jaxlib:
             raise xla.XlaRuntimeError("INTERNAL: no supported devices found\nmore")
         return name, options, client
 
-    def __getattr__(self, name):                # what registers types and calls
+    def __getattr__(self, name):                # registrations of types and calls
         return lambda *args, **kwargs: None
 
 
@@ -63,7 +63,7 @@ def test_the_plugin_has_a_name_that_real_jax_leaves_free(play):
     jaxlib = Jaxlib()
     assert play(jaxlib) == ("xjax_cuda", {"preallocate": True}, None)
     assert jaxlib.calls == ["load xjax_cuda", "start xjax_cuda"]
-    assert not jaxlib.pjrt_plugin_loaded("cuda")            # for JAX, which registers it when it is imported
+    assert not jaxlib.pjrt_plugin_loaded("cuda")            # not for JAX, which registers it when it is imported
 
 
 def test_the_plugin_of_real_jax_serves_where_it_is_loaded(play):

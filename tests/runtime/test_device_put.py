@@ -1,4 +1,4 @@
-"""`device_put` inside and outside of programs, and functions that make arrays where they are wanted, as in real JAX."""
+"""`device_put` inside and outside of programs, and functions that create arrays at a placement, as in real JAX."""
 
 from __future__ import annotations
 
@@ -224,4 +224,4 @@ def test_an_array_that_spans_processes_says_so(show, monkeypatch):
     x = xjax.device_put(X, ROWS)
     monkeypatch.setattr(NamedSharding, "is_fully_addressable", property(lambda self: False))
     assert "f32[8]" in show(x) and "other processes" in show(x)
-    assert "1." in show(xjax.device_put(X, NamedSharding(LINE, P())))       # here is all of it
+    assert "1." in show(xjax.device_put(X, NamedSharding(LINE, P())))       # this process has the whole array

@@ -1,4 +1,4 @@
-"""Processes on this machine: they find each other, compute together, and end; what goes wrong names who is missing."""
+"""Processes on this machine find each other, compute together, and end; errors name the missing processes."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def test_two_processes(tmp_path):
     assert all(f"done {rank}" in process.output for rank, process in enumerate(job))
 
 
-# Both compute together without end, but for one, the victim, which ends in one of several ways.
+# All processes compute together without end, except the victim, which ends in one of several ways.
 ENDLESS = """
 from xjax.sharding import NamedSharding, PartitionSpec as P
 mesh = xjax.make_mesh((4,), ("x",))
 x = xjax.make_array_from_process_local_data(NamedSharding(mesh, P("x")), np.arange(4.0) + 4 * rank)
 step = xjax.jit(lambda x: x / x.sum())
-how, victim = os.environ["HOW"], int(os.environ["VICTIM"])
+failure, victim = os.environ["HOW"], int(os.environ["VICTIM"])
 for i in range(10**9):
     x = step(x)
     time.sleep(0.01)
@@ -78,11 +78,11 @@ for i in range(10**9):
         x.block_until_ready()
         if rank == victim:
             print(f"ends at {time.time()}", flush=True)
-            if how == "raise":
+            if failure == "raise":
                 raise ValueError("it broke")
-            if how == "exit":
+            if failure == "exit":
                 sys.exit(3)
-            if how == "kill":
+            if failure == "kill":
                 os.kill(os.getpid(), 9)
         if "idle" in os.environ:
             time.sleep(1000)
@@ -91,10 +91,10 @@ for i in range(10**9):
 ENDS = {"raise": (1, "ValueError: it broke"), "exit": (3, "sys.exit(3)"), "kill": (-9, "")}
 
 
-def check_failure(how, victim, tmp_path, count=2, **env):
-    env = clean_environment(HOW=how, VICTIM=str(victim), **env)
+def check_failure(failure, victim, tmp_path, count=2, **env):
+    env = clean_environment(HOW=failure, VICTIM=str(victim), **env)
     job = run_job(ENDLESS, count, env=env, tmp_path=tmp_path, timeout=90)
-    status, reason = ENDS[how]
+    status, reason = ENDS[failure]
     assert job[victim].status == status, job[victim].output
     for rank, process in enumerate(job):
         assert process.status not in (0, None), process.output
@@ -112,24 +112,24 @@ def test_an_exception_ends_all(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_all(how, victim, tmp_path):
-    check_failure(how, victim, tmp_path)
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_all(failure, victim, tmp_path):
+    check_failure(failure, victim, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_those_that_compute_nothing(how, tmp_path):
-    check_failure(how, 1, tmp_path, idle="1")
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_those_that_compute_nothing(failure, tmp_path):
+    check_failure(failure, 1, tmp_path, idle="1")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", list(ENDS))
-def test_a_failure_ends_four_processes(how, tmp_path):
+@pytest.mark.parametrize("failure", list(ENDS))
+def test_a_failure_ends_four_processes(failure, tmp_path):
     for repeat in range(10):
         folder = tmp_path / str(repeat)
         folder.mkdir()
-        check_failure(how, repeat % 4, folder, count=4)
+        check_failure(failure, repeat % 4, folder, count=4)
 
 
 def test_who_does_not_come_is_named(tmp_path):
@@ -191,7 +191,7 @@ def test_wrong_calls(monkeypatch):
     xjax.devices()
     with pytest.raises(RuntimeError, match="(?s)too late.*fix:"):
         xjax.distributed.initialize("127.0.0.1:1")
-    xjax.distributed.shutdown()                                 # nothing to leave: no effect
+    xjax.distributed.shutdown()                                 # not initialized: no effect
 
 
 ENVIRONMENTS = [
@@ -214,9 +214,9 @@ ENVIRONMENTS = [
 ]
 
 
-@pytest.mark.parametrize("env, found", ENVIRONMENTS)
-def test_what_launchers_say(env, found):
-    assert clusters.detect(env) == found
+@pytest.mark.parametrize("env, detected", ENVIRONMENTS)
+def test_what_launchers_say(env, detected):
+    assert clusters.detect(env) == detected
 
 
 def test_open_mpi_5_on_one_machine():
@@ -232,13 +232,13 @@ import os
 from jax._src.clusters.slurm_cluster import SlurmCluster
 from jax._src.clusters.ompi_cluster import OmpiCluster
 from tests.runtime.test_distributed import ENVIRONMENTS
-for env, found in ENVIRONMENTS:
+for env, detected in ENVIRONMENTS:
     cluster = {"SLURM_STEP_NODELIST": SlurmCluster, "OMPI_MCA_orte_hnp_uri": OmpiCluster}
     for name, kind in cluster.items():
         if name in env and env.get("SLURM_STEP_NUM_NODES") != "1":
             os.environ.update(env)
             address = kind.get_coordinator_address(60, None)
-            assert address == found[0].replace("[", "").replace("]", ""), (address, found)
+            assert address == detected[0].replace("[", "").replace("]", ""), (address, detected)
 from xjax.runtime.process import clusters
 for kind, count, local in ((SlurmCluster, "SLURM_NTASKS", "SLURM_LOCALID"),
                            (OmpiCluster, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK")):

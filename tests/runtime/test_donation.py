@@ -1,6 +1,6 @@
-"""Donation over several devices: what is donated is gone, everywhere, and nothing that is still there changes.
+"""Donation over several devices: donated arrays are deleted on all devices, and no other array changes.
 
-Which donations are warned of, on one device too.
+Also the warnings of unusable donations, on one device too.
 """
 
 import functools
@@ -71,7 +71,7 @@ def test_other_arrays_that_had_their_parts_looked_at_are_donated_together():
                                  xjax.pmap(lambda x: x * 1)], ids=["one device", "rows", "replicated", "pmap"])
 @pytest.mark.parametrize("view", [np.asarray, np.from_dlpack])
 def test_views_keep_their_values(put, view):
-    """XLA does not give memory away that NumPy reads, though the rest of the array is gone."""
+    """XLA does not reuse memory that NumPy views, although the array is deleted."""
     x = put(X)
     seen = view(x if view is np.asarray else x.addressable_data(0))
     expected = seen.copy()
@@ -147,13 +147,13 @@ DONATED = {
 @pytest.mark.parametrize("case", DONATED)
 def test_donations_that_are_warned_of_as_in_jax(case):
     make, count = DONATED[case]
-    found = []
+    warned = []
     for lib in (xjax, real_jax()):
         f, args = make(lib), [lib.numpy.ones(3) + i for i in range(count)]
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             f(*args)
-            if "lowered" not in case:                               # a second call is warned of no more
+            if "lowered" not in case:                               # a second call does not warn again
                 f(*[lib.numpy.ones(3) + i for i in range(count)])
-        found.append([w.category for w in seen if "onated" in str(w.message)])
-    assert found[0] == found[1]
+        warned.append([w.category for w in seen if "onated" in str(w.message)])
+    assert warned[0] == warned[1]

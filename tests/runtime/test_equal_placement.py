@@ -1,4 +1,4 @@
-"""Arrays that are where a program wants them, under any sharding that says so, enter it without a copy."""
+"""Arrays already at a program's input placements, under any equal sharding, enter it without a copy."""
 
 import itertools
 
@@ -45,7 +45,7 @@ ROWS = {
     "GSPMD": lambda: xjax.device_put(X, GSPMDSharding(DEVICES, NamedSharding(LINE, P("x")).hlo(2))),
 }
 
-# Programs over the rows; each donates its argument, and gives 2 X.
+# Programs over the rows; each donates its argument and returns 2 X.
 PROGRAMS = {
     "pmap": lambda: xjax.pmap(lambda x: x * 2, axis_name="k", donate_argnums=0),
     "jit": lambda: xjax.jit(lambda x: x * 2, donate_argnums=0),
@@ -60,12 +60,12 @@ PROGRAMS = {
 def test_arguments_are_donated_and_not_copied(program):
     f = PROGRAMS[program]()
     for name, make in ROWS.items():
-        for _ in range(2):                                  # the second call takes the shorter way
+        for _ in range(2):                                  # the second call takes the fast path
             x = make()
             before = pointers(x)
             y = f(x)
             assert x.is_deleted(), name
-            assert pointers(y) == before, name              # the result has taken over the memory of the argument
+            assert pointers(y) == before, name              # the result reuses the memory of the argument
             np.testing.assert_array_equal(y, X * 2)
 
 
@@ -83,7 +83,7 @@ def test_replicated_arguments_are_donated_and_not_copied():
 
 
 def test_no_argument_moves(monkeypatch):
-    """Of several arguments, each with a sharding of its own; also eagerly, and under a transform."""
+    """Several arguments, each with a sharding of its own; also eagerly, and under a transform."""
     rows = [make() for make in ROWS.values()]
     calls = [
         lambda x, y: xjax.jit(lambda x, y: x + y)(x, y),
@@ -131,7 +131,7 @@ def test_device_put_to_an_equal_sharding_keeps_the_memory():
 
 
 def test_other_placements_are_not_equal():
-    """The same split over devices in another order, another split, and copies."""
+    """Not equal: the same split over devices in another order, another split, and copies."""
     back, x = Mesh(DEVICES[::-1], "x"), ROWS["device_put"]()
     for sharding in (NamedSharding(back, P("x")), NamedSharding(LINE, P(None, "x")), NamedSharding(LINE, P())):
         y = xjax.device_put(x, sharding)

@@ -1,4 +1,4 @@
-"""Forked processes: what one can still do after a fork with a running backend, and that nothing waits for ever."""
+"""Forked processes: the operations that work after a fork with a running backend; nothing waits for ever."""
 
 import pytest
 

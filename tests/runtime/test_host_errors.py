@@ -1,4 +1,4 @@
-"""Exceptions of functions on the host: as themselves, in programs of one device and of several, without a hang."""
+"""Exceptions of host functions keep their class, in programs of one device and of several, without a hang."""
 
 import threading
 import traceback
@@ -20,7 +20,7 @@ P = xjax.sharding.PartitionSpec
 
 
 class Broken(Exception):
-    """With a signature of its own."""
+    """An exception whose constructor has its own signature."""
 
     def __init__(self, code, *, text):
         super().__init__(code, text)
@@ -52,7 +52,7 @@ def call(function):
     lambda f: xjax.jit(lambda x: lax.scan(lambda c, y: (c, call(f)(y)), 0, x))(X),
     lambda f: xjax.jit(lambda x: lax.cond(x[1] > 0, call(f), lambda x: x, x))(X),
     lambda f: lax.map(call(f), X),
-    lambda f: xjax.jit(lambda m: call(f)((m @ m @ m @ m)[0]))(np.eye(300, dtype=np.float32)),     # not ready at once
+    lambda f: xjax.jit(lambda m: call(f)((m @ m @ m @ m)[0]))(np.eye(300, dtype=np.float32)),  # not ready at the call
     lambda f: xjax.jit(lambda x: xjax.jit(call(lambda v: xjax.jit(call(f))(v)))(x))(X),
     lambda f: xjax.jit(call(f), donate_argnums=0)(jnp.ones(4)),
 ], ids=lambda f: "")
@@ -205,7 +205,7 @@ for name, f in inner.items():
     for program, x in ((xjax.pmap(total(pure(f)), axis_name="i"), X), (xjax.pmap(pure(f)), X)):
         error = error_of(program, x)
         assert type(error) is RuntimeError and "cannot launch another" in str(error) and "fix:" in str(error), name
-    assert xjax.jit(pure(f))(X[3]).shape == ()                  # from a program of one device it may
+    assert xjax.jit(pure(f))(X[3]).shape == ()                  # a program of one device may be launched from it
 one = xjax.jit(lambda v: v * 2)
 assert xjax.pmap(total(pure(lambda v: np.asarray(one(v)))), axis_name="i")(X).tolist() == [12] * 4
 assert all_sums(X).tolist() == [6] * 4

@@ -1,4 +1,4 @@
-"""What a user reads who has no jaxlib, or an untested one; and that pyproject.toml asks for the tested versions."""
+"""The messages of `import xjax` without jaxlib or with an untested one; and the requirements in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xjax.jaxlib_versions import REQUIREMENT, is_taken, is_tested
 from xjax.runtime.process import cuda_wheels
 
 ROOT = Path(__file__).resolve().parents[2]
-# A jaxlib of the future whose extension module has nothing of what the adapter asks for.
+# A jaxlib of the future, whose extension module lacks every name that the adapter uses.
 FUTURE = {"__init__.py": "", "version.py": "__version__ = '0.14.1'", "_jax.py": "", "utils.py": "",
           "xla_client.py": ""}
 
@@ -48,7 +48,7 @@ def test_the_version_for_gpus_only_is_taken_with_their_plugin(monkeypatch):
 
 @pytest.mark.parametrize("cuda", ["12", "13"])
 def test_extras_for_gpus_ask_for_one_version_of_jaxlib_and_plugin(cuda):
-    """XLA ends the process where the two differ. For each Python there is one version, which is a tested one."""
+    """XLA ends the process if the two versions differ. Each Python has one version, which is a tested one."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = {}
     for text in project["optional-dependencies"][f"cuda{cuda}"]:

@@ -1,4 +1,4 @@
-"""jit: what is traced when, static and donated arguments, closures, the stages, and misuse."""
+"""jit: when functions are traced, static and donated arguments, closures, the stages, and misuse."""
 
 import copy
 import functools
@@ -60,7 +60,7 @@ def test_decorator_with_arguments_and_methods():
             return x * 3
 
         @xjax.jit(static_argnames="n")
-        def power(self_free, n):             # a function of its first argument: no self
+        def power(self_free, n):             # a function without a parameter self
             return self_free ** n
     np.testing.assert_array_equal(Model()(X), 3 * X)
     np.testing.assert_array_equal(Model.power(X, n=2), X ** 2)
@@ -85,7 +85,7 @@ def test_static_arguments_are_values(options):
     for n in (1, 2, 2, 1.0):                # 1 and 1.0 are equal, but not of one type
         np.testing.assert_array_equal(g(X, n), X * n)
     np.testing.assert_array_equal(g(X, n=2), X * 2)
-    assert f.count in (3, 4)                 # by keyword may be a key of its own
+    assert f.count in (3, 4)                 # a call by keyword may have a key of its own
 
 
 def test_captured_arrays_are_arguments_of_the_program():

@@ -1,4 +1,4 @@
-"""`jit(in_shardings=, out_shardings=)`: placements against real JAX, under transforms, over meshes, and wrong ones."""
+"""`jit(in_shardings=, out_shardings=)`: placements as in real JAX, under transforms and over meshes; errors."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def parts_of(x):
     return {s.device.id: np.asarray(s.data) for s in x.addressable_shards}
 
 
-@pytest.mark.parametrize("ins, outs", each_once(SPECS, [*SPECS[3:], *SPECS[:3]]))        # the fast ones move the data
+@pytest.mark.parametrize("ins, outs", each_once(SPECS, [*SPECS[3:], *SPECS[:3]]))        # the fast rows move the data
 def test_each_device_holds_what_it_holds_in_jax(ins, outs):
     jax = real_jax()
-    found = xjax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, ins), out_shardings=NamedSharding(MESH, outs))(X)
+    ours = xjax.jit(lambda x: x * 2, in_shardings=NamedSharding(MESH, ins), out_shardings=NamedSharding(MESH, outs))(X)
     theirs = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
     there = [jax.sharding.NamedSharding(theirs, jax.P(*spec)) for spec in (ins, outs)]
     expected = jax.jit(lambda x: x * 2, in_shardings=there[0], out_shardings=there[1])(X)
-    assert found.sharding == NamedSharding(MESH, outs)
-    assert parts_of(found).keys() == parts_of(expected).keys()
-    for device, part in parts_of(found).items():
+    assert ours.sharding == NamedSharding(MESH, outs)
+    assert parts_of(ours).keys() == parts_of(expected).keys()
+    for device, part in parts_of(ours).items():
         np.testing.assert_array_equal(part, parts_of(expected)[device])
 
 
@@ -54,7 +54,7 @@ def test_trees_prefixes_static_arguments_and_donation():
     assert out["a"].sharding == on("x", "y") and x.is_deleted() and not params["w"].is_deleted()
     again = g(params, 3, X)
     assert again["a"].sharding is out["a"].sharding                 # one launch for both
-    # A list of arguments is a tuple, one sharding is for all, and None leaves an argument where it is.
+    # A list of arguments is a tuple, one sharding is for all, and None leaves an argument in its placement.
     assert xjax.jit(jnp.add, in_shardings=[on("x"), None], out_shardings=on("x"))(X, 1.0).sharding == on("x")
     compiled = xjax.jit(jnp.add, in_shardings=on("x")).lower(X, X).compile()
     assert compiled.input_shardings == ((on("x"), on("x")), {})
@@ -161,7 +161,7 @@ def test_compiler_options():
 
 
 def test_an_option_reaches_the_compiler():
-    """HLO of level 0 keeps what fusion merges: the programs differ, and so must what is remembered of them."""
+    """HLO of level 0 keeps operations that fusion merges: the programs differ, so their cached executables must too."""
     f = lambda x: jnp.exp(x * 2 + 1).sum()
     texts = {xjax.jit(f).lower(X).compile(o).as_text().count("fusion(")
              for o in ({}, {"xla_disable_hlo_passes": "fusion,cpu-instruction-fusion"})}

@@ -1,4 +1,4 @@
-"""How programs are launched: the same results and errors on every path, and debugging options that replace nothing."""
+"""Launches of programs: equal results and errors on every path; debugging options leave methods as they are."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def arrays_of_all_paths(f, *args):
-    """`f(*args)` eagerly, and compiled: the first call, one by the remembered types, and one of a compiled stage."""
+    """`f(*args)` eagerly, and compiled: the first call, a call cached by types, and a call of a compiled stage."""
     jitted = xjax.jit(f)
     compiled = xjax.jit(f).lower(*args).compile()
     return [f(*args), jitted(*args), jitted(*args), compiled(*args)]
@@ -29,27 +29,27 @@ def arrays_of_all_paths(f, *args):
 
 def test_captured_arrays_come_first_on_every_path():
     w, b = jnp.asarray(X), jnp.full((2, 3), 2.0)
-    for found in arrays_of_all_paths(lambda x: {"a": w * x - b, "b": [x + b]}, jnp.asarray(X + 1)):
-        np.testing.assert_array_equal(found["a"], X * (X + 1) - 2)
-        np.testing.assert_array_equal(found["b"][0], X + 3)
+    for result in arrays_of_all_paths(lambda x: {"a": w * x - b, "b": [x + b]}, jnp.asarray(X + 1)):
+        np.testing.assert_array_equal(result["a"], X * (X + 1) - 2)
+        np.testing.assert_array_equal(result["b"][0], X + 3)
 
 
 def test_a_program_over_several_devices_takes_arrays_of_one_on_every_call():
-    """Its arguments are moved each time, although their types and places are those of the call before."""
+    """Its arguments are moved on each call, also if types and placements repeat."""
     n = len(xjax.devices())
     mesh = xjax.make_mesh((n,), ("i",))
     spec = xjax.sharding.PartitionSpec("i")
     f = xjax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=spec, out_specs=spec)
     x = jnp.arange(4.0 * n)
-    for found in arrays_of_all_paths(f, x):
-        np.testing.assert_array_equal(found, np.arange(4.0 * n) * 2)
+    for result in arrays_of_all_paths(f, x):
+        np.testing.assert_array_equal(result, np.arange(4.0 * n) * 2)
 
 
 def test_results_without_arrays():
-    for found in arrays_of_all_paths(lambda x: (), jnp.asarray(X)):
-        assert found == ()
-    for found in arrays_of_all_paths(lambda x: [None, {}], jnp.asarray(X)):
-        assert found == [None, {}]
+    for result in arrays_of_all_paths(lambda x: (), jnp.asarray(X)):
+        assert result == ()
+    for result in arrays_of_all_paths(lambda x: [None, {}], jnp.asarray(X)):
+        assert result == [None, {}]
 
 
 @pytest.mark.parametrize("path", ["eager", "method", "one launch", "jit", "static", "NumPy", "compiled", "pmap"])
@@ -69,7 +69,7 @@ def test_a_deleted_argument_is_named_on_every_path(path):
 
 
 def test_debugging_options_replace_no_method():
-    """After each option was used, and left, the methods and functions that they look at are those of before."""
+    """After each option was used and reset, the methods and functions that it watches are the original ones."""
     places = [(EvalTrace, "process"), (EvalTrace, "_run"), (Tag, "close"), (Jitted, "__call__"), (Array, "numpy"),
               (Launcher, "__call__"), (Launcher, "launch"), (Executable, "__call__"), (Executable, "launch"),
               (xla, "device_put"), (xla, "to_numpy"), (moves, "device_put"), (moves, "device_get"), (array, "put"),
@@ -87,7 +87,7 @@ def test_operations_are_watched_only_where_the_option_is_on():
     bad = jnp.asarray([-1.0])
     with xjax.debug_nans(True), pytest.raises(FloatingPointError, match="log: made a NaN"):
         jnp.log(bad)
-    assert not eval_trace.ready                 # each operation asks from now on
+    assert not eval_trace.ready                 # from here on each operation checks the options
     assert np.isnan(jnp.log(bad)).all()
     with xjax.debug_nans(True), pytest.raises(FloatingPointError, match="log: made a NaN"):
         jnp.log(bad)
@@ -115,20 +115,20 @@ VALUES = [2, -3, True, 0.5, 1e300, float("nan"), -0.0, 1 + 2j, np.float32(2), np
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: f"{type(v).__name__} {getattr(v, 'dtype', v)}")
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 def test_values_of_the_host_are_the_arrays_that_they_become(value, x64):
-    """The second and third call go other ways than the first."""
+    """The second and third call take other paths than the first."""
     with xjax.enable_x64(x64):
         want = xjax.jit(lambda x, y: (x * 2, [y]))(jnp.asarray(value), jnp.ones(()))
         f = xjax.jit(lambda x, y: (x * 2, [y]))
-        for found in [f(value, jnp.ones(())) for _ in range(3)]:
-            assert_equal_results(found, want)
-        for found in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
-            assert_equal_results(found, want)
+        for result in [f(value, jnp.ones(())) for _ in range(3)]:
+            assert_equal_results(result, want)
+        for result in [f(y=jnp.ones(()), x=value) for _ in range(3)]:
+            assert_equal_results(result, want)
 
 
-def assert_equal_results(found, want):
-    """Equal values, on the same devices."""
-    assert_same(found, want, tol=0)
-    assert [x.sharding for x in xjax.tree.leaves(found)] == [y.sharding for y in xjax.tree.leaves(want)]
+def assert_equal_results(result, want):
+    """Assert equal values, on the same devices."""
+    assert_same(result, want, tol=0)
+    assert [x.sharding for x in xjax.tree.leaves(result)] == [y.sharding for y in xjax.tree.leaves(want)]
 
 
 def test_an_integer_that_does_not_fit_is_refused_on_every_call():
@@ -144,7 +144,7 @@ def test_an_integer_that_does_not_fit_is_refused_on_every_call():
                                    {"a": np.ones(3, np.uint64)[::2], "b": [1.5, np.complex128(1j)]}], ids=repr)
 def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
     f = xjax.jit(lambda x: xjax.tree_util.tree_map(lambda y: y * 2, x))
-    monkeypatch.setattr(hooks, "guard", None)  # of another test; a guard looks at each value by itself
+    monkeypatch.setattr(hooks, "guard", None)  # a guard of another test would check each value separately
     for kind, take in host_values.operands().items():
         monkeypatch.setitem(host_values.OPERANDS, kind, take)
     want = f(value)
@@ -155,18 +155,18 @@ def test_values_of_the_host_go_along_with_the_launch(value, monkeypatch):
 @pytest.mark.parametrize("value", [X, jnp.asarray(X), 2.0, {"a": X}, (X, 1)],
                          ids=["NumPy", "array", "number", "dict", "tuple"])
 def test_calls_with_static_arguments_and_values_of_the_host(value):
-    """However a call is written, it is the same the second time, and other static values are another program."""
+    """Every form of a call gives the same the second time; other static values select another program."""
     f = xjax.jit(lambda x, y, n: xjax.tree_util.tree_map(lambda leaf: leaf * n - y, x), static_argnames="n")
     want = {n: f.__wrapped__(xjax.tree_util.tree_map(jnp.asarray, value), jnp.ones(()), n) for n in (2, 3)}
     for n in (2, 3, 2, 3):
         for y in (jnp.ones(()), np.ones((), np.float32)):
-            for found in (f(value, y, n), f(value, y, n=n), f(n=n, y=y, x=value), f(value, n=n, y=y)):
-                assert_same(found, want[n])
+            for result in (f(value, y, n), f(value, y, n=n), f(n=n, y=y, x=value), f(value, n=n, y=y)):
+                assert_same(result, want[n])
 
 
 @pytest.mark.parametrize("value", [0.25, np.int8(3), X[0], X[0].astype(np.float64)[::2]], ids=repr)
 def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
-    """It is put on the device alone: jaxlib's own call would look at each array."""
+    """It is put on the device separately, because jaxlib's own call would check each array."""
     f = xjax.jit(lambda tree, x: ([y + 1 for y in tree["many"]], x * 2), donate_argnums=0)
     many = [jnp.full(3, float(i)) for i in range(20)]
     monkeypatch.setattr(hooks, "guard", None)
@@ -184,7 +184,7 @@ def test_a_value_of_the_host_among_many_arrays(value, monkeypatch):
 @pytest.mark.parametrize("offset", [0, 16])
 @pytest.mark.parametrize("size", [1, 1024, 1 << 18])
 def test_the_program_does_not_see_what_is_written_after_the_call(size, offset):
-    """jaxlib may read the memory of an argument as long as the program runs, and shares what is aligned."""
+    """jaxlib may read the memory of an argument until the program ends, and shares aligned memory."""
     @xjax.jit
     def f(tree):
         wait = xjax.lax.fori_loop(0, 1000, lambda i, y: jnp.sin(y) @ jnp.cos(y) * 1e-3, jnp.ones((64, 64)))
@@ -206,12 +206,12 @@ def test_a_number_that_was_donated_comes_again():
 
 
 def test_new_numbers_of_each_kind():
-    """A number is an operand as it is when it is met first."""
+    """A new number is passed as an operand as it is."""
     f = xjax.jit(lambda x, y: x * 2 + y)
     for i in range(1200):
         for y in (i, -i - 0.5, complex(i, 1), i > 600):
-            found = f(3, y)
-            assert found.item() == 6 + y and found.weak_type
+            result = f(3, y)
+            assert result.item() == 6 + y and result.weak_type
     with pytest.raises(OverflowError):
         f(3, 2 ** 40)
 
@@ -257,7 +257,7 @@ def test_static_arguments_by_name_and_place():
 
 
 def test_what_is_given_in_place_of_an_array_is_not_static():
-    """None and containers select a program by their structure, also where other arguments are static."""
+    """None and containers select a program by their structure, also if other arguments are static."""
     f = xjax.jit(lambda x, y, n: x * n + sum(xjax.tree_util.tree_leaves(y)), static_argnames="n")
     x = jnp.ones(2)
     for _ in range(3):
@@ -274,7 +274,7 @@ def test_keywords_in_any_order():
 
 
 def test_jax_in_the_same_process_keeps_its_own_options():
-    """jaxlib's calls read switches of the process, which both set: whoever comes first, each has its own types."""
+    """jaxlib's calls read process-wide switches, which both libraries set: in either order, each has its own types."""
     pytest.importorskip("jax")
     ours = ("import numpy as np, xjax\n"
             "f = xjax.jit(lambda x, y: x + y)\n"

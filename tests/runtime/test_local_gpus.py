@@ -1,4 +1,4 @@
-"""Which GPU each of several processes on a machine takes: from environment variables alone, without CUDA."""
+"""The choice of a GPU by each of several processes on a machine: from environment variables, without CUDA."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Compiled programs stay within one bound, and what is in use is kept."""
+"""Compiled programs stay within one bound, and programs in use are kept."""
 
 import gc
 import subprocess
@@ -31,7 +31,7 @@ def bound(request, quick_collections):
 
 
 def in_programs():
-    return sum(size for _, size in cache.held().values())       # without the search for arrays that a report makes
+    return sum(size for _, size in cache.held().values())       # without a report's search for arrays
 
 
 def ones(*shape):
@@ -51,7 +51,7 @@ def test_many_shapes_stay_within_the_bound(bound, make):
 
 @pytest.mark.parametrize("bound", [2 * MB], indirect=True)
 def test_what_is_remembered_on_programs_stays_within_the_bound(bound):
-    """An eager loop is compiled for the program of its body, and that program holds the executable."""
+    """An eager loop is compiled for the program of its body, which holds the executable."""
     def body(c, x):
         return c + x, None
 
@@ -144,7 +144,7 @@ def test_programs_are_freed_with_their_function():
 
 
 def test_programs_of_functions_that_are_gone_are_freed():
-    """A loop that makes functions leaves a few executables, not one for each: each takes some hundred kilobytes."""
+    """A loop that creates functions leaves a few executables, not one for each: one takes some hundred kilobytes."""
     client = xjax.devices()[0].client
     gc.collect()
     before = len(client.live_executables())
@@ -242,12 +242,12 @@ def test_thousands_of_shapes_take_little_memory(kind):
 
 
 def test_of_parts_finds_what_the_tuple_finds():
-    found = cache.Cache()
-    found[1, 2], found[1, 3] = "a", "b"
+    table = cache.Cache()
+    table[1, 2], table[1, 3] = "a", "b"
     for parts in ([1, 2], [1, 2], [1, 3], [1, 3], [1, 2], [2], []):
-        assert found.of_parts(parts) == found.young.get(tuple(parts))
-    for forget in (found.drop_old, found.clear):
-        found[1, 2] = "a"
-        assert found.of_parts([1, 2]) == "a"
+        assert table.of_parts(parts) == table.young.get(tuple(parts))
+    for forget in (table.drop_old, table.clear):
+        table[1, 2] = "a"
+        assert table.of_parts([1, 2]) == "a"
         forget()
-        assert found.of_parts([1, 2]) is None
+        assert table.of_parts([1, 2]) is None

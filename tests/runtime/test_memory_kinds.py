@@ -1,6 +1,6 @@
-"""Shardings that name a kind of memory: where arrays then are, and what programs do with them.
+"""Shardings that name a kind of memory: the memory of arrays, and their use in programs.
 
-A CPU has the three kinds too, all of them the memory of the host; buffers say in which they are.
+A CPU has the three kinds too, all in the memory of the host; buffers report their kind.
 """
 
 import re
@@ -24,7 +24,7 @@ X = np.arange(4, dtype=np.float32)
 
 
 def memory_of(x):
-    """The memory of an array's buffer, as jaxlib has it; the sharding must say the same."""
+    """The memory of an array's buffer, from jaxlib; the sharding must name the same."""
     kind = x._buf._sharding.memory_kind or "device"
     assert x.sharding.memory_kind == kind
     assert {shard.data.sharding.memory_kind for shard in x.addressable_shards} == {kind}
@@ -85,9 +85,9 @@ def test_keys_numbers_and_empty_arrays_go_there():
     lambda x: xjax.lax.scan(lambda c, y: (c + y, c), 0.0, x)[1],
 ], ids=["sin", "number", "both memories", "product", "slice", "jit", "grad", "vmap", "scan"])
 def test_programs_copy_arguments_and_leave_results_on_the_device(sharding, call):
-    """JAX refuses sums of arrays in two memories; here whatever an array is in, programs compute on the device."""
+    """JAX refuses sums over two memories; here programs copy arguments from any memory and compute on the device."""
     x = xjax.device_put(X, sharding.with_memory_kind("pinned_host"))
-    for _ in range(3):                                              # compiled, then found by the types of its arguments
+    for _ in range(3):  # compiled, then cached by the types of its arguments
         y = call(x)
         assert memory_of(y) == "device"
         np.testing.assert_array_equal(y, call(xjax.device_put(X, sharding)))
@@ -125,7 +125,7 @@ def test_arguments_must_be_in_the_memory_that_in_shardings_name(sharding):
     there = sharding.with_memory_kind("pinned_host")
     f = xjax.jit(lambda x: x * 2, in_shardings=there)
     np.testing.assert_array_equal(f(xjax.device_put(X, there)), 2 * X)
-    np.testing.assert_array_equal(f(X), 2 * X)                      # nobody put it anywhere
+    np.testing.assert_array_equal(f(X), 2 * X)                      # an uncommitted argument
     assert_refused(lambda: f(xjax.device_put(X, sharding)), ValueError, ["another sharding", "memory_kind=pinned_host"])
 
 

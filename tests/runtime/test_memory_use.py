@@ -1,4 +1,4 @@
-"""What an error says when a device has no memory left; see test_placement and test_memory for what is alive."""
+"""The error when a device has no memory left; test_placement and test_memory cover live arrays and programs."""
 
 import numpy as np
 import pytest
@@ -21,15 +21,15 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_error_says_what_holds_memory_and_what_to_do(name):
-    rows = 3000 + [*CALLS].index(name)          # of this test alone: a traceback may keep the arrays of others alive
+    rows = 3000 + [*CALLS].index(name)  # for this test alone: a traceback may keep the arrays of other tests alive
     kept = [jnp.full((rows, 1000), 1.0) for _ in range(3)]
     texts = ["RESOURCE_EXHAUSTED: Out of memory allocating", "wanted   ", " TiB", "compiled programs ",
              f"3 of f32[{rows},1000]: 34.", "xjax.checkpoint"]
     assert_refused(lambda: CALLS[name]().block_until_ready(), JaxRuntimeError, texts)
     with pytest.raises(JaxRuntimeError) as caught:
         np.asarray(CALLS[name]())
-    assert "[4194304,4194304]" not in str(caught.value)             # the array that got no memory has none
-    assert float(kept[2].sum()) == rows * 1000                      # and all goes on
+    assert "[4194304,4194304]" not in str(caught.value)             # the array that got no memory is not listed
+    assert float(kept[2].sum()) == rows * 1000                      # and the process works further
 
 
 def test_arrays_in_the_memory_of_the_host_take_none_of_the_device():

@@ -1,4 +1,4 @@
-"""The mesh of the context: programs that agree with JAX, misuse with JAX's class of error, and what only xjax does."""
+"""The mesh of the context: programs that agree with JAX, misuse with JAX's class of error, and extensions of xjax."""
 
 from __future__ import annotations
 
@@ -168,13 +168,13 @@ def test_manual_axes_are_those_of_regions():
 
 
 def test_what_the_old_way_gives_too():
-    """In JAX a mesh of `with mesh:` gives constraints their devices, and nothing else."""
+    """In JAX a mesh of `with mesh:` gives constraints their devices, and has no other effect."""
     f = xjax.jit(lambda x: x * 2, in_shardings=P("x"), out_shardings=P("y"))
     with MESH:
         assert f(X).sharding == NamedSharding(MESH, P("y"))
         assert xjax.device_put(X, P("x")).sharding == NamedSharding(MESH, P("x"))
         assert len(jnp.ones(2).devices()) == 1 and get_mesh().empty and get_abstract_mesh().empty
-        with xjax.set_mesh(LINE):                       # which wins, as in JAX
+        with xjax.set_mesh(LINE):                       # this mesh has precedence, as in JAX
             assert xjax.device_put(X, P("x")).sharding == NamedSharding(LINE, P("x"))
 
 
@@ -228,7 +228,7 @@ def test_functions_on_the_host_have_no_mesh():
 
 
 def test_eager_execution_takes_its_shortest_path_under_each_mesh():
-    """In a process of its own: options that other tests have used watch each operation."""
+    """In a process of its own: options that other tests have used check each operation."""
     run("""
         import xjax, xjax.numpy as jnp
         from xjax.runtime.dispatch import EvalTrace
@@ -316,7 +316,7 @@ def test_effects_in_a_region_over_some_axes_are_refused():
 
 
 def test_arrays_of_the_host_under_a_mesh():
-    """Values of the host are arguments that nobody placed; arrays made of them are on the mesh."""
+    """Host values are uncommitted arguments; arrays made of them are on the mesh."""
     there = NamedSharding(MESH, P())
     with xjax.set_mesh(MESH):
         for x in (jnp.asarray(np.ones(2)), jnp.array([1, 2]), jnp.float32(3), xjax.random.key(0)):
@@ -326,7 +326,7 @@ def test_arrays_of_the_host_under_a_mesh():
 
 
 def test_a_collective_along_a_sharded_axis_of_vmap_is_refused():
-    """JAX sums over the elements of one device: another number than that of vmap."""
+    """JAX sums over the elements of one device, which differs from vmap's sum."""
     f = xjax.shard_map(lambda x: xjax.lax.psum(x, "b"), mesh=MESH, in_specs=P("x"), out_specs=P("x"))
     x = np.ones((4, 8), np.float32)
     np.testing.assert_array_equal(xjax.vmap(f, axis_name="b")(x), 4 * x)

@@ -1,4 +1,4 @@
-"""`one_launch`: a function of several operations is one program at the root, and itself everywhere else."""
+"""`one_launch`: a function of several operations is one program at the root, and the plain function elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = np.linspace(0.5, 2.0, 4, dtype=np.float32)
 
 @pytest.fixture
 def counted():
-    """(a decorated function of two operands and static values, list with an entry for each run of its Python)."""
+    """(a decorated function of two operands and static values, a list with an entry for each run of its Python)."""
     runs = []
 
     @one_launch(arrays=2)

@@ -1,4 +1,4 @@
-"""Where arrays lie: constraints inside programs, arrays made of parts, the current mesh, live arrays."""
+"""Placements of arrays: constraints inside programs, arrays made of parts, the current mesh, live arrays."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ X = np.arange(16.0, dtype=np.float32).reshape(4, 4)
     lambda f: xjax.jit(xjax.grad(lambda x: f(x).sum())),
 ], ids=["eager", "jit", "jvp", "grad", "jit of grad"])
 def test_constraint_keeps_values_and_sets_the_sharding(make):
-    found = make(lambda x: lax.with_sharding_constraint(x * x, TILES))(jnp.asarray(X))
+    result = make(lambda x: lax.with_sharding_constraint(x * x, TILES))(jnp.asarray(X))
     plain = make(lambda x: x * x)(jnp.asarray(X))
-    np.testing.assert_array_equal(found, plain)
-    if found.sharding != plain.sharding:                    # the gradient is the compiler's to place
-        assert found.sharding == TILES
+    np.testing.assert_array_equal(result, plain)
+    if result.sharding != plain.sharding:                    # the compiler chooses the gradient's placement
+        assert result.sharding == TILES
 
 
 def test_constraint_of_trees_and_of_specs_over_the_current_mesh():
@@ -84,9 +84,9 @@ def test_arrays_made_of_parts(sharding):
     assert len(asked) == len({str(i) for i in asked})                       # each different part once
     again = xjax.make_array_from_single_device_arrays((4, 4), sharding, [s.data for s in made.addressable_shards])
     local = xjax.make_array_from_process_local_data(sharding, {"x": X})["x"]
-    for found in (made, again, local):
-        np.testing.assert_array_equal(found, X)
-        assert found.sharding == sharding and isinstance(found.addressable_shards[0], xjax.Shard)
+    for result in (made, again, local):
+        np.testing.assert_array_equal(result, X)
+        assert result.sharding == sharding and isinstance(result.addressable_shards[0], xjax.Shard)
     assert xjax.make_array_from_callback((), SingleDeviceSharding(xjax.devices()[0]), lambda i: 3, dtype="float32") == 3
 
 
@@ -104,7 +104,7 @@ def test_known_values_compute_while_a_function_is_traced():
     @xjax.jit
     def f(x):
         with xjax.ensure_compile_time_eval():
-            n = int(jnp.arange(4).sum())                    # a number, though f is being traced
+            n = int(jnp.arange(4).sum())                    # a number, although f is being traced
         return x * n
 
     assert f(2.0) == 12.0
@@ -112,7 +112,7 @@ def test_known_values_compute_while_a_function_is_traced():
     def g(x):
         with xjax.ensure_compile_time_eval():
             assert float(jnp.sin(0.0)) == 0.0
-            return xjax.jit(jnp.sin)(x) + 1.0               # what is traced is traced as usual
+            return xjax.jit(jnp.sin)(x) + 1.0               # traced values are traced as usual
 
     assert xjax.make_jaxpr(g)(1.0).eqns
     np.testing.assert_allclose(xjax.jit(g)(1.0), np.sin(1.0) + 1, rtol=1e-6)
@@ -167,7 +167,7 @@ def test_memory_of_an_array():
     x.delete()
 
 
-# What reads the memory of an array. jaxlib ends the process where some of it is asked of a deleted one.
+# Reads of the memory of an array. For a deleted array, some of these calls to jaxlib would end the process.
 READS = [
     "x.is_ready()", "x.block_until_ready()", "x.on_device_size_in_bytes()", "x.unsafe_buffer_pointer()",
     "x.copy_to_host_async()", "x.addressable_shards", "x.global_shards", "x.addressable_data(0)", "x.__dlpack__()",

@@ -209,7 +209,7 @@ print("exact")
 
 @pytest.mark.parametrize("n", [4, 16, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 8))])
 def test_thousands_of_queued_programs(n):
-    """JAX 0.10 aborts here: the devices share one pool of threads and a queue of collectives can take all of them."""
+    """JAX 0.10 aborts here: the devices share one pool of threads, and a queue of collectives can occupy all."""
     env = {**os.environ, "XLA_FLAGS": flags(), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", _QUEUE.format(n=n)], env=env, capture_output=True, text=True,
                           timeout=300)
@@ -218,5 +218,5 @@ def test_thousands_of_queued_programs(n):
 
 def test_jit_of_pmap_moves_arrays_that_lie_on_one_device():
     f = xjax.jit(xjax.pmap(lambda x: lax.psum(x, "i"), axis_name="i"))
-    for _ in range(2):                       # the second call takes what the first one remembered
+    for _ in range(2):                       # the second call uses the first one's cache
         np.testing.assert_array_equal(f(jnp.asarray(X)), np.broadcast_to(X.sum(0), X.shape))

@@ -1,4 +1,4 @@
-"""Processes of two devices each: training steps give the numbers of one process, and what was donated is refused."""
+"""Processes of two devices each: training steps give the numbers of one process; donated arrays are refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.jobs import HEADER, JOIN, assert_all_ended_well, run_job
 
-# Thirty steps in each of several ways; process 0 prints the losses and the parameters after them.
+# Thirty steps in each of several forms; process 0 prints the losses and the final parameters.
 TRAIN = """
 import json
 import xjax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Two processes of two devices: arrays that span them move, are put together, gathered, mapped; as in real JAX."""
+"""Two processes of two devices: arrays that span them are moved, assembled, gathered and mapped, as in real JAX."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.jobs import HEADER, assert_all_ended_well, run_job
 from tests.oracle import real_jax
 from xjax.experimental import multihost_utils
 
-# The same lines for both libraries. Each prints its number, and what it gives in this process: the value or the parts
-# of arrays, or the class of the error and its text.
+# The same lines for both libraries. Each prints its number and its outcome in this process: the value or the parts of
+# arrays, or the class of the error and its text.
 LINES = """
 gather: m.process_allgather({"a": np.arange(2.0) + rank, "b": np.float32(rank), "c": rank, "d": 1.5 * rank})
 tiled: m.process_allgather({"a": np.arange(2.0) + rank, "b": np.float32(rank), "k": True}, tiled=True)
@@ -50,7 +50,7 @@ put what jit made: jax.device_put(jax.jit(lambda x: (x @ x.T).reshape(4, 16))(g)
 put keys: jax.random.key_data(put(put(jax.random.split(jax.random.key(0), 4), mesh, "p"), mesh, "d"))
 jit with a number: jax.jit(lambda x, y: x + y)(g, np.float32(1))
 jit with a host array: jax.jit(lambda x, y: x + y)(g, np.ones((8, 2), np.float32))
-jit cuts host arrays: jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, P("p")))(np.ones((8, 1), np.float32))
+jit splits host arrays: jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, P("p")))(np.ones((8, 1), np.float32))
 jit takes them whole: jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, P()))(np.ones((8, 1), np.float32))
 jit cuts arrays: jax.jit(lambda x: x + 1, in_shardings=NamedSharding(mesh, P("p")))(jnp.ones((8, 1)))
 pmap: jax.pmap(lambda x: jax.lax.psum(x, "i"), axis_name="i")(np.arange(2.0) + 10 * rank)
@@ -104,6 +104,7 @@ THEIRS = """
 import json, sys
 import numpy as np
 import jax, jax.numpy as jnp
+
 rank, count, address = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 jax.config.update("jax_num_cpu_devices", 2)
 jax.distributed.initialize(address, count, rank)
@@ -111,7 +112,7 @@ from jax.experimental import multihost_utils as m
 from jax.sharding import NamedSharding, PartitionSpec as P
 """
 
-# Line -> what differs, and why that is better.
+# Line -> the difference from JAX, and its reason.
 DIFFERENT = {
     "pmap of four rows": "JAX's error is about an axis to squeeze",
     "equal": "JAX compares a part of an array that spans the processes with the whole",
@@ -125,14 +126,14 @@ OF_JAX = {"IndivisibleError"}                                   # a ValueError
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """The results of the lines in xjax, and in real JAX: {line: what each process got}."""
+    """The results of the lines in xjax, and in real JAX: {line: the result of each process}."""
     def run(header):
         program = f"LINES = {LINES.strip().splitlines()!r}\n{REPORT}"
         job = run_job(program, header=header, tmp_path=tmp_path_factory.mktemp("job"))
         assert_all_ended_well(job)
-        found = [dict(json.loads(text.removeprefix("RESULT ")) for text in process.output.splitlines()
-                      if text.startswith("RESULT ")) for process in job]
-        return {name: [each[name] for each in found] for name in found[0]}
+        by_process = [dict(json.loads(text.removeprefix("RESULT ")) for text in process.output.splitlines()
+                           if text.startswith("RESULT ")) for process in job]
+        return {name: [each[name] for each in by_process] for name in by_process[0]}
 
     real_jax()
     return run(OURS), run(THEIRS)
@@ -160,7 +161,7 @@ REFUSALS = {
     "put host values that differ": ("AssertionError", "make_array_from_process_local_data"),
     "put on one device": ("ValueError", "process_allgather(x, tiled=True)"),
     "put on a device of the other": ("ValueError", "xjax.local_devices()"),
-    "jit cuts host arrays": ("ValueError", "make_array_from_process_local_data"),
+    "jit splits host arrays": ("ValueError", "make_array_from_process_local_data"),
     "pmap of four rows": ("ValueError", "pass the 2 rows of this process's devices"),
 }
 
@@ -195,7 +196,7 @@ assert np.asarray(v).tolist() == [[1 - 1.5 * 101] * 3] * 2
 
 
 def test_results_of_pmap_are_arrays_of_this_process(tmp_path):
-    """With one device in each process too, where XLA counts a result among the buffers of several devices."""
+    """Also with one device in each process, where XLA counts a result among the buffers of several devices."""
     program = """
 xjax.config.update("jax_num_cpu_devices", 1)
 xjax.distributed.initialize(address, count, rank, initialization_timeout=60)

@@ -32,7 +32,7 @@ from xjax.runtime.placement.sharding import (
 CLIENT = xla.make_cpu_client(8)
 DEVICES = CLIENT.devices()
 MESH = Mesh(np.array(DEVICES[:4]).reshape(2, 2), ("x", "y"))
-# Devices in another order than their ids, and three axes: mistakes in the order show.
+# Devices not in the order of their ids, and three axes, so mistakes in the order show.
 CUBE = Mesh(np.array(DEVICES)[[5, 3, 0, 6, 7, 1, 2, 4]].reshape(2, 2, 2), ("a", "b", "c"))
 
 
@@ -64,7 +64,7 @@ def specs(axes, rank):
 
 
 def model(mesh, spec, shape):
-    """Slices by device, straight from the meaning: coordinates on the mesh select the block."""
+    """Slices by device, by the definition: coordinates on the mesh select the block."""
     out = {}
     for where, device in np.ndenumerate(mesh.devices):
         coordinate = dict(zip(mesh.axis_names, where, strict=True))
@@ -157,8 +157,8 @@ def test_named_sharding_equals_its_meaning(spec):
     block = next(iter(expected.values()))
     assert sharding.shard_shape(shape) == tuple(len(range(n)[s]) for s, n in zip(block, shape, strict=True))
     assert sharding.is_fully_replicated == (not spec.all_axes())
-    found = named_from_hlo(sharding.hlo(2), CUBE, 2)
-    assert found is not None and found.is_equivalent_to(sharding, 2)
+    parsed = named_from_hlo(sharding.hlo(2), CUBE, 2)
+    assert parsed is not None and parsed.is_equivalent_to(sharding, 2)
 
 
 @pytest.mark.parametrize("spec", specs("abc", 2)[::3], ids=str)
@@ -237,7 +237,7 @@ def test_equality_and_equivalence():
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_copies(copied):
-    """Of a tree of parameters that holds where they lie, say."""
+    """As in a tree of parameters that also contains their placements."""
     tree = {"mesh": MESH, "sharding": NamedSharding(MESH, P("x")), "one": SingleDeviceSharding(DEVICES[1])}
     assert copied(tree) == tree and copied(tree["one"]) is tree["one"]
     x = xjax.device_put(np.arange(4.0), tree["one"])
@@ -290,7 +290,7 @@ def test_errors(make, words):
 
 @pytest.mark.parametrize("spec", [P("a"), P("c", "a"), P(None, ("b", "a")), P(), P("b")], ids=str)
 def test_the_program_text_means_the_same(spec):
-    """An argument goes in as the mesh says, and one annotated by XLA's own text comes out so."""
+    """An argument is split as the mesh says, and a result annotated in XLA's own text has the same parts."""
     x = np.arange(64, dtype=np.float32).reshape(8, 8)
     named = NamedSharding(CUBE, spec)
     gspmd = GSPMDSharding(CUBE.devices_flat, named.hlo(2))
@@ -344,7 +344,7 @@ def test_thousands_of_donated_collectives_do_not_hang():
 
 
 class Launch:
-    """Counts the launches that nobody has waited for."""
+    """Counts the launches that no call has waited for."""
 
     pending = 0
 
@@ -382,6 +382,6 @@ def test_a_wait_does_not_hold_up_other_threads():
     slow = threading.Thread(target=lambda: limiter.push(Slow()))
     slow.start()
     threading.Thread(target=other).start()
-    assert done.wait(5), "push blocked behind another thread's wait"
+    assert done.wait(5), "push blocked by another thread's wait"
     release.set()
     slow.join()

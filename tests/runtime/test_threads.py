@@ -1,4 +1,4 @@
-"""Many threads: at their first calls in a cold process, and for a time of all kinds of work."""
+"""Many threads: at their first calls in a new process, and in a mix of all kinds of work."""
 
 import threading
 import time
@@ -32,14 +32,14 @@ def test_once_makes_one_object_for_each_key():
 
     @once
     def slow(key):
-        """Takes its time."""
+        """A slow function."""
         made.append(key)
         time.sleep(0.05)
         return object()
 
     results = in_threads(8, lambda i: slow(i % 2))
     assert sorted(made) == [0, 1] and len(set(map(id, results))) == 2
-    assert slow.made() == {(0,): slow(0), (1,): slow(1)} and slow.__doc__ == "Takes its time."
+    assert slow.made() == {(0,): slow(0), (1,): slow(1)} and slow.__doc__ == "A slow function."
     slow.cache_clear()
     assert slow(0) not in results
 
@@ -132,7 +132,7 @@ def test_first_calls_in_eight_threads_in_150_processes(code, tenth):
 
 
 def test_programs_with_callbacks_are_compiled_by_many_threads():
-    """XLA's compiler loads dialects into the MLIR context of a module; one context for all crashed here."""
+    """XLA's compiler loads dialects into the MLIR context of a module; one context for all modules crashed here."""
     run(START + """
 from xjax.runtime import xla
 from xjax.runtime.devices import backend
@@ -149,7 +149,7 @@ for _ in range(12):
 """)
 
 
-# -- all kinds of work for a time ---------------------------------------------------------------------------------
+# -- all kinds of work, for some time -----------------------------------------------------------------------------
 
 STRESS = START + """
 from xjax import lax

@@ -1,4 +1,4 @@
-"""The adapter: every call on whatever jaxlib is installed, and that none of them imports jax."""
+"""The adapter: every call works on the installed jaxlib, and none imports jax."""
 
 import ast
 import importlib
@@ -134,8 +134,8 @@ def test_the_list_of_jaxlib_names_is_complete():
 
 @pytest.mark.parametrize("module", JAXLIB_NAMES)
 def test_jaxlib_has_every_name(module):
-    found = importlib.import_module(f"jaxlib.{module}")
-    assert {n for n in JAXLIB_NAMES[module] if not hasattr(found, n)} == set()
+    extension = importlib.import_module(f"jaxlib.{module}")
+    assert {n for n in JAXLIB_NAMES[module] if not hasattr(extension, n)} == set()
 
 
 @pytest.mark.parametrize("path", JAXLIB_METHODS)
@@ -393,7 +393,7 @@ def test_a_partitioned_program(devices, reload):
     assert np.array_equal(xla.to_numpy(doubled), 2 * x)
     assert np.array_equal(xla.to_numpy(negated), -x)
     rows = [index[0] for index in xla.shard_indices(shardings[0].hlo, 4, x.shape)]
-    assert rows == [slice(0, 2), slice(2, 4)] * 2  # cut along y, the fast axis
+    assert rows == [slice(0, 2), slice(2, 4)] * 2  # split along y, the fast axis
 
 
 def test_tokens_wait_where_donated_buffers_cannot(devices):

@@ -21,7 +21,7 @@ class Family(NamedTuple):
 
     inner: for each argument, values inside of its domain, at which values and derivatives are compared with JAX.
     wide: axes of the grid that is compared with SciPy; quantile functions take SHARE as the first.
-    constant: arguments without a derivative; counts: how many of the first arguments are integers in SciPy.
+    constant: arguments without a derivative; counts: the number of leading arguments that are integers in SciPy.
     """
 
     functions: str
@@ -47,7 +47,7 @@ FAMILIES = {
     "logistic": Family("logpdf pdf cdf sf ppf isf", ([0.3, 0.6, 0.9], [0.1, -0.2, 0.4], [2.0, 0.5, 1.3]),
                        (REAL, LOC, SCALE)),
     "uniform": Family("logpdf pdf cdf ppf", ([0.3, 0.2, 0.9], [0.1, -0.2, 0.4], [2.0, 0.5, 1.3]), (SHARE, LOC, SCALE)),
-    # SciPy has nan for their densities at infinity.
+    # SciPy's densities of these are nan at infinity.
     "gumbel_r": Family(f"{ALL} ppf", ([0.3, 0.6, 0.9], [0.1, -0.2, 0.4], [2.0, 0.5, 1.3]), (REAL[1:], LOC, SCALE)),
     "gumbel_l": Family(f"{ALL} ppf", ([0.3, 0.6, 0.9], [0.1, -0.2, 0.4], [2.0, 0.5, 1.3]), (-REAL[1:], LOC, SCALE)),
     "gennorm": Family("logpdf pdf cdf", ([0.3, -0.6, 1.9], [0.7, 2.0, 5.0]), (REAL, SHAPE)),
@@ -75,6 +75,6 @@ QUANTILES = ("ppf", "isf")
 
 
 def grid(family: Family, name: str) -> list[np.ndarray]:
-    """The wide grid for one function, flat."""
+    """The wide grid for one function, flattened."""
     axes = (SHARE, *family.wide[1:]) if name in QUANTILES else family.wide
     return [x.ravel() for x in np.meshgrid(*(np.asarray(x, float) for x in axes))]

@@ -23,9 +23,9 @@ MANY = [{}, {"s": 3}, {"s": (2, 5)}, {"s": (2, 5), "axes": (2, 0)}, {"axes": 1},
 
 def everything(L, sizes):
     xs = [np.random.default_rng(n).standard_normal((2, n, 3)) for n in sizes]
-    found = [getattr(L, name)(x, axis=1, **keywords) for name in ("dct", "idct") for x in xs for keywords in ONE]
+    result = [getattr(L, name)(x, axis=1, **keywords) for name in ("dct", "idct") for x in xs for keywords in ONE]
     x = xs[-1] + 1j * xs[-1][:, ::-1]
-    return found + [getattr(L, name)(x, **keywords) for name in ("dctn", "idctn") for keywords in MANY]
+    return result + [getattr(L, name)(x, **keywords) for name in ("dctn", "idctn") for keywords in MANY]
 
 
 @pytest.mark.parametrize("sizes", [(2, 3), pytest.param((1, 4, 5, 8, 9, 30), marks=pytest.mark.slow)])

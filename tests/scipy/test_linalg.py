@@ -19,7 +19,7 @@ A, B, SPD, CSPD = r(3, 3) + 2 * np.eye(3), r(3, 2), hermitian(r(3, 3), 8), hermi
 
 
 def factored(make: str, solve: str, **keywords: object):
-    """Factor and solve."""
+    """A solver that factors and then solves."""
     lower = {"lower": keywords.pop("lower")} if "lower" in keywords else {}
     return lambda L, a, b: getattr(L, solve)(getattr(L, make)(a, **lower), b, **keywords)
 
@@ -43,7 +43,7 @@ TABLE = [
     OpRow("hessenberg", lambda L, x: [L.hessenberg(x), L.hessenberg(x, calc_q=True)], (c(2, 4, 4),), order=0),
     OpRow("solve", lambda L, a, b: L.solve(a, b), (A, B)),
     OpRow("solve pos", lambda L, a, b: L.solve(a, b, assume_a="pos"), (SPD, B), grads=(1,)),
-    # JAX takes a Hermitian matrix for its own transpose: see test_decompositions_multiply_back for the derivative.
+    # JAX takes a Hermitian matrix for its own transpose: test_decompositions_multiply_back covers the derivative.
     OpRow("solve pos complex", lambda L, a, b: L.solve(a, b, assume_a="pos", lower=True), (CSPD, c(3, 2)), order=0),
     OpRow("solve_triangular", lambda L, a, b: [L.solve_triangular(a, b, trans, lower) for trans in (0, "T", 2)
                                                for lower in (False, True)], (c(3, 3) + 3 * np.eye(3), c(3, 2))),
@@ -77,19 +77,19 @@ def test_as_jax(row: OpRow) -> None:
     ("hilbert", (3,)), ("invhilbert", (5,)), ("helmert", (4,)), ("helmert", (3, True)), ("hadamard", (4,)),
     ("dft", (3,)), ("dft", (4, "sqrtn"))])
 def test_matrices_of_a_formula(name, arguments):
-    """As in SciPy, to the last place of float64 but two."""
+    """The error is at most two units in the last place of float64, as in SciPy."""
     with xjax.enable_x64(True):
-        found = np.asarray(getattr(linalg, name)(*arguments))
-    np.testing.assert_allclose(found, getattr(scipy_linalg, name)(*arguments), rtol=1e-15, atol=1e-15)
+        result = np.asarray(getattr(linalg, name)(*arguments))
+    np.testing.assert_allclose(result, getattr(scipy_linalg, name)(*arguments), rtol=1e-15, atol=1e-15)
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 2e-6), (np.complex128, 1e-13)])
 def test_expm_of_every_size(dtype, tolerance):
-    """Relative to the norm; with exponents up to 1e3 the squarings multiply the rounding errors by as much."""
+    """Relative to the norm; with exponents up to 1e3 the squarings multiply rounding errors by about as much."""
     xs = np.stack([s * r(4, 4) for s in (0.0, 1e-3, 0.3, 2.0, 8.0)]).astype(dtype)
     with xjax.enable_x64(True):
-        found = np.asarray(xjax.jit(linalg.expm)(xs))
-    for x, y in zip(xs, found, strict=True):
+        result = np.asarray(xjax.jit(linalg.expm)(xs))
+    for x, y in zip(xs, result, strict=True):
         want = scipy_linalg.expm(x.astype(np.complex128))
         assert np.linalg.norm(y - want) <= 30 * tolerance * np.linalg.norm(want)
     assert np.isnan(xjax.jit(linalg.expm)(np.float32(1e7) * np.eye(2, dtype=np.float32))).all()
@@ -106,7 +106,7 @@ def test_expm_of_triangular_matrices_and_its_derivative():
 
 
 def test_the_gradient_of_expm_survives_large_neighbours():
-    """The first needs fewer squarings, and would overflow in those of the second."""
+    """The first matrix needs fewer squarings, and would overflow in those of the second."""
     xs = np.stack([60 * np.eye(2), -2000 * np.eye(2)]).astype(np.float32)
     gradient = xjax.jit(xjax.grad(lambda x: linalg.expm(x)[0].sum()))(xs)
     np.testing.assert_allclose(gradient[0], np.full((2, 2), np.exp(60.0)), rtol=1e-4)
@@ -137,7 +137,7 @@ def test_tridiagonal_vectors_and_their_derivative():
 
 @pytest.mark.parametrize("method", ["schur", "eigen"])
 def test_the_derivative_of_sylvester(method):
-    """Both modes against the equation that the change solves, and each other; batched."""
+    """Both modes against the equation of the differential, and each other; batched."""
     a, b, x, da, db, dx = c(2, 3, 3), c(2, 2), c(3, 2), c(2, 3, 3), c(2, 2), c(3, 2)
     with xjax.enable_x64(True):
         solve = lambda a, b, x: linalg.solve_sylvester(a, b, x, method=method)
@@ -148,7 +148,7 @@ def test_the_derivative_of_sylvester(method):
         np.testing.assert_allclose(a @ dy + da @ y + dy @ b + y @ db, np.broadcast_to(dx, y.shape), atol=1e-11)
         np.testing.assert_allclose(sum(np.sum(g * d) for g, d in zip(back, (da, db, dx), strict=True)),
                                    np.sum(ct * dy), rtol=1e-10)
-        assert np.isnan(solve(a, -a, a)).all()                 # eigenvalues cancel: not even one solution
+        assert np.isnan(solve(a, -a, a)).all()                 # eigenvalues cancel, so no unique solution exists
 
 
 def test_whole_numbers_of_any_size():
@@ -171,7 +171,7 @@ def test_decompositions_multiply_back():
         np.testing.assert_allclose(p @ u, x, atol=1e-12)
         np.testing.assert_allclose(u @ u.T, np.eye(3), atol=1e-12)
         np.testing.assert_allclose(root @ root, product, atol=1e-10)
-        # The derivative of a solution for a positive definite matrix, complex too, is that of the general one.
+        # The derivative of a solution with a positive definite matrix, real or complex, is that of the general one.
         for matrix in (SPD, CSPD):
             by = xjax.jit(lambda matrix, ct: [xjax.vjp(lambda a: linalg.solve(a, np.ones(3), assume_a=kind), matrix)[1](
                 ct)[0] for kind in ("gen", "pos")])(matrix, np.arange(3).astype(matrix.dtype))

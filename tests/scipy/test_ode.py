@@ -1,4 +1,4 @@
-"""`odeint` against closed solutions and real JAX: trees, times, derivatives by the adjoint equation, and its ends."""
+"""`odeint` against closed solutions and real JAX: trees, times, derivatives by the adjoint equation, limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_float64():
 
 
 def test_linear_systems_in_trees_and_under_vmap():
-    """Real and complex parts of a tree, with an argument that is a tree too; each start has its own steps."""
+    """Real and complex parts of a tree, with an argument that is a tree too; each initial value has its own steps."""
     def field(y, t, p):
         return {"a": p["m"] @ y["a"], "b": [p["n"] * 1j * y["b"][0]]}
 
@@ -42,7 +42,7 @@ def test_linear_systems_in_trees_and_under_vmap():
 
 
 def closed(lib, y0, ts, k):
-    """Solution of dy/dt = -k t y."""
+    """The solution of dy/dt = -k t y."""
     return y0 * lib.numpy.exp(-k * (ts[:, None] ** 2 - ts[0] ** 2) / 2)
 
 
@@ -59,9 +59,9 @@ def test_gradients_of_start_times_arguments_and_closures():
     def exactly(y0, ts, k, c):
         return weighted(closed(xjax, y0, ts, c * k))
 
-    found, expected = xjax.jit(lambda *args: [xjax.value_and_grad(f, (0, 1, 2, 3))(*args)
-                                              for f in (by_steps, exactly)])(y0, TS, k, twice)
-    assert_close(found, expected, tol=1e-8 / tolerance("float64"))
+    result, expected = xjax.jit(lambda *args: [xjax.value_and_grad(f, (0, 1, 2, 3))(*args)
+                                               for f in (by_steps, exactly)])(y0, TS, k, twice)
+    assert_close(result, expected, tol=1e-8 / tolerance("float64"))
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_second_derivatives_and_vmap_of_a_gradient():
 
 @pytest.mark.slow
 def test_as_jax():
-    """A pendulum, with the default tolerances, which are those of JAX."""
+    """A pendulum with the default tolerances, which equal JAX's."""
     jax = real_jax()
     theirs = real_jax("experimental.ode").experimental.ode.odeint
 
@@ -96,7 +96,7 @@ def test_as_jax():
 
 
 def test_ends():
-    """What could not be reached is NaN; the evaluations show where the steps went."""
+    """Times that are not reached give NaN; the evaluations show the positions of the steps."""
     @xjax.jit
     def run(mxstep, hmax, end, bend):
         ts = jnp.stack([0.0, 1.0, end])

@@ -1,4 +1,4 @@
-"""`minimize` against known minima, SciPy and real JAX; how a search ends; and `integrate`."""
+"""`minimize` against known minima, SciPy and real JAX; the ends of a search; and `integrate`."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def himmelblau(np):
 
 
 def with_wall(np):
-    """NaN for numbers that are not positive, where the first steps lead."""
+    """NaN for numbers that are not positive, which the first steps reach."""
     return lambda x, a: (a * x - np.log(x)).sum()
 
 
-# name: (function, argument, start, minimum)
+# name -> (function, argument, start, minimum)
 PROBLEMS = {
     "rosenbrock": (rosenbrock, 100.0, np.zeros(4), np.ones(4)),
     "himmelblau": (himmelblau, 11.0, np.ones(2), np.array([3.0, 2.0])),
@@ -49,46 +49,46 @@ def test_minima(method):
                 for name, (f, a, x0, _) in PROBLEMS.items()}
 
     with xjax.enable_x64(True):
-        for name, found in run().items():
+        for name, result in run().items():
             f, a, x0, expected = PROBLEMS[name]
-            assert found.success and found.status == 0, name
-            np.testing.assert_allclose(found.x, expected, rtol=1e-6, err_msg=name)
-            np.testing.assert_allclose(found.fun, f(np)(np.asarray(found.x), a), atol=1e-14)
-            assert np.abs(found.jac).max() < 1e-7
-            assert found.nit == 0 if name == "at the minimum" else found.nfev == found.njev > found.nit > 2
+            assert result.success and result.status == 0, name
+            np.testing.assert_allclose(result.x, expected, rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(result.fun, f(np)(np.asarray(result.x), a), atol=1e-14)
+            assert np.abs(result.jac).max() < 1e-7
+            assert result.nit == 0 if name == "at the minimum" else result.nfev == result.njev > result.nit > 2
             with np.errstate(invalid="ignore"):
                 theirs = scipy.optimize.minimize(f(np), x0, (a,), method="BFGS")
-            assert found.nfev <= max(theirs.nfev, 4) + 4        # SciPy needs n more for each gradient
+            assert result.nfev <= max(theirs.nfev, 4) + 4        # SciPy needs n more for each gradient
 
 
 def test_inverse_hessian():
     a = np.array([[3.0, 1.0], [1.0, 2.0]])
     with xjax.enable_x64(True):
-        found = xjax.jit(lambda x: minimize(lambda x: 0.5 * x @ a @ x - x.sum(), x, method="bfgs", tol=1e-10))(
+        result = xjax.jit(lambda x: minimize(lambda x: 0.5 * x @ a @ x - x.sum(), x, method="bfgs", tol=1e-10))(
             np.array([5.0, -2.0]))
-        np.testing.assert_allclose(found.hess_inv, np.linalg.inv(a), rtol=5e-3)
-        np.testing.assert_allclose(found.x, np.linalg.solve(a, np.ones(2)), rtol=1e-8)
+        np.testing.assert_allclose(result.hess_inv, np.linalg.inv(a), rtol=5e-3)
+        np.testing.assert_allclose(result.x, np.linalg.solve(a, np.ones(2)), rtol=1e-8)
 
 
 def test_float32_under_vmap():
-    """Each element ends when it is done; in float32 the tolerance is what the values resolve."""
+    """Each element ends when it has converged; the tolerance is the resolution of the values in float32."""
     starts = np.array([[1.0, 1.0], [-3.0, 3.0], [3.5, -1.5]], np.float32)
     expected = [[3.0, 2.0], [-2.805118, 3.131312], [3.584428, -1.848126]]
-    found = xjax.jit(xjax.vmap(lambda x0: minimize(himmelblau(jnp), x0, (11.0,), method="BFGS", tol=1e-3)))(starts)
-    np.testing.assert_allclose(found.x, expected, rtol=1e-4)
-    assert found.success.all() and len(set(found.nit.tolist())) > 1
+    result = xjax.jit(xjax.vmap(lambda x0: minimize(himmelblau(jnp), x0, (11.0,), method="BFGS", tol=1e-3)))(starts)
+    np.testing.assert_allclose(result.x, expected, rtol=1e-4)
+    assert result.success.all() and len(set(result.nit.tolist())) > 1
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ends_without_success(method):
     f = xjax.jit(lambda steps: minimize(rosenbrock(jnp), np.zeros(4), (100.0,), method=method,
                                         options={"maxiter": steps}))
-    found = f(3)
-    assert (int(found.nit), int(found.status), bool(found.success)) == (3, 1, False)
-    assert float(found.fun) < 3.0                                # it was 3 at the start
-    # A slope that never ends: no step is long enough. What the search has reached comes back.
-    found = xjax.jit(lambda x0: minimize(lambda x: x.sum(), x0, method=method))(np.zeros(2))
-    assert int(found.status) == 5 and not found.success and float(found.fun) < -100
+    result = f(3)
+    assert (int(result.nit), int(result.status), bool(result.success)) == (3, 1, False)
+    assert float(result.fun) < 3.0                                # it was 3 at the start
+    # An endless slope: no step is long enough. The result is the best point of the search.
+    result = xjax.jit(lambda x0: minimize(lambda x: x.sum(), x0, method=method))(np.zeros(2))
+    assert int(result.status) == 5 and not result.success and float(result.fun) < -100
 
 
 def test_limits_of_lbfgs():
@@ -101,10 +101,10 @@ def test_limits_of_lbfgs():
 
 def test_complex_numbers_and_a_short_memory():
     target = np.array([1 + 2j, -3j, 0.5], np.complex64)
-    found = xjax.jit(lambda z: minimize(lambda z: (jnp.abs(z - target) ** 4 + jnp.abs(z - target) ** 2).sum(), z,
-                                        method=LBFGS, options={"maxcor": 2}))(np.zeros(3, np.complex64))
-    np.testing.assert_allclose(found.x, target, atol=1e-4)
-    assert found.hess_inv is None and found.jac.dtype == np.complex64
+    result = xjax.jit(lambda z: minimize(lambda z: (jnp.abs(z - target) ** 4 + jnp.abs(z - target) ** 2).sum(), z,
+                                         method=LBFGS, options={"maxcor": 2}))(np.zeros(3, np.complex64))
+    np.testing.assert_allclose(result.x, target, atol=1e-4)
+    assert result.hess_inv is None and result.jac.dtype == np.complex64
 
 
 @pytest.mark.slow
@@ -124,9 +124,9 @@ def test_steps_are_those_of_jax():
 def test_bfgs_minimizes_functions_of_every_scale():
     run = xjax.jit(lambda scale: minimize(lambda x: scale * ((x - 1) ** 2).sum(), jnp.array([2.0, 3.0]), method="BFGS"))
     for scale in (1e-4, 1.0, 1e4, 1e6):
-        found = run(scale)
-        assert bool(found.success), scale
-        np.testing.assert_allclose(found.x, [1.0, 1.0], rtol=1e-4)
+        result = run(scale)
+        assert bool(result.success), scale
+        np.testing.assert_allclose(result.x, [1.0, 1.0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("change, exc, words", [

@@ -54,7 +54,7 @@ def used(L, q, v):
 
 
 def edges(L, q):
-    """Rotations by 0 and by pi, where formulas change; a vector of those by pi may have either sign."""
+    """Rotations by 0 and by pi, where formulas change; a vector of a rotation by pi may have either sign."""
     rotation = L.Rotation.from_quat(q)
     again = L.Rotation.from_matrix(rotation.as_matrix())
     return [rotation.as_matrix(), rotation.as_mrp(), rotation.as_quat(), rotation.magnitude(), again.as_quat(True),
@@ -98,19 +98,19 @@ def test_euler_angles_as_in_scipy(sequences):
     for (angles_again, matrix), first in zip(again, [m for m, s in zip(ours, sequences, strict=True) if len(s) == 3],
                                              strict=True):
         assert np.abs(angles_again).max() <= np.pi
-        # Where two angles act as one, they are found from differences of 1e-7 or less.
+        # In gimbal lock the angles come from differences of 1e-7 or less.
         np.testing.assert_allclose(matrix, first, atol=3e-7)
 
 
 def test_vectors_of_small_rotations_differentiate():
-    """At 0 the derivative of the vector back and forth is the identity, where JAX gives NaN."""
+    """At 0, from vector to rotation and back has the identity as derivative; JAX gives NaN."""
     def there_and_back(v):
         return Rotation.from_rotvec(v).as_rotvec()
     with xjax.enable_x64(True):
         jacobians = xjax.jit(lambda v: [jacobian(there_and_back)(v) for jacobian in (xjax.jacfwd, xjax.jacrev)])
         for x in (0.0, 1e-4, 0.3):
-            for found in jacobians(x * np.ones(3)):
-                np.testing.assert_allclose(found, np.eye(3), atol=1e-10)
+            for result in jacobians(x * np.ones(3)):
+                np.testing.assert_allclose(result, np.eye(3), atol=1e-10)
 
 
 def test_trees_and_random_rotations():
@@ -120,8 +120,8 @@ def test_trees_and_random_rotations():
     squares = xjax.jit(lambda r: r * r)(rotations)
     assert type(squares) is Rotation and xjax.tree.leaves(squares)[0].shape == (200, 4)
     turned = xjax.jit(xjax.vmap(lambda r, v: r.apply(v)))(rotations, np.ones((200, 3), np.float32))
-    at_once, kept = xjax.jit(lambda r: (r.apply(jnp.ones(3)), Rotation.identity(2).apply(jnp.ones(3))))(rotations)
-    np.testing.assert_allclose(turned, at_once, atol=1e-6)
+    fresh, kept = xjax.jit(lambda r: (r.apply(jnp.ones(3)), Rotation.identity(2).apply(jnp.ones(3))))(rotations)
+    np.testing.assert_allclose(turned, fresh, atol=1e-6)
     np.testing.assert_allclose(kept, np.ones((2, 3)))
     assert Rotation.from_euler("z", 90, degrees=True).quat.dtype == np.float32
     both = Rotation.concatenate([Rotation.identity(), rotations[:2]])

@@ -94,13 +94,13 @@ def test_spectra_as_in_scipy(keywords):
         assert_same(*(value(lambda L=L: [L.welch(x, **more), L.csd(x, y, **more)]) for L in (signal, oracle)))
 
 
-# Options of stft and, where they differ, of istft.
+# Options of stft, and those of istft if they differ.
 INVERSES = [({"noverlap": 5}, {}), ({"nperseg": 7}, {}), ({"noverlap": 0, "window": "boxcar"}, {}), ({"nfft": 11}, {}),
             ({"return_onesided": False}, {"input_onesided": False})]
 
 
 def test_istft_is_the_inverse_and_that_of_scipy():
-    """Also for segments of odd size and those that do not overlap, where JAX's fails."""
+    """Also for segments of odd size or without overlap, where JAX's fails."""
     x = r(2, 24)
     options = [({"nperseg": 8, **f}, {"nperseg": 8, **(b or f)}) for f, b in INVERSES]
     spectra = [oracle.stft(x, **forward)[2] for forward, _ in options]

@@ -18,7 +18,7 @@ GENERAL = _rng.standard_normal((N, N)) + 3 * np.eye(N)
 POSITIVE = GENERAL @ GENERAL.T + np.eye(N)
 B = _rng.standard_normal(N)
 
-# A residual of 1e-13 leaves so much, times the condition of the matrices and of the cubes.
+# The error of a solution with residual 1e-13, times the condition of the matrices and of the cubes.
 SOLVED = 1e-9 / tolerance("float64")
 
 # name: (solver, arguments, matrix)
@@ -38,7 +38,7 @@ def in_float64():
 
 
 def close(name, a):
-    """The derivative of a conjugate gradient must stay among symmetric matrices."""
+    """Conjugate gradients need a symmetric matrix, also for the derivative."""
     return (a + a.T) / 2 if name == "cg" else a
 
 
@@ -74,7 +74,7 @@ SOME_SLOW = ["cg", "bicgstab", "gmres", pytest.param("gmres incremental", marks=
 
 @pytest.mark.parametrize("name", SOME_SLOW)
 def test_complex_systems_under_vmap(name):
-    """Of a batch of systems some are solved sooner, and one from the solution."""
+    """Some systems of a batch converge sooner, and one starts at the solution."""
     solver, options, matrix = METHODS[name]
     hermitian = matrix + 1j * (0.1 * (GENERAL - GENERAL.T) if name == "cg" else GENERAL)
     b = np.stack([B + 1j, 1e-3 * B, hermitian @ np.ones(N)])
@@ -85,7 +85,7 @@ def test_complex_systems_under_vmap(name):
 
 @pytest.mark.parametrize("name", SOME_SLOW)
 def test_trees_and_preconditioners(name):
-    """A tree of two dtypes; with the inverse as preconditioner one step is enough."""
+    """A tree of two dtypes; with the inverse as preconditioner one step suffices."""
     solver, options, matrix = METHODS[name]
     inverse = np.linalg.inv(matrix)
 
@@ -102,7 +102,7 @@ def test_trees_and_preconditioners(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_ends(name):
-    """By `maxiter`, by `atol`, at once where there is nothing to do; and NaN stays NaN."""
+    """Stops by `maxiter` and `atol`, and before the first step at the solution; NaN stays NaN."""
     solver, options, matrix = METHODS[name]
     solve = xjax.jit(lambda a, b, atol, maxiter: solver(a, b, atol=atol, maxiter=maxiter, **options))
     assert not solve(matrix, B, 0.0, 0)[0].any()
@@ -143,7 +143,7 @@ def test_misuse_of_gmres():
 
 @pytest.mark.parametrize("name", ["cg", "bicgstab"])
 def test_steps_are_those_of_jax(name):
-    """Far from the solution, too, cg and bicgstab stand where JAX's do."""
+    """Before convergence, too, the iterates of cg and bicgstab are JAX's."""
     jax = real_jax()
     matrix, m = METHODS[name][2], np.diag(1 / np.diag(GENERAL))
 

@@ -1,7 +1,8 @@
 """Special functions that are integrals, series or recurrences: against SciPy, their derivatives against differences.
 
-Tolerances are in units of the dtype's epsilon: ten or so for the roundings of a sum, times what its terms cancel. SciPy
-itself is good for 1e-13 or so in places (wofz, dawsn, expi beyond 40), which sets the tolerance in double precision.
+Tolerances are in units of the dtype's epsilon: about ten for the roundings of a sum, times the cancellation of its
+terms. SciPy itself has errors of about 1e-13 in places (wofz, dawsn, expi beyond 40), which sets the tolerance in
+double precision.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ oracle = pytest.importorskip("scipy.special")
 
 
 def grid(*ends: float, count: int = 40) -> np.ndarray:
-    """Numbers from ends[0] to ends[1], evenly spaced in their logarithm, of both signs if there is a third."""
+    """Numbers from ends[0] to ends[1], evenly spaced in their logarithm; of both signs if there is a third end."""
     x = np.geomspace(*ends[:2], count)
     return np.concatenate([-x[::-1], [0], x]) if ends[2:] else x
 
@@ -39,17 +40,17 @@ def parameters(count: int, *ends: tuple[float, float]) -> list[np.ndarray]:
 
 
 def whole(x):
-    """An order of SciPy's, which takes integers."""
+    """An order for SciPy, which takes integers."""
     return np.asarray(x).astype(int)
 
 
-# name: (function, SciPy's, arguments for a count, relative tolerance, absolute one): tolerances in epsilons.
+# name: (function, SciPy's, arguments for a count, relative tolerance, absolute tolerance); tolerances in epsilons.
 VALUES = {
     "dawsn": (special.dawsn, oracle.dawsn, lambda n: [grid(1e-6, 1e10, 2, count=n)], 100, 0),
     "wofz": (special.wofz, oracle.wofz, plane, 500, 20),
     "wofz below": (special.wofz, oracle.wofz, lambda n: [np.conj(plane(n)[0] / 30)], 100, 20),
     "erfcx": (special.erfcx, oracle.erfcx, lambda n: [grid(1e-3, 5, count=n) * (1 + 2j)], 500, 20),
-    # The complex error function gives what is left to 1/2.
+    # The complex error function gives the difference from 1/2.
     "fresnel": (special.fresnel, oracle.fresnel, lambda n: [grid(1e-3, 1e3, 2, count=n)], 20, 20),
     "expi": (special.expi, oracle.expi, lambda n: [grid(1e-6, 80, 2, count=n)], 300, 10),
     "exp1": (special.exp1, oracle.exp1, lambda n: [grid(1e-6, 80, count=n)], 40, 0),
@@ -60,11 +61,11 @@ VALUES = {
     "spence": (special.spence, oracle.spence, lambda n: [grid(1e-6, 1e6, count=n)], 300, 0),
     "owens_t": (special.owens_t, oracle.owens_t, lambda n: mesh(grid(1e-2, 12, count=n), grid(1e-2, 1e3, 2, count=n)),
                 400, 0),
-    # Sums of terms up to ten (1F1) and a hundred (2F1) times as large as they are.
+    # Sums whose terms are up to ten (1F1) and a hundred (2F1) times as large as the result.
     "hyp1f1": (special.hyp1f1, oracle.hyp1f1, lambda n: parameters(n * n, (0.2, 6), (0.2, 6), (-80, 80)), 1e4, 100),
     "hyp2f1": (special.hyp2f1, oracle.hyp2f1, lambda n: parameters(n * n, (-3, 4), (-3, 4), (0.2, 6), (0.01, 0.999)),
                2e4, 2e3),
-    # SciPy loses 5 digits where a - b is close to a whole number.
+    # SciPy loses 5 digits if a - b is close to a whole number.
     "hyp2f1 below": (special.hyp2f1, oracle.hyp2f1, lambda n: parameters(n * n, (-3, 4), (-3, 4), (0.2, 6), (-9, 0)),
                      2e5, 2e3),
     "gamma": (special.gamma, oracle.gamma, lambda n: [0.2 * plane(n)[0] - 0.4], 300, 0),
@@ -86,13 +87,13 @@ def check_values(names, count, dtype):
         args[name] = [x.astype(kinds[dtype] if x.dtype.kind == "c" else x.dtype if x.dtype.kind == "i" else dtype)
                       for x in VALUES[name][2](count)]
     with xjax.enable_x64(dtype == "float64"):
-        found = {name: xjax.jit(VALUES[name][0])(*xs) for name, xs in args.items()}
+        result = {name: xjax.jit(VALUES[name][0])(*xs) for name, xs in args.items()}
     info = np.finfo(dtype)
     for name, xs in args.items():
         wide = [x.astype(complex if x.dtype.kind == "c" else int if x.dtype.kind == "i" else float) for x in xs]
         with np.errstate(all="ignore"):
             wants = VALUES[name][1](*wide)
-        results = found[name] if isinstance(found[name], tuple) else (found[name],)
+        results = result[name] if isinstance(result[name], tuple) else (result[name],)
         for got, want in zip(map(np.asarray, results), wants if isinstance(wants, tuple) else (wants,), strict=True):
             size = np.abs(want)
             inside = (size == 0) | (size > 100 * info.tiny) & (size < info.max / 100)
@@ -115,7 +116,7 @@ def test_values_on_wide_grids(name, dtype):
     check_values([name], 60, dtype)
 
 
-# function of real numbers: points. Derivatives of first order in every argument.
+# function of real numbers: points. First derivatives in every argument.
 SLOPES = [
     (special.dawsn, [[-0.3], [2.0]]), (lambda x: jnp.imag(special.wofz(x + 0.5j)), [[0.3], [-1.0]]),
     (lambda x: special.fresnel(x)[0], [[0.7], [-2.0]]), (lambda x: special.fresnel(x)[1], [[0.7], [2.0]]),
@@ -126,11 +127,11 @@ SLOPES = [
     (lambda x: jnp.real(special.loggamma(x + 0.3j)), [[-1.6], [2.0]]),
     (special.zeta, [[2.3, 1.7], [9.0, 0.4]]),
     (lambda z: special.bessel_jn(z, v=1)[1], [[0.0], [3.0]]),
-    # And of second order.
+    # Second derivatives.
     (xjax.grad(lambda x: special.expn(2, x)), [[1.7]]), (xjax.grad(special.spence), [[1.7]]),
     (lambda t, p: jnp.real(special.sph_harm_y(3, -2, t, p, n_max=3)), [[0.4, 0.9], [0.0, 0.9]]),
 ]
-# The same, of functions that take long to compile.
+# The same for functions that take long to compile.
 HEAVY = [
     (special.hyp1f1, [[1.3, 2.4, 3.5], [0.0, 2.4, 3.5], [1.3, 2.4, -3.5]]),
     (special.hyp2f1, [[1.3, 2.4, 3.5, 0.4], [1.3, -0.4, 3.5, 0.97], [1.3, -2.0, 3.5, -4.0]]),
@@ -140,7 +141,7 @@ HEAVY = [
 
 @pytest.mark.parametrize("table", [SLOPES, pytest.param(HEAVY, marks=pytest.mark.slow)], ids=["fast", "heavy"])
 def test_derivatives(table):
-    """Reverse mode against central differences, which are good for 1e-9 or so. (One program of all takes longer.)"""
+    """Reverse mode against central differences with errors of about 1e-9. (One program of all takes longer.)"""
     step = 1e-5
     for f, points in table:
         def program(points, f=f):
@@ -169,11 +170,11 @@ EDGES = {
 
 def test_edges_are_those_of_scipy():
     args = {name: [np.array(x, np.float32) for x in xs] for name, xs in EDGES.items()}
-    found = {name: xjax.jit(getattr(special, name))(*xs) for name, xs in args.items()}
+    result = {name: xjax.jit(getattr(special, name))(*xs) for name, xs in args.items()}
     for name, xs in args.items():
         with np.errstate(all="ignore"):
             want = oracle.expn(whole(xs[0]), xs[1]) if name == "expn" else getattr(oracle, name)(*xs)
-        np.testing.assert_allclose(np.stack(found[name]), np.stack(want), rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(np.stack(result[name]), np.stack(want), rtol=1e-5, err_msg=name)
 
 
 def test_dtypes_and_shapes():

@@ -46,18 +46,18 @@ def test_functions_and_parameters_are_named_as_in_jax():
 
 # -- values -------------------------------------------------------------------------------------------------------
 
-# Largest error, 100 where nothing is said: what lax.betainc leaves, and sums of large lgammas.
+# Largest error, 100 by default: errors of lax.betainc, and sums of large lgammas.
 TOLERANCE = {"beta": 5000, "betabinom": 300, "nbinom": 300}
-# Logarithms that SciPy takes of values that underflow, and that we do.
+# Logarithms that SciPy computes from underflowing values, and xjax does not.
 UNDERFLOWING = {"pareto.logpdf", "pareto.logsf"}
 OURS_UNDERFLOW = {f"{name}.{f}" for name in ("gamma", "chi2", "beta") for f in ("logcdf", "logsf")}
 
 
 def assert_as_scipy(name, f, args, got):
-    """`got` is what SciPy gives, but for logarithms of what underflows there.
+    """Assert that `got` is SciPy's result, except for logarithms of values that underflow there.
 
-    The unit of errors is epsilon times ``v * (1 + abs(log(v)))``: what rounding of its logarithm does to a value v;
-    of a logarithm 1 at the least, since it may be that of a value near 1.
+    The unit of errors is epsilon times ``v * (1 + abs(log(v)))``: the error in a value v from rounding its logarithm.
+    For a logarithm the unit is at least epsilon, since it may belong to a value near 1.
     """
     info = np.finfo(got.dtype)
     want = expected(name, f, [np.asarray(x, float) for x in args])
@@ -104,8 +104,8 @@ def test_values_and_derivatives(name):
                 [getattr(module, f)(*x) for f, x in zip(functions, edges, strict=True)])
 
     with xjax.enable_x64(True):
-        (found, slopes), at_edges = xjax.jit(program)([inner[i] for i in free], step, edges)
-    for f, y, slope, x, at_edge in zip(functions, found, slopes, edges, at_edges, strict=True):
+        (result, slopes), at_edges = xjax.jit(program)([inner[i] for i in free], step, edges)
+    for f, y, slope, x, at_edge in zip(functions, result, slopes, edges, at_edges, strict=True):
         assert_as_scipy(name, f, inner, np.asarray(y))
         assert_as_scipy(name, f, x, np.asarray(at_edge))
         ends = [moved([inner[i] + sign * 1e-6 * d for i, d in zip(free, step, strict=True)]) for sign in (1, -1)]
@@ -139,7 +139,7 @@ def test_values_and_gradients_are_those_of_jax(name):
     def program(lib):
         def mixed(*xs):                                 # weighted, so that no two derivatives cancel
             return sum((k + 1) * lib.numpy.sum(y) for k, y in enumerate(values(lib, name, *xs)))
-        # JAX's Gumbel distributions have none: a float0 is in the way.
+        # JAX's Gumbel distributions have no gradient: it fails on a float0.
         slopes = lib.grad(mixed, argnums) if name[:6] != "gumbel" else lambda *_: []
         return lambda *xs: (values(lib, name, *xs), slopes(*xs))
 
@@ -147,7 +147,7 @@ def test_values_and_gradients_are_those_of_jax(name):
         ours, theirs = (lib.tree_util.tree_leaves(lib.jit(program(lib))(*args)) for lib in (xjax, jax))
     for got, want in zip(ours, theirs, strict=True):
         assert got.dtype == want.dtype
-        # Sums of terms up to 1000 times as large.
+        # Sums whose terms are up to 1000 times as large as the result.
         np.testing.assert_allclose(got, want, rtol=1e-10, atol=LOST.get(name, 1e-11))
 
 
@@ -155,7 +155,7 @@ def test_values_and_gradients_are_those_of_jax(name):
 LOST = {"betabinom": 1e-6, "beta": 1e-5}
 
 
-# Outside of the support, and where two formulas meet, derivatives are what they are on the better side, never nan.
+# Outside of the support, and where two formulas meet, derivatives equal those of the better side, and are never nan.
 SLOPES_AT_EDGES = [
     (lambda x: stats.expon.logpdf(x, 1.0), [0.0, -INF], 0.0), (lambda x: stats.gamma.logpdf(x, 0.5), [-1.0], 0.0),
     (lambda x: stats.gamma.cdf(x, 0.5) + stats.chi2.sf(x, 1.0), [0.0, -3.0], 0.0),
@@ -184,8 +184,8 @@ def test_slopes_at_edges():
 # -- edges, tails, dtypes ---------------------------------------------------------------------------------------------
 
 def test_far_tails():
-    """Single precision, where the usual formulas have lost everything; limits by hand."""
-    def table(zero):                        # traced, so that the compiler computes none of it
+    """Single precision, where the usual formulas lose all digits; limits by hand."""
+    def table(zero):                        # traced, so that the compiler folds nothing
         f = lambda x: np.float32(x) + zero
         return [
             (stats.cauchy.cdf(f(-1e20)), 1e-20 / np.pi),
@@ -203,14 +203,14 @@ def test_far_tails():
             (stats.t.logpdf(f(0), f(1e6)), -0.5 * np.log(2 * np.pi)), (stats.gumbel_r.logpdf(f(-INF)), -INF),
             (stats.binom.logpmf(1, 1000, f(1e-30)), np.log(1e-27)), (stats.nbinom.logpmf(0, 1e6, f(1)), 0.0),
         ]
-    found = xjax.jit(table)(np.float32(0))
-    for row, (got, want) in enumerate(found):
+    result = xjax.jit(table)(np.float32(0))
+    for row, (got, want) in enumerate(result):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=f"row {row}")
 
 
 @pytest.mark.slow
 def test_jax_where_scipy_differs():
-    """Counts between integers, and densities that see the square of the scale, are as in JAX."""
+    """Counts between integers, and densities that depend on the square of the scale, are as in JAX."""
     jax = real_jax()
 
     def calls(s, x):
@@ -229,8 +229,8 @@ DTYPES = [("norm.logpdf", 1), ("beta.cdf", 3), ("gamma.sf", 2), ("t.logpdf", 2),
 @pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_half_precision(dtype):
     args = [jnp.asarray(x, dtype) for x in (0.75, 0.5, 0.25)]
-    found = xjax.jit(lambda args: [attribute(stats, name)(*args[:n]) for name, n in DTYPES])(args)
-    for (name, n), got in zip(DTYPES, found, strict=True):
+    result = xjax.jit(lambda args: [attribute(stats, name)(*args[:n]) for name, n in DTYPES])(args)
+    for (name, n), got in zip(DTYPES, result, strict=True):
         assert got.dtype == dtype
         want = attribute(oracle, name)(*[0.75, 0.5, 0.25][:n])
         np.testing.assert_allclose(np.asarray(got, float), want, rtol=8 * float(jnp.finfo(dtype).eps), err_msg=name)

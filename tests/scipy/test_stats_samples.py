@@ -83,7 +83,7 @@ WITH_NAN = np.array([[3, NAN, 1, 2], [3, NAN, 1, NAN], [0, 2, 1, 3]])
 
 
 def sample_functions(stats):
-    """(function of an array) for every choice of options."""
+    """A function of an array for every choice of options."""
     for axis, keepdims in itertools.product((0, 1, None), (False, True)):
         yield lambda x, a=axis, k=keepdims: tuple(stats.mode(x, a, keepdims=k))
         yield lambda x, a=axis, k=keepdims: stats.sem(x, a, keepdims=k)
@@ -97,7 +97,7 @@ def sample_functions(stats):
 def test_samples_are_as_in_jax(sample):
     jax = real_jax()
     x = sample.astype(sample.dtype.name[:-2] + "32")
-    slow = x.size == 0                                      # what JAX cannot do without elements
+    slow = x.size == 0                                      # JAX fails on these without elements
     ours, theirs = (xjax.jit(lambda x, lib=lib: [f(x) for f in some(lib, slow)])(x) if lib is xjax else
                     jax.jit(lambda x, lib=lib: [f(x) for f in some(lib, slow)])(x) for lib in (xjax, jax))
     assert_same(ours, theirs)
@@ -110,7 +110,7 @@ def some(lib, without_ranks):
 
 def test_ranks_against_scipy():
     x = RNG.integers(0, 30, (5, 200))
-    for method in ("average", "dense"):                     # the others by comparison with JAX
+    for method in ("average", "dense"):                     # comparison with JAX covers the others
         ranked = xjax.jit(lambda x, method=method: stats.rankdata(x, method, axis=1))
         np.testing.assert_array_equal(ranked(x), oracle.rankdata(x, method, axis=1))
     assert stats.rankdata(np.array([])).shape == (0,)
@@ -145,12 +145,12 @@ def test_estimates_are_those_of_scipy(name):
                 second.integrate_kde(kde), *one]
 
     with xjax.enable_x64(True):
-        found = xjax.jit(everything)(data, at)
+        result = xjax.jit(everything)(data, at)
     one = [theirs.integrate_box_1d(-1.0, 0.5)] if data.ndim == 1 else []
     want = [theirs(at), theirs(at), theirs(at), theirs.logpdf(at), theirs.logpdf(at * 100), theirs.covariance,
             theirs.inv_cov, theirs.neff, theirs.integrate_gaussian(mean, cov), theirs.integrate_kde(other),
             other.integrate_kde(theirs), *one]
-    for k, (x, y) in enumerate(zip(found, want, strict=True)):
+    for k, (x, y) in enumerate(zip(result, want, strict=True)):
         np.testing.assert_allclose(x, y, rtol=1e-9, err_msg=f"result {k}")
 
 

@@ -1,8 +1,8 @@
 """Special functions against SciPy on wide grids, in single and double precision, and their derivatives.
 
 Every function is compared with SciPy in double precision at the arguments rounded to the dtype. The tolerance is
-relative, in units of the dtype's epsilon: what the conditioning of a logarithm, lgamma or exponential in its formula
-leaves (gamma: ``abs(log(gamma(x)))``, about 150 here); where a function is a difference from 1, the absolute error
+relative, in units of the dtype's epsilon. It covers the conditioning of a logarithm, lgamma or exponential in the
+formula (gamma: ``abs(log(gamma(x)))``, about 150 here). For a function that is a difference from 1, the absolute error
 counts.
 """
 
@@ -30,7 +30,7 @@ def mesh(*axes):
     return [x.ravel() for x in np.meshgrid(*axes)]
 
 
-# name: (arguments, relative tolerance in epsilons, absolute one, if not a thousandth of it)
+# name: (arguments, relative tolerance in epsilons, absolute tolerance, by default a thousandth of it)
 GRIDS = {
     "i0": ([REAL], 100), "i0e": ([REAL * 50], 8), "i1": ([REAL], 120), "i1e": ([REAL * 50], 16),
     "gamma": ([np.linspace(0.05, 30, 60)], 300), "gammasgn": ([REAL], 0), "loggamma": ([np.geomspace(3, 1e6, 50)], 16),
@@ -76,7 +76,7 @@ def test_betaln_of_large_numbers():
 @pytest.mark.parametrize("d", [1, 4])
 def test_multigammaln(d):
     a = np.geomspace(2, 500, 20)
-    with as_shipped(), xjax.enable_x64(True):           # else lgamma(2) is some 1e-16
+    with as_shipped(), xjax.enable_x64(True):           # otherwise lgamma(2) is about 1e-16
         np.testing.assert_allclose(special.multigammaln(a, d), oracle.multigammaln(a, d), rtol=1e-12)
 
 
@@ -97,7 +97,7 @@ def test_polygamma_and_comb_with_repetition():
         np.testing.assert_allclose(special.zeta(3.0), oracle.zeta(3.0), rtol=1e-14)
 
 
-# name: (function of one number, where): derivatives of first order are compared with central differences.
+# name: (function of one number, points): first derivatives are compared with central differences.
 SLOPES = {
     "gamma": (special.gamma, [0.3, 2.5, -1.5]), "beta": (lambda x: special.beta(x, 2 * x), [0.3, 4.0, 30.0]),
     "betaln": (lambda x: special.betaln(x, 3 * x), [0.3, 5.0, 30.0]), "comb": (lambda x: special.comb(x, 2.5), [4.2]),
@@ -174,7 +174,7 @@ def test_lgamma_in_single_precision_keeps_its_digits_near_its_zeros():
 
 
 def test_lgamma_in_single_precision_of_negative_numbers():
-    # The reflection has terms of the size of lgamma(-x), whose rounding is left where they cancel.
+    # The reflection has terms of the size of lgamma(-x); where they cancel, their rounding errors remain.
     x = np.linspace(-30, -0.5, 50001).astype(np.float32)
     want = oracle.gammaln(x.astype(np.float64))
     finite = np.isfinite(want)

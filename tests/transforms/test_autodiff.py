@@ -1,4 +1,4 @@
-"""The derivative functions with all their options, as in JAX in float64; what their programs contain; errors."""
+"""The derivative functions with all their options, as in JAX in float64; operations in their programs; errors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def smooth(lib, tree):
 
 
 def scalar(lib, tree):
-    found = smooth(lib, tree)
-    return found["a"] + lib.numpy.sum(found["b"] ** 2)
+    result = smooth(lib, tree)
+    return result["a"] + lib.numpy.sum(result["b"] ** 2)
 
 
 def with_aux(lib):
@@ -114,14 +114,14 @@ def names_of(f, *args):
     return [eqn.primitive.name for eqn in xjax.make_jaxpr(f)(*args).eqns]
 
 
-# function, arguments, operations that its program must have, in order: no zeros, and nothing for what is not asked.
+# function, arguments, operations that its program must have, in order: no zeros and no unneeded derivatives.
 PROGRAMS = {
     "grad by one of many": (xjax.grad(lambda x, y, z: jnp.sum(jnp.sin(x) * y * z)), 3,
                             ["sin", "cos", "mul", "mul", "reduce_sum", "broadcast_in_dim", "mul", "mul", "mul"]),
     "vjp of an unused result": (lambda x, y: xjax.vjp(lambda x: (jnp.sin(x), jnp.exp(y)), x)[1]((y, y)), 2,
                                 ["sin", "cos", "exp", "mul"]),
     "jvp of a constant result": (lambda x, y: xjax.jvp(lambda x: (x, jnp.sin(y)), (x,), (y,)), 2,
-                                 ["sin", "broadcast_in_dim"]),          # the zeros that the user gets
+                                 ["sin", "broadcast_in_dim"]),          # the zeros of the result
     "jvp by one": (lambda x, y: xjax.jvp(lambda x: x * y, (x,), (y,))[1], 2, ["mul", "mul"]),
     "grad of an argument that does not matter": (lambda x, y: xjax.grad(lambda x, y: jnp.sum(y), 1)(x, y), 2,
                                                  ["reduce_sum", "broadcast_in_dim"]),
@@ -137,7 +137,7 @@ def test_zeros_are_not_computed(name):
 
 
 def test_zeros_are_not_computed_inside_loops():
-    """Only the carry that depends on the argument has a tangent; the other needs no place in the loop."""
+    """Only the carry that depends on the argument has a tangent; the loop has no tangent for the other."""
     def f(x, y):
         (a, b), _ = xjax.lax.scan(lambda c, _: ((c[0] * y, c[1] + jnp.sin(y)), None), (x, y), None, length=4)
         return a + b
@@ -172,11 +172,11 @@ def test_fwd_and_bwd_as_jax(jitted):
 
         fwd, bwd = lib.fwd_and_bwd(f, (2, 0), has_aux=True, jitted=jitted)
         one = lib.fwd_and_bwd(lambda x, y: x * y, 1, jitted=jitted)
-        found = []
+        results = []
         for k in (1, 2):
             y, residuals, aux = fwd(k * x, 3, {"w": x})
-            found.append((y, aux, bwd(residuals, y), one[1](one[0](x, x)[1], y["y"])))
-        return found
+            results.append((y, aux, bwd(residuals, y), one[1](one[0](x, x)[1], y["y"])))
+        return results
 
     x = X.astype(np.float32)
     assert_same(run(xjax), run(jax))

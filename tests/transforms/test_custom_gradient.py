@@ -17,7 +17,7 @@ X = np.array([0.3, -1.2, 0.8], np.float32)
 
 
 def make(lib):
-    """sin(x) y of a tree, with three times its gradient; the rule uses what the function computed."""
+    """sin(x) y of a tree, with three times its gradient; the rule uses values that the function computed."""
     n = lib.numpy
 
     @lib.custom_gradient
@@ -33,8 +33,8 @@ def make(lib):
 
 
 def loss(lib, x, y):
-    found = make(lib)(x, y)
-    return lib.numpy.sum(found["a"] ** 2 + found["b"])
+    result = make(lib)(x, y)
+    return lib.numpy.sum(result["a"] ** 2 + result["b"])
 
 
 TRANSFORMS = {

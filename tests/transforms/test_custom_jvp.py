@@ -23,7 +23,7 @@ TWO = np.stack([X, 2 * X])
 
 
 def make(lib):
-    """A function whose rule is three times its derivative, so that one sees which of them is used."""
+    """A function whose rule is three times its derivative, so results show whether the rule is used."""
     L = lib.lax
 
     @lib.custom_jvp
@@ -158,10 +158,10 @@ def test_nondiff_argnames_and_traced_static_values():
     f = functools.partial(custom_jvp, nondiff_argnames=("scale",))(lambda x, scale=2.0: lax.mul(x, scale))
     f.defjvp(lambda scale, primals, tangents: (f(*primals, scale), lax.mul(tangents[0], 10.0)))
     assert float(xjax.grad(f)(3.0)) == 10.0
-    # As in JAX, a traced static value is a constant to the derivative.
+    # As in JAX, the derivative treats a traced static value as a constant.
     for transform in (lambda g: g, xjax.jit):
-        found = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
-        assert [float(g) for g in found] == [10.0, 0.0]
+        result = transform(xjax.grad(lambda x, s: f(x, scale=s), (0, 1)))(3.0, 4.0)
+        assert [float(g) for g in result] == [10.0, 0.0]
 
 
 def test_symbolic_zeros_may_be_returned():
@@ -223,7 +223,7 @@ def test_a_rule_that_differentiates_again():
 
 
 def test_second_derivatives_of_a_scan_are_those_of_the_unrolled_loop():
-    """With a rule that is not the derivative. (In JAX the forward pass of the scan loses the rule.)"""
+    """With a rule that is not the derivative. (In JAX the forward pass of the scan ignores the rule.)"""
     @custom_jvp
     def f(x):
         return lax.sin(x)
@@ -233,8 +233,8 @@ def test_second_derivatives_of_a_scan_are_those_of_the_unrolled_loop():
     def scanned(x):
         return lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0]
 
-    found, want = xjax.jit(lambda x: [xjax.grad(xjax.grad(g))(x) for g in (scanned, lambda x: f(f(f(x))))])(0.3)
-    np.testing.assert_allclose(found, want, rtol=1e-5)
+    result, want = xjax.jit(lambda x: [xjax.grad(xjax.grad(g))(x) for g in (scanned, lambda x: f(f(f(x))))])(0.3)
+    np.testing.assert_allclose(result, want, rtol=1e-5)
 
 
 def with_rule(rule):
@@ -271,7 +271,7 @@ def small(x):
     return lax.cond(x[0] < 2, lambda x: x * x, lambda x: x * 2, x)
 
 
-# Loops with results that depend on a tangent beside others, of the same inner loop, that do not.
+# Inner loops of which some results depend on a tangent and others do not.
 LOOPS = {
     "scan of cond": lambda x: lax.scan(lambda x, _: (small(x), None), x, None, 3)[0],
     "while of cond": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, small(c[1])), (0, x))[1],
@@ -294,8 +294,8 @@ def test_a_rule_may_differentiate_loops(name):
         y, dy = xjax.jvp(loop, primals, tangents)
         return y, 1.5 * dy
     y, dy = xjax.jvp(loop, (X,), (X,))
-    found, linear = xjax.jit(lambda x: xjax.linearize(f, x))(X)
-    np.testing.assert_allclose(found, y, rtol=1e-6)
+    result, linear = xjax.jit(lambda x: xjax.linearize(f, x))(X)
+    np.testing.assert_allclose(result, y, rtol=1e-6)
     np.testing.assert_allclose(linear(X), 1.5 * dy, rtol=1e-6)
     if "while" not in name:
         np.testing.assert_allclose(xjax.grad(lambda x: f(x).sum())(X), 1.5 * xjax.grad(lambda x: loop(x).sum())(X),
@@ -339,7 +339,7 @@ def test_errors(case):
 
 
 def test_an_integer_result_is_a_value_under_vmap_too():
-    """It has no tangent, so NumPy reads it inside jvp and grad: its batch, and that of a batch in a batch."""
+    """It has no tangent, so NumPy reads it inside jvp and grad, also as a batch, and as a batch of batches."""
     @xjax.custom_jvp
     def f(x):
         return 3 * x, x.astype(np.int32)

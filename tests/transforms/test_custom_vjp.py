@@ -118,7 +118,7 @@ def test_keywords_and_defaults():
 
 
 def product(lib, seen):
-    """x y with a rule that looks at the symbolic zeros, and notes what it was given in `seen`."""
+    """x y with a rule that reads the symbolic zeros, and records its arguments in `seen`."""
     rules = custom_derivatives if lib is xjax else jax.custom_derivatives
     L = lib.lax
     f = lib.custom_vjp(lambda args: (L.mul(args["x"], args["y"]), args["x"]))
@@ -162,7 +162,7 @@ def test_symbolic_zeros_as_jax(case):
     assert_same(a, b)
     kinds = [[name == "SymbolicZero" for name in note] if isinstance(note, list) else note for note in ours]
     other = [[name == "SymbolicZero" for name in note] if isinstance(note, list) else note for note in theirs]
-    # JAX instantiates cotangents on the way through jit and scan; ours are at least as often symbolic.
+    # JAX instantiates cotangents in jit and scan; xjax's are at least as often symbolic.
     assert kinds[0] == other[0] and all(x >= y for x, y in zip(kinds[-1], other[-1], strict=True))
 
 
@@ -278,7 +278,7 @@ ERRORS = {
                   ["type float is not a CustomVJPPrimal", "symbolic_zeros=True"]),
     "no rule": (lambda: custom_vjp(lambda x: x)(1.0), AttributeError, ["no derivative rule", "defvjp"]),
     "fwd": (lambda: with_rule(lambda x: x, lambda r, ct: (ct,))(X), TypeError, ["`fwd` must return a pair"]),
-    "bwd is no tuple": (lambda: with_rule(keep, lambda r, ct: ct)(X), TypeError, ["a tuple of 1 cotangents"]),
+    "bwd is not a tuple": (lambda: with_rule(keep, lambda r, ct: ct)(X), TypeError, ["a tuple of 1 cotangents"]),
     "bwd has two": (lambda: with_rule(keep, lambda r, ct: (ct, ct))(X), TypeError, ["a tuple of 1", "tuple of 2"]),
     "structure": (lambda: with_rule(keep, lambda r, ct: ({"a": ct},))(X), TypeError,
                   ["cotangent for argument 0"]),

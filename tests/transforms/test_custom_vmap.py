@@ -24,7 +24,7 @@ S = np.float32(0.6)
 
 
 def make(lib):
-    """sin(x) y, but twice that where it is mapped, so that one sees that the rule is used; the second result is x."""
+    """sin(x) y, but twice that under vmap, which shows that the rule is used; the second result is x."""
     L = lib.lax
 
     @(custom_vmap if lib is xjax else oracle.custom_vmap)
@@ -44,7 +44,7 @@ def of(L):
     return make(xjax if L is lax else jax)
 
 
-# Those that JAX has too: transform(lib, f), arguments.
+# Cases that JAX supports too: (transform(lib, f), arguments).
 AS_JAX = {
     "value": (lambda lib, f: f, (S, S)),
     "vmap": (lambda lib, f: lib.vmap(f), (X, Y)),
@@ -77,8 +77,8 @@ def plain(L, factor):
     return lambda x, y: L.mul(np.float32(factor), L.mul(L.sin(x), y))
 
 
-# What JAX lacks here (reverse mode) or has otherwise (its second derivatives run the rule with nothing mapped): the
-# same as for a function which is what the rule makes of it.
+# Cases that JAX does not support (reverse mode) or computes otherwise (its second derivatives run the rule with
+# unmapped # arguments). Each equals the same transform of a function that computes the rule's result.
 BEYOND = {
     "vmap of jvp of jvp": (2, lambda lib, f: lib.vmap(lambda x, y: lib.jvp(
         lambda x: lib.jvp(f, (x, y), (y, x)), (x,), (y,))), (X, Y)),
@@ -99,8 +99,8 @@ BEYOND = {
 @pytest.mark.parametrize("case", BEYOND)
 def test_beyond_jax(case):
     factor, transform, args = BEYOND[case]
-    found = xjax.jit(transform(xjax, lambda x, y: make(xjax)(x, y)["a"]))(*args)
-    assert_same(found, jax.jit(transform(jax, plain(jax.lax, factor)))(*args))
+    result = xjax.jit(transform(xjax, lambda x, y: make(xjax)(x, y)["a"]))(*args)
+    assert_same(result, jax.jit(transform(jax, plain(jax.lax, factor)))(*args))
 
 
 def test_the_program_has_the_name_and_parameters_of_jax():

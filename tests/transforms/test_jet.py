@@ -24,7 +24,7 @@ jax = real_jax()
 jax_jet = real_jax("experimental.jet").experimental.jet.jet
 
 ORDER = 3
-EVERY = 6                                           # of so many rows one is fast
+EVERY = 6                                           # one of so many rows is fast
 FACTORIALS = 1e-6 / tolerance("float64")           # JAX's come from exp(lgamma)
 X = np.array([0.3, 0.7, 1.2])
 SMALL = np.array([0.2, -0.5, 0.6])
@@ -79,7 +79,7 @@ UNARY = {
     "complex": (lambda np_, lib, x: np_.abs(np_.exp(1j * x) + np_.conj(lib.lax.complex(x, x * x))), X),
     "constant": (lambda np_, lib, x: {"one": np_.ones(2), "x": x}, X),
 }
-# JAX's jet has no rule here, or one that fails (clip of numbers, custom_jvp in a jitted function).
+# JAX's jet has no rule for these, or one that fails (clip of numbers, custom_jvp in a jitted function).
 NOT_IN_JAX = {
     "arccos", "arcsin", "arctan", "cbrt", "checkpoint", "clip", "complex", "cond", "cumprod", "erf_inv", "exp2", "grad",
     "lgamma", "max", "min", "prod", "relu", "remainder", "scan", "set", "softplus", "sort", "tan", "vmap", "while",
@@ -87,7 +87,7 @@ NOT_IN_JAX = {
 
 
 def terms_of(x):
-    """Derivatives of the curve: order by order other numbers."""
+    """Derivatives of the curve, with different numbers in each order."""
     return [np.cos(np.arange(x.size) + k).reshape(x.shape) for k in range(ORDER)]
 
 
@@ -96,16 +96,16 @@ def nested(f, x):
     def along(t):
         return f(x + sum(term * t ** (k + 1) / math.factorial(k + 1) for k, term in enumerate(terms_of(x))))
 
-    x, found = jax.numpy.asarray(x), []
+    x, values = jax.numpy.asarray(x), []
     for _ in range(ORDER):
         along = functools.partial(lambda g, t: jax.jvp(g, (t,), (1.0,))[1], along)
-        found.append(along(0.0))
-    return found
+        values.append(along(0.0))
+    return values
 
 
 @functools.cache
 def results(part):
-    """Every sixth row from one on, in one compiled program for each library: ours, nested jvp, JAX's jet."""
+    """Every sixth row from `part` on, in one compiled program for each library: xjax's jet, nested jvp, JAX's jet."""
     rows = dict(list(UNARY.items())[part::EVERY])
     with xjax.enable_x64(True), jax.enable_x64(True):
         ours = xjax.jit(lambda: {
@@ -176,7 +176,7 @@ def test_cost_is_polynomial_in_the_order():
             return jet(lambda x: lax.tanh(lax.sin(lax.exp(x)) / (2 + x)), (x,), ([x] * order,))
         return len(xjax.make_jaxpr(f)(1.0).eqns)
 
-    # Quadratic, as a product of series is; jvp of jvp of ... grows by 2^6 from 4 to 10.
+    # Quadratic, like a product of series; the cost of nested jvp grows by 2^6 from 4 to 10.
     assert count(10) < 6.5 * count(4)
 
 

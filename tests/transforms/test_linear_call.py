@@ -23,7 +23,7 @@ R = np.array([1.5, 0.7, -0.4], np.float32)
 
 
 def scaled(L, r, x):
-    """x r and its sum, with three times the true transpose, so that one sees that it is used."""
+    """x r and its sum, with three times the true transpose, so results show that it is used."""
     call = linear_call if L is lax else oracle.linear_call
 
     def forward(r, x):
@@ -63,13 +63,13 @@ def test_vmap_of_the_call_and_of_its_transpose():
         return xjax.vjp(lambda x: scaled(lax, r, x)["y"], X)[1](r)[0]
 
     np.testing.assert_allclose(xjax.vmap(back)(rows), 3 * rows * rows, rtol=1e-6)
-    # A linear argument that all elements share gets the sum of their cotangents.
+    # A linear argument shared by all elements gets the sum of their cotangents.
     g = xjax.grad(lambda x: xjax.vmap(lambda r: scaled(lax, r, x)["sum"])(rows).sum())(X)
     np.testing.assert_allclose(g, 3 * rows.sum(0), rtol=1e-6)
 
 
 def test_derivatives_by_residuals_are_those_of_the_function():
-    """JAX refuses them. The transpose has them too, so that a gradient is differentiable."""
+    """JAX refuses these derivatives. The transpose has them too, so a gradient is differentiable."""
     def divided(r, x):
         return linear_call(lambda r, x: x / r, lambda r, ct: ct / r, r, x)
 
@@ -112,7 +112,7 @@ def test_errors(case):
 # -- closure_convert ----------------------------------------------------------------------------------------------
 
 def minimum(lib):
-    """The minimum of a function that closes over traced values; its derivative is a custom rule's."""
+    """The minimum of a function that closes over traced values; its derivative comes from a custom rule."""
     convert = closure_convert if lib is xjax else jax.closure_convert
 
     def newton(f, x, *values):

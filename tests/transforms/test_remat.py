@@ -1,4 +1,4 @@
-"""checkpoint: the same values and derivatives, what it stores, policies, errors."""
+"""checkpoint: equal values and derivatives, its saved residuals, policies, errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ X = np.array([0.3, -1.2, 0.8], np.float32)
 
 
 def dense(L, w, x):
-    """Two products and names, by which policies choose."""
+    """Two products with names, which policies use."""
     name = checkpoint_name if L is lax else ad_checkpoint.checkpoint_name
     dims = (((1,), (0,)), ((), ()))
     h = name(L.tanh(L.dot_general(w, x, dims)), "hidden")
@@ -72,8 +72,8 @@ def test_inside_a_scan_as_jax():
 
 def test_eager_gradient():
     want = xjax.grad(lambda x: lax.reduce_sum(dense(lax, W, x), (0,)))(X)
-    found = xjax.grad(lambda x: lax.reduce_sum(checkpoint(lambda x: dense(lax, W, x))(x), (0,)))(X)
-    np.testing.assert_allclose(np.asarray(found), np.asarray(want), rtol=1e-5)
+    result = xjax.grad(lambda x: lax.reduce_sum(checkpoint(lambda x: dense(lax, W, x))(x), (0,)))(X)
+    np.testing.assert_allclose(np.asarray(result), np.asarray(want), rtol=1e-5)
 
 
 # -- what is stored -----------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_policy_chooses_what_is_stored(policy, stored, tanhs, dots):
     forward, back = passes(policy)
     assert (forward.params["differentiated"], back.params["differentiated"]) == (False, True)
     assert count(back, "tanh") == tanhs
-    # The transpose of two products takes four; those beyond are computed again.
+    # The transpose of two products has four; any others are recomputed.
     assert count(back, "dot_general") == 4 + dots
     if policy is not checkpoint_policies.everything_saveable:
         assert len(forward.outvars) == 1 + stored
@@ -127,7 +127,7 @@ def test_the_compiled_program_keeps_both_computations():
 
 
 def test_blocks_one_after_the_other_need_the_memory_of_one():
-    """Outside of loops too, where XLA's CPU backend shares what a barrier keeps apart (in JAX it saves nothing)."""
+    """Also outside of loops, where XLA's CPU backend merges computations across a barrier (JAX saves no memory)."""
     def temporary_bytes(block):
         def loss(ws, x):
             for i in range(6):
@@ -188,7 +188,7 @@ def test_policies_see_through_custom_rules_as_in_jax(policy, rule):
         g = lib.checkpoint(lambda w, x: np_.sin(f(w, np_.sin(f(w, x)))), policy=chosen)
         text = str(lib.make_jaxpr(lib.grad(lambda w: g(w, X).sum()))(W))
         return [text.count(operation) for operation in ("dot_general[", "tanh", "sin ")]
-    # JAX keeps a product of the rule for a cotangent that nobody needs.
+    # JAX keeps a product of the rule for an unused cotangent.
     assert all(a <= b for a, b in zip(operations(xjax), operations(jax), strict=True))
 
 
@@ -233,7 +233,7 @@ def test_rule_that_calls_a_checkpointed_function_on_tangents():
     assert float(xjax.grad(f)(0.0)) == 1.0
 
 
-# What JAX keeps, in bytes: functions of the numpy and lax of a library, and of its checkpoint_name.
+# Residuals that JAX keeps, in bytes: functions of the numpy and lax of a library, and of its checkpoint_name.
 KEPT = {
     "two layers": (lambda np_, lib, name, w, x: np_.sum(np_.sin(w @ np_.tanh(name(w @ x, "hidden")))), (W, X)),
     "chain": (lambda np_, lib, name, x: np_.sin(np_.exp(np_.cos(name(x * 2, "hidden")))), (X,)),
@@ -247,12 +247,12 @@ KEPT = {
 
 
 def policies(lib):
-    found = {name: getattr(lib.checkpoint_policies, name) for name in POLICIES}
-    return {"no policy": None, **found,
+    result = {name: getattr(lib.checkpoint_policies, name) for name in POLICIES}
+    return {"no policy": None, **result,
             "one name": lib.checkpoint_policies.save_only_these_names("hidden"),
             "other names": lib.checkpoint_policies.save_any_names_but_these("hidden"),
             "both": lib.checkpoint_policies.save_from_both_policies(
-                found["dots_saveable"], lib.checkpoint_policies.save_only_these_names("hidden"))}
+                result["dots_saveable"], lib.checkpoint_policies.save_only_these_names("hidden"))}
 
 
 @pytest.mark.parametrize("case", KEPT)
@@ -288,8 +288,8 @@ def test_print_saved_residuals(capsys):
     arguments = ["f32[3,3] from the argument params['w']", "f32[3] from the argument x"]
     assert printed(checkpoint(f, policy=policy)) == [
         *arguments, "f32[] from the argument scale", "f32[3] named 'hidden' from here:"]
-    found = printed(f)
-    assert set(arguments) <= set(found) and "f32[3] output of jitted function '<lambda>' from here:" in found
+    result = printed(f)
+    assert set(arguments) <= set(result) and "f32[3] output of jitted function '<lambda>' from here:" in result
 
 
 def test_prevent_cse_may_be_one_for_each_argument():
@@ -322,7 +322,7 @@ OFFLOAD = {"names": offloading,
 
 
 def save_both(lib):
-    """A policy of the user's with all three verdicts."""
+    """A policy of a user with all three verdicts."""
     def policy(prim, *avals, **params):
         if prim.name == "dot_general":
             return lib.ad_checkpoint.Offloadable(src="device", dst="pinned_host")
@@ -343,8 +343,8 @@ def test_offloaded_values_are_saved_and_marked():
         forward, back = passes(policy)
         assert count(forward, "offload") == marks and len(forward.outvars) == 1 + saved
         assert count(back, "offload") == marks
-    found = xjax.ad_checkpoint.saved_residuals(checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax)), W, X)
-    assert [text.split(" from ")[0] for _, text in found][-1] == "named 'hidden'"
+    saved = xjax.ad_checkpoint.saved_residuals(checkpoint(lambda w, x: dense(lax, w, x), policy=offloading(xjax)), W, X)
+    assert [text.split(" from ")[0] for _, text in saved][-1] == "named 'hidden'"
 
 
 def test_offloading_inside_of_scan_and_vmap():
@@ -361,7 +361,7 @@ def test_offloading_inside_of_scan_and_vmap():
 
 
 def moves(lib, f, *args, platform="cuda"):
-    """The memories that values are moved to in the text for a platform, in order, and the types of these values."""
+    """The target memories of the moves in the text for a platform, in order, with the types of the moved values."""
     text = lib.jit(f).trace(*args).lower(lowering_platforms=(platform,)).as_text()
     return re.findall(r'annotate_device_placement.*_xla_buffer_placement = "(\w+)".* -> (.*)', text)
 
@@ -392,7 +392,7 @@ def test_offloading_to_the_memory_of_the_device_moves_nothing():
 
 
 def test_policies_made_again_are_the_same():
-    """So that a function that makes its policy at each call is traced once."""
+    """A function that creates its policy at each call is traced once."""
     names = checkpoint_policies.save_only_these_names
     assert names("a", "b") == names("b", "a") != names("a") and hash(names("a")) == hash(names("a"))
     assert offloading(xjax) == offloading(xjax) != offloading(xjax, "unpinned_host")

@@ -1,6 +1,6 @@
-"""How often checkpoint computes an operation again: as often as JAX, counted in the program of a gradient.
+"""The number of recomputed operations under checkpoint equals JAX's, counted in the program of a gradient.
 
-Operations are those of the forward pass and of the equations with differentiated=True, in all programs inside.
+The count covers the forward pass and the equations with differentiated=True, in all nested programs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def cond_in_remat(lib, remat, w, x):
 
 
 def remat_of_cond(lib, remat, w, x):
-    """Names and products in branches, of which one is inside of a loop."""
+    """Names and products in branches, one of them inside a loop."""
     np_ = lib.numpy
 
     def looped(w, x):
@@ -142,7 +142,7 @@ def count(jaxpr, counts, again=False):
         inner = again or (name == "remat2" and eqn.params["differentiated"])
         for value in eqn.params.values():
             for item in value if isinstance(value, (tuple, list)) else (value,):
-                program = getattr(item, "jaxpr", item)             # in JAX some are not closed
+                program = getattr(item, "jaxpr", item)             # some of JAX's are not closed
                 if hasattr(program, "eqns"):
                     count(program, counts, inner)
 
@@ -167,7 +167,7 @@ def test_operations_are_counted_as_in_jax(row):
 
 @pytest.mark.parametrize("policy", ["nothing", "names"])
 def test_an_operation_is_computed_again_only_for_a_residual(policy):
-    """The last sin is needed by nobody, and the first one by the second only if no name saves it."""
+    """No residual needs the last sin, and the second one needs the first only if no name saves it."""
     counts = operations(xjax, chain, policy, True)
     assert counts["sin", "again"] == {"nothing": 2, "names": 1}[policy]
     assert operations(xjax, linear_end, "nothing", True)["sin", "again"] == 1
@@ -196,12 +196,12 @@ def test_derivatives_do_not_depend_on_the_policy(row):
     want = derivative(lambda g: g)
     for policy in POLICIES:
         chosen = POLICIES[policy](xjax.checkpoint_policies)
-        # float32: second derivatives of three layers are sums of some hundred rounded terms, in another order.
+        # float32: second derivatives of three layers sum some hundred rounded terms, in another order.
         assert_same(derivative(lambda g, p=chosen: xjax.checkpoint(g, policy=p)), want, tol=1.25)
 
 
 def test_of_a_scan_only_what_is_read_is_left():
-    """A carry that feeds itself alone, rows that nobody reads and what they need go; what has effects stays."""
+    """Unread carries and rows are removed with their inputs, also a carry that feeds only itself; effects stay."""
     def f(x):
         def body(carry, row):
             a, b, c = carry

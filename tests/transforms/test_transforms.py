@@ -75,8 +75,8 @@ def test_closure_over_tracers():
     def g(x):
         return x * math.sin(x) ** 3
 
-    found = f(0.7)
-    assert float(found[1]) == pytest.approx(g(0.7), rel=1e-6)
+    result = f(0.7)
+    assert float(result[1]) == pytest.approx(g(0.7), rel=1e-6)
     slope = xjax.grad(lambda x: f(x)[1])
     want = (g(0.7 + 1e-5) - g(0.7 - 1e-5)) / 2e-5
     for h in (slope, xjax.jit(slope)):

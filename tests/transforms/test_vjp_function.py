@@ -1,4 +1,4 @@
-"""What `vjp` returns: which arguments it keeps for the backward pass, and which results may have a tangent."""
+"""The function that `vjp` returns: the arguments that it saves, and the results that may have a tangent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def vjp(**options):
 
 
 def test_an_argument_that_is_not_kept_is_put_back():
-    """As in JAX 0.12. One that the backward pass does not read is not kept in any case."""
+    """As in JAX 0.12. An argument that the backward pass does not read is never saved."""
     back = vjp(saveable_args=({"a": False, "b": True}, True))
     assert repr(back.args_res) == "[{'a': NotSaveable(), 'b': NotNeeded()}, Array(5., dtype=float32)]"
     assert_refused(lambda: back((A, B)), ValueError, ["vjp of `f`", "must be assigned", "args_res[0]['a']"])

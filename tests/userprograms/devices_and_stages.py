@@ -8,7 +8,7 @@ import numpy as np
 
 
 def _mesh(jax, sizes, names):
-    """A mesh of automatic axes, which JAX 0.12 no longer makes by default."""
+    """A mesh of automatic axes; since 0.12, JAX makes other axes by default."""
     return jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))
 
 

@@ -1,4 +1,4 @@
-"""Kalman, particle and hidden Markov filters, and what belongs to them."""
+"""Kalman, particle and hidden Markov filters, and related algorithms."""
 
 import dataclasses
 from typing import Any, NamedTuple

@@ -10,7 +10,7 @@ def _mesh(jax, sizes=(2, 2), names=("x", "y")):
 
 
 def _place(x):
-    """Value, mesh, spec without the Nones at its end, and ids of the devices in the order of the mesh."""
+    """Value, mesh, spec without trailing Nones, and ids of the devices in the order of the mesh."""
     spec = list(x.sharding.spec)
     while spec and spec[-1] is None:
         spec.pop()

@@ -1,4 +1,4 @@
-"""Programs with the mistakes that users make: each raises in JAX, and here an error of the same built-in class."""
+"""Programs with typical mistakes of users: each raises in JAX, and here an error of the same built-in class."""
 
 from functools import partial
 

@@ -32,15 +32,16 @@ from tests.values.row import Call, FunctionRow
 from tests.values.signatures import Word, words
 
 STEP = 1e-6                          # of central differences in double precision
-KEPT = 3                             # value sets of a signature that are also computed at once, and mapped
+KEPT = 3                             # value sets of a signature that are also compared eagerly and under vmap
 
 
 def check_values(row: FunctionRow, jax: Any, value_sets: int) -> None:
-    """On `value_sets` sets of arrays, spread over the signatures, results are those of JAX and of NumPy or SciPy."""
+    """On `value_sets` sets of arrays, spread over the signatures, results equal those of JAX and of NumPy or SciPy."""
     seen = set()
     for signature in row.signatures:
-        # Tracing and batch rules look at shapes and at kinds of numbers: what differs in precision alone is computed at
-        # once and mapped one time. Each of these programs takes longer to compile than all sets of arrays to compare.
+        # Tracing and batch rules depend on shapes and on kinds of numbers, so signatures that differ in precision alone
+        # are # run eagerly and mapped once. Compiling one of these programs takes longer than comparing all sets of
+        # arrays.
         arguments = words(signature)
         shapes_and_kinds = tuple((w.shape, w.kind) for w in arguments)
         keep = 0 if shapes_and_kinds in seen else KEPT
@@ -57,7 +58,7 @@ def _check_signature(row: FunctionRow, jax: Any, signature: str, arguments: list
         what = f"{row} of {signature}"
         got = compiled(*xs)
         want = theirs(*xs)
-        # Some of JAX's functions return lists where others return tuples: lines of everyday code ask for containers.
+        # Some of JAX's functions return lists where others return tuples; tests of everyday code compare containers.
         if row.differs:
             assert_same_types(leaves(got), leaves(want), what=what)
         else:
@@ -83,23 +84,23 @@ def _compiled(row: FunctionRow, library: Any) -> Callable:
 
 
 def _reference(row: FunctionRow, arguments: list[Word]) -> Callable | None:
-    """NumPy's function, where its answer in double precision says something: not about numbers of half precision."""
+    """NumPy's function, unless half precision makes its result in double precision meaningless."""
     if any(w.is_inexact and w.dtype.itemsize < 4 for w in arguments):
         return None
-    found = row.reference
+    fun = row.reference
 
     def quiet(*xs: Any) -> Any:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            return found(*xs)
-    return found and quiet
+            return fun(*xs)
+    return fun and quiet
 
 
 def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray]], None]) -> None:
-    """Call `check` with `count` lists of arrays; of a list that fails, hypothesis seeks the simplest such list.
+    """Call `check` with `count` lists of arrays; if one fails, hypothesis searches for the simplest failing list.
 
-    It gets several lists at a time: what hypothesis does around each draw takes longer than most checks. It gives up
-    draws of more than some 1,000 numbers.
+    `check` runs on several lists for each draw, because hypothesis's own work around a draw takes longer than most
+    checks. hypothesis gives up draws of more than about 1,000 numbers.
     """
     numbers = sum(math.prod(word.shape) for word in arguments)
     together = max(1, min(count, 8, 400 // max(numbers, 1)))
@@ -118,7 +119,7 @@ def for_each(arguments: list[Word], count: int, check: Callable[[list[np.ndarray
 def check_derivatives(row: FunctionRow, jax: Any, value_sets: int) -> None:
     """vjp is JAX's on every set of arrays; at numbers without ties, jvp is the slope, and vjp is jvp transposed.
 
-    Where our results differ from JAX's on purpose, the slopes decide alone.
+    If results differ from JAX's deliberately, only the slopes are compared.
     """
     for signature in row.grad:
         arguments = words(signature)
@@ -131,7 +132,7 @@ def check_derivatives(row: FunctionRow, jax: Any, value_sets: int) -> None:
 
 
 def _check_slopes(row: FunctionRow, arguments: list[Word], pullback: Callable, what: str) -> None:
-    """Of results in double precision: those that are rounded to fewer digits have no differences to look at."""
+    """Check the slopes of results in double precision; differences of results with fewer digits are meaningless."""
     rng = np.random.default_rng(zlib.crc32(what.encode()))
     xs = [w.random(rng) for w in arguments]
     smooth = [i for i, w in enumerate(arguments) if w.is_inexact]
@@ -151,7 +152,8 @@ def _check_slopes(row: FunctionRow, arguments: list[Word], pullback: Callable, w
         return
     slopes = [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(moved(STEP), moved(-STEP), strict=True)]
     _, dys = jvp(xs)
-    # The error of a central difference: STEP ** 2 of truncation, and of rounding eps / STEP = 2e-10, times the scale.
+    # The error of a central difference: STEP ** 2 from truncation and eps / STEP = 2e-10 from rounding, times the
+    # scale.
     for dy, slope in zip(dys, slopes, strict=True):
         scale = max(1.0, float(np.max(np.abs(slope), initial=0)))
         np.testing.assert_allclose(dy, slope, rtol=0, atol=3e-7 * row.tol * scale, err_msg=f"jvp of {what}")
@@ -161,7 +163,7 @@ def _check_slopes(row: FunctionRow, arguments: list[Word], pullback: Callable, w
 
 
 def _of_floats(row: FunctionRow, library: Any, arguments: list[Word]) -> Callable:
-    """The function from a list of all arrays to those of its results that are floats."""
+    """The function from a list of all arrays to its results of floats."""
     function = row.function(library)
     return lambda xs: [y for y in library.tree_util.tree_leaves(function(*xs)) if is_inexact(y)]
 
@@ -172,7 +174,7 @@ def _pullback(row: FunctionRow, library: Any, arguments: list[Word]) -> Callable
 
     def pullback(xs: list[Any]) -> Any:
         ys, back = library.vjp(lambda *ps: of_floats(_with(xs, smooth, ps)), *[xs[i] for i in smooth])
-        return back([library.numpy.asarray(_weights(y)) for y in ys])     # JAX's rules want its own arrays
+        return back([library.numpy.asarray(_weights(y)) for y in ys])     # JAX's rules need its own arrays
     return pullback
 
 
@@ -182,7 +184,7 @@ def _with(xs: list[Any], places: list[int], values: Any) -> list[Any]:
 
 
 def _weights(y: Any) -> np.ndarray:
-    """A cotangent that gives each number of a result a weight of its own."""
+    """A cotangent with a different weight for each number of a result."""
     n = int(np.prod(y.shape))
     w = np.cos(np.arange(n))
     return (w + 1j * np.sin(np.arange(n)) if np.dtype(y.dtype).kind == "c" else w).reshape(y.shape).astype(y.dtype)
@@ -196,9 +198,9 @@ def _direction(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 # -- calls --------------------------------------------------------------------------------------------------------
 
 def check_calls(rows: Iterable[FunctionRow], other_class: bool = False) -> None:
-    """Every call has the outcome that it has in JAX: a value, or an error of its class.
+    """Assert that every call has JAX's outcome: its value, or an error of its class.
 
-    Args: other_class: the class of the error differs on purpose.
+    Args: other_class: the class of the error differs deliberately.
     """
     calls = [(row, call) for row in rows for call in row.calls]
     wants = _outcomes_in_jax([lambda row=row, call=call: called(real_jax(), row, call) for row, call in calls])
@@ -210,7 +212,7 @@ def check_calls(rows: Iterable[FunctionRow], other_class: bool = False) -> None:
 
 
 def called(library: Any, row: FunctionRow, call: Call) -> Any:
-    """What one call of a row gives in a library."""
+    """The result of one call of a row in a library."""
     args, keywords = to_arrays(library.numpy, list(call.args)), call.keywords.items()
     return row.function(library)(*args, **{k: to_arrays(library.numpy, v) for k, v in keywords})
 
@@ -225,19 +227,22 @@ def to_arrays(module: Any, x: Any) -> Any:
 
 
 def _outcomes_in_jax(calls: Sequence[Callable[[], Any]]) -> list[Outcome]:
-    """What calls of JAX's functions give. Those that give arrays are one program, which compiles sooner than their
-    operations; others, and those that raise within it, perhaps for they need values, are made again one by one."""
+    """The outcomes of calls of JAX's functions.
+
+    Calls that return arrays form one program, which compiles sooner than their operations. The others run again one by
+    one; so do calls that raise inside the program, for example because they need concrete values.
+    """
     jax, staged = real_jax(), []
 
-    def is_staged(found: Outcome) -> bool:
-        leaves = jax.tree.leaves(found.value)
-        return not found.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
+    def is_staged(result: Outcome) -> bool:
+        leaves = jax.tree.leaves(result.value)
+        return not result.error and bool(leaves) and all(isinstance(x, jax.core.Tracer) for x in leaves)
 
     @jax.jit
     def program() -> list[Any]:
         staged[:] = map(outcome, calls)
-        return [found.value for found in staged if is_staged(found)]
+        return [result.value for result in staged if is_staged(result)]
 
     values = iter(program())
-    return [Outcome(next(values)) if is_staged(found) else outcome(call)
-            for found, call in zip(staged, calls, strict=True)]
+    return [Outcome(next(values)) if is_staged(result) else outcome(call)
+            for result, call in zip(staged, calls, strict=True)]

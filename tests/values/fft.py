@@ -13,7 +13,7 @@ NORMS = (None, "backward", "ortho", "forward")
 
 
 def _one_axis(f, x):
-    """Every option, each of them in some call."""
+    """Every option, each in some call."""
     return [*[f(x, norm=norm) for norm in NORMS], f(x, 4), f(x, n=9), f(x, 3, 0), f(x, axis=0, norm="ortho"), f(x,
             1 + x.ndim)]
 

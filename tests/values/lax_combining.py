@@ -16,12 +16,12 @@ D = ("f8[2,3,4]",)
 
 
 def lax(name, call, *signatures, oracle=None, **options):
-    """The one row of a function, with NumPy's way to say the same."""
+    """The one row of a function, with NumPy's equivalent."""
     return rows("lax", name, *signatures, call=call, oracle=oracle, **options)
 
 
 def lax_of(f):
-    """The module `lax` of the library that a function is of; NumPy's functions take ours."""
+    """The module `lax` of the function's library; for NumPy's functions, xjax's."""
     return sys.modules["jax.lax" if f.__module__.startswith("jax.") else "xjax.lax"]
 
 
@@ -72,14 +72,14 @@ REDUCTIONS = [
     *lax("cummin", _running, *EDGED, grad=D, oracle=_reversible(np.minimum.accumulate)),
     *lax("cumlogsumexp", _running, "f4[2,3,4]:edges", "f8[2,3,4]", "bf[2,3,4]", grad=D,
          oracle=_reversible(np.logaddexp.accumulate)),
-    # The start is the identity of the function: how often it takes part is not defined.
+    # The start is the identity of the function: the number of its uses is undefined.
     *lax("reduce", lambda f, x: (f(x, zero(x), lambda a, b: a + b, (0, 2)), f(x, one(x), lambda a, b: a * b, (1,)),
                                  f((x, x), (zero(x), zero(x)), lambda a, b: (a[0] + b[0], a[1] ^ b[1]), (0,))),
          "i4[2,3,4]:wide", "u1[2,3,4]:wide", "i8[0,3,4]"),
     *lax("reduce", lambda f, x: (f(x, zero(x), lambda a, b: a + b, (0, 2)),
                                  f((x, 2 * x), (zero(x), one(x)), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,))),
          "f4[2,3,4]", "c8[2,3,4]", id="floats"),
-    # JAX differentiates these functions alone, and only where they start from a constant.
+    # JAX differentiates only these functions, and only with a constant start.
     *lax("reduce", lambda f, x: [f(x, start, getattr(lax_of(f), name), (0, 2)) for name, start in (
         ("add", 0.0), ("max", -np.inf), ("min", np.inf))], "f8[2,3,4]:edges", grad=D, id="monoids"),
 ]
@@ -114,7 +114,7 @@ SORTS = [
          "f4[3,4]:edges f4[3,4]", "i4[3,4]:0..2 f8[3,4]", grad=("f8[3,4]:distinct f8[3,4]",)),
     *lax("top_k", lambda f, x: (f(x, 2), f(x, 4), f(x, 0), f(x, 2, axis=0)), *EDGED, "u1[2,3,4]", grad=D),
     *rows("lax", "approx_max_k approx_min_k", "f4[3,4]:distinct", "bf[1,4]:permutation", grad=("f8[3,4]:distinct",),
-          call=lambda f, x: (f(x, 2), f(x, 1, reduction_dimension=0))),       # exact, where there are so few
+          call=lambda f, x: (f(x, 2), f(x, 1, reduction_dimension=0))),       # exact for so few elements
 ]
 
 BATCH_DOT = (((2,), (1,)), ((0,), (0,)))
@@ -124,7 +124,7 @@ CONTRACTED = (((0,), (0,)), ((), ())), [0], []
 
 
 def _ragged(x, w, sizes, **_):
-    """Rows of x, in groups one after the other, each group times a matrix of its own; rows beyond them are 0."""
+    """Rows of x in consecutive groups, each times a matrix of its own; rows beyond the groups are 0."""
     y, start = np.zeros((len(x), w.shape[2])), 0
     for matrix, size in zip(w, sizes, strict=True):
         y[start:start + size] = x[start:start + size] @ matrix
@@ -163,7 +163,7 @@ DOTS = [
 
 
 def _strided(f, x, w):
-    """Channels first; the window moves by 1, by 2 and over holes, and the array is padded and thinned."""
+    """Channels first; the window has stride 1 or 2 and dilation, and the array is padded and dilated."""
     return (f(x, w, (1, 1), "VALID"), f(x, w, (2, 1), "SAME"), f(x, w, (1, 1), "SAME_LOWER"),
             f(x, w, (2, 1), ((1, 0), (-1, 2)), rhs_dilation=(2, 1)),
             f(x, w, (1, 1), ((1, 1), (0, 3)), lhs_dilation=(1, 2)))
@@ -219,9 +219,9 @@ CONVOLUTIONS = [
 ]
 
 def _bounds(f, low):
-    """XLA's own numbers are other ones in each program: here it counts between which they lie."""
-    found = f(low, low + 2, (64,))
-    return found.min() >= low, found.max() < low + 2, found * 0
+    """XLA's numbers differ between programs, so only their bounds are compared."""
+    result = f(low, low + 2, (64,))
+    return result.min() >= low, result.max() < low + 2, result * 0
 
 
 OTHERS = [
@@ -231,7 +231,7 @@ OTHERS = [
          oracle=lambda x, kind, n: np.fft.rfftn(x, axes=range(-len(n), 0)), id="real"),
     *lax("fft", lambda f, x: (f(x, "IRFFT", (5,)), f(x, "IRFFT", (3, 4))), "c8[2,3,3]", "c16[3,3]", grad=("c16[3,3]",),
          oracle=lambda x, kind, n: np.fft.irfftn(x, n, axes=range(-len(n), 0)), id="real_inverse"),
-    # Bits are drawn from the key: the same ones as JAX's.
+    # The bits drawn from the key are JAX's.
     *lax("rng_bit_generator", lambda f, key: (f(key, (2, 3)), f(key, (5,), np.uint8), f(key, (3,), np.uint64),
                                               f(key, (3,), algorithm=RandomAlgorithm.RNG_THREE_FRY)),
          "u4[4]:wide", vmap=False),

@@ -1,4 +1,4 @@
-"""Control flow, solvers with functions, collectives over a mapped axis: functions of `xjax.lax` that call functions."""
+"""Functions of `xjax.lax` that call functions: control flow, solvers, collectives over a mapped axis."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.values.row import library_of, rows
 
 
 def lax(name, call, *signatures, oracle=None, **options):
-    """The one row of a function, with the same in Python."""
+    """The one row of a function, with its equivalent in Python."""
     return rows("lax", name, *signatures, call=call, oracle=oracle, **options)
 
 
@@ -22,7 +22,7 @@ def _while(cond, body, state):
 
 
 def _scan(f, init, xs=None, length=None, reverse=False, unroll=1):
-    """A Python loop over rows of the arrays in xs: an array or a tuple of them."""
+    """A Python loop over rows of the arrays in xs: an array or a tuple of arrays."""
     tree = isinstance(xs, tuple)
     steps = [None] * length if xs is None else list(zip(*xs, strict=True)) if tree else list(xs)
     carry, ys = init, []
@@ -34,8 +34,8 @@ def _scan(f, init, xs=None, length=None, reverse=False, unroll=1):
 
 def _accumulate(g, x, reverse=False, axis=0):
     steps = list(np.moveaxis(x, axis, 0))
-    found = list(itertools.accumulate(reversed(steps) if reverse else steps, g))
-    return np.stack(found[::-1] if reverse else found, axis)
+    result = list(itertools.accumulate(reversed(steps) if reverse else steps, g))
+    return np.stack(result[::-1] if reverse else result, axis)
 
 
 BRANCHES = (lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x - 3 * y)
@@ -45,7 +45,7 @@ BRANCHING = [
                                      f(False, *BRANCHES[:2], x, y), f(p, lambda xy: xy[0], lambda xy: xy[1], (x, y))),
          "b1[] f4[2,3] f4[2,3]", "b1[] i4[3]:wide i4[3]:wide", "b1[] c8[2] c8[2]", grad=("b1[] f8[2,3] f8[2,3]",),
          oracle=lambda p, true, false, *args: true(*args) if p else false(*args)),
-    # An index beyond the branches means the nearest one.
+    # An index out of range selects the nearest branch.
     *lax("switch", lambda f, i, x, y: (f(i, BRANCHES, x, y), f(i, BRANCHES[:1], x, y), f(1, BRANCHES, x, y)),
          "i4[]:wide f4[2,3] f4[2,3]", "u1[]:0..2 i4[3]:wide i4[3]:wide", "i8[]:-1..3 c8[2] c8[2]",
          grad=("i4[]:0..2 f8[2,3] f8[2,3]",),
@@ -97,7 +97,7 @@ def _newton(g, x):
 
 
 def _divided(g, y):
-    """The z for which g(z) is y, where g multiplies each number by one of its own."""
+    """The z with g(z) = y, for a g that multiplies each number by its own factor."""
     return y / g(np.ones(y.shape, y.dtype))
 
 
@@ -111,21 +111,21 @@ SOLVES = [
         f(lambda x: a * x, b, lambda _, y: y / a, symmetric=True),
         f(lambda x: a * x, b, lambda _, y: y / a, lambda _, y: y / a)),
          "f4[3]:positive f4[3]", "f8[2]:positive f8[2]", grad=("f8[3]:positive f8[3]",)),
-    # What a solver says of its work has derivative 0, whatever it is.
+    # The auxiliary output of a solver has derivative 0, whatever it contains.
     *lax("custom_linear_solve", lambda f, a, b: f(lambda x: a * x, b, lambda _, y: (y / a, y.sum()), lambda _, y: (
         y / a, y.sum()), has_aux=True), "f4[3]:positive f4[3]", id="aux"),
 ]
 
 
 def over_axis(name, call, *signatures, **options):
-    """A collective over an axis of vmap that has the name "i"."""
+    """A collective over an axis of vmap with the name "i"."""
     def mapped(f, x):
         return library_of(f).vmap(lambda y: call(f, y), axis_name="i")(x)
     return lax(name, mapped, *signatures, **options)
 
 
 def in_region(name, call, *signatures, **options):
-    """An operation on types of `shard_map`, over a mesh of two devices with the axis "i"; the argument is whole."""
+    """An operation on types of `shard_map`, over a mesh of two devices with the axis "i"; the argument is not split."""
     def mapped(f, x):
         lib = library_of(f)
         mesh = lib.sharding.Mesh(np.array(lib.devices()[:2]), ("i",))
@@ -144,7 +144,7 @@ COLLECTIVES = [
     *over_axis("all_gather", lambda f, x: (f(x, "i"), f(x, "i", axis=1), f(x, "i", tiled=True)), *FOUR, grad=D),
     *over_axis("all_to_all", lambda f, x: (f(x, "i", 0, 0), f(x, "i", 0, 1), f(x, "i", 0, 1, tiled=True)), "f4[4,4,3]",
                "i4[4,4,3]", grad=("f8[4,4,3]",)),
-    # JAX maps only whole permutations.
+    # JAX maps only complete permutations.
     *over_axis("ppermute", lambda f, x: (f(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]),
                                          f(x, "i", [(3, 0), (0, 3), (1, 1), (2, 2)])), *FOUR, grad=D),
     *over_axis("pshuffle", lambda f, x: f(x, "i", [2, 0, 3, 1]), *FOUR, grad=D),

@@ -43,7 +43,7 @@ UNARY = [
     *table("abs", *FLOATS, "i4[3]:wide", "i8[2]:wide", "c8[3]", grad=(*D, "c16[3]")),
     FunctionRow("lax.abs", ("c8[3]:edges", "c16[3]:edges"), id="edges", oracle=np.abs,
         differs="" if holds(since="0.12") else "of nan + inf i JAX has nan before 0.12"),
-    *table("sign", *FLOATS, *INTS, "c8[3]", grad=D),     # of an infinite complex number: NaN, as in JAX
+    *table("sign", *FLOATS, *INTS, "c8[3]", grad=D),     # an infinite complex number gives NaN, as in JAX
     *table("floor ceil is_finite=isfinite", *FLOATS, grad=D),
     *table("sin cos tan exp sinh cosh tanh asinh atan", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),
     *table("expm1", *FLOATS, *COMPLEX, grad=(*D, "c16[3]:small")),
@@ -63,7 +63,7 @@ UNARY = [
     *rows("lax", "integer_pow", *FLOATS[:3], *COMPLEX, grad=(*D, "c16[3]"), oracle=np.power,
           call=lambda f, x: tuple(f(x, n) for n in (-3, -1, 0, 1, 2, 3, 7))),
     *rows("lax", "round", *FLOATS, grad=D, oracle=None,
-          call=lambda f, x: (f(x), f(x, 0), f(x, 1))),              # NumPy rounds halves to even alone
+          call=lambda f, x: (f(x), f(x, 0), f(x, 1))),              # NumPy only rounds halves to even
     *rows("lax", "stop_gradient", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy),
     *rows("lax", "optimization_barrier stage", "f4[2,3]:wide", "i4[3]:wide", oracle=np.copy, grad=D),
     *rows("lax", "erf", *FLOATS, oracle=special.erf, grad=D),
@@ -113,7 +113,7 @@ INTEGERS = [
 
 POSITIVE_PAIRS = ("f4[4]:positive f4[4]:positive", "f8[3]:positive f8[3]:count")
 AT_EDGES = "JAX gives NaN at a = 0 and at infinite a, where the limits are 0 and 1"
-# The series and continued fractions of these functions lose some hundred ulp between one program and another.
+# The series and continued fractions of these functions differ by some hundred ulp between programs.
 SERIES = [
     *rows("lax", "igamma", *POSITIVE_PAIRS, oracle=special.gammainc, grad=DDP),
     *rows("lax", "igammac", *POSITIVE_PAIRS, oracle=special.gammaincc, grad=DDP),

@@ -1,4 +1,4 @@
-"""`xjax.lax.linalg`: decompositions, compared in what is unique: products, sizes, and factors up to signs."""
+"""`xjax.lax.linalg`: decompositions, compared by unique quantities: products, sizes, and factors up to signs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.values.row import rows
 
 
 def matrix_rows(name, call, *signatures, oracle=None, **options):
-    """The one row of a function, with SciPy's way to say the same."""
+    """The one row of a function, with SciPy's equivalent."""
     return rows("lax.linalg", name, *signatures, call=call, oracle=oracle, **options)
 
 
@@ -19,7 +19,7 @@ def t(x):
 
 
 def sizes(x):
-    """Absolute values with a derivative at complex numbers too."""
+    """Absolute values, with a derivative also at complex numbers."""
     return (x * x.conj()).real
 
 
@@ -57,7 +57,7 @@ SQUARE = ("f4[3,3]:regular", "f8[4,4]:regular", "c8[3,3]:regular")
 SYMMETRIC = ("f4[3,3]:symmetric", "f8[4,4]:symmetric", "c8[3,3]:symmetric")
 DEFINITE = ("f4[3,3]:definite", "f8[2,3,3]:definite", "c8[2,2]:definite")
 D, DC = "f8[3,3]:regular", "c16[3,3]:regular"
-# The largest entry of a "definite" matrix is 20 times its smallest eigenvalue, as is the loss of what divides by it.
+# The largest entry of a "definite" matrix is 20 times its smallest eigenvalue; dividing by it magnifies errors as much.
 CONDITION = 16
 
 DECOMPOSITIONS = [

@@ -1,4 +1,4 @@
-"""Functions of `xjax.lax` that move and choose parts of whole arrays: shapes, slices, gathers and scatters."""
+"""Functions of `xjax.lax` that move and select parts of arrays: shapes, slices, gathers and scatters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ D = ("f8[2,3,4]",)
 
 
 def lax(name, call, *signatures, oracle=None, **options):
-    """The one row of a function, with NumPy's way to say the same."""
+    """The one row of a function, with NumPy's equivalent."""
     return rows("lax", name, *signatures, call=call, oracle=oracle, **options)
 
 
@@ -69,7 +69,7 @@ SLICES = [
          grad=D, oracle=lambda x, a, b, step=1, axis=0: np.moveaxis(np.moveaxis(x, axis, 0)[a:b:step], 0, axis)),
     *lax("index_in_dim", lambda f, x: (f(x, 1), f(x, -1, axis=-1), f(x, 0, 1, keepdims=False)), *CUBES[:3], grad=D,
          oracle=lambda x, i, axis=0, keepdims=True: np.take(x, [i] if keepdims else i, axis)),
-    # A start beyond the border is moved inside; a negative one counts from the end.
+    # A start beyond the border is clamped; a negative one counts from the end.
     *lax("dynamic_slice", lambda f, x, i: (f(x, i, (1, 2, 3)), f(x, (i[0], i[2], i[2]), (2, 1, 1)),
                                            f(x, i, (1, 1, 2), allow_negative_indices=False)),
          "f4[2,3,4] i4[3]:wide", "i4[2,3,4] i8[3]", "c8[2,3,4] u1[3]", grad=("f8[2,3,4] i4[3]",)),
@@ -105,7 +105,7 @@ def _scattered(f, x, i, updates):
 
 
 def _in_loop(update):
-    """Rows of updates one after the other, as NumPy would."""
+    """Updates of rows one after the other, in NumPy."""
     def scattered(x, i, updates, dims, *, mode):
         y = np.array(x)
         for row, new in zip(i[:, 0], updates, strict=True):
@@ -128,7 +128,7 @@ INDEXED = [
     *lax("scatter_add", _scattered, *SCATTERED, grad=DS, oracle=_in_loop(np.add)),
     *lax("scatter_sub", _scattered, *SCATTERED, grad=DS, oracle=_in_loop(np.subtract)),
     *lax("scatter_mul", _scattered, *SCATTERED, oracle=_in_loop(np.multiply)),
-    # Beyond the border, JAX's derivatives of the next two forget the mode: -inf, and shares of ties that are not there.
+    # Beyond the border, JAX's derivatives of the next two ignore the mode: -inf, and shares of ties that do not exist.
     *lax("scatter_min", _scattered, *SCATTERED, "f4[4,3]:edges i4[5,1]:0..3 f4[5,3]:edges", grad=DS[1:],
          oracle=_in_loop(np.minimum)),
     *lax("scatter_max", _scattered, *SCATTERED, "f4[4,3]:edges i4[5,1]:0..3 f4[5,3]:edges", grad=DS[1:],

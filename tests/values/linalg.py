@@ -1,4 +1,4 @@
-"""`xjax.numpy.linalg`. What is unique only up to a sign or order is compared by products that do not depend on it."""
+"""`xjax.numpy.linalg`. Results that are unique only up to a sign or order are compared by invariant products."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import numpy as np
 
 from tests.values.row import rows
 
-# Well-conditioned ones: what rounding does to the others is another in each library. Singular values of n x n matrices
-# lie between 1/2 and n + 1/2: rounding errors of one inverse grow up to 2 n times. `tol` is 2 where a matrix and its
-# inverse are multiplied, and 4 where inverses are squared (slopes, pseudoinverses, quotients of singular values).
+# Well-conditioned matrices only: with others, rounding gives each library its own result. Singular values of n x n #
+# matrices are between 1/2 and n + 1/2, so rounding errors of one inverse grow up to 2 n times. `tol` is 2 where a
+# matrix # and its inverse are multiplied, and 4 where inverses are squared (slopes, pseudoinverses, quotients of
+# singular values).
 REGULAR = ("f4[3,3]:regular", "f8[2,3,3]:regular", "c8[2,2]:regular", "f8[1,1]:regular", "c16[4,4]:regular")
 SYMMETRIC = ("f4[3,3]:symmetric", "f8[2,2,2]:symmetric", "c8[3,3]:symmetric", "i4[2,2]:symmetric", "c16[4,4]:symmetric")
 DEFINITE = ("f4[3,3]:definite", "f8[2,2,2]:definite", "c8[3,3]:definite", "c16[1,1]:definite")
@@ -23,22 +24,22 @@ def adjoint(x):
 
 
 def by_size(values):
-    """Eigenvalues in one order."""
+    """Eigenvalues in a fixed order."""
     return values[abs(values).argsort()]
 
 
 def _masked(x):
-    """The matrix with a last row of zeros: its rank is one less, in any precision."""
+    """The matrix with zeros in its last row: its rank is one less, in any precision."""
     return x * (np.arange(x.shape[-1])[:, None] < x.shape[-1] - 1)
 
 
 def _of_parts(f, x):
-    """A function of one matrix, of a square, a tall and a wide one."""
+    """A function of a square, a tall and a wide part of a matrix."""
     return f(x), f(x[..., :-1]), f(x[..., :-1, :])
 
 
 def _powers(w):
-    """Sums of powers of eigenvalues, which say what they are but not their order."""
+    """Sums of powers of eigenvalues, which do not depend on their order."""
     return [(w ** k).sum(-1) for k in range(1, w.shape[-1] + 1)]
 
 
@@ -69,8 +70,8 @@ def _smooth_svd(f, x):
     return s, (u * s[..., None, :] ** 2) @ v, (u / s[..., None, :]) @ v
 
 
-def _solution(found):
-    x, _, rank, s = found
+def _solution(result):
+    x, _, rank, s = result
     return x, rank, s
 
 
@@ -78,7 +79,7 @@ ROWS = [
     # -- factors ------------------------------------------------------------------------------------------------------
     *rows("numpy.linalg", "cholesky", *DEFINITE, grad=("f8[3,3]:definite", "c16[2,2]:definite"),
           call=lambda f, x: (f(x), f(x, upper=True))),
-    # NumPy raises where there is no such factor.
+    # NumPy raises if this factor does not exist.
     *rows("numpy.linalg", "cholesky", "f4[2,2]:symmetric", "c8[2,2]:symmetric", id="of an indefinite matrix",
           oracle=None, call=lambda f, x: f(-x)),
     *rows("numpy.linalg", "qr", *REGULAR, call=lambda f, x: _of_parts(_qr(f), x)),
@@ -104,8 +105,8 @@ ROWS = [
           call=lambda f, x: (f(x), f(x, "U"), f(x, UPLO="L"))),
     *rows("numpy.linalg", "eig", *REGULAR, tol=4,
           call=lambda f, x: (lambda w, v: (_powers(w), x @ v - v * w[..., None, :], (abs(v) ** 2).sum(-2)))(*f(x))),
-    # Two eigenvalues that fall together may come out as a complex pair: these are kept apart. NumPy's are real if all
-    # of them are.
+    # Two coinciding eigenvalues may become a complex pair, so these are well separated. NumPy's are real if all of them
+    # are.
     *rows("numpy.linalg", "eigvals", *REGULAR, tol=4, grad=D, call=lambda f, x: _powers(f(x))),
 
     # -- determinants, rank, condition --------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ ROWS = [
     *rows("numpy.linalg", "pinv", *REGULAR, grad=DC, tol=4, call=lambda f, x: (*_of_parts(f, x), f(_masked(x)))),
     *rows("numpy.linalg", "pinv", *SYMMETRIC[:3], id="of a symmetric matrix", tol=4,
           call=lambda f, x: (f(x, hermitian=True), f(x, rtol=0.4), f(x, 0.4, hermitian=True))),
-    # The derivative is that of the inverse where no singular value is left out.
+    # If all singular values are kept, the derivative is that of the inverse.
     *rows("numpy.linalg", "pinv", "f8[3,3]:symmetric", id="smooth", grad=("f8[3,3]:symmetric",), tol=4,
           call=lambda f, x: f(x, hermitian=True)),
     *rows("numpy.linalg", "matrix_power", *REGULAR, grad=DC, tol=4,

@@ -1,4 +1,4 @@
-"""Functions of `xjax.numpy` that make arrays: from nothing, from numbers, or in the likeness of an array."""
+"""Functions of `xjax.numpy` that make arrays: from shapes, from numbers, or like another array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ D = ("f8[3]",)
 
 
 def _printed(f):
-    with np.printoptions():                         # which puts the options back
+    with np.printoptions():                         # it restores the options
         f(precision=3)
         return str(np.array([1 / 3]))
 
@@ -31,7 +31,7 @@ ROWS = [
     *rows("numpy", "zeros ones", *NOTHING, call=lambda f: (
               f(3), f((2, 0)), f(()), f((2, 3), dtype="int8"), f((2,), "bool"), f([2, 1], dtype=complex),
               f(np.int32(2)))),
-    # What is in an array of `empty` is nobody's business, except that in JAX and here it is zero.
+    # The content of an `empty` array is undefined, except that in JAX and here it is zero.
     *rows("numpy", "empty", *NOTHING, oracle=None, call=lambda f: (f(3), f((2, 0)), f((2, 3), dtype="int8"))),
     *rows("numpy", "full", *NOTHING, call=lambda f: (
               f(3, 2), f((2, 2), 2.5), f((), True), f((2, 0), 1j), f((2, 3), np.arange(3)), f(2, 3.7, dtype="int32"),
@@ -51,7 +51,7 @@ ROWS = [
               f(3), f(2, 4), f(4, 2, 1), f(3, k=-1), f(3, 3, 5), f(2, 3, -7), f(0), f(2, 0), f(3, dtype="int32"),
               f(2, dtype="bool"), f(3, 4, k=2, dtype="complex64"))),
     *rows("numpy", "identity", *NOTHING, call=lambda f: (f(3), f(0), f(2, dtype="int8"), f(2, "bool"))),
-    # By default JAX's is of float32 with 64 bits too, ours of the default float, as NumPy's.
+    # With 64 bits JAX's default is still float32; xjax's is the default float, as in NumPy.
     *rows("numpy", "tri", *NOTHING, call=lambda f: (
         *(f(*args, dtype="float32") for args in ((3,), (2, 4), (4, 2, 1), (3, 3, -1), (3, 3, 5), (2, 3, -7), (0,))),
         f(3, k=-1, dtype="int32"), f(2, dtype="bool"))),
@@ -68,12 +68,12 @@ ROWS = [
     *rows("numpy", "tril_indices triu_indices", *NOTHING,
           call=lambda f: (f(3), f(0), f(3, 1), f(3, -1), f(2, k=5), f(3, 0, 2), f(2, m=4), f(4, -2, 3))),
     *rows("numpy", "diag_indices", *NOTHING, call=lambda f: (f(3), f(0), f(2, 3), f(4, ndim=1))),
-    # The function that is given sees the library's own array.
+    # The function argument gets the library's own array.
     *rows("numpy", "mask_indices", *NOTHING, jit=False, call=lambda f: (
               f(3, lambda m, k: m * np.triu(np.ones((3, 3), bool), k), 1), f(2, lambda m, k: m * np.eye(2) > 0))),
 
     # -- between numbers ----------------------------------------------------------------------------------------------
-    # Points near the end suffer the rounding of (stop - start) / n * i: some ulps of the larger end, which scale holds.
+    # Points near the end have the rounding of (stop - start) / n * i: some ulps of the larger end, which scale covers.
     *rows("numpy", "linspace", *SCALARS, grad=("f8[] f8[2]",), call=lambda f, a, b: (
               f(a, b), f(a, b, 4, axis=-1), f(a, b, 5, endpoint=False), f(a, b, 1), f(a, b, 0),
               f(a, b, 3, retstep=True))),
@@ -95,7 +95,7 @@ ROWS = [
               f(x), f(x, y), f(x, y, indexing="ij"), f(x, y, x), f(x, y, sparse=True),
               f(y, x, sparse=True, indexing="ij"), f(x, y, copy=True))),
 
-    # -- in the likeness of an array ----------------------------------------------------------------------------------
+    # -- like another array -------------------------------------------------------------------------------------------
     *rows("numpy", "zeros_like ones_like", *ANY,
           call=lambda f, x: (f(x), f(x, dtype="int16"), f(x, shape=(2, 2)), f(x, dtype="complex64", shape=()))),
     *rows("numpy", "empty_like", *ANY, oracle=None, call=lambda f, x: (f(x), f(x, dtype="int16"), f(x, shape=(2, 2)))),
@@ -123,7 +123,7 @@ ROWS = [
     *rows("numpy", "diag", *MATRICES[1:], *VECTORS[:2], grad=("f8[3,2]", "f8[2]"),
           call=lambda f, x: (f(x), f(x, 1), f(x, k=-2), f(x, 5))),
     *rows("numpy", "diagflat", *VECTORS, grad=D, call=lambda f, x: (f(x), f(x, 1), f(x, k=-2))),
-    # JAX's derivative of x ** 0 is NaN at 0: derivatives away from it.
+    # JAX's derivative of x ** 0 is NaN at 0, so derivatives are taken away from 0.
     *rows("numpy", "vander", "f4[3]:small", "f8[3]:edges", "i4[2]", "c8[3]:small", "bf[2]:small",
           grad=("f8[3]:positive",), call=lambda f, x: (f(x), f(x, 2), f(x, N=4, increasing=True), f(x, 0), f(x, 1))),
     *rows("numpy", "tril_indices_from triu_indices_from", "f4[2,3]", "i4[3,3]", "b1[2,0]",
@@ -138,7 +138,7 @@ ROWS = [
     *rows("numpy", "from_dlpack", "f4[2,3]:wide", "i4[3]:wide", "u1[2]", "c8[2]", "f8[0]", jit=False),
 
     # -- to text ------------------------------------------------------------------------------------------------------
-    # NumPy's numbers are taken in double precision, which its text shows.
+    # NumPy computes in double precision, so its text shows more digits.
     *rows("numpy", "array_repr array_str", "f4[3]:edges", "i4[2,2]:wide", "c8[0]", jit=False, oracle=None),
     *rows("numpy", "get_printoptions", *NOTHING, jit=False, call=lambda f: (f()["precision"], f()["threshold"])),
     *rows("numpy", "set_printoptions", *NOTHING, jit=False, call=_printed),

@@ -9,7 +9,7 @@ from tests.values.row import rows
 # "wide" draws from all the numbers of a dtype.
 FLOATS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[3]:wide")
 REALS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[0,2]", "i4[3]:wide", "u1[2]:wide", "b1[]")
-# NumPy's floats of narrow integers have half precision, ours and JAX's have 32 bits.
+# NumPy's float of a narrow integer has half precision; xjax's and JAX's have 32 bits.
 NARROW = ("b1[2]",)
 NUMBERS = ("f4[2,3]:wide", "f8[3]:wide", "bf[3]:wide", "f2[3]:wide", "i4[3]", "c8[3]", "c16[2]")
 COMPLEX = ("c8[3]", "c16[2]")
@@ -27,11 +27,11 @@ ROWS = [
     # -- signs and parts
     *rows("numpy", "negative positive square sign absolute", *FLOATS, *INTS, grad=D),
     *rows("numpy", "negative square absolute reciprocal", "c8[3]", grad=("c16[3]:0.25..2",), id="complex"),
-    # The direction of a complex number has the derivative 0 here, as in JAX: no slope, but a choice.
+    # The direction of a complex number has the derivative 0 here, as in JAX: a convention, not the slope.
     *rows("numpy", "sign", "c8[3]", id="complex"),
-    *rows("numpy", "square absolute positive", "b1[2]", oracle=None, id="bool"),        # NumPy's are int8 or refused
+    *rows("numpy", "square absolute positive", "b1[2]", oracle=None, id="bool"),        # NumPy's are int8, or raise
     *rows("numpy", "conjugate real imag", "f4[2,3]:wide", "i4[3]:wide", "b1[2]", *COMPLEX, grad=DC),
-    # Of a 0-d float JAX gives the default float; we keep its dtype, as for arrays.
+    # For a 0-d float JAX returns the default float; xjax keeps its dtype, as for arrays.
     *rows("numpy", "angle", "f4[2,3]:edges", "i4[3]", "c8[3]:edges", "c16[]", grad=("c16[3]:0.5..2",),
           call=lambda f, x: (f(x), f(x, deg=True))),
     *rows("numpy", "isreal iscomplex", *FLOATS[:3], "i4[3]", "b1[2]", "c8[3]:edges"),
@@ -64,7 +64,7 @@ ROWS = [
     # -- arithmetic
     *rows("numpy", "add subtract multiply", *PAIRS, INT_PAIRS[0], "c8[3] c8[3]", grad=DD),
     *rows("numpy", "divide", *PAIRS, "i4[3]:wide i4[2,1]:wide", "c8[3]:positive c8[3]:positive", grad=DD),
-    # Derivatives away from whole quotients: there JAX's depend on how XLA divides.
+    # Derivatives away from whole quotients, where JAX's depend on XLA's division.
     *rows("numpy", "floor_divide remainder fmod divmod", *PAIRS, "i4[3]:wide i4[2,1]:1..9",
           "i8[2]:wide i8[]:-9..-1", "u1[4]:wide u1[4]:1..255", grad=("f8[2,3]:5..5.9375 f8[3]:2..2.4375",)),
     *rows("numpy", "maximum minimum fmax fmin", *PAIRS, INT_PAIRS[0], MIXED[0], grad=("f8[2,3] f8[3]",)),
@@ -76,7 +76,7 @@ ROWS = [
     *rows("numpy", "power", "f4[2,3]:wide f4[3]", "bf[3] bf[1]", "c8[3] c8[3]", grad=DD),
     # An integer exponent keeps its dtype, and the derivative at 0 exact.
     *rows("numpy", "power", "f4[3] i4[3]:positive", grad=("f8[3] i4[3]:positive",), id="integer-exponent"),
-    # Powers that do not fit are computed modulo 2**n up to the exponent 63, as in JAX; NumPy goes on.
+    # Powers out of range are computed modulo 2**n up to the exponent 63, as in JAX; NumPy does so for all exponents.
     *rows("numpy", "power", "i4[3] i4[2,1]:count", "u1[4]:wide u1[4]:0..63", id="integers"),
     *rows("numpy", "power", "f4[2,3]:wide", "i4[3]", grad=DC, id="static",
           call=lambda f, x: (f(x, 0), f(x, 1), f(x, 3))),
@@ -103,18 +103,18 @@ ROWS = [
     *rows("numpy", "sinc", "f4[3]:wide", id="wide", oracle=lambda x: np.sinc(np.where(np.isinf(x), 1, x)),
           differs="JAX and NumPy have nan at infinity, and JAX where pi x overflows; here its limit, 0"),
     *rows("numpy", "i0", "f4[2,3]", "f8[3]:-99..99", "bf[3]", "i4[3]", grad=D),
-    # -- neighbours in a dtype: NumPy's answer in double precision is another dtype's
+    # -- neighbours in a dtype: in double precision NumPy's belongs to another dtype
     *rows("numpy", "nextafter", "f8[3]:wide f8[2,1]:wide"),
     *rows("numpy", "nextafter", "f4[3]:wide f4[2,1]:wide", "bf[3]:wide bf[]:wide", "f2[3]:wide f2[3]:wide", oracle=None,
           id="single"),
     *rows("numpy", "spacing", "f8[3]:wide"),
-    # Of negative halves NumPy and JAX give the distance upwards, we that away from 0 as for every other dtype.
+    # For negative halves NumPy and JAX return the distance upwards, xjax that away from 0, as for every other dtype.
     *rows("numpy", "spacing", "f4[3]:wide", "bf[3]:0..999", "f2[3]:0..999", oracle=None, id="single"),
     # -- choices
     *rows("numpy", "clip", "f4[2,3]:wide f4[3]:small f4[]:positive", "f8[3]:edges f8[3] f8[3]", "i4[3]:wide i4[] i4[]",
           "bf[3] bf[] f4[]", grad=("f8[2,3] f8[3]:-2..0 f8[3]:0..2",),
           call=lambda f, x, low, high: (f(x, low, high), f(x, low, None), f(x, None, high))),
-    # The largest number, in place of inf, is that of the dtype.
+    # The largest number of the dtype replaces inf.
     *rows("numpy", "nan_to_num", "f8[3]:wide", "i4[3]", "c16[3]:edges", grad=D,
           call=lambda f, x: (f(x), f(x, nan=1.5, posinf=7.0, neginf=-7.0))),
     *rows("numpy", "nan_to_num", *FLOATS, "c8[3]:edges", oracle=None, id="single",

@@ -1,4 +1,4 @@
-"""Functions of `xjax.numpy` that read and write at positions, or find them."""
+"""Functions of `xjax.numpy` that read and write at positions, or find positions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.values.row import rows
 
-# Positions are in range, unless a row says what happens to others.
+# Positions are in range, except in rows for positions out of range.
 TAKEN = ("f4[3,4]:wide i4[2]:-3..2", "i4[4,3]:wide i8[2,2]:-3..2", "c8[3,3] u1[]:0..2", "b1[3,3] i4[0]")
 ALONG = ("f4[3,4]:wide i4[3,4]:-3..2", "i4[3,3] i8[3,3]:-3..2", "c8[3,3] u1[3,3]:0..2", "b1[3,3] i4[3,3]:0..2")
 FAR = ("f4[2,3] i4[2]:-9..9", "i4[3,2] i8[1,2]:-9..9", "b1[2,2] i4[]:-5..5")
@@ -16,7 +16,7 @@ D = ("f8[3,3] i4[2]:-3..2",)
 
 
 def after(write):
-    """The call of a function that writes into an array: NumPy's into a copy, which is given back."""
+    """The call of a function that writes into an array; NumPy's writes into a copy, which is returned."""
     def call(f, x, *args):
         if f.__module__.startswith("numpy"):
             outs = []
@@ -44,7 +44,7 @@ ROWS = [
     *rows("numpy", "take_along_axis", "f4[2,3] i4[2,3]:-9..9", "i4[3,2] i8[1,2]:-9..9", id="out of range", oracle=None,
           call=lambda f, x, i: [
               f(x, i, 1, mode=mode) for mode in ("fill", "clip")] + [f(x, i, 1, mode="fill", fill_value=7)]),
-    # Without `size`, a result's shape depends on values, which NumPy alone would not mind.
+    # Without `size`, the shape of a result depends on values, which only NumPy supports.
     *rows("numpy", "compress", *MASKED, jit=False, call=lambda f, c, x: (f(c, x), f(c, x, axis=0), f(c[:2], x))),
     *rows("numpy", "compress", "b1[2] f4[2,3]", "b1[1] i4[2,2]", id="of matrices", jit=False,
           call=lambda f, c, x: (f(c, x), f(c, x, axis=0), f(c, x, -1))),
@@ -57,7 +57,7 @@ ROWS = [
           call=lambda f, x: (f(x), f(x, 1), f(x, offset=-1), f(x, 0, 1, 0), f(x, axis1=-1, axis2=0), f(x, 7))),
 
     # -- writing ------------------------------------------------------------------------------------------------------
-    # One position twice, and which value stays, is a thing NumPy leaves open: positions here are a permutation.
+    # If a position occurs twice, NumPy does not define which value stays: these positions are a permutation.
     *rows("numpy", "put", "f4[2,3]:wide i4[3]:permutation f4[3]", "i4[4] i8[3]:permutation i4[]",
           "c8[3] i4[2]:permutation f4[1]", "bf[2,2] i4[4]:permutation bf[2]", grad=("f8[2,3] i4[3]:permutation f8[2]",),
           call=after(lambda i, v: [((i, v), {}), ((i - 1, v), {}), ((i + 2, v), {"mode": "wrap"})])),
@@ -86,7 +86,7 @@ ROWS = [
     *rows("numpy", "insert", "f4[3] f4[2]", "i4[4] i4[2]", id="of several", grad=("f8[3] f8[2]",),
           call=lambda f, x, v: (
               f(x, np.array([0, 2]), v), f(x, np.array([2, 0]), v), f(x, slice(0, 2), v), f(x, np.array([1, 1]), v))),
-    # NumPy has no traced positions, and refuses those out of range.
+    # NumPy has no traced positions, and raises for those out of range.
     *rows("numpy", "insert", "f4[3] i4[2]:-3..3 f4[2]", "i4[4] i4[]:-4..4 i4[]", id="at traced positions",
           grad=("f8[3] i4[2]:-3..3 f8[2]",)),
     *rows("numpy", "delete", "f4[3,4]:wide", "i4[3,3]", "c8[3,2]", "b1[3,3]", grad=("f8[3,2]",), call=lambda f, x: (

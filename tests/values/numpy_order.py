@@ -17,7 +17,7 @@ def ordered(f, x):
 
 
 def top_k(x, k, axis=-1, mode="largest"):
-    """Of equal elements the first comes first, but 0 counts as greater than -0, and NaN as the largest of all."""
+    """Equal elements keep their order, but 0 counts as greater than -0, and NaN as the largest."""
     y = x.astype(float)
     keys = (~np.signbit(y), y, np.isnan(y)) if mode == "smallest" else (np.signbit(y), -y, ~np.isnan(y))
     order = np.take(np.lexsort(keys, axis=axis), np.arange(k), axis=axis)
@@ -25,13 +25,13 @@ def top_k(x, k, axis=-1, mode="largest"):
 
 
 def around_kth(f, x):
-    """The smallest elements, the one at their end and the others, in an order of ours: which one is not said."""
+    """The k-th element, and order-independent sums of the elements before and after it, whose order is undefined."""
     y = f(x, 1, axis=-1)
     return y[..., 1], y[..., :1].sum(-1), y[..., 2:].sum(-1)
 
 
 def histograms(f, x, w):
-    """Numbers that lie at an edge are only asked for where all edges are exact."""
+    """Numbers at an edge are compared only if all edges are exact."""
     return (f(x, bins=4), f(x, bins=3, range=(-2.0, 6.0)), f(x, bins=np.array([-3.0, 0.0, 0.5, 7.0]), weights=w),
             f(x, bins=4, range=(-8.0, 8.0), density=True))
 
@@ -67,8 +67,8 @@ ROWS = [
           call=lambda f, x: (f(x, axis=0), f(x, axis=1, return_index=True, return_inverse=True, return_counts=True))),
     *rows("numpy", "unique_all unique_counts unique_inverse", "f4[4]:edges", "i4[2,2]:0..2", jit=False),
     *rows("numpy", "unique_values", "f4[4]:edges", "i4[2,2]:0..2", jit=False,
-          oracle=lambda x: np.unique(x, equal_nan=False)),                            # NumPy's are in no order
-    *rows("numpy", "unique", "f4[5]:small", "i4[2,3]:small", oracle=None, id="size",     # NumPy gives all of them
+          oracle=lambda x: np.unique(x, equal_nan=False)),                            # NumPy's order is undefined
+    *rows("numpy", "unique", "f4[5]:small", "i4[2,3]:small", oracle=None, id="size",     # NumPy returns all of them
           call=lambda f, x: (f(x, size=4), f(x, return_index=True, return_inverse=True, return_counts=True, size=8,
                                              fill_value=9))),
     *rows("numpy", "union1d intersect1d setdiff1d setxor1d", *PAIRS, jit=False),
@@ -95,7 +95,7 @@ ROWS = [
     # -- whole arrays
     *rows("numpy", "array_equal array_equiv", "f4[3]:0..0.0625 f4[3]:0..0.0625", "i4[2,1]:0..1 i4[2]:0..1",
           "b1[2] i4[2]:0..1", "c8[]:0..0.0625 c8[]:0..0.0625"),
-    *rows("numpy", "array_equal", "f4[2] f4[3]", id="shapes"),       # JAX's `array_equiv` fails where shapes differ
+    *rows("numpy", "array_equal", "f4[2] f4[3]", id="shapes"),       # JAX's `array_equiv` fails if shapes differ
     *rows("numpy", "array_equal", "f4[3]:edges f4[3]:edges", "i4[2]:small f8[2]:edges", id="nan",
           call=lambda f, x, y: (f(x, y, equal_nan=True), f(x, x), f(x, x, equal_nan=True))),
     *rows("numpy", "allclose", "f4[2]:edges f4[2]:edges", "f8[3] f8[]", "i4[2] i4[1]", "c8[2] f4[2]",

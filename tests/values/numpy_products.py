@@ -1,4 +1,4 @@
-"""Products of arrays: `dot` and its kin, `einsum`, `kron`, `cross`, `trace`."""
+"""Products of arrays: `dot` and similar functions, `einsum`, `kron`, `cross`, `trace`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DM, DV = ("f8[2,3] f8[3,2]",), ("f8[3] f8[3]",)
 
 
 def in_the_plane(f, x, y):
-    """The cross product of vectors of two elements, to which new versions of JAX and NumPy want a third one added."""
+    """The cross product of vectors of two elements; new versions of JAX and NumPy require a third element."""
     library = library_of(f)
     if library.__name__ == "xjax" or library.__name__ == "jax" and holds(until="0.12"):
         return f(x, y)
@@ -30,7 +30,7 @@ ROWS = [
     *rows("numpy", "dot", *MATRICES[2:], "bf[2,3] bf[3]", id="of other dtypes"),
     *rows("numpy", "matmul", *VECTORS[:2], *MATRICES[:3], *STACKS, grad=(*DM, "f8[2,1,3] f8[3,2]")),
     *rows("numpy", "matmul", *MATRICES[3:], *MIXED, "bf[2,3] bf[3,2]", id="of other dtypes"),
-    # NumPy's inner product of bools is any of all, its sum of products too: so it is here.
+    # NumPy's inner product of bools is `any` of all terms, and so is its sum of products; xjax does the same.
     *rows("numpy", "inner", *VECTORS[:3], *SCALED[:2], "f4[2,3] f4[4,3]", "b1[2,3] b1[3]", "f2[2,0] f2[0]",
           grad=(*DV, "f8[2,3] f8[1,3]")),
     *rows("numpy", "outer", *VECTORS, "f4[2,2] b1[3]", "c8[] i4[2]", grad=DV),

@@ -1,4 +1,4 @@
-"""Reductions of `xjax.numpy`, running sums, statistics, differences and integrals, and questions about dtypes."""
+"""Reductions of `xjax.numpy`, running sums, statistics, differences and integrals, and functions of dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VECTORS = ("f4[5] f4[3]", "i4[2] i4[4]", "bf[3] f4[3]", "c8[3] c8[4]")
 
 
 def everywhere(f, x):
-    """Over all axes, the last one, and several that are kept."""
+    """Over all axes, over the last one, and over several with keepdims."""
     return f(x), f(x, axis=-1), f(x, axis=(0, -1), keepdims=True)
 
 
@@ -28,8 +28,8 @@ def by_axis(f, x):
 
 
 def by_axis_of_some(f, x):
-    """Of nothing but NaN, NumPy refuses to choose, where JAX gives -1: a number stands first there."""
-    numpy = getattr(library_of(f), "numpy", np)         # NumPy itself has none
+    """NumPy raises if all elements are NaN, where JAX returns -1, so the first element of such a row is replaced."""
+    numpy = getattr(library_of(f), "numpy", np)         # NumPy has no such module
     first = numpy.where(numpy.isnan(x).all(-1, keepdims=True), 0, x[..., :1]).astype(x.dtype)
     return by_axis(f, numpy.concatenate([first, x[..., 1:]], -1))
 
@@ -39,7 +39,7 @@ def running(f, x):
 
 
 def quantiles(f, x):
-    """At one place of the second half, and at several of all."""
+    """At one place over all elements, and at several along an axis."""
     return f(x, 0.75), f(x, np.array([0.0, 0.3, 1.0]), axis=0), f(x, 0.5, axis=(0, -1), keepdims=True)
 
 
@@ -56,7 +56,7 @@ def by_parabolas(f, x):
     return f(x) if f.__module__.startswith("jax") else f(x, edge_order=2)
 
 
-# Of dtypes, not of values.
+# For functions of dtypes, not of values.
 NAMES = ("bool", "int8", "uint8", "int32", "uint32", "int64", "float16", "float32", "float64", "complex64",
          "complex128")
 KINDS = (np.integer, np.signedinteger, np.unsignedinteger, np.floating, np.complexfloating, np.inexact, np.number)
@@ -86,7 +86,7 @@ ROWS = [
                              f(x, ddof=2, axis=-1))),
     *rows("numpy", "all any", "f4[2,3]:small b1[2,3]", "b1[3,2] b1[2]", id="masked",
           call=lambda f, x, m: (f(x, where=m), f(x, axis=1, where=m, keepdims=True))),
-    # (Not of `median`: with `keepdims`, of a number, JAX and we give [1].)
+    # (Not for `median`: with `keepdims`, of a number, JAX's and xjax's result is [1].)
     *rows("numpy", "all any ptp count_nonzero nansum nanprod nanmax nanmin nanmean", "f4[]:edges", id="number",
           call=lambda f, x: (f(x), f(x, keepdims=True))),
     *rows("numpy", "argmax argmin", *EDGES, "f4[3]:wide", "b1[4]", call=by_axis),
@@ -110,7 +110,7 @@ ROWS = [
     *rows("numpy", "median nanmedian", *EDGES, "f4[3,3]", grad=DISTINCT, call=everywhere),
     *rows("numpy", "quantile nanquantile", "f4[2,3]", "f8[3,1,2]", "bf[2,3]", "i4[3,3]", grad=DISTINCT, call=quantiles),
     *rows("numpy", "percentile nanpercentile", "f4[2,3]", "f8[3,1,2]", "i4[3,3]", grad=DISTINCT, call=percentiles),
-    # In float64, or JAX fails: it multiplies its float64 places and the data's dtype.
+    # Only float64: for other dtypes JAX fails, because it multiplies its float64 places and the data's dtype.
     *rows("numpy", "quantile nanquantile", "f8[2,4]", "f8[5]", id="methods", call=by_methods),
     *rows("numpy", "quantile nanquantile", "f8[2,4]", id="nan",
           call=lambda f, x: by_methods(f, x + np.array([0, 0, np.nan, 0]))),
@@ -132,7 +132,7 @@ ROWS = [
     *rows("numpy", "gradient", "f4[3,4]", "f8[3,3]", "i4[3,3]", "c8[4,3]", grad=("f8[3,4]",),
           call=lambda f, x: (f(x), f(x, 0.5, axis=0), f(x, 2.0, np.array([0.0, 1.0, 3.0, 3.5])[:x.shape[1]]))),
     *rows("numpy", "gradient", "f4[4]", "i4[5]", "c8[3]", call=by_parabolas, id="edges",
-          differs="JAX has no `edge_order`: it only says the type"),
+          differs="JAX has no `edge_order`: only its annotation has it"),
     *rows("numpy", "trapezoid", "f4[2,3] f4[3]", "i4[2,3] i4[2,3]", "c8[2,3] f4[3]",
           grad=("f8[2,3] f8[3]",), call=lambda f, y, x: (f(y), f(y, x), f(y, dx=0.5, axis=0),
                                                            f(y, dx=np.array([[2.0], [0.5]])[:, :y.shape[1]]))),

@@ -14,7 +14,7 @@ D, DD = ("f8[2,3]",), ("f8[2,3] f8[2,3]",)
 
 
 def _filling(row, width, axis, kwargs):
-    """The padded row with twice its numbers inside; NumPy's function writes into the row instead."""
+    """The padded row with its inner elements doubled; NumPy's function writes into the row instead."""
     lo, hi = width
     return row.at[lo:row.shape[0] - hi].multiply(2)
 
@@ -80,7 +80,7 @@ ROWS = [
           call=lambda f, x: (f(x, 2), f(x, 0), *([f(x, 3, axis=0), f(x, 2, -1)] if x.ndim else []))),
     *rows("numpy", "repeat", "f4[2,3]:wide", "i4[2,1]", "c8[2,0]", id="each its own times", grad=D,
           call=lambda f, x: (f(x, np.array([1, 2]), axis=0), f(x, np.array([0, 3]), 0), f(x, np.array([2]), axis=1))),
-    # What JAX pads a result of a given length with is in its manual; NumPy has no such length.
+    # JAX's documentation defines the padding of a result of given length; NumPy has no such length.
     *rows("numpy", "repeat", "f4[3] i4[3]:0..3", "f4[2,3] i4[]:0..3", id="by traced times", oracle=None,
           grad=("f8[3] i4[3]:0..3",), call=lambda f, x, n: (
               f(x, n, axis=-1, total_repeat_length=5), f(x, n, axis=x.ndim - 1, total_repeat_length=9))),
@@ -116,8 +116,8 @@ ROWS = [
     *rows("numpy", "dsplit", "f4[1,3,4]:wide", "i4[2,1,2]", grad=("f8[1,2,4]",),
           call=lambda f, x: (f(x, 2), f(x, [1]))),
     *rows("numpy", "unstack", *MATRICES, *BOXES[:1], grad=D, call=lambda f, x: (f(x), f(x, axis=1), f(x, axis=-1))),
-    # Which zeros there are to trim is known only on the host.
-    # JAX takes imaginary numbers for zeros.
+    # Only the host can compute how many zeros to trim.
+    # JAX treats imaginary numbers as zeros.
     *rows("numpy", "trim_zeros", "f4[5]:0..0.125", "i4[4]:0..1", "b1[3]", jit=False,
           call=lambda f, x: (f(x), f(x, "f"), f(x, trim="b"), f(x * (1 + 1j)))),
     *rows("numpy", "trim_zeros", "i4[3,3]:0..1", "f8[2,4]:0..0.125", id="of a matrix", jit=False,
@@ -130,7 +130,7 @@ ROWS = [
               f(x, ((1, 1), (0, 2)), constant_values=((1, 0), (1, 1))), f(x, 0))),
     *rows("numpy", "pad", "c8[0,2]", id="of nothing",
           call=lambda f, x: (f(x, 1), f(x, ((0, 0), (2, 1)), constant_values=2j))),
-    *rows("numpy", "pad", "f4[2,3]", "i4[3,3]", "bf[2,4]", "c8[3,2]", id="with what is inside", grad=D,
+    *rows("numpy", "pad", "f4[2,3]", "i4[3,3]", "bf[2,4]", "c8[3,2]", id="with inner values", grad=D,
           call=lambda f, x: [
               f(x, n, mode)
               for n in (1, (2, 1), ((0, 5), (4, 0))) for mode in ("edge", "reflect", "symmetric", "wrap")]),

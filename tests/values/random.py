@@ -1,7 +1,7 @@
 """`xjax.random`: a set of values is a key and parameters. Integers and bits are JAX's exactly, floats up to rounding.
 
-NumPy draws other numbers: JAX alone is compared with. Wherever numbers depend on several results of one sampler, one
-call draws all of them with one key, in one program.
+NumPy draws other numbers, so only JAX is compared. If numbers depend on several results of one sampler, one call draws
+all of them with one key, in one program.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ KEY = "u4[2]:wide"
 NARROW = ("float32", "bfloat16", "float16")
 
 
-def beside(function: Any) -> Any:
-    """The module `random` of the library that a function belongs to."""
+def random_of(function: Any) -> Any:
+    """The module `random` of the function's library."""
     return library_of(function).random
 
 
@@ -29,21 +29,21 @@ def of_key(*parameters: str) -> tuple[str, ...]:
 # -- keys ---------------------------------------------------------------------------------------------------------
 
 def from_seed(f: Any, seed: Any) -> Any:
-    """The words of keys of each generator, made of one seed."""
-    r = beside(f)
+    """The words of keys of each generator, made from one seed."""
+    r = random_of(f)
     words = (lambda key: key) if f.__name__ == "PRNGKey" else r.key_data
     return [words(f(seed, impl=impl)) for impl in (None, "threefry2x32", "rbg", "unsafe_rbg")]
 
 
 def typed(f: Any, words: Any) -> Any:
-    """A function of keys, of typed ones of two generators: numbers drawn from what it returns."""
-    r = beside(f)
+    """The words of the results of a function of keys, for typed keys of two generators."""
+    r = random_of(f)
     keys = [r.wrap_key_data(words), r.wrap_key_data(np.tile(np.uint32(3), 4) + words[0], impl="rbg")]
     return [words if f.__name__ == "key_data" else r.key_data(words) for words in map(f, keys)]
 
 
 def wrapped(f: Any, words: Any) -> Any:
-    r = beside(f)
+    r = random_of(f)
     key, rbg = f(words), f(np.stack([np.arange(4, dtype=np.uint32)] * 2), impl="rbg")
     assert rbg.shape == (2,) and key.dtype == r.key_dtype()
     return r.key_data(key), r.normal(key, (3,)), r.key_data(rbg[1]), r.bits(r.split(key)[1])
@@ -51,7 +51,7 @@ def wrapped(f: Any, words: Any) -> Any:
 
 def named(f: Any, words: Any) -> Any:
     """The dtype of keys, or the name of their generator, as a number."""
-    r = beside(f)
+    r = random_of(f)
     key = r.wrap_key_data(words)
     if f.__name__ == "key_dtype":
         return np.int32(f() == key.dtype), np.int32(f("rbg") == key.dtype)
@@ -59,7 +59,7 @@ def named(f: Any, words: Any) -> Any:
 
 
 def split(f: Any, key: Any) -> Any:
-    r = beside(f)
+    r = random_of(f)
     return f(key), f(key, 1), f(key, 0), f(key, (2, 2)), f(key, ()), r.key_data(f(r.wrap_key_data(key), 3))
 
 
@@ -68,7 +68,7 @@ KEY_ROWS = [
           call=from_seed),
     *rows("random", "split", KEY, call=split),
     *rows("random", "fold_in", *of_key("u4[]:wide", "i4[]:wide", "i8[]:wide", "u1[]:wide"),
-          call=lambda f, key, n: (f(key, n), f(key, 7), beside(f).key_data(f(beside(f).wrap_key_data(key), n)))),
+          call=lambda f, key, n: (f(key, n), f(key, 7), random_of(f).key_data(f(random_of(f).wrap_key_data(key), n)))),
     *rows("random", "clone key_data", KEY, call=typed),
     *rows("random", "wrap_key_data", KEY, call=wrapped),
     *rows("random", "key_dtype key_impl", KEY, call=named, vmap=False),
@@ -91,7 +91,7 @@ PLAIN = [
     *rows("random", "exponential cauchy laplace logistic gumbel maxwell", KEY, call=floats),
     *rows("random", "gumbel", KEY, call=lambda f, key: [
         f(key, (5,), dtype, mode=mode) for dtype in ("float32", "float64") for mode in ("low", "high")], id="mode",
-          tol=8),                               # -log(-log(u)) where u was rounded near 1
+          tol=8),                               # -log(-log(u)), where u was rounded near 1
     *rows("random", "normal", KEY, call=complex_too),
     *rows("random", "uniform", KEY, call=lambda f, key: (
         floats(f, key), f(key, (3,), "float8_e4m3fn").astype("float32"), f(key, (2,), minval=-3, maxval=7.5))),
@@ -120,13 +120,13 @@ def own_dtype(f: Any, key: Any, *parameters: Any) -> Any:
 
 
 def shape_given(f: Any, key: Any, *parameters: Any) -> Any:
-    """As `own_dtype`, where a shape is not that of the parameters by itself."""
+    """As `own_dtype`, for a shape that the parameters alone do not have."""
     shape = np.broadcast_shapes(*[p.shape for p in parameters])
     return f(key, *parameters, (2, *shape), parameters[0].dtype)
 
 
 def integers(f: Any, key: Any, low: Any, high: Any) -> Any:
-    """Of the limits' dtype, and of one that does not hold all of them."""
+    """In the dtype of the limits, and in one that cannot represent all of them."""
     shape = np.broadcast_shapes(low.shape, high.shape)
     return [f(key, shape, low, high, dtype) for dtype in (low.dtype, NARROWER[str(low.dtype)])]
 
@@ -149,12 +149,12 @@ PARAMETERS = [
           call=lambda f, key, p: (f(key), f(key, p), f(key, p, (2, *p.shape)), f(key, p, mode="high"))),
 ]
 
-# Rejection makes a sample jump where its parameter moves: derivatives are those of tests/random/test_as_jax.py.
+# Rejection makes a sample jump where its parameter changes; tests/random/test_as_jax.py covers the derivatives.
 GAMMA = [
     *rows("random", "gamma loggamma chisquare t", *POSITIVE, call=own_dtype),
     *rows("random", "beta", *POSITIVE_PAIRS, call=own_dtype),
     *rows("random", "f", *of_key("f8[3]:positive f8[3]:positive", "f4[2,1]:positive f4[2,3]:positive"),
-          call=lambda f, key, n, m: f(key, n, m, dtype=n.dtype),            # a larger shape JAX does not make
+          call=lambda f, key, n, m: f(key, n, m, dtype=n.dtype),            # JAX does not support a larger shape
           tol=8),                               # powers 1 / n of uniform numbers, which multiply their errors
     *rows("random", "dirichlet", *of_key("f8[3]:positive", "f4[2,3]:positive", "bf[2]:positive"), call=lambda f, k, a: (
         f(k, a, dtype=a.dtype), f(k, a, (3, *a.shape[:-1]), a.dtype))),
@@ -185,7 +185,7 @@ PICKS = [
     *rows("random", "multivariate_normal", *of_key("f8[2] f8[2,2]:definite", "f4[3,2] f4[2,2]:definite"),
           call=lambda f, key, mean, cov: (f(key, mean, cov), f(key, mean, cov, (2, *mean.shape[:-1]))),
           grad=of_key("f8[2] f8[2,2]:definite")),
-    # Factors are unique up to the signs of their columns only.
+    # Factors are unique up to the signs of their columns.
     *rows("random", "multivariate_normal", *of_key("f8[1] f8[1,1]:positive"),
           call=lambda f, key, mean, cov: [f(key, mean, cov, (3,), method=method) for method in ("eigh", "svd")],
           id="method"),
@@ -193,20 +193,23 @@ PICKS = [
 
 
 def successes(f: Any, key: Any, n: Any, p: Any) -> Any:
-    p = library_of(f).numpy.where(p == 0, 0, p)             # JAX does not come back from a probability of -0
+    p = library_of(f).numpy.where(p == 0, 0, p)             # JAX never returns for a probability of -0
     return f(key, n, p), f(key, n, p, (2, *np.broadcast_shapes(n.shape, p.shape)), "float32")
 
 
 def outcomes(f, key, n, p):
-    """Also of a shape, which before JAX 0.12 had the axis of outcomes too."""
+    """Also with a shape, which before JAX 0.12 included the axis of outcomes."""
     shape = (2, *p.shape) if library_of(f).__name__ == "jax" and holds(until="0.12") else (2, *p.shape[:-1])
     return f(key, n, p), f(key, n, p, shape=shape, dtype="int32", unroll=2)
 
 
 COUNTS = [
-    *rows("random", "poisson", *of_key("f4[3]:0..20", "f8[2]:0..600", "bf[2]", "f4[3]:edges"), call=lambda f, key, a: (
-        f(key, a), f(key, a, (2, *a.shape), "int32"))),
-    # Nor does it from infinitely many draws of probability 0 or 1.
+    # Rates on both sides of 10 in one array: tests/random/test_as_jax.py.
+    *rows("random", "poisson", *of_key("f4[3]:0..9", "f4[3]:10..20", "f8[2]:10..600", "bf[2]"),
+          call=lambda f, key, a: (f(key, a), f(key, a, (2, *a.shape), "int32"))),
+    # JAX draws 0 of infinite rates, which are nan here.
+    *rows("random", "poisson", *of_key("f4[3]:edges"), id="edges", call=lambda f, key, a: f(key, a - a + a)),
+    # JAX never returns for infinitely many draws of probability 0 or 1 either.
     *rows("random", "binomial", *of_key("f4[3]:0..40 f4[]:unit", "f8[2]:0..900 f8[2,1]:unit", "f4[3] f4[3]:edges",
                                         "f4[3]:edges f4[3]:inner", "i4[3]:0..40 f4[3]:unit"), call=successes),
     *rows("random", "multinomial", *of_key("f4[]:count f4[3]:simplex", "f8[2]:0..90 f8[2,3]:simplex"), call=outcomes),

@@ -1,6 +1,6 @@
-"""Runs rows of the table while they are written: `python -m tests.values.run numpy_elementwise -k add`.
+"""Runs rows of the table during their development: `python -m tests.values.run numpy_elementwise -k add`.
 
-Prints the rows that fail, each with the simplest arrays that show it, and those that took the most time.
+Prints the rows that fail, each with the simplest arrays that fail, and the slowest rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _error_of(check: Any, row: Any, sets: int) -> str:
 
 
 def _parts(error: Exception) -> tuple[Exception, ...]:
-    """The errors of a group: hypothesis raises one where arrays fail in several ways."""
+    """The errors of a group: hypothesis raises one if arrays fail in several ways."""
     return error.exceptions if isinstance(error, ExceptionGroup) else (error,)
 
 

@@ -1,6 +1,6 @@
-"""`xjax.scipy.linalg`: one matrix and batches of them, well conditioned ones, so that all programs agree closely.
+"""`xjax.scipy.linalg`: single and batched well-conditioned matrices, so that all programs agree closely.
 
-What is unique only up to signs, such as eigenvectors, is compared by absolute values and products.
+Results that are unique only up to signs, such as eigenvectors, are compared by absolute values and products.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ N = "scipy.linalg"
 
 
 def hermitian(x: Any) -> Any:
-    """Derivatives are those along Hermitian matrices."""
+    """The Hermitian part, which restricts derivatives to Hermitian matrices."""
     return (x + adjoint(x)) / 2
 
 
@@ -39,7 +39,7 @@ def eigenpairs(f: Any, x: Any) -> Any:
 
 
 def factors_of_triangles(f: Any, x: Any) -> Any:
-    """The triangle beside the factor is not part of the answer."""
+    """The factors without the other triangle, whose content is undefined."""
     mask = np.triu(np.ones(x.shape[-2:], bool))
     return f(hermitian(x))[0] * mask, f(hermitian(x), lower=True)[0] * mask.T
 
@@ -60,21 +60,21 @@ def singular(f: Any, x: Any) -> Any:
 
 
 def polar(x: Any, side: str = "right", **_: Any) -> Any:
-    """SciPy knows one method only."""
+    """SciPy has only one method."""
     return scipy.linalg.polar(x, side)
 
 
 def basis_and_triangle(f: Any, x: Any) -> Any:
-    """Rounding decides in which order the eigenvalues come, and with it what stands beside them."""
+    """Quantities that do not depend on the order of the eigenvalues, which rounding decides."""
     below = np.tri(len(x), k=-1)
     return [(by_size(t.diagonal()), abs(t) * below, z @ t @ adjoint(z)) for t, z in (f(x), f(x, output="complex"))]
 
 
 def complex_form(f: Any, t: Any, z: Any) -> Any:
-    """Of a triangle with a rotation in its first two rows: a pair of conjugate eigenvalues."""
+    """The form for a triangle with a rotation in its first two rows: a pair of conjugate eigenvalues."""
     turned = t + np.array([[0, 2, 0], [-2, 1, 0], [0, 0, 0]], t.dtype)
-    found, basis = f(turned, z)
-    return abs(found), basis @ found @ adjoint(basis)
+    eigenvalues, basis = f(turned, z)
+    return abs(eigenvalues), basis @ eigenvalues @ adjoint(basis)
 
 
 DECOMPOSITIONS = [
@@ -116,7 +116,7 @@ SYSTEM_ROWS = [
     *rows(N, "cho_solve", *SYSTEMS, call=lambda f, a, b: (f((a, True), b), f((a, False), b)), grad=DD),
     *rows(N, "lu_solve", *PIVOTED, call=lambda f, lu, piv, b: [f((lu, piv), b, trans) for trans in (0, 1, 2)],
           grad=("f8[3,3]:regular i4[3]:0..2 f8[3]",)),
-    # a and -b have no eigenvalue in common: those of both are near 1, 2, 3.
+    # a and -b have no common eigenvalue: those of both are near 1, 2, 3.
     *rows(N, "solve_sylvester", "f8[3,3]:regular f8[2,2]:regular f8[3,2]", "c8[2,2]:regular c8[3,3]:regular c8[2,3]",
           "f4[2,2]:regular f4[2,2]:regular f4[2,2]"),
     *rows(N, "det", *SQUARE, "f8[2,2]:small", grad=D),
@@ -130,20 +130,20 @@ SYSTEM_ROWS = [
 def exponential(a: Any) -> Any:
     """By Taylor's series in extended precision: SciPy's errors reach 1,000 units in the last place."""
     a = np.asarray(a, np.clongdouble if np.iscomplexobj(a) else np.longdouble) / 64
-    term = found = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+    term = exponential_of_a = np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
     for k in range(1, 40):
         term = term @ a / k
-        found = found + term
+        exponential_of_a = exponential_of_a + term
     for _ in range(6):
-        found = found @ found
-    return found
+        exponential_of_a = exponential_of_a @ exponential_of_a
+    return exponential_of_a
 
 
 def exponential_and_derivative(a: Any, e: Any, compute_expm: bool = True) -> Any:
     """The blocks of the exponential of [[a, e], [0, a]]."""
     n = len(a)
-    found = exponential(np.block([[a, e], [np.zeros_like(a), a]]))
-    return (found[:n, :n], found[:n, n:]) if compute_expm else found[:n, n:]
+    exponential_of_a = exponential(np.block([[a, e], [np.zeros_like(a), a]]))
+    return (exponential_of_a[:n, :n], exponential_of_a[:n, n:]) if compute_expm else exponential_of_a[:n, n:]
 
 
 FUNCTIONS = [
@@ -163,7 +163,7 @@ PAIRS = ("f8[3] f8[4]", "c8[2] c8[3]", "i4[3] f4[2]", "b1[2] i4[2]")
 
 
 def pascals(f: Any) -> Any:
-    """Of one dtype: JAX's are float32 with jax_enable_x64 too."""
+    """Matrices of one dtype: JAX's are float32 with jax_enable_x64 too."""
     return [f(n, kind).astype("float64") for n in (1, 4) for kind in ("symmetric", "lower", "upper")]
 
 

@@ -37,7 +37,7 @@ def on_grid(f: Any, values: Any, places: Any) -> Any:
 GRIDDED = [
     *rows("scipy.ndimage", "map_coordinates", *IMAGES[:2], call=at_places("nearest", "mirror", "reflect", orders=(1,)),
           grad=IMAGES[:1]),
-    # SciPy's "constant" ends abruptly at the edge, its "wrap" overlaps by one pixel, and it rounds halves up.
+    # SciPy's "constant" has no interpolation at the border, its "wrap" overlaps by one pixel, and it rounds halves up.
     *rows("scipy.ndimage", "map_coordinates", *IMAGES, call=at_places("constant", "wrap", "nearest", "mirror",
                                                                       "reflect"), oracle=None, id="of-jax"),
     *rows("scipy.interpolate", "RegularGridInterpolator", *GRIDS, call=on_grid,
@@ -50,7 +50,7 @@ GRIDDED = [
 
 
 def bowl(x: Any) -> Any:
-    """Its minimum, at 1, is the only point with slope 0."""
+    """A function whose minimum, at 1, is its only point with slope 0."""
     return ((x - 1) ** 2 * (np.arange(x.size) + 1)).sum() + ((x - 1) ** 4).sum() / 8
 
 
@@ -64,7 +64,7 @@ def the_minimum(_: Any, x0: Any, **options: Any) -> Any:
 
 
 def solved(f: Any, a: Any, b: Any) -> Any:
-    """By matrix, by function and with a preconditioner."""
+    """Solved with a matrix, with a function, and with a preconditioner."""
     a = (a + a.swapaxes(0, 1)) / 2
     return [f(a, b, tol=1e-13)[0], f(lambda x: a @ x, b, x0=b, tol=1e-13)[0],
             f(a, b, tol=1e-13, M=lambda x: x / a.diagonal())[0]]
@@ -75,7 +75,7 @@ def dense(a: Any, b: Any, **_: Any) -> Any:
 
 
 SOLVED = [
-    # A search ends where slopes are below 1e-9.
+    # A search ends when slopes are below 1e-9.
     *rows("scipy.optimize", "minimize", "f8[3]", "f8[1]", call=minimum("BFGS"), oracle=the_minimum, tol=1e5,
           differs="JAX's line search gives up far from the minimum: status 3 after 3 steps"),
     *rows("scipy.optimize", "minimize", "f8[3]", call=minimum("l-bfgs-experimental-do-not-rely-on-this"),
@@ -93,7 +93,7 @@ QUATERNIONS = ("f8[4]", "f4[3,4]", "f8[2,4]")
 
 
 def unit(q: Any) -> Any:
-    """Away from 0 and from turns by pi, where a rotation has two names."""
+    """A quaternion away from 0 and from turns by pi, where a rotation has two representations."""
     return q + np.array([0, 0, 0, 9], q.dtype)
 
 
@@ -104,7 +104,7 @@ def forms(f: Any, q: Any) -> Any:
 
 
 def made(f: Any, x: Any) -> Any:
-    """From numbers of every form."""
+    """Rotations made from every representation."""
     v = x[..., :3]
     r = [f.from_rotvec(v), f.from_rotvec(v, degrees=True), f.from_mrp(v), f.from_euler("xyz", v),
          f.from_euler("ZXZ", v, degrees=True), f.from_matrix(f.from_quat(unit(x)).as_matrix())]
@@ -113,7 +113,7 @@ def made(f: Any, x: Any) -> Any:
 
 def used(f: Any, q: Any, v: Any) -> Any:
     several = f.from_quat(unit(q))
-    near = f.from_quat(unit(q + np.array([0, 0, 0, 20], q.dtype)))     # far apart, their mean is ill-conditioned
+    near = f.from_quat(unit(q + np.array([0, 0, 0, 20], q.dtype)))  # for distant rotations the mean is ill-conditioned
     one = several[1]
     return (one.apply(v), several.apply(v, inverse=True), one.inv().as_matrix(), (one * several).as_matrix(),
             f.concatenate([several, several]).as_matrix(), near.mean().as_matrix(), several[:1].as_matrix(),

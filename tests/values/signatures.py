@@ -1,7 +1,7 @@
 """The arrays that a function is called with, written in one line, and the numbers that hypothesis draws for them.
 
-"f4[2,3] i4[]:0..4" is a float32 array of shape (2, 3) and an int32 scalar from 0 to 4: a word for each argument, with
-the dtype, the shape and, after a colon, the domain that its numbers come from.
+"f4[2,3] i4[]:0..4" is a float32 array of shape (2, 3) and an int32 scalar from 0 to 4. Each argument has one word, with
+the dtype, the shape and, after a colon, the domain of its numbers.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ DTYPES = {"b1": np.bool_, "i1": np.int8, "i2": np.int16, "i4": np.int32, "i8": n
           "u2": np.uint16, "u4": np.uint32, "u8": np.uint64, "f2": np.float16, "bf": ml_dtypes.bfloat16,
           "f4": np.float32, "f8": np.float64, "c8": np.complex64, "c16": np.complex128}
 
-# Intervals of numbers; closed. Words may also say their own: "f4[3]:0.5..2".
+# Closed intervals of numbers. A word may also have its own: "f4[3]:0.5..2".
 INTERVALS = {"": (-8, 8), "small": (-2, 2), "unit": (0, 1), "inner": (0.0625, 0.9375), "signed": (-0.9375, 0.9375),
              "positive": (0.125, 8), "count": (0, 8)}
-# Beside an interval of numbers, those at the edges of a dtype: "edges" and "wide" do not bound their numbers.
+# Numbers at the edges of a dtype, besides those of an interval: "edges" and "wide" do not bound their numbers.
 EDGES = [0.0, -0.0, 1.0, np.nan, np.inf, -np.inf]
 
 
 def _definite(x: np.ndarray) -> np.ndarray:
-    """Symmetric (Hermitian) and positive definite, from any square matrices."""
+    """Symmetric (Hermitian) and positive definite matrices, from any square matrices."""
     y = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     return (y @ np.swapaxes(y, -1, -2).conj() / 8 + np.eye(x.shape[-1])).astype(x.dtype)
 
 
 def _regular(x: np.ndarray) -> np.ndarray:
-    """Well conditioned, from any square matrices: the diagonal outweighs the rest, and no two eigenvalues are near."""
+    """Well-conditioned matrices, from any square ones: dominant diagonals, and no two eigenvalues are close."""
     n = x.shape[-1]
     scaled = x / 16 / n + np.diag(np.arange(1, n + 1))
-    return (scaled if x.dtype.kind in "fc" else 16 * n * scaled).astype(x.dtype)       # integers stay as they are drawn
+    return (scaled if x.dtype.kind in "fc" else 16 * n * scaled).astype(x.dtype)       # integers stay as drawn
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:
@@ -45,17 +45,17 @@ def _symmetric(x: np.ndarray) -> np.ndarray:
 
 
 def _distinct(x: np.ndarray) -> np.ndarray:
-    """No two numbers are equal: what the order of equal ones would decide is not asked."""
+    """Distinct numbers, so that the order of equal numbers does not matter."""
     return (x + np.linspace(0, 1 / 16, x.size, endpoint=False).reshape(x.shape)).astype(x.dtype)
 
 
 def _simplex(x: np.ndarray) -> np.ndarray:
-    """Positive, with sum 1 along the last axis."""
+    """Positive numbers with sum 1 along the last axis."""
     y = np.abs(x.astype(np.float64)) + 1
     return (y / y.sum(-1, keepdims=True)).astype(x.dtype)
 
 
-# Arrays with a property that independent numbers do not have: made from such numbers.
+# Arrays with a joint property, made from independent numbers.
 SHAPED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "definite": _definite, "regular": _regular, "symmetric": _symmetric, "distinct": _distinct, "simplex": _simplex,
     "ascending": lambda x: np.sort(x, axis=-1), "increasing": lambda x: np.sort(_distinct(x), axis=-1),
@@ -95,7 +95,7 @@ class Word(NamedTuple):
             lambda x: self.finished(x.astype(self.dtype)))
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """Numbers anywhere in the interval, so that no two are equal and none lies at a kink of a function."""
+        """Numbers anywhere in the interval: no two are equal, and none is at a kink of a function."""
         low, high = self.interval()
         x = rng.uniform(low, high, self.shape)
         if self.dtype.kind == "c":
@@ -106,7 +106,7 @@ class Word(NamedTuple):
 
     @property
     def _drawn_as(self) -> Any:
-        """The dtype that numbers are drawn in: hypothesis does not know every one of ours."""
+        """The dtype in which numbers are drawn: hypothesis does not support all dtypes."""
         return np.float32 if self.dtype == ml_dtypes.bfloat16 else self.dtype
 
     def _elements(self) -> st.SearchStrategy[Any]:
@@ -124,7 +124,7 @@ class Word(NamedTuple):
         return self._reals(low, high, 8 * self.dtype.itemsize)
 
     def _reals(self, low: float, high: float, width: int) -> st.SearchStrategy[float]:
-        # Multiples of 1/16 are exact in every dtype, so that sums and ties are.
+        # Multiples of 1/16 are exact in every dtype, and so are their sums and ties.
         grid = st.integers(int(np.ceil(low * 16)), int(high * 16)).map(lambda i: i / 16)
         if self.domain == "edges":
             return st.one_of(grid, st.sampled_from(EDGES))
@@ -139,15 +139,15 @@ _WORD = re.compile(r"(\w+)\[([\d,]*)\](?::(\S+))?")
 
 
 def words(signature: str) -> list[Word]:
-    """The arguments that a signature names. ValueError if it is misspelt."""
-    found = []
+    """The arguments of a signature. ValueError if it is misspelt."""
+    parsed = []
     for text in signature.split():
         match = _WORD.fullmatch(text)
         if not match or match[1] not in DTYPES or not _is_domain(match[3] or ""):
             raise ValueError(f"signature {signature!r}: {text!r} is not dtype[shape]:domain")
         shape = tuple(int(n) for n in match[2].split(",") if n)
-        found.append(Word(np.dtype(DTYPES[match[1]]), shape, match[3] or ""))
-    return found
+        parsed.append(Word(np.dtype(DTYPES[match[1]]), shape, match[3] or ""))
+    return parsed
 
 
 def _is_domain(name: str) -> bool:

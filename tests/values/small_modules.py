@@ -11,10 +11,14 @@ IMAGES = ("f4[4,5,2]", "bf[4,5,2]")
 
 
 def _nearest(image, shape, _):
-    """Numbers whose centres are nearest to the centres of the new ones."""
+    """Nearest-neighbour resizing: the old pixels whose centres are nearest to the new centres."""
     for axis, (n, m) in enumerate(zip(image.shape, shape, strict=True)):
         image = np.take(image, np.floor((np.arange(m) + 0.5) * n / m).astype(int), axis)
     return image
+
+
+def _moved(f, x, scale, shift, method):
+    return f(x, (6, 3, 2), (0, 1), scale, shift, method)
 
 
 IMAGE = [
@@ -26,15 +30,21 @@ IMAGE = [
     *rows("image", "resize", "f4[4,5,2]", "i4[4,3,1]:wide", id="nearest", oracle=_nearest,
           call=lambda f, x: [f(x, shape, "nearest") for shape in ((8, 5, 2), (2, 7, 3))]),
     *rows("image", "scale_and_translate", "f4[4,5,2] f4[2]:0.5..2 f4[2]:small",
+          call=lambda f, x, scale, shift: [_moved(f, x, scale, shift, method) for method in METHODS[1:]]),
+    *rows("image", "scale_and_translate", "f8[4,5,2] f8[2]:0.5..2 f8[2]:small", id="linear",
           grad=("f8[4,5,2] f8[2]:0.5..2 f8[2]:small",),
-          call=lambda f, x, scale, shift: [f(x, (6, 3, 2), (0, 1), scale, shift, method) for method in METHODS[1:]]),
+          # Simple fractions put samples on kinks of the kernel, where rounding decides which of two slopes is taken.
+          call=lambda f, x, scale, shift: _moved(f, x, scale * (np.pi / 3), shift + 0.01, "linear")),
+    *rows("image", "scale_and_translate", "f8[4,5,2] f8[2]:0.5..2 f8[2]:small", id="smooth",
+          grad=("f8[4,5,2] f8[2]:0.5..2 f8[2]:small",),
+          call=lambda f, x, scale, shift: [_moved(f, x, scale, shift, method) for method in METHODS[2:]]),
     *rows("image", "scale_and_translate", "f4[4,5] f4[1]:0.5..2 f4[1]:small", id="aliased",
           call=lambda f, x, scale, shift: f(x, (4, 3), (-1,), scale, shift, "linear", antialias=False)),
 ]
 
 
 def _segments(update, start):
-    """Rows of the segments, one after the other; numbers outside of them are dropped."""
+    """Rows are added to their segments one after the other; ids out of range are dropped."""
     def oracle(data, ids, num_segments, **_):
         y = np.full((num_segments, *data.shape[1:]), start(data.dtype), data.dtype)
         for row, i in zip(data, ids, strict=True):
@@ -68,7 +78,7 @@ OPS = [
     *rows("ops", "segment_prod", *SEGMENTS, NO_ROWS, call=_in_segments, oracle=_segments(np.multiply, lambda dtype: 1)),
     *rows("ops", "segment_max", *SEGMENTS, call=_in_segments, oracle=_segments(np.maximum, _lowest)),
     *rows("ops", "segment_min", *SEGMENTS, call=_in_segments, oracle=_segments(np.minimum, _highest)),
-    # Of segments that are not empty: the extremum of nothing is infinite.
+    # Only non-empty segments: the extremum of an empty one is infinite.
     *rows("ops", "segment_max segment_min", "f4[6,2] i4[6]:permutation", id="smooth",
           grad=("f8[6,2] i4[6]:permutation",), call=lambda f, data, ids: f(data, ids // 2, 3)),
     *rows("ops", "segment_sum segment_prod segment_max segment_min", "f4[6,2]:edges i4[6]:ascending", oracle=None,
@@ -113,7 +123,7 @@ OTHERS = [
           grad=("f8[2,3] f8[2]",)),
     *rows("experimental.jet", "jet", "f4[3]:1..8 f4[3]:small f4[3]:small", "f8[2]:1..8 f8[2]:small f8[2]:small",
           call=_series, vmap=False, tol=64),       # sums of terms up to 500 times as large
-    # y' = -2 t y, whose solution is y0 exp(-t ** 2); steps are as long as an error of 1e-8 permits. From 0 JAX has NaN.
+    # y' = -2 t y, with the solution y0 exp(-t ** 2); the step allows an error of 1e-8. From 0 JAX's result is NaN.
     *rows("experimental.ode", "odeint", "f8[2]:1..2 f8[4]:increasing", grad=(), tol=1e7,
           call=lambda f, y, t: f(lambda y, t: -2 * t * y, y, abs(t / 8).cumsum()),
           oracle=lambda _, y, t: y * np.exp(-np.square(t) + np.square(t[0]))[:, None]),

@@ -17,7 +17,7 @@ COMPLEX = ("c8[2,3]", "c16[3]")
 
 
 def _bernoulli(n):
-    """By fractions."""
+    """Computed with fractions."""
     numbers = [Fraction(1)]
     for m in range(1, n + 1):
         numbers.append(-sum(math.comb(m + 1, k) * b for k, b in enumerate(numbers)) / (m + 1))
@@ -33,12 +33,12 @@ def special(names, *signatures, **options):
 
 INTEGRALS = [
     *special("dawsn erfcx", *REAL, "f4[]:edges", grad=D, id="real"),
-    *special("wofz", *COMPLEX, grad=("c16[3]",), tol=4),                # JAX's is good for 4e-14
+    *special("wofz", *COMPLEX, grad=("c16[3]",), tol=4),                # JAX's error is 4e-14
     *special("fresnel", *REAL, grad=("f8[3]:small",)),
     *special("sici", *POSITIVE, grad=P),
     *special("exp1 expi", *POSITIVE, grad=P),
     *special("expn", *POSITIVE, call=lambda f, x: (f(0, x), f(1, x), f(2, x), f(5, x)),
-             grad=("f8[3]:1.0625..8",)),                                # below, JAX has nan for order 0
+             grad=("f8[3]:1.0625..8",)),                                # for smaller x, JAX has nan for order 0
     *special("spence", "f4[2,3]", "f8[3]:0..60", grad=P, differs="JAX has slopes of nan in 1..1.5"),
     *special("owens_t", "f8[3] f8[2,1]", grad=("f8[3] f8[3]",)),      # JAX has no float32, and nan at infinity
 ]
@@ -57,7 +57,7 @@ SERIES = [
     *special("multigammaln", "f4[2,3]:2..60", "f8[3]:2..60", "i4[2]:2..9", grad=("f8[2]:2..9",),
              call=lambda f, x: (f(x, 1), f(x, 2), f(x, 4))),
     *special("bernoulli", "", call=lambda f: (f(5), f(20)), oracle=_bernoulli,
-             differs="JAX adds up too few terms of its series, and so does SciPy"),
+             differs="JAX and SciPy add up too few terms of the series"),
     *special("bessel_jn", "f4[3]:0.5..8", "f8[2]:0.5..8", call=lambda f, x: f(x, v=5, n_iter=40),
              grad=("f8[2]:0.5..8",), differs="JAX overflows in float32",
              oracle=lambda x, v, n_iter: np.stack([oracle.jv(k, x) for k in range(v + 1)])),
@@ -80,7 +80,7 @@ ALONG = [
     *special("logsumexp", "f4[2,3] f4[3]:edges", "f8[2,3] f8[2,3]", id="weights", grad=("f8[2,3] f8[3]:positive",),
              call=lambda f, x, b: (f(x, b=b, axis=1, return_sign=True), f(x, b=abs(b)))),
     *special("softmax", *AXES, grad=("f8[2,3]",), call=along_axes),
-    *special("log_softmax", *AXES[:2], id="edges", call=along_axes, oracle=None),    # where an entry is infinite
+    *special("log_softmax", *AXES[:2], id="edges", call=along_axes, oracle=None),    # with an infinite entry
     *special("log_softmax", "f4[2,3]", "f8[2,3]:-400..400", *AXES[2:], grad=("f8[2,3]",), call=along_axes),
 ]
 ROWS = [*INTEGRALS, *SERIES, *ALONG]

@@ -1,5 +1,7 @@
-"""Distributions: inside of their domains against JAX and SciPy; at infinities, outside of the support, and with
-parameters for which there is no distribution, against SciPy; and their derivatives."""
+"""Distributions inside of their domains, against JAX and SciPy, with derivatives.
+
+At infinities, outside of the support, and for parameters without a distribution they are compared with SciPy.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ INNER = ("f4[2,3] f4[3] f4[]:positive", "f8[3] f8[2,1] f8[3]:positive", "i4[3] f
 SHARES = ("f4[2,3]:inner f4[3] f4[]:positive", "f8[3]:inner f8[2,1] f8[3]:positive")
 SHAPES = ("f4[2,3]:0..9 f4[3]:positive f4[]:-0.5..0 f4[]:positive",
           "f8[3]:0..9 f8[2,1]:positive f8[]:-0.5..0 f8[3]:1..4", "i4[3]:1..9 f4[2,1]:positive f4[]:-0.5..0 i4[]:1..4")
-# Where a density has kinks or ends there are no derivatives to compare: x is inside of every support.
+# At kinks and ends of a density no derivatives are compared: x is inside of every support.
 GRAD = ("f8[3]:0.5..2 f8[3]:-0.25..0.25 f8[3]:4..8",)
 GRAD_OF_SHARES = ("f8[3]:inner f8[3] f8[3]:positive",)
 GRAD_OF_SHAPES = ("f8[2]:1.5..2 f8[2]:0.5..4 f8[2]:-0.25..0.25 f8[2]:1.0625..1.1875",)
@@ -47,7 +49,7 @@ OF_LOCATION = [
     *distribution("gumbel_l", "cdf sf logsf", *INNER, grad=GRAD),
     *distribution("gumbel_r", "logsf", *INNER, grad=GRAD, differs="JAX takes logarithms of 0 in the tail"),
     *distribution("gumbel_l", "logcdf", *INNER, grad=GRAD, differs="JAX takes logarithms of 0 in the tail"),
-    *distribution("gumbel_r gumbel_l", "logpdf pdf", *INNER),                        # JAX cannot differentiate them
+    *distribution("gumbel_r gumbel_l", "logpdf pdf", *INNER),                        # JAX cannot differentiate these
     *distribution("norm", "logpdf pdf cdf sf", *INNER, grad=GRAD),
     *distribution("norm", "logcdf logsf", *INNER, grad=GRAD, differs="JAX's asymptotic series has three terms"),
     *distribution("laplace uniform", "logpdf pdf cdf", *INNER, grad=GRAD),
@@ -55,7 +57,7 @@ OF_LOCATION = [
     *distribution("logistic", "ppf isf", *SHARES, grad=GRAD_OF_SHARES),
     *distribution("cauchy", "ppf isf", *SHARES, grad=GRAD_OF_SHARES,
                   differs="the derivative at the median is 0 in JAX 0.12" if holds(since="0.12") else ""),
-    # Results are float64, as in JAX; those of float32 have its precision.
+    # Results are float64, as in JAX; for float32 arguments they have single precision.
     *distribution("norm", "ppf isf", SHARES[1], grad=GRAD_OF_SHARES),
     *distribution("norm", "ppf isf", SHARES[0], id="single", call=lambda f, q, *args: f(q, *args).astype(q.dtype)),
     *distribution("gumbel_r gumbel_l", "ppf", *SHARES),

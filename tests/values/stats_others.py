@@ -66,14 +66,15 @@ ON_INTERVALS = [
 
 
 def density_of_shares(function):
-    """SciPy wants shares that add up to 1 in double precision."""
+    """SciPy requires shares that add up to 1 in double precision."""
     return lambda x, alpha: function(x / x.sum(0), alpha)
 
 
 OF_VECTORS = [
     row for name in ("logpdf", "pdf") for row in (
         *rows("scipy.stats.dirichlet", name, "f4[3]:simplex f4[3]:0.5..8", "f8[2,3]:simplex f8[3]:0.5..8", grad=(),
-              call=lambda f, x, alpha: f(x.T, alpha), oracle=density_of_shares(getattr(oracle.dirichlet, name))),
+              call=lambda f, x, alpha: f(x.T, alpha), oracle=density_of_shares(getattr(oracle.dirichlet, name)),
+              differs="JAX's lgamma is off by 4e-6 at 14, ours by less than a unit in the last place"),
         *rows("scipy.stats.multivariate_normal", name, "f4[3] f4[3] f4[3,3]:definite", "f8[4,3] f8[3] f8[3,3]:definite",
               oracle=getattr(oracle.multivariate_normal, name), tol=16,           # of the condition of a matrix
               grad=("f8[2,3] f8[3] f8[3,3]:definite",)),

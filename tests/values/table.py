@@ -1,4 +1,4 @@
-"""The table of values: the rows of all modules, and the functions that other tests look at."""
+"""The table of values: the rows of all modules, and the functions that other tests cover."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ FILES = (numpy_elementwise, numpy_reductions, numpy_order, numpy_creation, numpy
          special, special_integrals, stats, stats_others, scipy_linalg, scipy_numeric, signal, small_modules, top_level)
 ROWS: list[FunctionRow] = [row for file in FILES for row in file.ROWS]
 
-# Functions without a row: those that have no values to compare (the state of the process, files, printing), and those
-# whose own tests compare them with JAX and SciPy on fixed arrays. Where they are tested -> their names.
+# Functions without a row: some have no values to compare (the state of the process, files, printing); others have tests
+# of their own against JAX and SciPy on fixed arrays. The test file -> their names.
 _ELSEWHERE: dict[str, str] = {
     "tests/core/test_config.py": """array_garbage_collection_guard check_tracer_leaks debug_key_reuse default_device
         enable_custom_prng legacy_prng_key softmax_custom_jvp transfer_guard_device_to_device

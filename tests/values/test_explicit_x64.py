@@ -1,7 +1,7 @@
-"""The option `explicit_x64_dtypes="allow"`: arrays of 64 bits that were asked for by name while 64 bits are off.
+"""The option `explicit_x64_dtypes="allow"`: arrays of 64 bits requested by name while 64 bits are off.
 
-Functions are traced and not run: what is kept of 64 bits is a matter of types. Each row of the table of values is given
-arrays of double precision, and its results and gradients have JAX's types.
+Functions are traced and not run, because only types depend on the option. Each row of the table of values gets arrays
+of double precision, and its results and gradients have JAX's types.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ jax = real_jax()
 
 WIDE = {np.dtype(narrow): wide for narrow, wide in [
     ("float32", "float64"), ("complex64", "complex128"), ("float64", "float64"), ("complex128", "complex128")]}
-# Row by its name -> why its types are not JAX's.
+# Name of a row -> the reason why its types differ from JAX's.
 DIFFERENT = {
     "numpy.from_dlpack": "an array that is passed on keeps its dtype here",
     **dict.fromkeys(["numpy.kaiser", "numpy.kaiser-single"], "the window is float32 here whatever beta is"),
@@ -51,10 +51,10 @@ def is_wide(word: Word) -> bool:
 
 
 def types(library: Any, row: FunctionRow, signature: str, of_gradient: bool) -> Any:
-    """Types of a row's results where its floats have 64 bits; and of the gradients with respect to these."""
-    found = words(signature)
+    """Types of a row's results for floats of 64 bits, and of the gradients with respect to these."""
+    parsed = words(signature)
     rng = np.random.default_rng(0)
-    arrays = [library.numpy.asarray(w.random(rng), dtype=WIDE.get(w.dtype, w.dtype)) for w in found]
+    arrays = [library.numpy.asarray(w.random(rng), dtype=WIDE.get(w.dtype, w.dtype)) for w in parsed]
     function = row.function(library)
     if not row.jit:
         return function(*arrays)
@@ -67,12 +67,12 @@ def types(library: Any, row: FunctionRow, signature: str, of_gradient: bool) -> 
             return [y for y in ys if library.numpy.issubdtype(y.dtype, np.inexact)]
         ys, pullback = library.vjp(floats, smooth)
         return ys, pullback(ys)
-    return library.eval_shape(value_and_gradient, {i: arrays[i] for i, w in enumerate(found) if is_wide(w)})
+    return library.eval_shape(value_and_gradient, {i: arrays[i] for i, w in enumerate(parsed) if is_wide(w)})
 
 
 @pytest.mark.parametrize("row", one_in(40, [r for r in ROWS if any(map(is_wide, words(r.signatures[0])))]), ids=str)
 def test_types_are_those_of_jax(row):
-    """JAX fails at some rows, where its own constants have 32 bits: then ours need not fail."""
+    """JAX fails at some rows, where its own constants have 32 bits; there xjax may give a result."""
     for signature, of_gradient in [*((s, False) for s in row.signatures), *((s, row.jit) for s in row.grad)]:
         with allowed(xjax), allowed(jax):
             theirs = outcome(types, jax, row, signature, of_gradient)

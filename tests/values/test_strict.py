@@ -1,8 +1,8 @@
-"""The options `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` judge what users mix, nothing that we do.
+"""The options `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` apply to the user's expressions only.
 
-Functions are traced and not run: promotion is a matter of types. Every row of the table of values must have the same
-types with both options at their strictest as without, unless the row itself mixes; `RAISE` says which do. The rows of
-`WITHOUT_ROW` run what the table does not have.
+Functions are traced and not run: promotion depends on types. Every row of the table of values must have the same types
+with both options at their strictest as without, unless the row itself mixes; the tables below list these. The rows of
+`WITHOUT_ROW` cover functions outside of the table.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def strict(library) -> Iterator[None]:
 
 # -- the table of values --------------------------------------------------------------------------------------------
 
-# Rows that mix dtypes or ranks themselves, at one of their signatures at least.
+# Rows that mix dtypes or ranks themselves, in at least one of their signatures.
 MIXING = {
     *(
         f"numpy.{name}"
@@ -88,7 +88,7 @@ MIXING = {
     "flatten_util.ravel_pytree",
     "eval_shape",
 }
-# Rows where JAX raises and we compute: what differs by its nature (weights beside counts, points beside a mean), or
+# Rows where JAX raises and xjax computes: operands that differ by nature (weights and counts, points and a mean), or
 # constants of JAX itself.
 JAX_TRIPS = set(
     [
@@ -114,6 +114,7 @@ JAX_TRIPS = set(
         "random.weibull_min",
         "random.rademacher",
         "scipy.integrate.trapezoid",
+        "scipy.linalg.lu",
         "scipy.signal.csd",
         "scipy.special.hyp1f1",
         "scipy.special.log_softmax",
@@ -123,7 +124,7 @@ JAX_TRIPS = set(
         "scipy.stats.poisson.entropy",
     ]
 )
-# Rows whose arrays differ, and JAX computes: it has rules of its own there.
+# Rows with mixed arrays that JAX computes: it has its own rules for them.
 JAX_ALLOWS = {"numpy.array_equiv", "numpy.gcd", "numpy.heaviside", "numpy.logspace-in a dtype"}
 
 
@@ -137,8 +138,8 @@ def types(library, row: FunctionRow, signature: str):
 
 
 def agree(signature: str) -> bool:
-    found = words(signature)
-    return len({w.dtype for w in found}) < 2 and len({len(w.shape) for w in found if w.shape}) < 2
+    parsed = words(signature)
+    return len({w.dtype for w in parsed}) < 2 and len({len(w.shape) for w in parsed if w.shape}) < 2
 
 
 @pytest.mark.parametrize(("x64", "every"), [
@@ -147,7 +148,7 @@ def agree(signature: str) -> bool:
     pytest.param(True, True, marks=pytest.mark.slow),
 ])
 def test_functions_of_arrays_that_agree(x64, every):
-    """Args: every: all signatures of each row; else one, the first of one row, the second of the next, and so on."""
+    """Args: every: all signatures of each row; else one: the first row's first, the second row's second, and so on."""
     wrong = []
     for i, row in enumerate(ROWS):
         signatures = list(filter(agree, row.signatures))
@@ -164,7 +165,7 @@ def test_functions_of_arrays_that_agree(x64, every):
 
 @pytest.mark.parametrize("row", one_in(40, ROWS), ids=str)
 def test_table_is_judged_as_in_jax(row):
-    """Same types as without the options; and an error exactly where JAX has one, but for the tables above."""
+    """The same types as without the options, and an error exactly where JAX has one, except in the tables above."""
     for signature in row.signatures:
         with xjax.enable_x64(True), jax.enable_x64(True):
             plain = outcome(types, xjax, row, signature)
@@ -259,7 +260,7 @@ def test_what_users_mix_is_judged_as_in_jax(line):
 
 
 def test_functions_of_the_user_keep_the_options():
-    """Those that a function of the library calls mix nothing, though the library's own expressions may."""
+    """Functions that a library function calls keep the options; the library's own expressions need not."""
 
     def mixes(y, *_):
         return y * jnp.arange(3)
@@ -292,7 +293,7 @@ def test_options_belong_to_the_cached_programs():
         call()
 
 
-# -- what has no row ------------------------------------------------------------------------------------------------
+# -- functions without a row ----------------------------------------------------------------------------------------
 
 V = np.linspace(0, 1, 7, dtype=np.float32)
 SPD = np.eye(3, dtype=np.float32) * 2
@@ -444,7 +445,7 @@ WITHOUT_ROW = {
 
 @pytest.mark.parametrize("name", WITHOUT_ROW)
 def test_what_has_no_row(name):
-    """The same results, traced, with the options as without."""
+    """The traced results are the same with the options as without."""
 
     def run():
         return xjax.tree.leaves(WITHOUT_ROW[name]())

@@ -1,7 +1,7 @@
-"""Every row of the table of values, and that every public function of the reference has one.
+"""Every row of the table of values; every public function of the reference has one.
 
-The slow set draws 200 sets of arrays for each function, or as many as the variable XJAX_TEST_VALUE_SETS says; the fast
-one looks at a few rows that compile quickly.
+The slow set draws 200 sets of arrays for each function, or the number in the variable XJAX_TEST_VALUE_SETS. The fast
+set has a few rows that compile quickly.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def double_precision():
 
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """Rows share few programs, and those of all rows take gigabytes."""
+    """Rows share few programs, and the programs of all rows take gigabytes."""
     yield
     xjax.clear_caches()
     jax.clear_caches()
@@ -62,7 +62,7 @@ READS_RESULTS = {"numpy.argpartition"}          # rows whose own call needs valu
 
 
 def test_arguments_may_be_arrays_of_numpy():
-    """What takes traced arrays takes NumPy's too; staged, so that nothing is compiled."""
+    """A function of traced arrays accepts NumPy's too; staged, so that nothing is compiled."""
     faults = []
     for row in ROWS:
         xs = [word.random(np.random.default_rng(0)) for word in words(row.signatures[0])]
@@ -80,12 +80,12 @@ def test_every_function_has_a_row():
 
 
 def code_of(function):
-    """The same for a function and its second names (`xjax.core.aliases`): they share code and closure."""
+    """Equal for a function and its second names (`xjax.core.aliases`), which share code and closure."""
     return (function.__code__, id(function.__closure__)) if inspect.isfunction(function) else id(function)
 
 
 def public_functions():
-    """(name below the library, our function) of each name in the reference that is one."""
+    """(name below the library, function of xjax) for each function in the reference."""
     for module, names in public_names().items():
         ours = importlib.import_module(named("xjax", module))
         for name in names:

@@ -1,7 +1,7 @@
-"""Transformations, callbacks and trees: each applied to a simple function or tree, values against JAX's.
+"""Transformations, callbacks and trees: each applied to a simple function or tree, values compared with JAX's.
 
-NumPy has no such functions. Each of `call`'s first arguments is the transformation of one library: what else a call
-needs of that library, it finds beside it.
+NumPy has no such functions. The first argument of each `call` is the transformation of one library; `library_of` gives
+the rest of that library.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def with_aux(x: Any) -> Any:
 # -- derivatives --------------------------------------------------------------------------------------------------
 
 def gradients(f: Any, x: Any) -> Any:
-    x = library_of(f).numpy.asarray(x)                  # NumPy would compute with bfloat16 in its own way
+    x = library_of(f).numpy.asarray(x)                  # NumPy computes with bfloat16 otherwise
     return f(total)(x), f(total, 1)(x, x * x), f(total, (0, 1))(x, x), f(with_aux, has_aux=True)(x)
 
 
 def of_vectors(f: Any, x: Any) -> Any:
-    """Of functions of vectors: of one argument and of a tree."""
+    """Derivatives of functions of vectors: of one argument and of a tree."""
     return (f(lambda y: y * y.sum())(x), f(lambda t: {"v": t["a"] * t["b"][0]})({"a": x, "b": [x]}),
             f(lambda y: (curve(y), y.sum()), has_aux=True)(x))
 
@@ -85,13 +85,13 @@ DERIVATIVES = [
 
 
 def with_rule(f: Any, x: Any) -> Any:
-    """The rule is not the derivative, so that it can be told from it."""
-    found = f(lambda y: (curve(y), lambda ct: ct * y * 7))
-    return found(x), library_of(f).vjp(found, x)[1](x)
+    """A rule that differs from the derivative, so results show which one is used."""
+    result = f(lambda y: (curve(y), lambda ct: ct * y * 7))
+    return result(x), library_of(f).vjp(result, x)[1](x)
 
 
 def closed_over(f: Any, x: Any) -> Any:
-    """Of a function of y that also depends on x, which is being differentiated."""
+    """A function of y that also depends on x, the variable of differentiation."""
     def value(x: Any) -> Any:
         converted, consts = f(lambda y: y * curve(x), x)
         return converted(x * 2, *consts).sum()
@@ -105,7 +105,7 @@ def divided(f: Any, r: Any, x: Any) -> Any:
 
 
 def values_of_primals(f: Any, x: Any) -> Any:
-    """Within the forward rule of a custom_vjp with symbolic zeros."""
+    """Inside the forward rule of a custom_vjp with symbolic zeros."""
     lib = library_of(f)
     g = lib.custom_vjp(lambda t: t["a"] * t["b"])
 
@@ -131,7 +131,7 @@ CUSTOM = [
 
 
 def mapped(f: Any, x: Any) -> Any:
-    """Over first and last axes, several arguments, an axis with a name."""
+    """Over first and last axes, several arguments, and a named axis."""
     sums = f(lambda y: y / library_of(f).lax.psum(2, "i") + library_of(f).lax.psum(y, "i"), axis_name="i")(x)
     return (f(curve)(x), sums, f(lambda y, z: {"a": y + z}, (0, None), out_axes=-1)(x, x[0]),
             f(f(curve, 0, -1, axis_size=x.shape[1]), axis_name="j")(x) if x.ndim > 1 else x)
@@ -148,7 +148,7 @@ def called_back(f: Any, x: Any) -> Any:
 
 
 def cut(f: Any, x: Any) -> Any:
-    """Over two devices; the values stay."""
+    """Over two devices, with unchanged values."""
     lib = library_of(f)
     sharding = lib.NamedSharding(lib.make_mesh((2,), ("i",)), lib.P("i"))
     return f(x, sharding)
@@ -161,7 +161,7 @@ def in_parts(f: Any, x: Any) -> Any:
 
 
 def within(f: Any, x: Any) -> Any:
-    """What is computed while an option has a value does not depend on this option."""
+    """A computation under an option whose value does not affect it."""
     with f(True):
         return curve(x)
 
@@ -202,8 +202,8 @@ def texts(f: Any, paths: Any) -> np.ndarray:
 
 
 def with_paths(f: Any, x: Any, y: Any) -> Any:
-    found = f(nested(x, y)[0])
-    pairs = found[0] if isinstance(found, tuple) else found
+    result = f(nested(x, y)[0])
+    pairs = result[0] if isinstance(result, tuple) else result
     return [leaf for _, leaf in pairs], texts(f, [path for path, _ in pairs])
 
 
@@ -260,7 +260,7 @@ def one_level_with_keys(f: Any, x: Any, y: Any) -> Any:
 
 
 def facts(*trees: Any) -> Any:
-    """What a function says of structures or leaves, as numbers: one for each of these trees."""
+    """The results of a function of structures or leaves, as numbers: one for each of these trees."""
     return lambda f, x, y: np.array([f(tree(library_of(f).tree_util.tree_structure, x, y)) for tree in trees])
 
 
@@ -279,7 +279,7 @@ TREES = [
     *(row for names, call in CALLS.items() for row in rows("tree", names, *LEAVES, call=call)),
     *(row for names, call in CALLS.items() for row in rows(
         "tree_util", " ".join(f"tree_{name}" for name in names.split()), *LEAVES, call=call)),
-    # The truth of values that are being traced is not known.
+    # The truth of traced values is unknown.
     *(row for name in ("tree.all", "tree_util.tree_all") for row in rows(
         "", name, "b1[] b1[]", call=lambda f, x, y: np.array([f([x, (y,)]), f({"a": x}), f(None)]), jit=False)),
     *rows("tree_util", "flatten_one_level", *LEAVES, call=one_level),

@@ -1,4 +1,4 @@
-"""xnn is tested under strict promotion: no dtype may change behind a layer's back."""
+"""xnn is tested under strict promotion: no dtype may change implicitly."""
 
 import numpy as np
 import pytest

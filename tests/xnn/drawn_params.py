@@ -1,4 +1,4 @@
-"""Parameters of tests: NumPy draws them, for to compile the random numbers of `init` takes longer than most layers."""
+"""Parameters of tests, drawn by NumPy: compiling the random numbers of `init` takes longer than most layers."""
 
 from typing import Any
 
@@ -11,10 +11,11 @@ from xnn.layer import init_types
 
 
 def traced_init(layer: Layer, in_shape: Any, *, dtype: Any = None, seed: int = 0, **inputs: Any) -> tuple[Any, Any]:
-    """As ``layer.init``, which is traced only: (shape of the output, parameters), none of which is 0 or 1, as biases
-    and scales are at first.
+    """As ``layer.init``, which is only traced: (shape of the output, parameters).
 
-    Args: dtype: of all parameters; None: those that `init` gives.
+    No parameter is 0 or 1, the initial values of biases and scales.
+
+    Args: dtype: of all parameters; None: the dtypes that `init` gives.
     """
     out_shape, types = init_types(layer, in_shape, **inputs)
     npr = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Small layers that use one part of the protocol each."""
+"""Small layers that each use one part of the protocol."""
 
 import xjax.numpy as jnp
 from xjax import lax
@@ -7,7 +7,7 @@ from xnn.rng import fold_in
 
 
 def Centered(momentum=0.25, axis_name=None):
-    """x minus its mean over the batch, in evaluation minus the running mean.  State: the mean, the number of steps."""
+    """x minus its mean over the batch, in evaluation minus the running mean. State: the mean, the number of steps."""
 
     def init_state(in_shape, rng=None):
         return {"mean": jnp.zeros(in_shape[-1:]), "steps": jnp.zeros((), "int32")}
@@ -42,7 +42,7 @@ def Total(n):
 
 
 def masked(meaning="rows that count"):
-    """x, with 0 in the rows that an optional mask leaves out."""
+    """x, with 0 in the rows that an optional mask excludes."""
 
     def apply(params, x, mask=None, *, rng=None, train=False):
         return x if mask is None else x * jnp.asarray(mask, x.dtype)[:, None]
@@ -52,7 +52,7 @@ def masked(meaning="rows that count"):
 
 
 def bias_like():
-    """x + context W: the weights are sized by a second input."""
+    """x + context W: a second input determines the size of the weights."""
 
     def init(rng, in_shape, context):
         return in_shape, {"w": jnp.full((context[-1], in_shape[-1]), 0.5)}
@@ -64,7 +64,7 @@ def bias_like():
 
 
 def noted(log):
-    """The identity; `log` gets "types" or "values" for each init."""
+    """The identity; each init appends "types" or "values" to `log`."""
 
     def init(rng, in_shape):
         log.append("values" if hasattr(fold_in(rng, 0), "device") else "types")

@@ -1,4 +1,4 @@
-"""Attention beyond the table: caches, padding and packing, rows that see nothing, precision, blocks in `repeat`."""
+"""Attention beyond the table: caches, padding and packing, rows without keys, precision, blocks in `repeat`."""
 
 import functools
 
@@ -64,7 +64,7 @@ def params_of(layer, **shapes):
 
 
 def run(layer, params, x, *inputs, **named):
-    """`apply` as one program, which takes less time to compile than its operations one by one."""
+    """`apply` as one program, which compiles sooner than its operations one by one."""
     return xjax.jit(lambda params, x: layer.apply(params, x, *inputs, **named))(params, x)
 
 
@@ -100,7 +100,7 @@ def test_token_by_token_and_chunk_by_chunk_are_the_whole(name):
 
 @pytest.mark.parametrize("name", one_in(3, ["grouped", "window", "relative bias", "learned", "sinusoidal", "repeat"]))
 def test_padding_of_a_prompt_does_not_matter(name):
-    """A row of 3 of 5 positions padded on either side, then 2 more: the outputs of the row without padding."""
+    """A row of 3 of 5 positions, padded on either side, then 2 more: the outputs equal those without padding."""
     layer, x = GENERATORS[name], sequences()
     params = params_of(layer)
     alone = np.asarray(run(layer, params, x[:1, :5]))

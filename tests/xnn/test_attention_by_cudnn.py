@@ -1,6 +1,6 @@
-"""Attention layers by cuDNN: chosen on GPUs where sizes and dtypes allow, with the values of XLA's own form.
+"""Attention layers by cuDNN: chosen on GPUs for supported sizes and dtypes, with the values of XLA's own form.
 
-Without a GPU the text for CUDA shows what is chosen, and the CPU computes the values, as beside a GPU.
+Without a GPU, the text for CUDA shows the choice, and the CPU computes the values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 _rng = np.random.default_rng(0)
 BATCH, TIME, HEADS, SIZE = 2, 8, 4, 8
 MASK = np.arange(TIME) < np.array([[TIME], [5]])
-LATER = np.arange(TIME) >= np.array([[0], [3]])                 # the first queries of the second example see no key
+LATER = np.arange(TIME) >= np.array([[0], [3]])                 # the first queries of the second example have no key
 
 
 def normal(*shape, dtype=BF16):
@@ -66,7 +66,7 @@ def test_values_and_gradients_of_both_forms(name, on_gpu):
     by_cudnn, calls = run()
     assert (none, calls) == (0, 2)
     for a, b in zip(by_cudnn, by_xla, strict=True):
-        # Weights and gradients are rounded to the 8 bits of bfloat16 in both, at other places.
+        # In both, weights and gradients are rounded to the 8 bits of bfloat16, at different places.
         assert a.dtype == b.dtype
         np.testing.assert_allclose(a.astype(np.float32), b.astype(np.float32), rtol=3e-2, atol=6e-2)
 

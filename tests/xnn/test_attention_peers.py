@@ -15,7 +15,7 @@ ARRAYS = np.load(Path(__file__).parent / "peers" / "attention.npz")
 
 
 def split(name, kind, places):
-    """PyTorch's weights of one block, or their gradients, as ours: `places` says under which names."""
+    """PyTorch's weights of one block, or their gradients, in xnn's form: `places` maps the names."""
     def of(key):
         return ARRAYS[f"{name}/{kind}/{key}"]
 
@@ -43,7 +43,7 @@ DECODER = {**ENCODER, "cross_attention_norm": "norm2", "cross_attention": "multi
 
 
 def check(name, layer, places, n_inputs, **options):
-    """Output and all gradients, within rounding of float32 in sums of 12 terms through a block."""
+    """Check output and all gradients, within rounding of float32 in sums of 12 terms through a block."""
     inputs = [ARRAYS[f"{name}/x{i}"] for i in range(n_inputs)]
     params = split(name, "w", places)
 
@@ -80,4 +80,4 @@ def test_buckets_of_t5(both):
 
 def test_frequencies_of_llama_3():
     ours = Rotary(500_000.0, scaling=Llama3Scaling()).frequencies(128)
-    np.testing.assert_allclose(ours, ARRAYS["llama3"], rtol=1e-5)      # theirs are computed in float32
+    np.testing.assert_allclose(ours, ARRAYS["llama3"], rtol=1e-5)      # PyTorch computes them in float32

@@ -1,4 +1,4 @@
-"""serial, named, parallel, residual, repeat: composition, rng, extra inputs, places of errors."""
+"""serial, named, parallel, residual, repeat: composition, rng, extra inputs, locations of errors."""
 
 import numpy as np
 import pytest
@@ -160,7 +160,7 @@ def test_repeat_is_serial_with_stacked_parameters(key, npr, unroll):
 
     def computed(params, model):
         loss = lambda params: jnp.sum(jnp.square(model.apply(params, x)))
-        return ([model.apply(params, x, **how) for how in ({}, {"rng": key, "train": True})], xjax.grad(loss)(params))
+        return ([model.apply(params, x, **mode) for mode in ({}, {"rng": key, "train": True})], xjax.grad(loss)(params))
 
     (ys, grads), (wanted, expected) = xjax.jit(lambda stacked, separate: (
         computed(stacked, looped), computed(separate, unrolled)))(stacked, separate)

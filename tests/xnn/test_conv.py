@@ -1,4 +1,4 @@
-"""Convolutions, pools and resizing layers: PyTorch's values, open sizes, initial values, models around them."""
+"""Convolutions, pools and resizing layers: PyTorch's values, open sizes, initial values, models that contain them."""
 
 import functools
 from pathlib import Path
@@ -81,7 +81,7 @@ def params_of(name):
 
 @functools.cache
 def as_in_pytorch():
-    """All of them as one program, which takes less time to compile than one for each."""
+    """All cases as one program, which compiles sooner than one for each."""
     def step(layer, params, x):
         y, transpose = xjax.vjp(layer.apply, params, x)
         return y, *transpose(jnp.cos(y))                                # of sum(sin(y))
@@ -208,7 +208,7 @@ def test_precision_and_remat_in_a_training_step(around, key, npr):
 
     (value, moved), grads = step(MODEL)
     (other, other_moved), other_grads = step(around(MODEL))
-    # In bfloat16 each of some ten layers rounds to 2^-9; the largest gradients are near 10.
+    # In bfloat16 each of about ten layers rounds to 2^-9; the largest gradients are near 10.
     np.testing.assert_allclose(other, value, rtol=0.05, atol=0.1)
     assert_same((other_grads, other_moved), (grads, moved), like="bfloat16", tol=1.5)
 

@@ -1,4 +1,4 @@
-"""The linear family, activations and normalised weights against arrays that PyTorch made: tests/xnn/peers/dense.py."""
+"""The linear family, activations and normalised weights against PyTorch's arrays: tests/xnn/peers/dense.py."""
 
 import functools
 from pathlib import Path
@@ -37,7 +37,7 @@ def assert_as_pytorch(y, grads, expected):
 
 @functools.cache
 def activations():
-    """All of them as one program, which takes less time to compile than one for each."""
+    """All cases as one program, which compiles sooner than one for each."""
     return xjax.jit(lambda x: {name: with_gradients(lambda inputs: getattr(xnn, name).apply((), inputs["x"]), {"x": x})
                                for name in ACTIVATIONS})(arrays_of("activations")["x"])
 
@@ -61,8 +61,8 @@ def test_layers(name):
     layer, inputs, params, weights = CASES[name]
     data = arrays_of(name)
     run = lambda v: layer.apply(params(v), *[v[key] for key in inputs])
-    found = xjax.jit(lambda v: with_gradients(run, v))({key: data[key] for key in (*inputs, *weights)})
-    assert_as_pytorch(*found, data)
+    result = xjax.jit(lambda v: with_gradients(run, v))({key: data[key] for key in (*inputs, *weights)})
+    assert_as_pytorch(*result, data)
 
 
 def test_three_steps_of_spectral_norm():
@@ -76,8 +76,8 @@ def test_three_steps_of_spectral_norm():
 
     inputs = {key: data[key] for key in ("x", "w", "b")}
     for _ in range(3):
-        found, state = step(inputs, state)
-    assert_as_pytorch(*found, data)
+        result, state = step(inputs, state)
+    assert_as_pytorch(*result, data)
     np.testing.assert_allclose(state["u"]["w"], data["u after"], rtol=1e-5, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""The table of a model, and what `import xnn` brings with it."""
+"""The table of a model, and the modules that `import xnn` loads."""
 
 import subprocess
 import sys

@@ -26,7 +26,7 @@ def rows(fast):
 
 
 def run_jitted(row, params, x, extra):
-    """`run` as one program, which takes less time to compile than its operations one by one."""
+    """`run` as one program, which compiles sooner than its operations one by one."""
     return xjax.jit(lambda params, x, extra: run(row, params, x, extra))(params, x, extra)
 
 
@@ -53,9 +53,9 @@ def test_operations_one_by_one_give_the_same(name):
     x, extra = draw(row)
     _, params = row.layer.init(random.key(0), x, **extra)
     assert tree_util.tree_map(jnp.shape, params) == tree_util.tree_map(jnp.shape, make_params(row))
-    how = {"rng": random.key(4), "train": True} if row.random else {}
-    y = run(row, params, jnp.asarray(x), extra, **how)
-    assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **how))(params, x, extra),
+    options = {"rng": random.key(4), "train": True} if row.random else {}
+    y = run(row, params, jnp.asarray(x), extra, **options)
+    assert_close(y, xjax.jit(lambda params, x, extra: run(row, params, x, extra, **options))(params, x, extra),
                  tol=row.tol / 4)
 
 
@@ -81,7 +81,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         difference = (along(1) - along(-1)) / 2e-6
         _, grads = total(floats)
         slope = sum(np.sum(g * d) for g, d in zip(*map(tree_util.tree_leaves, (grads, step)), strict=True))
-        # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
+        # Rounding of total / 1e-6, and a second-order error of (1e-6)^2: about 1e-9 of the largest terms.
         np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.tol)
 
 
@@ -142,7 +142,7 @@ def test_half_precision_stays_half_precision(name, dtype):
                                            else v, tree)
     y = run_jitted(row, half(params), half(x), half(extra))
     assert all(leaf.dtype == jnp.dtype(dtype) for leaf in tree_util.tree_leaves(y))
-    assert_close(y, run_jitted(row, params, x, extra), tol=2.5 * row.tol)       # each layer rounds some ten times
+    assert_close(y, run_jitted(row, params, x, extra), tol=2.5 * row.tol)       # each layer rounds about ten times
 
 
 @rows(LAYERS[1::8])

@@ -15,7 +15,7 @@ from xnn import Dense, MixtureOfExperts, RowKey, auxiliary_loss, serial, switch
 
 
 def made(layer, x):
-    """(Parameters, the first state)."""
+    """(Parameters, the initial state)."""
     return drawn_params(layer, x.shape), layer.init_state(x.shape)
 
 
@@ -54,7 +54,7 @@ def test_dropped_tokens_are_zero_and_a_residual_passes_them():
 
 
 def test_padding_changes_nothing():
-    """Values, state and gradients are those without the padding, which may be NaN."""
+    """Values, state and gradients equal those without the padding, which may be NaN."""
     x, real = tokens(7), np.array([[True, True, False, True], [True, True, True, True]])
     padded = np.full((2, 4, 5), np.nan, np.float32)
     padded[real] = x

@@ -1,4 +1,4 @@
-"""What models reach: digits of scikit-learn, and text of the standard library beside the same models in PyTorch."""
+"""Figures of models: digits of scikit-learn, and text of the standard library, compared with models in PyTorch."""
 
 import functools
 import hashlib
@@ -30,7 +30,7 @@ def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1, params=None)
     state, opt_state = model.init_state(x.shape), optimizer.init(params)
 
     def step(params, state, opt_state, x, labels, rng):
-        rows = RowKey(rng, lax.axis_index(AXIS) * len(x))                # dropout is that of one device
+        rows = RowKey(rng, lax.axis_index(AXIS) * len(x))                # the dropout of one device
 
         def loss(params):
             logits, new_state = model.apply_with_state(params, state, x, rng=rows, train=True)
@@ -57,7 +57,7 @@ def fit(model, batch, steps, *, rate, decay=0.0, seed=0, devices=1, params=None)
 
 @functools.cache
 def digits(seed):
-    """(Images and labels for training, those for the test): 8 x 8, 80 and 20 percent of each class."""
+    """(Images and labels for training, for the test): 8 x 8, 80 and 20 percent of each class."""
     datasets = pytest.importorskip("sklearn.datasets")
     selection = pytest.importorskip("sklearn.model_selection")
     images, labels = datasets.load_digits(return_X_y=True)
@@ -74,7 +74,7 @@ def shifted(x, npr):
     return np.stack([image[r:r + 8, c:c + 8] for image, r, c in zip(padded, rows, columns, strict=True)])
 
 
-def accuracy_on_digits(model, seed, epochs, **how):
+def accuracy_on_digits(model, seed, epochs, **options):
     (x, y), (x_test, y_test) = digits(seed)
     size = 128
     per_epoch = len(x) // size
@@ -85,7 +85,7 @@ def accuracy_on_digits(model, seed, epochs, **how):
         rows = npr.permutation(len(x))[i * size:(i + 1) * size]
         return shifted(x[rows], npr), y[rows]
 
-    params, state, _ = fit(model, batch, epochs * per_epoch, seed=seed, **how)
+    params, state, _ = fit(model, batch, epochs * per_epoch, seed=seed, **options)
     logits = xjax.jit(lambda params, state, x: model.apply_with_state(params, state, x)[0])(params, state, x_test)
     return float(jnp.mean(jnp.argmax(logits, -1) == y_test))
 
@@ -151,14 +151,14 @@ def bits_from(name, devices, params):
     params, _, _ = fit(model, lambda step: windows(train, step, BATCH, LENGTH), STEPS, rate=RATE, devices=devices,
                        params=params)
     loss = xjax.jit(lambda params, x, y: cross_entropy(model.apply(params, x), y))
-    found = float(np.mean([loss(params, *windows(valid, i, BATCH, LENGTH, seed=1)) for i in range(20)])) / math.log(2)
-    print(f"{name}, {devices} devices, text {digest}: {found:.3f} bits per character")
-    return found
+    bits = float(np.mean([loss(params, *windows(valid, i, BATCH, LENGTH, seed=1)) for i in range(20)])) / math.log(2)
+    print(f"{name}, {devices} devices, text {digest}: {bits:.3f} bits per character")
+    return bits
 
 
 @pytest.mark.parametrize("name", LANGUAGE_MODELS)
 def test_language_models_reach_what_they_reach_in_pytorch(name):
-    """From weights as each library draws them, and the LSTM from the same: what differs is its forget bias of 1."""
+    """From each library's own initial weights, and for the LSTM from equal weights, except its forget bias of 1."""
     theirs, start = bits_per_character_in_pytorch(name)
     assert bits_per_character(name, 1) <= 1.05 * theirs
     if name == "LSTM":
@@ -166,7 +166,7 @@ def test_language_models_reach_what_they_reach_in_pytorch(name):
 
 
 def lstm_params(weights):
-    """Those of the LSTM of `benchmarks.networks_torch`."""
+    """The parameters of the LSTM of `benchmarks.networks_torch`."""
     lstm = {f"layer_{i}": {"w_in": weights[f"body.weight_ih_l{i}"].T, "w_rec": weights[f"body.weight_hh_l{i}"].T,
                            "b": weights[f"body.bias_ih_l{i}"] + weights[f"body.bias_hh_l{i}"]} for i in range(2)}
     return {"embedding": {"table": weights["embed.weight"]}, "lstm": lstm, "dropout": (),
@@ -179,7 +179,7 @@ def test_language_models_on_four_devices(name):
 
 
 def bits_per_character_in_pytorch(name):
-    """(With the same sizes, batches, optimizer and schedule; the weights before, as it draws them)."""
+    """(The figure with the same sizes, batches, optimizer and schedule; PyTorch's initial weights)."""
     torch = pytest.importorskip("torch")
     networks = pytest.importorskip("benchmarks.networks_torch")
     train, valid, digest = text()
@@ -201,6 +201,6 @@ def bits_per_character_in_pytorch(name):
         loss(*windows(train, step, BATCH, LENGTH)).backward()
         optimizer.step()
     with torch.no_grad():
-        found = np.mean([loss(*windows(valid, i, BATCH, LENGTH, seed=1)).item() for i in range(20)]) / math.log(2)
-    print(f"{name} in PyTorch, text {digest}: {found:.3f} bits per character")
-    return found, start
+        bits = np.mean([loss(*windows(valid, i, BATCH, LENGTH, seed=1)).item() for i in range(20)]) / math.log(2)
+    print(f"{name} in PyTorch, text {digest}: {bits:.3f} bits per character")
+    return bits, start

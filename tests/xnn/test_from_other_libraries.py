@@ -1,4 +1,4 @@
-"""The programs of docs/from_other_libraries.md print what the page shows, each where its library is installed."""
+"""The programs of docs/from_other_libraries.md print the shown output, if their library is installed."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ LIBRARIES = {"Flax": "flax", "Haiku": "haiku", "Equinox": "equinox", "PyTorch": 
 
 
 class Program(NamedTuple):
-    """One program of the page: the model, the library by its heading, the line, the code and what it prints."""
+    """One program of the page: the model, the library by its heading, the line, the code and its output."""
 
     model: str
     library: str
@@ -24,10 +24,10 @@ class Program(NamedTuple):
 
 def _programs(page):
     for section in re.finditer(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE):
-        for found in re.finditer(r"^### (\w+)\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```\n", section[2],
+        for match in re.finditer(r"^### (\w+)\n\n```python\n(.*?)^```\n\n```text\n(.*?)^```\n", section[2],
                                  re.DOTALL | re.MULTILINE):
-            line = page[:section.start(2) + found.start(2)].count("\n")
-            yield Program(section[1], found[1], line, found[2], found[3])
+            line = page[:section.start(2) + match.start(2)].count("\n")
+            yield Program(section[1], match[1], line, match[2], match[3])
 
 
 PROGRAMS = list(_programs(PAGE.read_text()))

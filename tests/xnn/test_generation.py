@@ -1,4 +1,4 @@
-"""Generation: tokens are those of the whole sequence computed again, whatever the batch, the padding or the way."""
+"""Generation: tokens equal those recomputed from the whole sequence, for every batch, padding and method."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ N = 11
 
 
 def Past():
-    """The sum of x over the positions so far, each weighted by its number; a mask leaves positions out."""
+    """The sum of x over the positions so far, each weighted by its number; a mask excludes positions."""
 
     def weighted(x, mask, count, total):
         kept = jnp.ones(x.shape[:2], bool) if mask is None else mask
@@ -50,7 +50,7 @@ def params():
 
 
 def by_hand(params, prompt, steps, choose):
-    """Every token from the whole sequence; the zeros after it do not matter to a causal model."""
+    """Every token from the whole sequence; the zeros after it do not affect a causal model."""
     n = prompt.shape[1]
     tokens = np.pad(prompt, [(0, 0), (0, steps)])
     run, choose = xjax.jit(MODEL.apply), xjax.jit(choose)
@@ -67,12 +67,12 @@ def test_the_most_likely_tokens_are_those_of_the_whole_sequence(params):
 
 
 def test_drawn_tokens_are_those_of_the_whole_sequence(params, key):
-    how = {"temperature": 0.8, "top_k": 6, "top_p": 0.9}
-    got = generate(MODEL, params, PROMPT, steps=6, rng=key, **how)
-    want = by_hand(params, PROMPT, 6, lambda i, logits: sample(random.fold_in(key, i), logits, **how))
+    options = {"temperature": 0.8, "top_k": 6, "top_p": 0.9}
+    got = generate(MODEL, params, PROMPT, steps=6, rng=key, **options)
+    want = by_hand(params, PROMPT, 6, lambda i, logits: sample(random.fold_in(key, i), logits, **options))
     np.testing.assert_array_equal(got.tokens, want)
     assert len(np.unique(np.asarray(got.tokens), axis=0)) == 3
-    other = generate(MODEL, params, PROMPT, steps=6, rng=random.fold_in(key, 1), **how)
+    other = generate(MODEL, params, PROMPT, steps=6, rng=random.fold_in(key, 1), **options)
     assert np.any(other.tokens != got.tokens)
 
 
@@ -142,7 +142,7 @@ def test_the_most_likely_tokens_are_those_of_transformers(name):
     np.testing.assert_array_equal(after[0], got[0])
 
 
-@pytest.mark.slow                                    # a T5 compiles for long
+@pytest.mark.slow                                    # a T5 takes long to compile
 def test_a_context_is_read_once(key):
     model = T5(T5Config(vocabulary=N, features=8, hidden=16, layers=1, heads=2, head_size=4))
     source, start = PROMPT, np.zeros((3, 1), np.int32)
@@ -179,12 +179,12 @@ def kept(logits, top_k=None, top_p=None):
     return out
 
 
-@pytest.mark.parametrize("how", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
-                                 {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
-def test_the_odds_that_are_left(how, npr):
+@pytest.mark.parametrize("options", [{}, {"top_k": 1}, {"top_k": 3}, {"top_k": 50}, {"top_p": 0.01}, {"top_p": 0.5},
+                                     {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 4, "top_p": 0.7}], ids=str)
+def test_the_odds_that_are_left(options, npr):
     logits = npr.normal(size=(20, N)).astype(np.float32) * 2
-    got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **how))(logits))
-    for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **how), strict=True):
+    got = np.asarray(xjax.jit(lambda logits: filter_logits(logits, 0.7, **options))(logits))
+    for row, before, tokens in zip(got, logits / np.float32(0.7), kept(logits / 0.7, **options), strict=True):
         assert set(np.flatnonzero(np.isfinite(row))) == tokens
         np.testing.assert_allclose(row[list(tokens)], before[list(tokens)], rtol=1e-6)
 

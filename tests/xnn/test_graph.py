@@ -19,7 +19,7 @@ N, F = 12, 5
 
 @pytest.fixture
 def graph(npr):
-    """A symmetric SciPy adjacency with a node that has no edge, and sparse features."""
+    """A symmetric SciPy adjacency with a node without edges, and sparse features."""
     upper = np.triu(npr.random((N, N)) < 0.3, 1)
     upper[:, -1] = False
     x = npr.normal(size=(N, F)).astype(np.float32) * (npr.random((N, F)) < 0.6)
@@ -144,7 +144,7 @@ def test_batch_of_dense_graphs(key, npr):
 def test_the_classic_program_runs_as_written(graph, key):
     adj, x = graph
     n_features, rng = F, random.PRNGKey(1)
-    init_fun, predict_fun = GCN(16, 7, sparse=True)         # not within jit, as the program was written
+    init_fun, predict_fun = GCN(16, 7, sparse=True)         # not within jit, as in the original program
     _, params = init_fun(key, (-1, n_features))
     log_probs = predict_fun(params, x, adj, rng=rng)
     assert log_probs.shape == (N, 7)
@@ -196,15 +196,15 @@ def test_train_is_open_only_for_gcn_and_means_rng_is_given(graph, key):
     calm = predict(params, x, adj)
     noisy = predict(params, x, adj, rng=key)
     assert np.abs(np.asarray(noisy - calm)).max() > 1e-3
-    for how in (
+    for flags in (
         {"rng": key, "train": False},
         {"rng": key, "is_training": False},
         {"train": False},
         {"rng": None},
     ):
-        np.testing.assert_array_equal(predict(params, x, adj, **how), calm)
-    for how in ({"train": True}, {"is_training": True}, {"train": True, "is_training": True}):
-        np.testing.assert_array_equal(predict(params, x, adj, rng=key, **how), noisy)
+        np.testing.assert_array_equal(predict(params, x, adj, **flags), calm)
+    for flags in ({"train": True}, {"is_training": True}, {"train": True, "is_training": True}):
+        np.testing.assert_array_equal(predict(params, x, adj, rng=key, **flags), noisy)
     init, predict = GCN(8, 3, dropout=0.0)
     np.testing.assert_array_equal(predict(params, x, adj, rng=key), calm)
 
@@ -231,7 +231,7 @@ def test_depth_and_widths(key):
 
 @pytest.mark.parametrize("n_blocks, norm", each_once([2, 4], [None, "symmetric"]))
 def test_blocks_of_rows_with_their_own_product(graph, key, n_blocks, norm):
-    """The data-parallel form: each block has some rows, its product gathers the rest."""
+    """The data-parallel form: each block has some rows, and its product gathers the others."""
     adj, x = graph
     a, size = adj.toarray(), N // n_blocks
 
@@ -274,9 +274,9 @@ def gcn(**options):
     return layer, layer.init(random.PRNGKey(0), (-1, F))[1]
 
 
-def predict(x, adj, options=None, **how):
+def predict(x, adj, options=None, **keywords):
     layer, params = gcn(**(options or {}))
-    return layer.apply(params, x, adj, **how)
+    return layer.apply(params, x, adj, **keywords)
 
 
 WRONG = {

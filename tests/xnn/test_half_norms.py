@@ -1,4 +1,4 @@
-"""Norm layers and norms of gradients in float16, of numbers whose squares overflow it."""
+"""Norm layers and norms of gradients in float16, for numbers whose squares overflow it."""
 
 import numpy as np
 import pytest

@@ -37,7 +37,7 @@ SMALL = {
 }
 
 
-FIRST = {"LeNet": "conv1", "UNet": "down0/conv1"}                  # of the others: "stem/conv"
+FIRST = {"LeNet": "conv1", "UNet": "down0/conv1"}                  # for the others: "stem/conv"
 
 
 def path_text(path):
@@ -45,7 +45,7 @@ def path_text(path):
 
 
 def peer_tree(name, kind, like):
-    """A tree of PyTorch's arrays; each of them has its place in the tree `like`."""
+    """A tree of PyTorch's arrays with the structure of the tree `like`."""
     start = f"{name}/{kind}/"
     arrays = {key.removeprefix(start): value for key, value in PEER.items() if key.startswith(start)}
     tree = tree_map_with_path(lambda path, leaf: arrays.pop(path_text(path)), like)
@@ -69,7 +69,7 @@ def training_step(model):
 @pytest.mark.parametrize("name", [
     pytest.param(name, marks=[pytest.mark.slow] * ("," in name or name in ("ConvNeXt", "UNet"))) for name in SMALL])
 def test_values_are_those_of_pytorch_and_training_decreases_the_loss(name):
-    """Some ten layers, each a sum of at most 50 products in float32, and norms that divide by 0.1 or more."""
+    """About ten layers, each a sum of at most 50 products in float32, and norms that divide by 0.1 or more."""
     model, x = SMALL[name], PEER[f"{name}/x"]
     params = peer_tree(name, "params", init_types(model, x.shape)[1])
     state, step = model.init_state(x.shape), training_step(model)
@@ -155,7 +155,7 @@ def test_models_in_half_precision_with_remat_and_on_two_devices(name):
 
     (_, (y, moved)), grads = training_step(model)(params, state, x)
     (_, (half, _)), _ = training_step(xnn.with_precision(model, "bfloat16"))(params, state, x)
-    np.testing.assert_allclose(half, y, atol=0.1 * float(np.max(np.abs(y))))      # some 20 roundings to 2^-9
+    np.testing.assert_allclose(half, y, atol=0.1 * float(np.max(np.abs(y))))      # about 20 roundings to 2^-9
     other = training_step(xnn.with_remat(model))(params, state, x)[1]
     assert_close(other, grads)
     step = xjax.pmap(lambda x: WHOLE_BATCH[name].apply_with_state(params, state, x, train=True), axis_name="batch")

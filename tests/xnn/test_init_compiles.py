@@ -1,4 +1,4 @@
-"""`jit(layer.init)` of every layer and model compiles in seconds: programs of many draws did not on jaxlib 0.12."""
+"""`jit(layer.init)` of every layer and model compiles in seconds; on jaxlib 0.12 programs of many draws did not."""
 
 import time
 
@@ -16,7 +16,7 @@ from xnn import models
 
 pytestmark = pytest.mark.usefixtures("as_shipped")
 
-_LIMIT = 10.0                   # seconds of all cores together; programs that do not end take hours
+_LIMIT = 10.0                   # seconds of all cores together; programs that do not finish take hours
 
 # The smallest model of each kind, and the shape of its input.
 _ON_GRAPHS = {"APPNP": {}, "GAT": {}, "GATv2": {}, "GCN": {}, "GCNII": {"hidden": 2, "layers": 2}, "GIN": {},
@@ -61,10 +61,10 @@ def _programs():
 
 
 _PROGRAMS = _programs()
-_GRAPH_MODELS = [f"{name}, model" for name in _ON_GRAPHS]            # which differ in one layer
+_GRAPH_MODELS = [f"{name}, model" for name in _ON_GRAPHS]            # they differ in one layer
 _OTHER_MODELS = [f"{name}, model" for name in MODELS if name not in _ON_GRAPHS]
 _LAYERS = [name for name in _PROGRAMS if "," not in name]
-_compiled = set()               # texts: many layers have the same parameters, and this is about the compiler
+_compiled = set()               # texts: many layers have the same parameters, and the test concerns the compiler
 
 
 @pytest.mark.parametrize("name", [*one_in(8, _LAYERS), *one_in(4, _GRAPH_MODELS), *one_in(2, _OTHER_MODELS)])
@@ -81,6 +81,6 @@ def test_init_compiles(name):
 
 
 def test_every_model_is_among_them():
-    """`GraphStackConfig` is what the configs of models on graphs share."""
+    """All models but `GraphStackConfig`, the part that the configs of models on graphs share."""
     kinds = {name.removesuffix("Config") for name in dir(models) if name.endswith("Config")} - {"GraphStack"}
     assert kinds == set(MODELS)

@@ -1,4 +1,4 @@
-"""What single layers do beyond the table of `test_every_layer.py`: open sizes, sparse inputs, weights, dropout."""
+"""Single layers beyond the table of `test_every_layer.py`: open sizes, sparse inputs, weights, dropout."""
 
 
 import numpy as np

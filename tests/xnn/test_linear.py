@@ -1,4 +1,4 @@
-"""The linear family and `lambda_` beyond the table: open sizes, initial weights, shapes that are inferred."""
+"""The linear family and `lambda_` beyond the table: open sizes, initial weights, inferred shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, what is refused."""
+"""Losses: PyTorch's values and gradients, weights, extreme and half-precision inputs, errors."""
 
 import functools
 import itertools
@@ -41,7 +41,7 @@ AS_PYTORCH = {
 
 @functools.cache
 def as_pytorch():
-    """All values and gradients: one program takes half the time to compile that one for each takes."""
+    """All values and gradients: one program compiles in half the time of one for each."""
     def of_one(name, arrays):
         at = "sequences" if name == "ctc" else "logits"
         return xjax.value_and_grad(lambda x: AS_PYTORCH[name](arrays | {at: x}))(arrays[at])
@@ -55,7 +55,7 @@ def test_values_and_gradients_of_pytorch(name):
     np.testing.assert_allclose(gradient, TORCH[f"{name}/gradient"], rtol=1e-5, atol=1e-6)   # differences near 0 cancel
 
 
-# -- against NumPy where PyTorch has no such loss ----------------------------------------------------------------------
+# -- against NumPy, if PyTorch has no such loss - ----------------------------------------------------------------------
 
 
 def _log_sigmoid(x):
@@ -123,7 +123,8 @@ def test_ctc_is_the_sum_over_all_outputs():
 
 def test_ctc_of_labels_that_do_not_fit():
     logits = random.normal(random.key(0), (2, 2, 3))
-    loss = lambda logits, **how: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), **how)      # 1 1 needs a blank between
+    # 1 1 needs a blank between
+    loss = lambda logits, **options: losses.ctc(logits, jnp.array([[1, 1], [1, 2]]), **options)
     each, (value, gradient), empty, blanks = xjax.jit(lambda x: (
         loss(x, reduction=None), xjax.value_and_grad(lambda x: loss(x, weights=jnp.array([False, True])))(x),
         losses.ctc(x, jnp.zeros((2, 0), int), reduction=None), -jnp.sum(nn.log_softmax(x)[:, :, 0], 1)))(logits)
@@ -160,22 +161,22 @@ def test_negative_elbo_is_its_two_terms(likelihood):
 X, Y = (jnp.asarray(np.random.default_rng(i).normal(size=(4, 3)), jnp.float32) for i in range(2))
 LABELS = jnp.array([0, 2, 1, 1])
 ALL = {
-    "binary_cross_entropy": lambda x, **how: losses.binary_cross_entropy(x, nn.sigmoid(Y), **how),
-    "cosine_distance": lambda x, **how: losses.cosine_distance(x, Y.astype(x.dtype), **how),
-    "cross_entropy": lambda x, **how: losses.cross_entropy(x, LABELS, **how),
-    "ctc": lambda x, **how: losses.ctc(jnp.stack([x, 2 * x], 1), LABELS[:, None], **how),
-    "focal": lambda x, **how: losses.focal(x, nn.sigmoid(Y), **how),
-    "gaussian_kl": lambda x, **how: losses.gaussian_kl(x, Y, **how),
-    "hinge": lambda x, **how: losses.hinge(x, jnp.sign(Y), **how),
-    "huber": lambda x, **how: losses.huber(x, Y, **how),
-    "info_nce": lambda x, **how: losses.info_nce(x, Y, **how),
-    "kl_divergence": lambda x, **how: losses.kl_divergence(nn.log_softmax(x), nn.softmax(Y), **how),
-    "log_cosh": lambda x, **how: losses.log_cosh(x, Y, **how),
-    "mae": lambda x, **how: losses.mae(x, Y, **how),
-    "mse": lambda x, **how: losses.mse(x, Y, **how),
-    "negative_elbo": lambda x, **how: losses.negative_elbo(x, nn.sigmoid(Y), x, Y, **how),
-    "nt_xent": lambda x, **how: losses.nt_xent(x, Y, **how),
-    "triplet": lambda x, **how: losses.triplet(x, Y, -Y, **how),
+    "binary_cross_entropy": lambda x, **options: losses.binary_cross_entropy(x, nn.sigmoid(Y), **options),
+    "cosine_distance": lambda x, **options: losses.cosine_distance(x, Y.astype(x.dtype), **options),
+    "cross_entropy": lambda x, **options: losses.cross_entropy(x, LABELS, **options),
+    "ctc": lambda x, **options: losses.ctc(jnp.stack([x, 2 * x], 1), LABELS[:, None], **options),
+    "focal": lambda x, **options: losses.focal(x, nn.sigmoid(Y), **options),
+    "gaussian_kl": lambda x, **options: losses.gaussian_kl(x, Y, **options),
+    "hinge": lambda x, **options: losses.hinge(x, jnp.sign(Y), **options),
+    "huber": lambda x, **options: losses.huber(x, Y, **options),
+    "info_nce": lambda x, **options: losses.info_nce(x, Y, **options),
+    "kl_divergence": lambda x, **options: losses.kl_divergence(nn.log_softmax(x), nn.softmax(Y), **options),
+    "log_cosh": lambda x, **options: losses.log_cosh(x, Y, **options),
+    "mae": lambda x, **options: losses.mae(x, Y, **options),
+    "mse": lambda x, **options: losses.mse(x, Y, **options),
+    "negative_elbo": lambda x, **options: losses.negative_elbo(x, nn.sigmoid(Y), x, Y, **options),
+    "nt_xent": lambda x, **options: losses.nt_xent(x, Y, **options),
+    "triplet": lambda x, **options: losses.triplet(x, Y, -Y, **options),
 }
 
 
@@ -184,7 +185,7 @@ def test_all_losses_are_in_the_table():
 
 
 def weights_of(name):
-    is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change with an example left out
+    is_of_pairs = name in ("info_nce", "nt_xent")       # then the others' losses change without an example
     return np.array([1.0, 0.25 if is_of_pairs else 0.0, 2.0, 0.5], np.float32)
 
 
@@ -192,7 +193,7 @@ def weights_of(name):
 def weighted_and_reduced():
     def of_one(name, x):
         weights = weights_of(name)
-        loss = lambda x=x, **how: ALL[name](x, **how)
+        loss = lambda x=x, **options: ALL[name](x, **options)
         return (loss(reduction=None), loss(), loss(reduction="sum"), loss(weights=weights, reduction=None),
                 loss(weights=weights), loss(weights=weights > 0, reduction="sum"), loss(weights=jnp.zeros(4)),
                 xjax.grad(lambda x: loss(x, weights=jnp.zeros(4)))(x))
@@ -221,8 +222,8 @@ def at_extremes():
 
 @pytest.mark.parametrize("name", ALL)
 def test_extreme_inputs_have_finite_gradients(name):
-    for size, found in at_extremes().items():
-        value, gradient = found[name]
+    for size, at_extreme in at_extremes().items():
+        value, gradient = at_extreme[name]
         assert np.isfinite(value) and np.all(np.isfinite(gradient)), size
 
 
@@ -282,7 +283,7 @@ def test_vmap_over_temperatures_and_examples():
     np.testing.assert_allclose(each, together, rtol=1e-6)
 
 
-# -- what is refused ---------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 WRONG = {
     "label shape": (lambda: losses.cross_entropy(X, LABELS[:3]), TypeError,

@@ -25,7 +25,7 @@ def made(config, **changes):
 
 
 def test_number_of_parameters():
-    """Of the small model of Zaremba et al., tied; a layer has one bias of 4 * 200 numbers in place of two."""
+    """The small model of Zaremba et al., tied; a layer has one bias of 4 * 200 numbers in place of two."""
     tied, apart = LSTMLanguageModelConfig(), LSTMLanguageModelConfig(tied=False)
     count = lambda config: xnn.params.count(xjax.eval_shape(
         lambda: LSTMLanguageModel(config).init(random.key(0), TOKENS)[1]))

@@ -1,4 +1,4 @@
-"""Metrics: scikit-learn's values, averages over batches and devices, ties and empty classes, what is refused."""
+"""Metrics: scikit-learn's values, averages over batches and devices, ties and empty classes, errors."""
 
 import functools
 
@@ -34,7 +34,7 @@ AS_SKLEARN = {
 
 @functools.cache
 def as_sklearn():
-    """All of them as one program, which takes less time to compile than one for each."""
+    """All cases as one program, which compiles sooner than one for each."""
     return xjax.jit(lambda: {name: metric() for name, metric in AS_SKLEARN.items()})()
 
 

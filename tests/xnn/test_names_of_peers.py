@@ -1,4 +1,4 @@
-"""Every public name of four libraries is in the tables of `tests/xnn/peers/table.py`, and what they name exists."""
+"""The tables of `tests/xnn/peers/table.py` have all public names of four libraries; the names they advise exist."""
 
 import functools
 import importlib.util
@@ -31,7 +31,7 @@ def exists(name):
 
 
 def targets(text):
-    """The names that a text of the tables tells to use."""
+    """The names that a text of the tables advises."""
     quoted = [re.match(r"[\w.]+", span)[0] for span in re.findall(r"`([^`]*)`", text)]
     return [name for name in quoted if name not in WORDS]
 

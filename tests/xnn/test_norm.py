@@ -14,7 +14,7 @@ from xnn.layer import init_types
 
 
 class NumPyBatchNorm:
-    """What PyTorch documents: biased variance in the batch, unbiased in the running statistics, momentum of the new."""
+    """As PyTorch documents: biased variance in the batch, unbiased in the running statistics, momentum of the new."""
 
     def __init__(self, n, momentum=0.1, unbiased=True):
         self.mean, self.var, self.momentum, self.unbiased = np.zeros(n), np.ones(n), momentum, unbiased
@@ -48,7 +48,7 @@ def test_batch_norm_over_100_steps(options, key, npr):
 
 
 def test_batch_norm_does_not_cancel(key, npr):
-    """Two passes: the variance of numbers near 1e4 is exact, where E[x²] - E[x]² has no digit left."""
+    """Two passes: the variance of numbers near 1e4 is exact, where E[x²] - E[x]² loses all digits."""
     x = (1e4 + npr.normal(size=(64, 2))).astype(np.float32)
     layer = BatchNorm()
     y, _ = layer.apply_with_state(layer.init(key, x.shape)[1], layer.init_state(x.shape), x, train=True)
@@ -130,7 +130,7 @@ NORMS = {"LayerNorm": LayerNorm(), "RMSNorm": RMSNorm(), "GroupNorm": GroupNorm(
 
 @pytest.mark.parametrize("name", NORMS)
 def test_norms_compute_in_float32(name, key, npr):
-    """In half precision only the rounding of input and output is seen: squares of 300 do not overflow float16."""
+    """In half precision only input and output are rounded: squares of 300 do not overflow float16."""
     x = (300 * npr.normal(size=(6, 5, 4))).astype(np.float16).astype(np.float32)
     half = xnn.with_precision(NORMS[name], "float16")
 
@@ -185,4 +185,4 @@ def test_tied_language_model(key):
     logits = xjax.eval_shape(model.apply, params, jnp.array([[1, 2, 3], [4, 5, 6]]))
     assert logits.shape == (2, 3, 11)
     gradient = xjax.jit(xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum()))(params)
-    assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row is in the output
+    assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row affects the output

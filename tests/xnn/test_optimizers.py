@@ -1,4 +1,4 @@
-"""xnn.optimizers: the numbers of JAX's module, under jit, scan and pmap; states as trees; what is refused."""
+"""xnn.optimizers: the numbers of JAX's module, under jit, scan and pmap; states as trees; errors."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def _tree(seed):
 
 
 PARAMS, GRADS = _tree(0), [_tree(step + 1) for step in range(N_STEPS)]
-# An entry whose gradient is 0 at all steps: sums of squares stay 0 there.
+# An entry whose gradient is 0 in all steps: sums of squares stay 0 there.
 for _tree_of_grads in GRADS:
     _tree_of_grads["w"][0, 0] = 0
 
 
 def _run(lib, module, name, wrap=lambda lib, update: update):
-    """Parameters after 5 steps of a rule, by JAX's module or ours."""
+    """Parameters after 5 steps of a rule, by JAX's module or xnn's."""
     init, update, get_params = getattr(module, name)(*RULES[name])
     update = wrap(lib, update)
     state = init(tree_util.tree_map(lib.numpy.asarray, PARAMS))
@@ -91,7 +91,7 @@ def test_a_scan_over_steps_is_the_loop(name):
 
     stacked = tree_util.tree_map(lambda *leaves: np.stack(leaves), *GRADS)
     got = run(PARAMS, stacked)
-    # The loop too is compiled: an eager Adam multiplies b2 ** (i + 1) out, which moves 1 - b2 ** (i + 1) by 1e-4.
+    # The loop is compiled too: an eager Adam expands b2 ** (i + 1), which changes 1 - b2 ** (i + 1) by 1e-4.
     loop = _run(xjax, optimizers, name, lambda lib, update: lib.jit(update))
     assert_same(got, loop, tol=0.05)
 
@@ -103,7 +103,7 @@ def test_schedules_are_those_of_jax():
         function = name.split()[0]
         ours, theirs = getattr(optimizers, function)(*args), getattr(reference, function)(*args)
         eager = np.asarray([ours(int(i)) for i in steps], np.float32)
-        # Python's own arithmetic is double: rounded once, it is within an ulp of XLA's in float32.
+        # Python computes in double precision: rounded once, the result is within an ulp of XLA's in float32.
         np.testing.assert_allclose(eager, [np.float32(theirs(int(i))) for i in steps], rtol=3e-7, err_msg=name)
         if name != "constant":
             traced = xjax.jit(xjax.vmap(ours))(steps)       # under the strict promotion of these tests
@@ -214,11 +214,11 @@ def test_every_rule_goes_downhill(name):
     assert np.abs(run(jnp.array([1.0, -1.0]))).max() < 0.25
 
 
-# -- rules of one's own, and what is refused -------------------------------------------------------------------------
+# -- custom rules, and errors ----------------------------------------------------------------------------------------
 
 @optimizers.optimizer
 def averaging(rate):
-    """Descent that also keeps the mean of what it saw, in a dict."""
+    """Descent that also keeps the mean of the parameters, in a dict."""
     def init(x):
         return {"x": x, "mean": x}
 

@@ -1,4 +1,4 @@
-"""xnn.params: paths and patterns, masks for optimizers, frozen leaves, averages, checkpoints merged in, adapters."""
+"""xnn.params: paths and patterns, masks for optimizers, frozen leaves, averages, merged checkpoints, adapters."""
 
 import numpy as np
 import pytest
@@ -175,7 +175,7 @@ def test_gradients_of_frozen_leaves_are_zero():
 
 
 def optimizers(optim, weights):
-    """Every way to leave the encoder as it is, by optax."""
+    """Every way to freeze the encoder, by optax."""
     frozen, trained = params.mask(weights, "encoder/**"), params.mask(weights, ["head/*", "scale"])
     labels = params.labels(weights, {"none": "encoder/**"}, "adam")
     tx = optim.adamw(0.1)
@@ -263,7 +263,7 @@ def test_ema_of_half_precision():
     np.testing.assert_allclose(kept_wide["w"], 1e-3, rtol=1e-6)
     np.testing.assert_allclose(np.asarray(kept_half["w"], F32), 1e-3, rtol=4e-3)       # rounded to 8 bits
     start = {"w": jnp.full(3, 0.1)}
-    np.testing.assert_array_equal(params.ema(start, start, 0.9)["w"], start["w"])      # equal stays equal, exactly
+    np.testing.assert_array_equal(params.ema(start, start, 0.9)["w"], start["w"])  # equal values stay equal, exactly
     with xjax.enable_x64(True):
         got = params.ema({"w": np.zeros(2)}, {"w": np.ones(2)}, 0.9999, step=jnp.int32(10**6))
         np.testing.assert_allclose(got["w"], 1 - 0.9999, rtol=1e-12)

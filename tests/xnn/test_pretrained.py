@@ -1,4 +1,4 @@
-"""Folders of transformers (`tests/xnn/peers/pretrained.py`): the same outputs, written back, and refused."""
+"""Folders of transformers (`tests/xnn/peers/pretrained.py`): equal outputs, writing them, and errors."""
 
 import json
 import shutil

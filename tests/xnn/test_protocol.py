@@ -1,4 +1,4 @@
-"""State, inputs, shared weights, parts, composites, precision, remat: what every layer can rely on."""
+"""State, inputs, shared weights, parts, composites, precision, remat: guarantees for every layer."""
 
 import numpy as np
 import pytest
@@ -65,11 +65,11 @@ def stateful(request):
 
 
 def test_state_is_threaded(stateful, key, x):
-    """Training moves every statistic, evaluation none; twice in a row."""
+    """Training changes every statistic, evaluation none; twice in a row."""
     shape, params = init_types(stateful, x.shape)[0], drawn_params(stateful, x.shape)
     state = stateful.init_state((-1, 3))
-    how = {"rng": key, "train": True}
-    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **how))
+    options = {"rng": key, "train": True}
+    jitted = xjax.jit(lambda params, state, x: stateful.apply_with_state(params, state, x, **options))
     y, moved = jitted(params, state, x)
     assert y.shape == shape == x.shape
     assert types(moved) == types(state) and tree_util.tree_leaves(state)
@@ -85,11 +85,11 @@ def test_state_is_threaded(stateful, key, x):
 
 @pytest.mark.parametrize("name", one_in(3, ["composite", *(name for name in STATEFUL if name != "composite")]))
 def test_state_is_threaded_without_jit(name, key, x):
-    layer, how = STATEFUL[name](), {"rng": key, "train": True}
+    layer, options = STATEFUL[name](), {"rng": key, "train": True}
     _, params = layer.init(key, x.shape)
     state = layer.init_state((-1, 3))
-    got = layer.apply_with_state(params, state, x, **how)
-    want = xjax.jit(lambda params, state, x: layer.apply_with_state(params, state, x, **how))(params, state, x)
+    got = layer.apply_with_state(params, state, x, **options)
+    want = xjax.jit(lambda params, state, x: layer.apply_with_state(params, state, x, **options))(params, state, x)
     assert_same(got, want, tol=0.06)
 
 
@@ -193,7 +193,7 @@ def test_inputs_by_position_by_name_or_left_out(key, x):
 
 
 def test_sizes_may_come_from_further_inputs(key, x):
-    """Shapes, types and arrays are all taken; the layer in the middle of a model gets them by name."""
+    """Shapes, types and arrays are all accepted; a layer inside a model gets them by name."""
     context = jnp.ones((8, 5))
     for spec in ((-1, 5), [8, 5], xjax.ShapeDtypeStruct((8, 5), "float32"), context, np.ones((8, 5))):
         for model in (bias_like(), serial(Relu, residual(bias_like()))):
@@ -254,7 +254,7 @@ def test_a_child_that_is_called_twice_draws_twice(key, x):
 
 
 def test_children_are_sized_by_what_they_are_given(key):
-    """The context of the child is computed by the function: its shape is that of no input of the composite."""
+    """The function computes the context of the child, whose shape is not that of any input of the composite."""
 
     def read(layers, x, memory):
         return layers.read(x, context=layers.write(memory))
@@ -271,7 +271,7 @@ def test_children_are_sized_by_what_they_are_given(key):
 
 
 def test_composites_of_integers(key):
-    """A table, indexed by the function itself: `init` takes the dtype of an array or a type."""
+    """The function itself indexes a table: `init` takes the dtype of an array or a type."""
     table = jnp.arange(12.0).reshape(4, 3)
     model = composite(lambda layers, tokens: layers.head(table[tokens]), "net", head=Dense(2))
     for spec in (xjax.ShapeDtypeStruct((-1,), "int32"), np.array([1, 2])):
@@ -348,7 +348,7 @@ def test_an_inner_policy_wins(key, x):
 
 
 def test_precision_of_a_graph_network(key, npr):
-    """Through products with sparse matrices, whose stored values are converted and their places are not."""
+    """Through products with sparse matrices, which convert stored values and keep indices."""
     net = with_precision(xnn.GCN(4, 2), "bfloat16")
     features, dense = npr.normal(size=(6, 5)).astype(np.float32), np.eye(6, dtype=np.float32)
     adj = xnn.CSR.from_dense(dense)
@@ -378,7 +378,7 @@ def test_remat_keeps_inputs_only(key, x):
     assert kept(with_remat(block)) < kept(block)
 
 
-# -- parts and what is shown ----------------------------------------------------------------------------------------
+# -- parts and their display ----------------------------------------------------------------------------------------
 
 
 def test_parts_by_position_slice_and_path(key, x):

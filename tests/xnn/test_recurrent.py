@@ -34,7 +34,7 @@ def initial(layer, in_shape):
 
 
 def ours_of(name, of=""):
-    """Parameters of ours out of PyTorch's, or gradients with ``of="d_"``."""
+    """Parameters of xnn from PyTorch's, or gradients with ``of="d_"``."""
     kind, options = peer.CASES[name]
     at = lambda weight: TORCH[f"{name}/{of}{weight}"]
 
@@ -192,7 +192,7 @@ def test_mixed_precision(cell, sequence):
     y, exact = xjax.jit(lambda params, x: [made.apply(params, x, lengths=jnp.array([6, 3])) for made in (layer, wide)])(
         params, sequence)
     assert y.dtype == np.float32 and tree_util.tree_leaves(params)[0].dtype == np.float32
-    np.testing.assert_allclose(y, exact, atol=0.06)                   # some 10 roundings of 2^-9, of numbers below 2
+    np.testing.assert_allclose(y, exact, atol=0.06)                   # about 10 roundings of 2^-9, of numbers below 2
 
 
 def test_mixed_precision_of_a_cache(sequence):
@@ -235,7 +235,7 @@ def test_further_inputs_of_a_cell_are_the_same_at_each_position(sequence):
 
 @pytest.mark.slow
 def test_a_long_memory_is_learned():
-    """The first of 50 inputs, told at the end: an LSTM that starts with open forget gates learns it."""
+    """The target at the end is the first of 50 inputs: an LSTM with initially open forget gates learns it."""
     model, head, x = LSTM(16), Dense(1), random.normal(random.key(0), (256, 50, 1))
     first = x[:, 0, 0] > 0
     params = (initial(model, (-1, -1, 1)), initial(head, (-1, 16)))

@@ -36,7 +36,7 @@ def test_row_key_draws_the_same_for_any_number_of_blocks(name, key):
 
 @functools.cache
 def trained_in(dtype):
-    """All of them in one program."""
+    """All cases in one program."""
     x = np.ones((4, 3, 2), jnp.dtype(dtype))
     return xjax.jit(lambda key: {name: layer.apply((), x, rng=key, train=True) for name, layer in DRAWING.items()})(
         random.PRNGKey(0))
@@ -109,7 +109,7 @@ def test_weight_norm_starts_as_the_layer(key, npr):
 
 
 def test_weight_norm_direction_and_length(key):
-    """The gradient of v is orthogonal to v (Salimans and Kingma, 2016), so that of w's length is g's alone."""
+    """The gradient of v is orthogonal to v (Salimans and Kingma, 2016), so only g changes the length of w."""
     layer = xnn.weight_norm(Dense(3))
     params = drawn_params(layer, (-1, 5))
     grads = xjax.jit(xjax.grad(lambda params: jnp.sum(jnp.sin(layer.apply(params, jnp.ones((2, 5)))))))(params)
@@ -128,7 +128,7 @@ def test_weight_norm_of_zero_and_of_large_half_precision_weights():
 
 @pytest.mark.parametrize("wrapper", [xnn.weight_norm, xnn.spectral_norm], ids=lambda wrapper: wrapper.__name__)
 def test_wrappers_within_composites(wrapper, key):
-    """State, precision, remat and describe see the wrapper as any composite."""
+    """State, precision, remat and describe treat the wrapper as any composite."""
     model = xnn.repeat(xnn.with_remat(xnn.residual(wrapper(xnn.serial(Dense(4), xnn.BatchNorm())))), 2)
     x = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
     params = drawn_params(model, x.shape)
@@ -137,7 +137,7 @@ def test_wrappers_within_composites(wrapper, key):
     assert y.shape == x.shape and xjax.tree.structure(moved) == xjax.tree.structure(state)
     half = xnn.with_precision(model, "bfloat16")
     close, _ = xjax.jit(lambda params, state: half.apply_with_state(params, state, x, train=True))(params, state)
-    np.testing.assert_allclose(close, y, atol=0.2)            # two blocks, each rounded to 8 bits some times
+    np.testing.assert_allclose(close, y, atol=0.2)            # two blocks, each rounded to 8 bits several times
     assert wrapper.__name__ in xnn.describe(model, x.shape)
 
 

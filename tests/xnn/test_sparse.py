@@ -20,7 +20,7 @@ sp = pytest.importorskip("scipy.sparse")
 
 @st.composite
 def edges(draw):
-    """rows, cols, values, shape: empty rows, repeated places and empty matrices included."""
+    """rows, cols, values, shape: also empty rows, repeated places and empty matrices."""
     n_rows, n_cols = draw(st.sampled_from([(0, 3), (1, 1), (4, 3), (3, 5)]))
     nnz = draw(st.sampled_from([0, 1, 6])) if n_rows else 0
     index = st.tuples(st.integers(0, max(n_rows - 1, 0)), st.integers(0, n_cols - 1))
@@ -193,7 +193,7 @@ def test_the_product_of_two_sparse_matrices_is_one():
 
 @pytest.mark.parametrize("shape", [(1, 3), (2, 0), (2, 5), (3, 16), (2, 17), (1, 64), (2, 66), (1, 128), (2, 300)])
 def test_sampled_products_of_several_heads(npr, shape):
-    """Of small integers: exact in every order."""
+    """Small integers, which are exact in every order."""
     left, right = (npr.integers(-9, 9, (n, *shape)).astype(np.float32) for n in (4, 5))
     rows, cols = npr.integers(0, 4, 9), npr.integers(0, 5, 9)
     want = np.einsum("ehf,ehf->eh", left[rows], right[cols])

@@ -1,4 +1,4 @@
-"""The two forms of sparse products: the same numbers, derivatives and transforms; which form a matrix gets."""
+"""The two forms of sparse products: equal numbers, derivatives and transforms; the form chosen for a matrix."""
 
 import functools
 
@@ -23,12 +23,12 @@ FORMS = ["unrolled", "segments"]
 
 @pytest.fixture
 def narrow(monkeypatch):
-    """Blocks of at most 4 columns in place of 16: programs of a third of the terms, which go the same ways."""
+    """Blocks of at most 4 columns in place of 16: programs with a third of the terms and the same branches."""
     monkeypatch.setattr(sparse_rows, "WIDTHS", (1, 2, 4))
 
 
 def power_law(n, m, seed=0):
-    """Rows of 0 to m values; a few are longer than the widest block, and one than a narrow block of its chunks."""
+    """Rows of 0 to m values: a few longer than the widest block, and one longer than a narrow block of its chunks."""
     npr = np.random.default_rng(seed)
     lengths = np.minimum((npr.pareto(0.6, n) * 2).astype(int), m)
     lengths[:2] = 0, m
@@ -53,7 +53,7 @@ def operand(matrix, columns, dtype=np.float64):
 
 
 def products(name, form=None):
-    """The matrix, and its product as a function of (values, x): with CSR, with its values known, dense."""
+    """The matrix, and its product as a function of (values, x): with CSR, with known values, dense."""
     csr = CSR.from_scipy(MATRICES[name]).tune(form=form)
     dense = lambda values, x: jnp.zeros(csr.shape).at[csr.rows, csr.indices].add(values) @ x
     return csr, {"csr": lambda values, x: csr.with_data(values) @ x, "known": lambda values, x: csr @ x, "dense": dense}
@@ -70,7 +70,7 @@ def total(product, values, x):
 
 
 def outcomes(product, at, along, by):
-    """Value and derivatives of a product, those by the arguments of the numbers `by`, as one program."""
+    """Value and derivatives of a product, with respect to the arguments numbered in `by`, as one program."""
     def compute(at, along):
         only = lambda *args: product(*[args[by.index(i)] if i in by else at[i] for i in range(2)])
         squares = lambda *at: sum(jnp.sum(g**2) for g in xjax.grad(functools.partial(total, product), by)(*at))
@@ -96,7 +96,7 @@ def test_products_and_all_derivatives_are_those_of_the_dense_matrix(name, form):
         at, along = arguments(name, csr)
         for way, by in (("csr", (0, 1)), ("known", (1,))):
             want = dense_outcomes(name, by)
-            # Sums of some 100 terms, of size 1000.
+            # Sums of about 100 terms, of size 1000.
             assert_close(outcomes(made[way], at, along, by), want, tol=4, what=way)
 
 
@@ -147,7 +147,7 @@ def test_dtypes(form, dtype):
     y, part, transposed = xjax.jit(lambda csr, x: (csr @ x, csr @ x[:, :3], csr.T @ ones))(csr, x)
     assert y.dtype == jnp.dtype(dtype) and csr.dtype == jnp.dtype(dtype)
     exact = matrix @ operand(matrix, 4)
-    # One rounding of each factor and of the result, sums being in float32 at least.
+    # One rounding of each factor and of the result; sums are in float32 at least.
     scale = np.abs(matrix) @ np.abs(operand(matrix, 4)) + 1e-30
     assert np.max(np.abs(np.asarray(y, np.float64) - exact) / scale) < 2 * float(jnp.finfo(dtype).eps)
     np.testing.assert_allclose(part, np.asarray(y)[:, :3], rtol=4 * float(jnp.finfo(dtype).eps), atol=1e-6)
@@ -225,7 +225,7 @@ def test_the_largest_neighbour(dtype):
 
 @pytest.mark.usefixtures("narrow")
 def test_equal_neighbours_share_the_gradient():
-    """Those that are infinite or NaN have none."""
+    """Infinite and NaN neighbours have no gradient."""
     with xjax.enable_x64(True):
         x, dx = rounded(0), rounded(1)
         x[[3, 16, 24]] = np.array([[np.inf], [-np.inf], [np.nan]])

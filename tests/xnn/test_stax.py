@@ -1,4 +1,4 @@
-"""xnn.stax: shapes, initial parameters, values and gradients of JAX's stax; how it meets the rest of xnn."""
+"""xnn.stax: shapes, initial parameters, values and gradients of JAX's stax; use with the rest of xnn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.sampling import one_in
 from xjax import random, tree_util
 from xnn import stax
 
-# Weights have few distinct shapes on purpose: JAX compiles its random functions anew for each.
+# Weights have few distinct shapes on purpose: JAX compiles its random functions for each.
 IMAGE, ROWS = (2, 6, 6, 4), (6, 4)
 ACTIVATIONS = ["Tanh", "Relu", "Exp", "LogSoftmax", "Softmax", "Softplus", "Sigmoid", "Elu", "LeakyRelu", "Selu",
                "Gelu", "Identity"]
@@ -87,7 +87,7 @@ def _arrays(nets):
 
 
 def _evaluate(lib, s, nets):
-    """For each net: shape and parameters from init, value and gradient, the last two from one compiled program."""
+    """For each net: shape and parameters from init, value and gradient; one compiled program gives the last two."""
     key = lib.random.PRNGKey(7)
     layers = {name: tuple(make(s)) for name, (make, _) in nets.items()}
     shapes, params = {}, {}
@@ -96,7 +96,7 @@ def _evaluate(lib, s, nets):
 
     def loss(params, xs):
         ys = {name: apply_fun(params[name], xs[name], rng=key) for name, (_, apply_fun) in layers.items()}
-        # sin: a derivative that differs from place to place
+        # sin: its derivative differs between positions
         return sum(lib.numpy.sum(lib.numpy.sin(leaf)) for leaf in lib.tree_util.tree_leaves(ys)), ys
 
     xs = lib.tree_util.tree_map(lib.numpy.asarray, _arrays(nets))
@@ -119,7 +119,7 @@ def test_all_is_as_in_jax(group):
         units = np.max(np.abs(np.asarray(x).view(np.int32) - np.asarray(y).view(np.int32)), initial=0)
         assert units <= holds(until="0.12"), tree_util.keystr(path)
     assert str(tree_util.tree_structure(ours)) == str(jax.tree_util.tree_structure(theirs))
-    assert_close(ours, theirs, tol=0.25)           # sums of up to 400 terms, in the order XLA chooses for each program
+    assert_close(ours, theirs, tol=0.25)  # sums of up to 400 terms, in the order that XLA chooses for each program
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -133,7 +133,7 @@ def test_shapes_are_those_of_results_and_the_batch_may_be_open(name, key):
         return
     assert y.shape == out_shape
     if "rows" in name:
-        return                                              # there the rows are counted
+        return                                              # these depend on the number of rows
     batch = 3 if name == "conv that moves axes" else 0
     opened = tuple(-1 if axis == batch else n for axis, n in enumerate(shape))
     assert layer.init(key, opened)[0] == (-1, *out_shape[1:])
@@ -183,7 +183,7 @@ def test_layers_of_stax_in_combinators_of_xnn(key, npr):
     shape, params = model.init(key, (-1, 6))
     y = model.apply(params, x, rng=key, train=True)
     assert shape == (-1, 6) and y.shape == (4, 6)
-    # A RowKey, which draws by the global number of the row, goes through the splits.
+    # A RowKey, which draws by the global number of the row, passes through the splits.
     whole = model.apply(params, x, rng=xnn.RowKey(key, 0))
     halves = [model.apply(params, x[k:k + 2], rng=xnn.RowKey(key, k)) for k in (0, 2)]
     np.testing.assert_allclose(jnp.concatenate(halves), whole, rtol=1e-5)
@@ -204,7 +204,7 @@ def test_describe_shows_the_children():
     text = xnn.describe(NETS["residual block"][0](stax), (-1, 6, 6, 4))
     rows = [line.split()[:2] for line in text.splitlines()]
     assert ["[0]", "Conv"] in rows and ["[3]", "shape_dependent"] in rows
-    # two convolutions and a batch norm; two operations for each tap of each of the 36 places
+    # two convolutions and a batch norm; two operations for each product of the 36 positions
     total = text.splitlines()[-1].split()
     assert total[:3] == ["total", str(2 * (3 * 3 * 4 * 4 + 4) + 2 * 4), f"{2 * 2 * 36 * 3 * 3 * 4 * 4:,}"]
 
@@ -229,7 +229,7 @@ def test_keywords_reach_the_layers_that_want_them(key):
                         stax.MaxPool((1,)), pair)
     _, params = model.init(key, (2, 1, 1))
     x = jnp.array([[[-1.0]], [[1.0]]])
-    # relu(2 * 9 x) is 0 and 18: the batch norm makes that -9 and 9 over sqrt(81 + 1), the last layer takes it by 3.
+    # relu(2 * 9 x) is 0 and 18; the batch norm gives -9 and 9 over sqrt(81 + 1); the last layer multiplies by 3.
     expected = 3 * 9 / np.sqrt(82)
     np.testing.assert_allclose(model.apply(params, x, scale=3.0).ravel(), [-expected, expected], rtol=1e-6)
 

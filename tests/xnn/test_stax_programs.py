@@ -1,4 +1,4 @@
-"""Programs for JAX's stax and optimizers run on ours with nothing changed but their imports: the losses agree."""
+"""Programs for JAX's stax and optimizers run on xnn with only their imports changed: the losses agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import xjax
 from tests.oracle import real_jax
 
-# Beside one program that trains, the slow set runs the others: most of their time is compiling in JAX.
+# The fast set has one program that trains; the slow set has the others, because JAX compiles them for long.
 FAST = {"mlp"}
 PROGRAMS = [pytest.param(path, id=path.stem, marks=[] if path.stem in FAST else [pytest.mark.slow])
             for path in sorted((Path(__file__).parent / "stax_programs").glob("*.py"))]

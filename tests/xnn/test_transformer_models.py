@@ -86,7 +86,7 @@ def test_vit_sees_patches_row_by_row():
     assert shape == (-1, 3)
     images = np.random.default_rng(1).normal(size=(2, 4, 4, 1)).astype(np.float32)
     run = xjax.jit(model.apply)
-    swapped = np.concatenate([images[:, :, 2:], images[:, :, :2]], 2)          # columns of patches change places
+    swapped = np.concatenate([images[:, :, 2:], images[:, :, :2]], 2)          # columns of patches are exchanged
     moved = {**params, "positions": {"table": np.asarray(params["positions"]["table"])[[0, 2, 1, 4, 3]]}}
     np.testing.assert_allclose(run(moved, swapped), run(params, images), atol=2e-5)
     with pytest.raises(TypeError, match="the size in the config"):

@@ -1,4 +1,4 @@
-"""Parameters saved by older versions of layers are read by the newer ones."""
+"""Newer versions of layers read parameters that older versions saved."""
 
 import json
 
@@ -14,7 +14,7 @@ X = jnp.ones((2, 3))
 
 
 def Scale(version):
-    """x times a factor, which version 1 kept as its logarithm."""
+    """x times a factor, which version 1 stored as its logarithm."""
 
     def init(rng, in_shape):
         return in_shape, {"log": jnp.zeros(())} if version == 1 else {"factor": jnp.ones(())}

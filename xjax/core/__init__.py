@@ -15,6 +15,6 @@ _LAZY = {
     "eval_jaxpr": ("xjax.core.jaxpr", "eval_jaxpr"),
 }
 
-__all__ = [*_LAZY]
+__all__ = []
 
 __getattr__ = attributes_of(__name__, _LAZY)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import update_wrapper
 from types import FunctionType
+from typing import ParamSpec, TypeVar
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 
 
-def alias(f: Callable, name: str, module: str | None = None) -> Callable:
+def alias(f: Callable[Args, Result], name: str, module: str | None = None) -> Callable[Args, Result]:
     """`f` as another function called `name`: the same code, defaults, attributes and docstring.
 
     A copy and not a wrapper: a call costs the same as a call of `f`.

@@ -16,7 +16,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Hashable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from xjax.core.config import config
 from xjax.core.errors import bad, warn
@@ -143,7 +143,7 @@ _generations = _Generations()
 _warned: set[str] = set()
 
 
-def _weight(value: Any) -> int:
+def _weight(value: object) -> int:
     return getattr(value, "weight", 0)
 
 

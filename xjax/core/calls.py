@@ -8,18 +8,18 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, TypeVar
 
 from xjax.core import dtypes
 from xjax.core.config import config
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, keystr, tree_flatten_with_path, tree_unflatten
 from xjax.core.types import ShapedArray, how_to_convert, is_array_like, is_of_other_library, type_name, typeof
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 
-def function_name(f: Any) -> str:
+def function_name(f: object) -> str:
     """A readable name for any callable."""
     if isinstance(f, functools.partial):
         return function_name(f.func)
@@ -27,7 +27,7 @@ def function_name(f: Any) -> str:
     return name if isinstance(name, str) else type(f).__name__
 
 
-def check_callable(caller: str, fun: Any) -> None:
+def check_callable(caller: str, fun: object) -> None:
     """Raise TypeError unless `fun` can be called."""
     if not callable(fun):
         raise bad(caller, "needs a function", given={"fun": f"{type(fun).__name__} {fun!r:.60}"},
@@ -39,10 +39,11 @@ def name_function(f: Callable[..., Any], name: str, module: str = "") -> None:
 
     Args: module: the module that has the function under this name, if its code is in another one; used by pickle.
     """
-    while f is not None:
-        f.__name__ = f.__qualname__ = name
-        f.__module__ = module or f.__module__
-        f = getattr(f, "__wrapped__", None)
+    named: Callable[..., Any] | None = f
+    while named is not None:
+        named.__name__ = named.__qualname__ = name
+        named.__module__ = module or named.__module__
+        named = getattr(named, "__wrapped__", None)
 
 
 class PickledByName:
@@ -50,7 +51,7 @@ class PickledByName:
 
     __slots__ = ()
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> str | tuple:
         name, named = getattr(self, "__qualname__", ""), sys.modules.get(self.__module__)
         for part in name.split("."):
             named = getattr(named, part, None)
@@ -63,7 +64,7 @@ def leaf_of_arguments(tree: PyTree, i: int) -> str:
     return ("args", "kwargs")[path[0].idx] + keystr(path[1:])
 
 
-def as_argnums(argnums: Any, caller: str, name: str = "argnums",
+def as_argnums(argnums: int | Sequence[int], caller: str, name: str = "argnums",
                fix: str = "pass positions such as 0 or (0, 2).") -> tuple[int, ...]:
     """A tuple of positions from an int or a sequence of ints; negative positions are kept.
 
@@ -77,7 +78,7 @@ def as_argnums(argnums: Any, caller: str, name: str = "argnums",
                   fix=fix) from None
 
 
-def canonical_argnums(argnums: Any, count: int, caller: str, name: str = "argnums",
+def canonical_argnums(argnums: int | Sequence[int], count: int, caller: str, name: str = "argnums",
                       missing: type[Exception] = ValueError) -> tuple[int, ...]:
     """Positions in [0, count) from an int or a sequence of ints; negative ints count from the end.
 
@@ -110,6 +111,31 @@ def merge_args(chosen: Sequence[Any], rest: Sequence[Any], nums: Sequence[int], 
     return [out[i] if i in nums else next(others) for i in range(count)]
 
 
+_F = TypeVar("_F", bound=Callable)
+
+
+def api_boundary(f: _F) -> _F:
+    """Decorator of a public function that runs user's functions: removes the frames of xjax from their tracebacks.
+
+    The option `traceback_filtering` keeps them.
+    """
+    @functools.wraps(f)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(*args, **kwargs)
+        except Exception as error:
+            leave_boundary(error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def leave_boundary(error: Exception) -> None:
+    """Filter the traceback of an error that leaves a public function, unless the option keeps it whole."""
+    if config.traceback_filtering != "off":
+        drop_internal_frames(error)
+
+
 class Flat:
     """A function of pytrees as a function of leaves, `flat(*leaves) -> list of result leaves`.
 
@@ -118,18 +144,18 @@ class Flat:
 
     __slots__ = ("fun", "in_tree", "keywords", "has_aux", "caller", "out_tree", "_aux")
 
-    def __init__(self, fun: Callable, in_tree: Any, keywords: bool, has_aux: bool, caller: str):
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, keywords: bool, has_aux: bool, caller: str):
         self.fun, self.in_tree, self.keywords = fun, in_tree, keywords
         self.has_aux, self.caller = has_aux, caller
-        self.out_tree, self._aux = None, None
+        self.out_tree: Any = None               # a PyTreeDef, after a call
+        self._aux: tuple[list[Any], PyTreeDef] | None = None
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: ArrayLike) -> list[Any]:
         args = tree_unflatten(self.in_tree, leaves)
         try:
             out = self.fun(*args[0], **args[1]) if self.keywords else self.fun(*args)
         except Exception as error:
-            if config.traceback_filtering != "off":
-                drop_internal_frames(error)
+            leave_boundary(error)
             raise
         if self.has_aux:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
@@ -153,12 +179,13 @@ class Flat:
             self._aux = [split(x)[0] if isinstance(x, Tracer) else x for x in leaves], tree
 
     @property
-    def aux(self) -> Any:
+    def aux(self) -> PyTree:
+        assert self._aux is not None            # it is read after a call, with has_aux
         leaves, tree = self._aux
         return tree_unflatten(tree, leaves)
 
 
-def flatten_function(fun: Callable, in_tree: Any, *, keywords: bool = False, has_aux: bool = False,
+def flatten_function(fun: Callable, in_tree: PyTreeDef, *, keywords: bool = False, has_aux: bool = False,
                      caller: str = "") -> Flat:
     """`fun` as a function of the leaves of its arguments; these are a tuple, or (tuple, dict) with `keywords`."""
     return Flat(fun, in_tree, keywords, has_aux, caller or function_name(fun))
@@ -229,7 +256,7 @@ def argument_error(caller: str, fun: Callable, leaves: Sequence[Any], tree: PyTr
     return None
 
 
-def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> str:
+def _fix_for_argument(fun: Callable, x: object, name: str, takes_static: bool) -> str:
     static = "with static_argnums=0"
     if name != "self":
         static = f"with static_argnames={name!r}, or its position in static_argnums"
@@ -246,7 +273,7 @@ def _fix_for_argument(fun: Callable, x: Any, name: str, takes_static: bool) -> s
     return f"mark it as static {static}."
 
 
-def is_hashable(x: Any) -> bool:
+def is_hashable(x: object) -> bool:
     try:
         hash(x)
     except TypeError:

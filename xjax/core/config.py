@@ -51,7 +51,7 @@ class Config(threading.local):
     mesh: Any = None
     context_mesh: Any = None
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise bad(
             "config",
             f"an option cannot be assigned (config.{name} = ...)",
@@ -84,7 +84,7 @@ class Config(threading.local):
         """
         return getattr(self, _option(name, "config.read").name)
 
-    def update(self, name: str, value: Any) -> None:
+    def update(self, name: str, value: object) -> None:
         """Set an option for the process; a block that overrides the option keeps its own value.
 
         Raises: AttributeError for an unknown name, TypeError or ValueError for a wrong value, and the errors of
@@ -124,7 +124,7 @@ class Config(threading.local):
             self.__dict__["_own_key"] = seen, key
         return key
 
-    def _push(self, name: str, value: Any) -> dict[str, Any]:
+    def _push(self, name: str, value: object) -> dict[str, Any]:
         """Override an option in this thread; returns the old values, for `_pop`."""
         _prepare(name, value)
         own = self.__dict__
@@ -156,13 +156,13 @@ _hooks: dict[str, list[Hook]] = {}
 _installers: dict[str, list[Callable[[], None]]] = {}
 
 
-def _prepare(name: str, value: Any) -> None:
+def _prepare(name: str, value: object) -> None:
     if name in _installers and value != (OPTIONS[name].default if name in OPTIONS else None):
         for install in _installers.pop(name, ()):
             install()
 
 
-def _set_global(option: Option, value: Any) -> None:
+def _set_global(option: Option, value: object) -> None:
     global _updates
     for name in (option.name, *option.parts):
         _prepare(name, value)
@@ -189,7 +189,7 @@ class Override:
 
     __slots__ = ("_names", "_saved", "_value")
 
-    def __init__(self, name: str, value: Any):
+    def __init__(self, name: str, value: object):
         option = OPTIONS[name]
         self._value = option.check(value, name)
         self._names = (name, *option.parts)
@@ -221,7 +221,7 @@ def _manager(name: str) -> Callable[..., Override]:
     def switch(value: bool = True) -> Override:
         return Override(name, value)
 
-    def choice(value: Any) -> Override:
+    def choice(value: object) -> Override:
         return Override(name, value)
 
     made = switch if isinstance(option.default, bool) else choice
@@ -313,7 +313,7 @@ def _unknown(name: str, caller: str) -> Exception:
     )
 
 
-def _from_environment(option: Option, environ: Mapping[str, str]) -> Any:
+def _from_environment(option: Option, environ: Mapping[str, str]) -> object:
     for variable in option.env:
         if variable in environ:
             return option.parse(environ[variable], variable)

@@ -148,7 +148,7 @@ _CUSTOM_PARENTS = {  # ml_dtypes' scalar types are not in NumPy's hierarchy
 }
 
 
-def issubdtype(a: Any, b: Any) -> bool:
+def issubdtype(a: DTypeLike, b: DTypeLike) -> bool:
     """Whether dtype `a` is `b` or a subtype of it (`np.floating`, `np.number`, `extended` ...).
 
     >>> issubdtype(bfloat16, np.floating), issubdtype("int32", np.inexact)
@@ -183,7 +183,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: DTypeLike, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple) -> bool:
     """Whether a dtype is of a kind of the array API, equals a dtype, or matches one of a tuple of these.
 
     >>> isdtype("float32", "real floating"), isdtype("int4", ("bool", np.int32))
@@ -193,7 +193,7 @@ def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     return any(_of_kind(dtype, k) for k in (kind if isinstance(kind, tuple) else (kind,)))
 
 
-def _of_kind(dtype: np.dtype, kind: Any) -> bool:
+def _of_kind(dtype: np.dtype, kind: DTypeLike | tuple) -> bool:
     if isinstance(kind, str) and kind in _KINDS:
         return dtype in _KINDS[kind]
     try:
@@ -236,7 +236,7 @@ def finfo(dtype: DTypeLike) -> np.finfo:
 
 
 @functools.cache
-def iinfo(dtype: DTypeLike) -> np.iinfo:
+def iinfo(dtype: DTypeLike) -> ml_dtypes.iinfo:
     """Limits of an integer dtype, including the narrow dtypes."""
     return ml_dtypes.iinfo(_of_numbers(dtype))
 
@@ -286,7 +286,7 @@ def canonicalize_dtype(dtype: DTypeLike, allow_extended: bool = False) -> Any:
 _SPELLINGS = (np.dtype, type, str, ExtendedDType)
 
 
-def _parse(spelling: Any, caller: str) -> np.dtype:
+def _parse(spelling: DTypeLike, caller: str) -> np.dtype:
     try:
         return np.dtype(spelling)
     except TypeError as error:
@@ -346,7 +346,7 @@ def user_dtype(dtype: DTypeLike, caller: str) -> Any:
     return canonical
 
 
-def dtype(x: Any) -> Any:
+def dtype(x: object) -> Any:
     """Dtype of a value or type; canonical unless x is an xjax array or tracer.
 
     Raises: TypeError if x has no dtype, or has a dtype that arrays cannot have.
@@ -380,18 +380,18 @@ def _fix_for(dtype: np.dtype) -> str:
     return "use a bool, integer, float or complex dtype."
 
 
-def _has_aval(x: Any) -> bool:
+def _has_aval(x: object) -> bool:
     return hasattr(x, "weak_type") or hasattr(x, "aval")
 
 
-def _dtype_of_foreign(x: Any) -> np.dtype:
+def _dtype_of_foreign(x: object) -> np.dtype:
     if hasattr(x, "__array__"):
         return np.asarray(x).dtype
     raise bad("dtype", f"a value of type {type(x).__name__} has no dtype",
               {"value": repr(x)[:80]}, "pass an array, a number or a dtype.")  # fmt: skip
 
 
-def scalar_type_of(x: Any) -> type:
+def scalar_type_of(x: object) -> type:
     """The Python type of the numbers of a value: bool, int, float or complex."""
     return python_type(dtype(x))
 

@@ -17,8 +17,9 @@ import reprlib
 import sys
 import sysconfig
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType, TracebackType
+from typing import TypeVar
 
 import numpy as np
 
@@ -70,13 +71,16 @@ class DeletedArrayError(RuntimeError, ValueError):
 EscapedTracerError = UnexpectedTracerError
 
 
+Raised = TypeVar("Raised", bound=Exception)
+
+
 def bad(
     caller: str,
     what: str,
     given: Mapping[str, object] | Iterable[str] | None = None,
     fix: str | None = None,
-    exc: type[Exception] = TypeError,
-) -> Exception:
+    exc: type[Raised] = TypeError,
+) -> Raised:
     """Build (not raise) an error in the house form.
 
     Args:
@@ -227,27 +231,25 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def drop_internal_frames(error: BaseException) -> None:
-    """Remove the frames of xjax from an error's traceback, so that it shows the user's lines.
+    """Remove the frames of xjax and xnn from an error's traceback, so that it shows the user's lines.
 
-    An error that `bad` did not build may be a bug of xjax: then the frames after the user's last frame are kept. A
-    traceback with frames of xjax only is not changed.
+    An error that `bad` did not build may be a bug of xjax: then the frames after the user's last frame are kept.
     """
     kept, last, entry = [], [], error.__traceback__
     while entry is not None:
         file = entry.tb_frame.f_code.co_filename
-        if file.startswith(_OURS[0]) or (last and file.startswith(_STDLIB)):
+        if file.startswith(_OURS[:2]) or (last and file.startswith(_STDLIB)):
             last.append(entry)
         else:
             kept.append(entry)
             last = []
         entry = entry.tb_next
-    if kept and not getattr(error, "explained", False):
+    if not getattr(error, "explained", False):
         kept += last
     traceback = None
     for entry in reversed(kept):
         traceback = TracebackType(traceback, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    if traceback is not None:
-        error.__traceback__ = traceback
+    error.__traceback__ = traceback
 
 
 def _sentence(text: str) -> str:
@@ -263,7 +265,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     aval = getattr(value, "aval", value)
-    str_short = getattr(aval, "str_short", None)
+    str_short: Callable[[], str] | None = getattr(aval, "str_short", None)
     return str_short() if callable(str_short) else _SHORT.repr(value)
 
 

@@ -320,14 +320,15 @@ class Builder:
     def while_loop(self, start: Sequence[Value], cond: Callable[..., Sequence[Value]],
                    body: Callable[..., Sequence[Value]]) -> list[Value]:
         """``while cond(b, *values): values = body(b, *values)``; `b` is the builder of the region."""
-        carried = [*start] if self.token is None else [*start, self.token]
+        token = self.token
+        carried = [*start] if token is None else [*start, token]
 
         def threaded(f: Callable[..., Sequence[Value]], returns: bool) -> Callable[..., Sequence[Value]]:
             def body(inner: Builder, *values: Value) -> Sequence[Value]:
-                *values, inner.token = values
-                results = f(inner, *values)
+                *own, inner.token = values
+                results = f(inner, *own)
                 return [*results, inner.token] if returns else results
-            return f if self.token is None else body
+            return f if token is None else body
 
         avals = [v.aval for v in carried]
         regions = [self.region(avals, threaded(cond, False)), self.region(avals, threaded(body, True))]
@@ -336,15 +337,18 @@ class Builder:
     def case(self, index: Value, branches: Sequence[Callable[[Builder], Sequence[Value]]],
              avals: Sequence[ShapedArray]) -> list[Value]:
         """``branches[index](b)``; `b` is the builder of the region, `avals` are the types of the results."""
-        def threaded(branch: Callable[[Builder], Sequence[Value]]) -> Callable[[Builder], Sequence[Value]]:
+        token = self.token
+
+        def threaded(branch: Callable[[Builder], Sequence[Value]],
+                     token: Value) -> Callable[[Builder], Sequence[Value]]:
             def body(inner: Builder) -> Sequence[Value]:
-                inner.token = self.token
+                inner.token = token
                 results = branch(inner)
                 return [*results, inner.token]
-            return branch if self.token is None else body
+            return body
 
-        regions = [self.region((), threaded(branch)) for branch in branches]
-        avals = avals if self.token is None else [*avals, self.token.aval]
+        regions = [self.region((), branch if token is None else threaded(branch, token)) for branch in branches]
+        avals = avals if token is None else [*avals, token.aval]
         return self._take_token(self.generic("stablehlo.case", [index], avals, regions=regions))
 
     def _take_token(self, results: list[Value]) -> list[Value]:

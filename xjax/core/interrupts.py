@@ -59,7 +59,7 @@ class deferred:
             self._restore()
             raise
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         if not self._handlers:
             return
         handlers = dict(self._handlers)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from xjax.core.context import context
 from xjax.core.depth import deep
@@ -52,7 +52,8 @@ class Eqn:
 
     __slots__ = ("invars", "outvars", "primitive", "params", "source")
 
-    def __init__(self, invars: list[Atom], outvars: list[Var], primitive: Primitive, params: dict, source: Any = None):
+    def __init__(self, invars: list[Atom], outvars: list[Var], primitive: Primitive, params: dict,
+                 source: tuple | None = None):
         self.invars, self.outvars, self.primitive, self.params, self.source = (
             invars, outvars, primitive, params, source)
 
@@ -62,7 +63,7 @@ class Eqn:
         own = NO_EFFECTS if self.primitive.effects is None else self.primitive.effects(**self.params)
         return own.union(*[sub.effects for sub in subjaxprs(self.params)])
 
-    def replace(self, **changed: Any) -> Eqn:
+    def replace(self, **changed: object) -> Eqn:
         """The equation with other `invars`, `outvars`, `primitive` or `params`."""
         return _changed(self, ("invars", "outvars", "primitive", "params", "source"), changed)
 
@@ -127,11 +128,11 @@ class Jaxpr:
         """`f(self)`."""
         return f(self)
 
-    def replace(self, **changed: Any) -> Jaxpr:
+    def replace(self, **changed: object) -> Jaxpr:
         """The program with other `constvars`, `invars`, `eqns` or `outvars`."""
         return _changed(self, ("constvars", "invars", "eqns", "outvars"), changed)
 
-    def pretty_print(self, **options: Any) -> str:
+    def pretty_print(self, **options: object) -> str:
         """Text of the program; the options are those of `core.printing.pretty_print`."""
         return _pretty_print(self, **options)
 
@@ -169,14 +170,14 @@ class ClosedJaxpr:
         """The program `f(self.jaxpr)`, with the same constants."""
         return self.replace(jaxpr=f(self.jaxpr))
 
-    def replace(self, **changed: Any) -> ClosedJaxpr:
+    def replace(self, **changed: object) -> ClosedJaxpr:
         """The program with another `jaxpr` or other `consts`."""
         return _changed(self, ("jaxpr", "consts"), changed)
 
-    def __call__(self, *args: Any) -> list[Any]:
+    def __call__(self, *args: ArrayLike) -> list[Any]:
         return eval_jaxpr(self.jaxpr, self.consts, *args)
 
-    def pretty_print(self, **options: Any) -> str:
+    def pretty_print(self, **options: object) -> str:
         """Text of the program; the options are those of `core.printing.pretty_print`."""
         return _pretty_print(self, **options)
 
@@ -199,7 +200,10 @@ def _effects_of(jaxpr: Jaxpr) -> Effects:
     return NO_EFFECTS.union(*[eqn.effects for eqn in jaxpr.eqns])
 
 
-def _changed(x: Any, fields: Sequence[str], changed: dict) -> Any:
+Changed = TypeVar("Changed")
+
+
+def _changed(x: Changed, fields: Sequence[str], changed: dict) -> Changed:
     """A copy of `x` with the fields in `changed` replaced."""
     unknown = sorted(set(changed) - set(fields))
     if unknown:
@@ -221,7 +225,7 @@ def program_cache(f: Callable) -> Callable:
     make = deep(f)
 
     @functools.wraps(f)
-    def cached(program: ClosedJaxpr, *key: Any) -> Any:
+    def cached(program: ClosedJaxpr, *key: Hashable) -> Any:
         full = (f, *key)
         result = program.memo.get(full)
         if result is None:
@@ -231,7 +235,7 @@ def program_cache(f: Callable) -> Callable:
     return cached
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: Any) -> list[Any]:
+def eval_jaxpr(jaxpr: Jaxpr, consts: Iterable[Any], *args: ArrayLike) -> list[Any]:
     """Run a program: bind each operation in the current trace, with the source position of its equation."""
     env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -266,6 +270,13 @@ def dce(jaxpr: Jaxpr, used_outputs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
     return kept, [v in live for v in jaxpr.invars]
 
 
+def called_by(eqn: Eqn) -> str:
+    """The parameter of a call that holds its program."""
+    calls = eqn.primitive.calls
+    assert calls is not None, f"{eqn.primitive} is not a call"
+    return calls.param
+
+
 def is_plain_call(eqn: Eqn) -> bool:
     calls = eqn.primitive.calls
     return calls is not None and calls.plain and not eqn.params[calls.param].consts
@@ -282,7 +293,7 @@ def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call)
     new: dict[Var, Any] = {}
     eqns: list = []
 
-    def atom(v: Any) -> Any:
+    def atom(v: Atom) -> Atom:
         return v if type(v) is Literal else new.get(v, v)
 
     def write(j: Jaxpr) -> None:
@@ -293,7 +304,7 @@ def inlined(closed: ClosedJaxpr, is_call: Callable[[Eqn], bool] = is_plain_call)
                 eqns.append(Eqn(ins, outs, eqn.primitive, eqn.params, eqn.source))
                 new.update(zip(eqn.outvars, outs, strict=True))
                 continue
-            inner = eqn.params[eqn.primitive.calls.param].jaxpr
+            inner = eqn.params[called_by(eqn)].jaxpr
             new.update(zip(inner.invars, ins, strict=True))
             write(inner)
             new.update(zip(eqn.outvars, [atom(v) for v in inner.outvars], strict=True))

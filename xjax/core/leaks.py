@@ -83,7 +83,7 @@ def _locals_on_the_stack() -> dict[int, tuple[str, types.FrameType]]:
     return variables
 
 
-def _is_internal(owner: Any) -> bool:
+def _is_internal(owner: object) -> bool:
     """Whether an owner is a frame (the stack is searched separately) or an internal object of this library."""
     if isinstance(owner, types.FrameType):
         return True
@@ -91,7 +91,7 @@ def _is_internal(owner: Any) -> bool:
     return isinstance(module, str) and module.startswith(_OURS)
 
 
-def _named(owner: Any, value: Any, path: str) -> str:
+def _named(owner: object, value: object, path: str) -> str:
     """Text for an owner that the user can find in the source, else ''."""
     if isinstance(owner, dict):
         name = owner.get("__name__")
@@ -111,7 +111,7 @@ def _named(owner: Any, value: Any, path: str) -> str:
     return ""
 
 
-def _path(owner: Any, value: Any, path: str) -> str:
+def _path(owner: object, value: object, path: str) -> str:
     """The path from `owner` through `value`: `path`, with ``[0]``, ``['k']`` or ``.name`` in front."""
     if getattr(owner, "__dict__", None) is value or (isinstance(owner, type) and isinstance(value, dict)):
         # an item ['name'] of the dictionary is the attribute .name of its owner
@@ -124,12 +124,12 @@ def _path(owner: Any, value: Any, path: str) -> str:
     return (f".{name}" if name else "") + path
 
 
-def _attribute(owner: Any, value: Any) -> str:
+def _attribute(owner: object, value: object) -> str:
     """The attribute of `owner` that is `value`; '' if `value` is its dictionary or cannot be named."""
     return next((name for name, v in _attributes(owner) if v is value), "")
 
 
-def _attributes(owner: Any) -> Iterator[tuple[str, Any]]:
+def _attributes(owner: object) -> Iterator[tuple[str, Any]]:
     yield from list(getattr(owner, "__dict__", {}).items())
     for kind in type(owner).__mro__:
         slots = kind.__dict__.get("__slots__", ())

@@ -168,6 +168,8 @@ DIFFERENCES: dict[str, str] = {
         "`checkpoint` recomputes a custom rule as a whole.",
     "`random.gamma`, `loggamma`, `beta`, `chisquare`, `poisson` with `method=\"approximate\"`": "an error: the exact "
         "samplers have no bias.",
+    "`random.poisson` where rounding decides whether a number of a rate from 10 on is drawn again": "JAX's algorithm "
+        "and bits, but a more exact `lgamma`: this number and others of its array may be other draws than JAX's.",
     "`numpy.top_k(x, k, mode=\"smallest\")` of NaN": "NaN counts as the largest, whatever its sign bit.",
     "derivatives of `erf` and `erfc`": "one exponential of -x²; JAX 0.12 corrects it for the rounding of x², which "
         "matters where the derivative is below 1e-6.",

@@ -37,7 +37,7 @@ class once(Generic[Result]):
         _all.add(self)
 
     def __call__(self, *key: Hashable) -> Result:
-        result = self._made.get(key, _ABSENT)
+        result: Any = self._made.get(key, _ABSENT)
         return self._make_now(key) if result is _ABSENT else result
 
     def _make_now(self, key: tuple[Hashable, ...]) -> Result:

@@ -39,7 +39,7 @@ class Option:
         """The environment variables that set this option; the first variable that is set has priority."""
         return f"XJAX_{self.name.upper()}", f"JAX_{self.name.upper()}"
 
-    def check(self, value: Any, caller: str) -> Any:
+    def check(self, value: object, caller: str) -> object:
         """The value to store. Raises: TypeError or ValueError that names the option."""
         if self.kind == "any" or (value is None and self.optional):
             return value
@@ -54,7 +54,7 @@ class Option:
                       fix=f"leave it at {self.default!r}.", exc=ValueError)
         return value
 
-    def _fits(self, value: Any) -> bool:
+    def _fits(self, value: object) -> bool:
         if self.kind == "device":
             return isinstance(value, str) or hasattr(value, "platform")
         if self.kind in ("int", "float"):
@@ -62,7 +62,7 @@ class Option:
             return isinstance(value, numbers) and not isinstance(value, bool)
         return isinstance(value, bool if self.kind == "bool" else str)
 
-    def parse(self, text: str, variable: str) -> Any:
+    def parse(self, text: str, variable: str) -> object:
         """The value of an environment variable. Raises: ValueError that names the variable."""
         text, where = text.strip(), f"environment variable {variable}"
         if self.kind == "any":
@@ -89,7 +89,7 @@ _KIND_TEXT = {"bool": "True or False", "int": "an integer", "float": "a number",
               "choice": "a string", "device": "a device or the name of a platform", "any": "any value"}
 
 
-def _literal(text: str) -> Any:
+def _literal(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

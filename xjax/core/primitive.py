@@ -33,12 +33,13 @@ A rule that cannot exist is `Missing("why")`. Two common derivatives have names:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from xjax.core.context import context
 from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
 from xjax.core.varying import infer_types, vary_together
+from xjax.typing import ArrayLike
 
 # The effects of an operation besides computing its results. "debug": may run again on recomputation;
 # "io": runs exactly once for each execution; "ordered": keeps program order among ordered operations.
@@ -55,7 +56,7 @@ class Missing:
                  exc: type[Exception] = NotImplementedError):
         self.why, self.fix, self.caller, self.exc = why, fix, caller, exc
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise bad(self.caller, self.why, fix=self.fix, exc=self.exc)
 
 
@@ -90,6 +91,7 @@ class _Linear:
 
 
 ZERO, LINEAR = _Zero(), _Linear()
+JVPRule = Callable | Missing | _Zero | _Linear
 
 
 class Primitive:
@@ -100,7 +102,7 @@ class Primitive:
                  "cacheable", "fused_with_caller", "fusible", "_types")
 
     def __init__(self, name: str, *, type_rule: Callable, lower: Callable | Missing | ByProgram,
-                 jvp: Callable | Missing | _Zero | _Linear, transpose: Callable | Missing,
+                 jvp: JVPRule, transpose: Callable | Missing,
                  batch: Callable | Missing, lower_on: Mapping[str, Callable] | None = None,
                  multiple_results: bool = False, linearize: Callable | None = None,
                  evaluate: Callable | None = None, stage: Callable | None = None,
@@ -133,7 +135,7 @@ class Primitive:
             self.lower = _by_platform(self.lower, self.lower_on)
         _ALL_PRIMITIVES[name] = self
 
-    def bind(self, *args: Any, **params: Any) -> Any:
+    def bind(self, *args: ArrayLike, **params: object) -> Any:
         """Apply the operation: the current trace interprets it."""
         return context.trace.process(self, args, params)
 
@@ -174,7 +176,7 @@ class Primitive:
 
 def _by_platform(general: Callable, own: Mapping[str, Callable]) -> Callable:
     """The `lower` rule that first calls the rule of the program's platform, if there is one."""
-    def lower(b: Any, out: Any, *operands: Any, **params: Any) -> Any:
+    def lower(b: Any, out: Any, *operands: object, **params: object) -> Any:
         platform = b.module.platform
         if platform in own and (written := own[platform](b, out, *operands, **params)) is not None:
             return written

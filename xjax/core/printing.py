@@ -145,11 +145,11 @@ class _Rule:
     call: bool = False
 
 
-def _always(value: Any) -> bool:
+def _always(value: object) -> bool:
     return True
 
 
-def _empty(value: Any) -> bool:
+def _empty(value: object) -> bool:
     return not value
 
 
@@ -157,7 +157,7 @@ def _all_false(values: Sequence[bool]) -> bool:
     return not any(values)
 
 
-def _is_none(value: Any) -> bool:
+def _is_none(value: object) -> bool:
     return value is None
 
 
@@ -165,7 +165,7 @@ def _function_name(f: Callable) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _dimension_lists(numbers: Any) -> str:
+def _dimension_lists(numbers: Iterable[Iterable[Iterable[int]]]) -> str:
     return str(tuple(tuple(list(axes) for axes in pair) for pair in numbers))
 
 
@@ -274,7 +274,7 @@ class _Printer:
                 shown.append([key, "=", show(value)])
         return _bracket("[", shown, "]") if shown else ""
 
-    def _value(self, value: Any) -> _Doc:
+    def _value(self, value: object) -> _Doc:
         if isinstance(value, ClosedJaxpr):
             return self._program(value.jaxpr)
         if isinstance(value, Jaxpr):
@@ -298,7 +298,7 @@ class _Printer:
                         self.names[v] = self.name(like)
 
 
-def _is_program(value: Any) -> bool:
+def _is_program(value: object) -> bool:
     return isinstance(value, Jaxpr | ClosedJaxpr)
 
 
@@ -320,7 +320,7 @@ def _bracket(left: str, parts: Iterable[_Doc], right: str) -> _Group:
 _ADDRESS = re.compile(r"(?<= at 0x)[0-9a-fA-F]+")
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     """Text of a parameter, equal in every run: sets are sorted, digits of addresses are replaced by X."""
     if isinstance(value, frozenset):
         return f"frozenset({{{', '.join(map(repr, sorted(value)))}}})"

@@ -35,10 +35,10 @@ from xjax.core.dtypes import (
     uint64,
 )
 from xjax.core.errors import TypePromotionError, bad
-from xjax.typing import DTypeLike
+from xjax.typing import ArrayLike, DTypeLike
 
 # A dtype, or `int`, `float`, `complex` for a weak value.
-Node = np.dtype | type
+Node = np.dtype | type | ExtendedDType
 Edges = Mapping[Node, tuple[Node, ...]]
 
 # Narrow integers and floats have no edges upward: weak numbers promote to them, but they are never widened implicitly.
@@ -122,7 +122,7 @@ def _node_name(node: Node) -> str:
     return f"a Python {node.__name__}" if isinstance(node, type) else short_name(node)
 
 
-def _node(dtype: DTypeLike, weak: bool) -> Node:
+def _node(dtype: np.dtype | ExtendedDType, weak: bool) -> Node:
     if weak and not isinstance(dtype, ExtendedDType):
         kind = dtypes.python_type(dtype)
         return bool_ if kind is bool else kind
@@ -165,7 +165,7 @@ def _join(x64: bool, kept_wide: bool, mode: str, inputs: tuple[tuple[Any, bool],
     return dtype, dtype != bool_ and (as_strong or isinstance(node, type))
 
 
-def promote_types(a: Any, b: Any) -> np.dtype:
+def promote_types(a: DTypeLike, b: DTypeLike) -> np.dtype:
     """The common dtype of two dtypes; Python's int, float, complex count as weak.
 
     Raises: TypePromotionError if there is none.
@@ -176,13 +176,13 @@ def promote_types(a: Any, b: Any) -> np.dtype:
     return _promote(config.enable_x64, config.numpy_dtype_promotion, a, b)
 
 
-def promote_by_default(a: Any, b: Any) -> np.dtype:
+def promote_by_default(a: DTypeLike, b: DTypeLike) -> np.dtype:
     """`promote_types` by the standard rules, for lowering; the user's mode was applied before, during tracing."""
     return _promote(config.enable_x64, "standard", a, b)
 
 
 @functools.lru_cache(1024)
-def _promote(x64: bool, mode: str, a: Any, b: Any) -> Any:
+def _promote(x64: bool, mode: str, a: DTypeLike, b: DTypeLike) -> Any:
     if isinstance(a, ExtendedDType) and a == b:
         return a
     return np.dtype(_meet(mode, x64, (_as_node(a), _as_node(b))))
@@ -194,7 +194,7 @@ def _as_node(t: Any) -> Node:
     return np.dtype(t)
 
 
-def dtype_and_weak(x: Any) -> tuple[Any, bool]:
+def dtype_and_weak(x: object) -> tuple[Any, bool]:
     """(dtype, weak) of an array, aval, Python number, dtype or Python number type.
 
     >>> dtype_and_weak(2), dtype_and_weak(True), dtype_and_weak("bfloat16")
@@ -214,7 +214,7 @@ def dtype_and_weak(x: Any) -> tuple[Any, bool]:
 _WEAK = frozenset({int, float, complex})
 
 
-def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
+def result_type(*args: ArrayLike | DTypeLike | None, return_weak_type_flag: bool = False) -> Any:
     """Dtype of the result of an operation on these arrays, numbers and dtypes (None: the default float).
 
     Returns: the dtype, or (dtype, weak) with ``return_weak_type_flag=True``.

@@ -84,7 +84,7 @@ def prune_program(closed: ClosedJaxpr, used: Flags, kept: Flags | None = None) -
     return ClosedJaxpr(j.replace(invars=flagged(j.invars, read)), closed.consts), read
 
 
-def prune_call(used: Flags, *, jaxpr: ClosedJaxpr, **params: Any) -> Pruned:
+def prune_call(used: Flags, *, jaxpr: ClosedJaxpr, **params: object) -> Pruned:
     """The rule `prune` of an operation whose results are the results of its program on its operands."""
     program, read = prune_program(jaxpr, used)
     return Pruned({**params, "jaxpr": program}, read, used)

@@ -18,8 +18,12 @@ def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None
     Args:
       module: the name of the module, "xjax.scipy".
       lazy: public name -> (module that holds it, its name there; "" for the module itself), imported on first access.
+        The names are added to the module's `__all__`.
     """
     lazy = lazy or {}
+    if lazy:
+        public = sys.modules[module].__all__
+        public += [name for name in lazy if name not in public]
 
     def __getattr__(name: str) -> Any:
         if name in lazy:

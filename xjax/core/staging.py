@@ -16,7 +16,7 @@ from xjax.core.context import context
 from xjax.core.depth import deep
 from xjax.core.errors import location_text, user_location
 from xjax.core.interrupts import note_interrupt
-from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, check_jaxpr, is_plain_call
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, called_by, check_jaxpr, is_plain_call
 from xjax.core.primitive import Primitive, primitive_called
 from xjax.core.trace import Tag, Trace, Tracer, escaped
 from xjax.core.types import LinearInput, ShapedArray, Vma, not_an_array, typeof
@@ -31,7 +31,7 @@ class StagingTracer(Tracer):
 
     __slots__ = ("variable", "source")
 
-    def __init__(self, tag: Tag, var: Var, source: Any = None):
+    def __init__(self, tag: Tag, var: Var, source: tuple | str | None = None):
         self.tag, self.variable, self.source = tag, var, source
         self.aval = var.aval
 
@@ -105,7 +105,7 @@ class StagingTrace(Trace):
         self.eqns.append(Eqn(invars, [var], p, params, source))
         return StagingTracer(tag, var, source)
 
-    def _cast(self, v: Atom, vma: Vma, source: Any) -> Atom:
+    def _cast(self, v: Atom, vma: Vma, source: tuple | None) -> Atom:
         """The variable or literal, cast to a type that varies along the axes `vma`."""
         if v.aval.vma == vma:
             return v
@@ -175,7 +175,7 @@ def with_inner_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
                      j.outvars)
 
     def call(eqn: Eqn, known: dict[Var, Any]) -> Eqn:
-        param = eqn.primitive.calls.param
+        param = called_by(eqn)
         program = eqn.params[param]
         count = program.memo.get("constants", 0)
         consts = [known.get(v, closed) for v in eqn.invars[:count]]         # `closed` marks a missing one

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class Tracer(Array):
     def __deepcopy__(self, memo: dict) -> Tracer:
         return self                         # a copy would belong to no trace
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise abstract_value_error("a pickle of", self, errors.ConcretizationTypeError)
 
     # -- conversions to Python: possible only if the value is known --------------------------------
@@ -134,7 +134,7 @@ class Tracer(Array):
     def __index__(self) -> int:
         return operator.index(self._known("an index from", errors.TracerIntegerConversionError))
 
-    def item(self, *args: int) -> Any:
+    def item(self, *args: int) -> bool | int | float | complex:
         return self._known("item() of", errors.ConcretizationTypeError).item(*args)
 
     def tolist(self) -> Any:
@@ -153,18 +153,18 @@ class Tracer(Array):
         what = "a traced value" if name == "aval" else f"a traced value ({self.aval.str_short()})"
         raise errors.no_attribute(what, self, name, attribute_elsewhere(name))
 
-    def __array__(self, *args: Any, **kwargs: Any) -> np.ndarray:
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
         # An error even if the value is known: NumPy would silently drop the derivative.
         raise abstract_value_error("a NumPy array from", self, errors.TracerArrayConversionError)
 
     @property
-    def __jax_array__(self) -> Any:
+    def __jax_array__(self) -> NoReturn:
         """An error for the real JAX, which cannot use a value traced here."""
         raise refuse_real_jax("a value traced by xjax was passed", f"{self.aval.str_short()} {self.origin()}",
                               "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax.")
 
 
-def known_value(x: Any) -> Any:
+def known_value(x: object) -> Any:
     """`x`, or the concrete value behind a tracer; None if there is none."""
     return x.concrete() if isinstance(x, Tracer) else x
 

@@ -16,18 +16,52 @@ import functools
 import operator
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jaxlib import _jax
 
 from xjax.core.errors import bad
 from xjax.typing import PyTree
 
-PyTreeDef = _jax.pytree.PyTreeDef
-SequenceKey = _jax.pytree.SequenceKey
-DictKey = _jax.pytree.DictKey
-GetAttrKey = _jax.pytree.GetAttrKey
-FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+if TYPE_CHECKING:
+    # jaxlib's classes, which come without types.
+    class PyTreeDef:
+        num_leaves: int
+        num_nodes: int
+
+        def children(self) -> list[PyTreeDef]: ...
+        def compose(self, inner: PyTreeDef, /) -> PyTreeDef: ...
+        def flatten_up_to(self, tree: PyTree, /) -> list[Any]: ...
+        def from_iterable_tree(self, xs: Iterable[Any], /) -> PyTree: ...
+        def node_data(self) -> tuple[type, Any] | None: ...
+        def unflatten(self, leaves: Iterable[Any], /) -> PyTree: ...
+
+    class SequenceKey:
+        idx: int
+
+        def __init__(self, idx: int): ...
+
+    class DictKey:
+        key: Hashable
+
+        def __init__(self, key: Hashable): ...
+
+    class GetAttrKey:
+        name: str
+
+        def __init__(self, name: str): ...
+
+    class FlattenedIndexKey:
+        key: int
+
+        def __init__(self, key: int): ...
+else:
+    PyTreeDef = _jax.pytree.PyTreeDef
+    SequenceKey = _jax.pytree.SequenceKey
+    DictKey = _jax.pytree.DictKey
+    GetAttrKey = _jax.pytree.GetAttrKey
+    FlattenedIndexKey = _jax.pytree.FlattenedIndexKey
+T = TypeVar("T")
 KeyEntry = TypeVar("KeyEntry", bound=Hashable)
 KeyPath = tuple[Any, ...]
 IsLeaf = Callable[[Any], bool] | None
@@ -37,11 +71,11 @@ registry = default_registry = _jax.pytree.PyTreeRegistry()
 _MISSING: Any = object()
 
 
-def _our_registry() -> Any:
+def _our_registry() -> object:
     return registry
 
 
-def _reduce_registry(other: Any) -> Any:
+def _reduce_registry(other: object) -> str | tuple:
     """The pickled form of a registry: ours by a function of this module, another by its own `__reduce__`."""
     return (_our_registry, ()) if other is registry else other.__reduce__()
 
@@ -95,7 +129,7 @@ def _explain(tree: PyTree, error: Exception) -> None:
         raise clearer from error
 
 
-def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
+def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> PyTree:
     """The tree of this structure with these leaves; ValueError if their number is wrong."""
     if not isinstance(treedef, PyTreeDef):
         raise bad("tree_unflatten", "the first argument must be a structure", {"given": _outline(treedef)},
@@ -122,7 +156,7 @@ def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> PyTreeDef:
     return tree_flatten(tree, is_leaf)[1]
 
 
-def tree_map(f: Callable, tree: PyTree, *rest: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_map(f: Callable, tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> PyTree:
     """Apply f to the leaves; each further tree must have the structure of the first, or be deeper.
 
     Raises: ValueError with the path where a further tree differs.
@@ -147,8 +181,8 @@ def _columns(caller: str, tree: PyTree, treedef: PyTreeDef, rest: Sequence, is_l
 
 
 def tree_reduce(
-    function: Callable, tree: PyTree, initializer: Any = _MISSING, is_leaf: IsLeaf = None
-) -> Any:
+    function: Callable[[T, Any], T], tree: PyTree, initializer: T = _MISSING, is_leaf: IsLeaf = None
+) -> T:
     """Fold the leaves from left to right: ``function(function(leaf0, leaf1), leaf2)``.
 
     Raises: TypeError if there are neither leaves nor an initializer.
@@ -162,8 +196,8 @@ def tree_reduce(
 
 
 def tree_reduce_associative(
-    operation: Callable, tree: PyTree, *, identity: Any = _MISSING, is_leaf: IsLeaf = None
-) -> Any:
+    operation: Callable[[T, T], T], tree: PyTree, *, identity: T = _MISSING, is_leaf: IsLeaf = None
+) -> T:
     """Fold the leaves by halves (depth log n), for an operation that is associative.
 
     >>> tree_reduce_associative(lambda a, b: f"({a}{b})", ["a", "b", "c", "d"])
@@ -177,7 +211,7 @@ def tree_reduce_associative(
     return _fold(operation, leaves)
 
 
-def _fold(operation: Callable, items: list) -> Any:
+def _fold(operation: Callable[[T, T], T], items: list[T]) -> T:
     if len(items) == 1:
         return items[0]
     half = len(items) // 2
@@ -190,8 +224,8 @@ def tree_all(tree: PyTree, *, is_leaf: IsLeaf = None) -> bool:
 
 
 def tree_transpose(
-    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: Any
-) -> Any:
+    outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_to_transpose: PyTree
+) -> PyTree:
     """Convert an outer tree of inner trees to an inner tree of outer trees.
 
     Args: inner_treedef: the inner structure; None: that of the first inner tree.
@@ -222,7 +256,7 @@ def _first_inner(outer_treedef: PyTreeDef, tree: PyTree) -> PyTreeDef:
     return tree_structure(inner[0])
 
 
-def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf = None) -> Any:
+def tree_broadcast(prefix_tree: PyTree, full_tree: PyTree, is_leaf: IsLeaf = None) -> PyTree:
     """Repeat each leaf of a prefix for all leaves of the sub-tree at its position in the full tree.
 
     >>> tree_broadcast({"a": 1, "b": 2}, {"a": "x", "b": ["y", "z"]})
@@ -241,7 +275,7 @@ def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf = None) -> bool:
     return len(leaves) == len(items) and all(map(operator.is_, leaves, items))
 
 
-def build_tree(treedef: PyTreeDef, xs: Any) -> Any:
+def build_tree(treedef: PyTreeDef, xs: Iterable[Any]) -> PyTree:
     """Rebuild a tree from nested iterables, one for each node, each in the order of the children.
 
     >>> build_tree(tree_structure({"a": 0, "b": (0, 0)}), [5, [6, 7]])
@@ -275,7 +309,7 @@ def flatten_one_level_with_keys(tree: PyTree) -> tuple[Iterable[tuple[Any, Any]]
     return _top(tree, "flatten_one_level_with_keys", registry.flatten_one_level_with_keys)
 
 
-def _top(tree: PyTree, caller: str, method: Callable) -> Any:
+def _top(tree: PyTree, caller: str, method: Callable) -> tuple:
     level = method(tree)
     if level is None:
         raise bad(caller, f"{_outline(tree)} is not a node of a tree",
@@ -295,11 +329,7 @@ def tree_flatten_with_path(
     tree: PyTree, is_leaf: Callable[..., bool] | None = None, is_leaf_takes_path: bool = False
 ) -> tuple[list[tuple[KeyPath, Any]], PyTreeDef]:
     """The pairs [(path, leaf), ...] and the structure; a path is a tuple of keys, see `keystr`."""
-    predicate = is_leaf
-    if is_leaf is not None and not is_leaf_takes_path:
-
-        def predicate(_path, x):
-            return is_leaf(x)
+    predicate = is_leaf if is_leaf is None or is_leaf_takes_path else lambda _path, x: is_leaf(x)
 
     try:
         return registry.flatten_with_path(tree, predicate)
@@ -316,8 +346,8 @@ def tree_leaves_with_path(
 
 
 def tree_map_with_path(
-    f: Callable, tree: PyTree, *rest: Any, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
-) -> Any:
+    f: Callable, tree: PyTree, *rest: PyTree, is_leaf: Callable | None = None, is_leaf_takes_path: bool = False
+) -> PyTree:
     """Like `tree_map`, with the path as the first argument of f.
 
     >>> tree_map_with_path(lambda path, x: keystr(path) + x, {"a": ["x", "y"]})
@@ -341,7 +371,7 @@ def leaf_paths(name: str, treedef: PyTreeDef) -> list[str]:
     return [name + keystr(path) for path, _ in tree_flatten_with_path(tree)[0]]
 
 
-def _simple_key(key: Any) -> str:
+def _simple_key(key: object) -> str:
     for field in ("idx", "key", "name"):
         if isinstance(key, _KEY_CLASSES) and hasattr(key, field):
             return str(getattr(key, field))
@@ -354,7 +384,7 @@ _KEY_CLASSES = (SequenceKey, DictKey, GetAttrKey, FlattenedIndexKey)
 
 
 def broadcast_prefix(
-    prefix: Any, full: Any, is_leaf: IsLeaf = None, caller: str = "tree prefix"
+    prefix: PyTree, full: PyTree, is_leaf: IsLeaf = None, caller: str = "tree prefix"
 ) -> list[Any]:
     """For each leaf of `full`, the leaf of `prefix` at or above it.
 
@@ -375,12 +405,12 @@ def broadcast_prefix(
     return out
 
 
-def flatten_axes(caller: str, treedef: PyTreeDef, axes: Any) -> list[Any]:
+def flatten_axes(caller: str, treedef: PyTreeDef, axes: PyTree) -> list[Any]:
     """An entry of `axes` (a prefix; entries may be None) for each leaf of `treedef`."""
     return broadcast_prefix(axes, _skeleton(treedef), lambda x: x is None, caller)
 
 
-def tree_mismatch(caller: str, expected: Any, got: Any) -> list[str]:
+def tree_mismatch(caller: str, expected: PyTree, got: PyTree) -> list[str]:
     """Lines that describe where two trees (or structures) differ; [] if they do not differ.
 
     >>> for line in tree_mismatch("carry", {"a": 1, "b": (2, 3)}, {"a": 1, "b": [2, 3]}):
@@ -391,7 +421,7 @@ def tree_mismatch(caller: str, expected: Any, got: Any) -> list[str]:
     return [f"{caller}{keystr(path)}  expected {a}, got {b}" for path, a, b in differences]
 
 
-def _prefix_error(caller: str, what: str, prefix: Any, full: Any, is_leaf: IsLeaf):
+def _prefix_error(caller: str, what: str, prefix: PyTree, full: PyTree, is_leaf: IsLeaf):
     difference = next(_differences((), prefix, full, is_leaf, exact=False), None)
     if difference is None:
         return None
@@ -403,7 +433,7 @@ def _prefix_error(caller: str, what: str, prefix: Any, full: Any, is_leaf: IsLea
 
 
 def _differences(
-    path: KeyPath, a: Any, b: Any, is_leaf: IsLeaf, exact: bool
+    path: KeyPath, a: PyTree, b: PyTree, is_leaf: IsLeaf, exact: bool
 ) -> Iterator[tuple[KeyPath, str, str]]:
     """(path, outline of a, outline of b) at each place where a is not a prefix of b; `exact`: where they differ."""
     top_a = None if is_leaf is not None and is_leaf(a) else registry.flatten_one_level_with_keys(a)
@@ -428,7 +458,7 @@ def _differences(
         yield from _differences((*path, key), child_a, child_b, is_leaf, exact)
 
 
-def _outline(x: Any) -> str:
+def _outline(x: object) -> str:
     kind = type(x).__name__
     if x is None:
         return "None"
@@ -453,11 +483,11 @@ class _Leaf:
 _LEAF = _Leaf()
 
 
-def _skeleton(treedef: PyTreeDef) -> Any:
+def _skeleton(treedef: PyTreeDef) -> PyTree:
     return treedef.unflatten([_LEAF] * treedef.num_leaves)
 
 
-def _as_tree(x: Any) -> Any:
+def _as_tree(x: PyTree) -> PyTree:
     return _skeleton(x) if isinstance(x, PyTreeDef) else x
 
 
@@ -508,7 +538,7 @@ def _too_deep(tree: PyTree) -> Exception:
                "store the items in one list, or raise the limit by sys.setrecursionlimit.", RecursionError)  # fmt: skip
 
 
-def _path(place: Any) -> KeyPath:
+def _path(place: tuple | None) -> KeyPath:
     """The keys from the root to a place ``((... , key), key)``."""
     keys = []
     while place is not None:

@@ -105,7 +105,8 @@ def register_dataclass(
     >>> registry.flatten(Weights([1, 2], "dense"))[0]
     [1, 2]
     """
-    if data_fields is None and meta_fields is None and dataclasses.is_dataclass(nodetype):
+    has_fields = dataclasses.is_dataclass(nodetype)
+    if data_fields is None and meta_fields is None and has_fields:
         fields = [f for f in dataclasses.fields(nodetype) if f.name not in set(drop_fields)]
         meta_fields = [f.name for f in fields if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields if not f.metadata.get("static", False)]
@@ -175,7 +176,7 @@ class _Boxed:
 
     call: Callable
 
-    def __call__(self, *args: Any, **kwargs: Any) -> int:
+    def __call__(self, *args: object, **kwargs: object) -> int:
         return self.call(*args, **kwargs)
 
 
@@ -189,7 +190,7 @@ class Partial(functools.partial):
     (3, [1])
     """
 
-    def __new__(cls, func: Callable, *args: Any, **kwargs: Any):
+    def __new__(cls, func: Callable, *args: object, **kwargs: object):
         if isinstance(func, functools.partial):
             func = _Boxed(func)
         return super().__new__(cls, func, *args, **kwargs)

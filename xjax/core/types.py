@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class ShapedArray:
             raise TypeError("len() of an unsized array type")
         return self.shape[0]
 
-    def update(self, **changes: Any) -> ShapedArray:
+    def update(self, **changes: object) -> ShapedArray:
         """The same type with some of `shape`, `dtype`, `weak_type`, `vma` replaced."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "vma": self.vma}
         return ShapedArray(**{**fields, **changes})
@@ -105,6 +105,7 @@ class ShapedArray:
         return self.str_short()
 
 
+@final
 class Zero:
     """A symbolic zero: a tangent or cotangent that is known to be zero; `aval` is its type."""
 
@@ -135,18 +136,18 @@ class LinearInput:
         return f"LinearInput({self.aval})"
 
 
-def is_zero(x: Any) -> bool:
+def is_zero(x: object) -> bool:
     return type(x) is Zero
 
 
-def is_linear(x: Any) -> bool:
+def is_linear(x: object) -> bool:
     return type(x) is LinearInput
 
 
 _PYTHON_SCALARS = (bool, int, float, complex)
 
 
-def scalar_of(aval: ShapedArray, value: complex) -> Any:
+def scalar_of(aval: ShapedArray, value: complex) -> np.generic | int | float | complex:
     """The number `value` with the type `aval`: a NumPy scalar, or a Python number if the type is weak."""
     if aval.weak_type and typeof(number := dtypes.python_type(aval.dtype)(value)).dtype == aval.dtype:
         return number
@@ -231,7 +232,7 @@ def converted(x: ArrayLike) -> ArrayLike:
     return x if convert is None else convert()
 
 
-def is_array_like(x: Any) -> bool:
+def is_array_like(x: object) -> bool:
     """Whether `x` is an array, a tracer, a NumPy value or a number of any size."""
     try:
         typeof(x)
@@ -242,7 +243,7 @@ def is_array_like(x: Any) -> bool:
     return True
 
 
-def not_an_array(x: Any) -> Exception:
+def not_an_array(x: object) -> Exception:
     """The error for a value that is not an array."""
     kind = type(x)
     if kind is LinearInput:
@@ -253,7 +254,7 @@ def not_an_array(x: Any) -> Exception:
                fix=how_to_convert(x))
 
 
-def type_name(x: Any) -> str:
+def type_name(x: object) -> str:
     """The type of a value, for messages: `str`, `torch.Tensor`, `ndarray of dtype <U1`."""
     kind = type(x)
     if isinstance(x, (np.ndarray, np.generic)):
@@ -278,12 +279,12 @@ ADVICE: dict[type, str] = {
 }
 
 
-def is_of_other_library(x: Any) -> bool:
+def is_of_other_library(x: object) -> bool:
     """Whether `x` supports one of the protocols for the exchange of arrays between libraries."""
     return hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
 
 
-def how_to_convert(x: Any, name: str = "x") -> str:
+def how_to_convert(x: object, name: str = "x") -> str:
     """The `fix:` for a value that is not an array; `name` is its name in the message."""
     if type(x).__module__.partition(".")[0] in ("jax", "jaxlib"):
         return (f"convert with numpy.asarray({name}) or xjax.interop.from_jax_array({name}): a real jax.Array belongs "

@@ -38,13 +38,13 @@ def axes_in_order(vma: Vma) -> tuple:
     return (*in_scope, *sorted(vma.difference(in_scope), key=str))
 
 
-def vary_together(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
+def vary_together(vmas: Sequence[Vma], **params: object) -> tuple[Sequence[Vma], Vma]:
     """The rule of most operations: (the axes along which each operand must vary, the axes of the result)."""
     union = INVARIANT.union(*vmas)
     return [union] * len(vmas), union
 
 
-def vary_apart(vmas: Sequence[Vma], **params: Any) -> tuple[Sequence[Vma], Vma]:
+def vary_apart(vmas: Sequence[Vma], **params: object) -> tuple[Sequence[Vma], Vma]:
     """The rule of operations without results: operands are not cast."""
     return vmas, INVARIANT
 
@@ -55,6 +55,7 @@ def infer_types(p: Primitive, avals: Sequence[ShapedArray], params: dict) -> Any
     Raises: OperandsVary if operands must be cast first.
     """
     vmas = [a.vma for a in avals]
+    assert p.vary is not None           # without this rule, a primitive does not call this function
     wanted, results = p.vary(vmas, **params)
     if any(w != v for w, v in zip(wanted, vmas, strict=True)):
         raise OperandsVary(wanted)

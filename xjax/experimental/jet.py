@@ -28,7 +28,7 @@ __all__ = ["jet"]
 
 
 def jet(fun: Callable, primals: Sequence[Any], series: Sequence[Sequence[Any]], factorial_scaled: bool = True,
-        **_: Any) -> tuple[Any, Any]:
+        **_: object) -> tuple[Any, Any]:
     """Derivatives of `fun` along a curve through `primals`: Taylor-mode differentiation.
 
     Args:
@@ -89,7 +89,7 @@ def _like(caller: str, i: int, term: ArrayLike, x: ArrayLike) -> ArrayLike:
     return term if typeof(term).dtype == aval.dtype else convert_element_type(term, aval.dtype)
 
 
-def _term(value: ArrayLike, coefficient: Any) -> ArrayLike:
+def _term(value: ArrayLike, coefficient: ArrayLike | Zero) -> ArrayLike:
     """A term of the result as an array, zeros if it is Zero."""
     return instantiate(Zero(typeof(value))) if type(coefficient) is Zero else coefficient
 
@@ -118,6 +118,8 @@ class JetTrace(Trace):
 
     __slots__ = ("order",)
 
+    parent: Trace
+
     def __init__(self, parent: Trace, order: int, caller: str):
         super().__init__(parent, Tag(caller))
         self.order = order
@@ -145,7 +147,8 @@ class JetTrace(Trace):
             outs = rule(p, us, params) if rule is not None else self._by_derivative(p, us, params)
         return [self.join(v) for v in outs] if p.multiple_results else self.join(outs)
 
-    def _by_derivative(self, p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
+    def _by_derivative(self, p: Primitive, us: Sequence[Coefficients],
+                       params: dict) -> Coefficients | list[Coefficients]:
         """Coefficients of the result from those of its derivative along the curve: `v_k = (v')_(k-1) / k`."""
         if isinstance(p.jvp, Missing):
             raise bad("jet", f"the operation `{p.name}` has no derivative: {p.jvp.why}", fix=p.jvp.fix,
@@ -165,7 +168,7 @@ class JetTrace(Trace):
         return results if p.multiple_results else results[0]
 
 
-def _velocity(trace: JetTrace, u: Coefficients) -> Any:
+def _velocity(trace: JetTrace, u: Coefficients) -> ArrayLike | Zero:
     """The derivative of a curve with respect to its parameter, as a value in the trace of one order less."""
     if all(type(c) is Zero for c in u[1:]):
         return Zero(typeof(u[0]).tangent())

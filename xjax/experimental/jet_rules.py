@@ -26,34 +26,34 @@ Rule = Callable[[Primitive, Sequence[Coefficients], dict], Any]
 
 # -- arithmetic of coefficients, any of which may be Zero -----------------------------------------------------------
 
-def plus(a: Any, b: Any) -> Any:
+def plus(a: ArrayLike | Zero, b: ArrayLike | Zero) -> ArrayLike | Zero:
     if type(a) is Zero:
         return b
     return a if type(b) is Zero else add(a, b)
 
 
-def minus(a: Any, b: Any) -> ArrayLike:
+def minus(a: ArrayLike | Zero, b: ArrayLike | Zero) -> ArrayLike | Zero:
     if type(b) is Zero:
         return a
     return neg(b) if type(a) is Zero else sub(a, b)
 
 
-def times(a: Any, b: Any, product: Callable = mul) -> Any:
+def times(a: ArrayLike | Zero, b: ArrayLike | Zero, product: Callable = mul) -> ArrayLike | Zero:
     if type(a) is Zero or type(b) is Zero:
         return a if type(a) is Zero else b
     return product(a, b)
 
 
-def over(a: ArrayLike, b: ArrayLike) -> Array:
+def over(a: ArrayLike | Zero, b: ArrayLike) -> ArrayLike | Zero:
     return a if type(a) is Zero else div(a, b)
 
 
-def scaled(a: Any, factor: float) -> Any:
+def scaled(a: ArrayLike | Zero, factor: float) -> ArrayLike | Zero:
     return a if type(a) is Zero or factor == 1 else mul(a, scalar_like(a, factor))
 
 
 def cauchy(a: Sequence[Any], b: Sequence[Any], k: int, start: int = 0, stop: int | None = None,
-           product: Callable = mul) -> Any:
+           product: Callable = mul) -> ArrayLike | Zero:
     """Coefficient `k` of the product of two series: the sum of a_j b_(k-j) for j in [start, stop], stop = k if None."""
     total: Any = Zero(typeof(a[0]).tangent())
     for j in range(start, (k if stop is None else stop) + 1):
@@ -82,7 +82,7 @@ def constant(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
 def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Any:
     """Each coefficient of the result is the derivative at the value, applied to the coefficients of the operands."""
     moving = [not all(type(c) is Zero for c in u[1:]) for u in us]
-    lin = linearize_flat(lambda *xs: _listed(p.bind(*xs, **params), p), [u[0] for u in us], moving, "jet")
+    lin = linearize_flat(lambda *xs: _listed(p.bind(*xs, **params)), [u[0] for u in us], moving, "jet")
     series = [[y] for y in lin.outs]
     for k in range(1, len(us[0])):
         terms = [instantiate(u[k]) for u, flag in zip(us, moving, strict=True) if flag]
@@ -92,8 +92,8 @@ def piecewise_linear(p: Primitive, us: Sequence[Coefficients], params: dict) -> 
     return series if p.multiple_results else series[0]
 
 
-def _listed(out: Array, p: Primitive) -> list[Any]:
-    return out if p.multiple_results else [out]
+def _listed(out: Array | list[Array] | tuple[Array, ...]) -> list[Array]:
+    return [*out] if isinstance(out, (tuple, list)) else [out]
 
 
 def bilinear(p: Primitive, us: Sequence[Coefficients], params: dict) -> Coefficients:

@@ -31,7 +31,7 @@ __all__ = ["assert_equal", "broadcast_one_to_all", "global_array_to_host_local_a
            "host_local_array_to_global_array", "process_allgather", "sync_global_devices"]
 
 
-def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
+def process_allgather(in_tree: PyTree, tiled: bool = False) -> PyTree:
     """The values of all processes, in each process, as NumPy arrays.
 
     Args:
@@ -69,7 +69,7 @@ def _gathered(caller: str, x: ArrayLike, tiled: bool) -> np.ndarray:
     return put(whole, NamedSharding(_mesh(), PartitionSpec())).numpy()
 
 
-def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
+def broadcast_one_to_all(in_tree: PyTree, is_source: bool | None = None) -> PyTree:
     """The values of one process, in each process, as NumPy arrays.
 
     Args:
@@ -114,7 +114,7 @@ def sync_global_devices(name: str) -> None:
         _check_equal_texts("sync_global_devices", f"sync_global_devices name mismatch ({name!r})", name)
 
 
-def assert_equal(in_tree: Any, fail_message: str = "") -> None:
+def assert_equal(in_tree: PyTree, fail_message: str = "") -> None:
     """Raise AssertionError, with `fail_message`, if a value differs between processes; NaN differs from every value.
 
     >>> assert_equal({"learning_rate": 0.1}, "the configs differ")
@@ -138,7 +138,7 @@ def _is_copied(x: ArrayLike) -> bool:
     return type(x) is Array and not x.is_fully_addressable and x.is_fully_replicated
 
 
-def host_local_array_to_global_array(local_inputs: ArrayLike, global_mesh: Mesh, pspecs: Any) -> Array:
+def host_local_array_to_global_array(local_inputs: ArrayLike, global_mesh: Mesh, pspecs: PyTree) -> Array:
     """Global arrays over a mesh of all processes, from the part that each process passes.
 
     Args:
@@ -153,12 +153,12 @@ def host_local_array_to_global_array(local_inputs: ArrayLike, global_mesh: Mesh,
     return _converted("host_local_array_to_global_array", local_inputs, global_mesh, pspecs, from_local, local=True)
 
 
-def global_array_to_host_local_array(global_inputs: ArrayLike, global_mesh: Mesh, pspecs: Any) -> Array:
+def global_array_to_host_local_array(global_inputs: ArrayLike, global_mesh: Mesh, pspecs: PyTree) -> Array:
     """The parts of global arrays in this process: the inverse of `host_local_array_to_global_array`."""
     return _converted("global_array_to_host_local_array", global_inputs, global_mesh, pspecs, to_local, local=False)
 
 
-def _converted(caller: str, inputs: ArrayLike, mesh: Mesh, specs: Any, convert: Callable[..., Any],
+def _converted(caller: str, inputs: ArrayLike, mesh: Mesh, specs: PyTree, convert: Callable[..., Any],
                local: bool) -> Array:
     """`inputs`, with `convert` applied to the leaves that are local to this process (`local`), or to the others."""
     leaves, tree = flatten(inputs)

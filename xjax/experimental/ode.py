@@ -56,8 +56,8 @@ _INSIDE = np.array([
 _ORDER, _SAFETY, _SHRINK, _GROW = 5, 0.9, 0.2, 10.0
 
 
-def odeint(func: Callable, y0: Any, t: ArrayLike, *args: Any, rtol: float = 1.4e-8, atol: float = 1.4e-8,
-           mxstep: float = np.inf, hmax: float = np.inf) -> Any:
+def odeint(func: Callable, y0: PyTree, t: ArrayLike, *args: PyTree, rtol: float = 1.4e-8, atol: float = 1.4e-8,
+           mxstep: float = np.inf, hmax: float = np.inf) -> PyTree:
     """The solution of ``dy/dt = func(y, t, *args)`` with ``y(t[0]) = y0``, at the times `t`.
 
     Args:
@@ -86,7 +86,7 @@ def odeint(func: Callable, y0: Any, t: ArrayLike, *args: Any, rtol: float = 1.4e
                   given=dict(zip(leaf_paths("y0", tree), avals, strict=True)), fix="convert it with astype(float).")
     start, unravel = ravel_pytree(y0)
 
-    def of_vectors(y: Array, t: Array, *args: Any) -> Array:
+    def of_vectors(y: Array, t: Array, *args: PyTree) -> Array:
         slope = func(unravel(y), t, *args)
         _check_slope(slope, tree, avals)
         return ravel_pytree(slope)[0].astype(y.dtype)
@@ -96,7 +96,7 @@ def odeint(func: Callable, y0: Any, t: ArrayLike, *args: Any, rtol: float = 1.4e
     return vmap(unravel)(_solution(converted, options, start, t, (*args, *captured)))
 
 
-def _check_slope(slope: Any, tree: PyTree, avals: Sequence[Any]) -> None:
+def _check_slope(slope: PyTree, tree: PyTree, avals: Sequence[Any]) -> None:
     if tree_structure(slope) != tree:
         raise bad(_CALLER, "`func` must return the structure of `y0`",
                   given=tree_mismatch("result", tree, tree_structure(slope)), fix="return a tree like y0.")
@@ -134,8 +134,8 @@ def _solve(func: Callable, options: _Options, y0: Array, ts: Array, args: tuple)
     def slope(y: Array, t: Array) -> Array:
         return func(y, t, *args)
 
-    def advance(s: _State, target: Any) -> tuple[_State, Any]:
-        def cond(s: _State) -> Any:                     # the second condition ends the loop at NaN or a pole
+    def advance(s: _State, target: Array) -> tuple[_State, Any]:
+        def cond(s: _State) -> Array:                     # the second condition ends the loop at NaN or a pole
             return (s.t < target) & (s.t + s.size > s.t) & library_rules(jnp.less)(s.steps, options.mxstep)
 
         s = lax.while_loop(cond, lambda s: _step(slope, options, s), s._replace(steps=np.int32(0)))
@@ -215,12 +215,12 @@ def _dot(a: Array, b: Array) -> Array:
 
 # -- backward -----------------------------------------------------------------------------------------------------
 
-def _forward(func: Callable, options: _Options, y0: Any, ts: Any, args: tuple) -> tuple[Any, tuple]:
+def _forward(func: Callable, options: _Options, y0: Array, ts: Array, args: tuple) -> tuple[Any, tuple]:
     ys = _solution(func, options, y0, ts, args)
     return ys, (options, ys, ts, args)
 
 
-def _backward(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, Any]:
+def _backward(func: Callable, saved: tuple, cts: Array) -> tuple[None, Any, Any, Any]:
     """Cotangents of start, times and arguments, by the adjoint equation from each time to the previous one.
 
     Its state is (y, cotangent of y, of the time, of the arguments); its time is s = -t.
@@ -230,13 +230,13 @@ def _backward(func: Callable, saved: tuple, cts: Any) -> tuple[None, Any, Any, A
     smooth = [is_inexact(typeof(x).dtype) for x in leaves]
     moving = [x for x, flag in zip(leaves, smooth, strict=True) if flag]
 
-    def at(y: Any, t: Any, *values: Any) -> Any:
+    def at(y: ArrayLike, t: ArrayLike, *values: ArrayLike) -> Array:
         new = iter(values)
         return func(y, t, *tree_unflatten(tree, [next(new) if f else x for x, f in zip(leaves, smooth, strict=True)]))
 
     state, unravel = ravel_pytree((ys[0], ys[0], ts[0], moving))
 
-    def adjoint(flat: Any, s: Any, *values: Any) -> Any:
+    def adjoint(flat: ArrayLike, s: ArrayLike, *values: ArrayLike) -> Any:
         y, ct, _, _ = unravel(flat)
         slope, pull = vjp(at, y, -s, *values)
         d_y, d_t, *d_values = pull(ct)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xjax.core.public import attributes_of
 from xjax.runtime import shard_map as current
 from xjax.runtime.placement.mesh import Mesh
+from xjax.typing import PyTree
 
 __all__ = ["shard_map"]
 
 __getattr__ = attributes_of(__name__)
 
 
-def shard_map(f: Callable, mesh: Mesh, in_specs: Any, out_specs: Any, check_rep: bool = True) -> Callable:
+def shard_map(f: Callable, mesh: Mesh, in_specs: PyTree, out_specs: PyTree, check_rep: bool = True) -> Callable:
     """`xjax.shard_map` over all axes of `mesh`.
 
     >>> from xjax.sharding import Mesh, PartitionSpec as P

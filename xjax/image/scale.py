@@ -20,6 +20,7 @@ from xjax.core.types import typeof
 from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.numpy.selection import operand
 from xjax.ops.checks import canonical_axes, is_single, static_int
+from xjax.ops.dot import PrecisionLike
 from xjax.runtime.jit import library_jit
 from xjax.typing import Array, ArrayLike
 
@@ -138,7 +139,7 @@ def _edges_folded(weights: Array, padding: int) -> Array:
 
 
 def _resampled(image: Array, shape: tuple[int, ...], axes: Sequence[int], scale: Sequence[Any],
-               translation: Sequence[Any], method: ResizeMethod, antialias: bool, precision: Any) -> Array:
+               translation: Sequence[Any], method: ResizeMethod, antialias: bool, precision: PrecisionLike) -> Array:
     if method is ResizeMethod.CUBIC_PYTORCH and antialias:
         method = ResizeMethod.CUBIC
     labels, terms = list(range(image.ndim)), []
@@ -152,7 +153,7 @@ def _resampled(image: Array, shape: tuple[int, ...], axes: Sequence[int], scale:
 # -- public functions -----------------------------------------------------------------------------------------------
 
 def resize(image: ArrayLike, shape: Sequence[int], method: str | ResizeMethod, antialias: bool = True,
-           precision: Any = lax.Precision.HIGHEST) -> Array:
+           precision: PrecisionLike = lax.Precision.HIGHEST) -> Array:
     """Resize an image, or any array, to another shape.
 
     Args:
@@ -171,7 +172,8 @@ def resize(image: ArrayLike, shape: Sequence[int], method: str | ResizeMethod, a
 
 
 @functools.partial(library_jit, static_argnums=(1, 2, 3, 4))
-def _resize(image: Array, shape: tuple[int, ...], method: ResizeMethod, antialias: bool, precision: Any) -> Array:
+def _resize(image: Array, shape: tuple[int, ...], method: ResizeMethod, antialias: bool,
+            precision: PrecisionLike) -> Array:
     axes = [d for d in range(image.ndim) if image.shape[d] != shape[d]]
     if method is ResizeMethod.NEAREST:
         for d in axes:
@@ -186,7 +188,7 @@ def _resize(image: Array, shape: tuple[int, ...], method: ResizeMethod, antialia
 
 def scale_and_translate(image: ArrayLike, shape: Sequence[int], spatial_dims: Sequence[int], scale: ArrayLike,
                         translation: ArrayLike, method: str | ResizeMethod, antialias: bool = True,
-                        precision: Any = lax.Precision.HIGHEST) -> Array:
+                        precision: PrecisionLike = lax.Precision.HIGHEST) -> Array:
     """The image scaled and moved: along each of `spatial_dims`, point p becomes ``p * scale + translation``.
 
     Pixel i covers the points from i to i + 1. New pixels from outside the old image are 0.
@@ -219,7 +221,7 @@ def scale_and_translate(image: ArrayLike, shape: Sequence[int], spatial_dims: Se
 
 @functools.partial(library_jit, static_argnums=(3, 4, 5, 6, 7))
 def _scale_and_translate(image: Array, scale: Array, translation: Array, shape: tuple[int, ...], axes: tuple[int, ...],
-                         method: ResizeMethod, antialias: bool, precision: Any) -> Array:
+                         method: ResizeMethod, antialias: bool, precision: PrecisionLike) -> Array:
     return _resampled(image, shape, axes, scale, translation, method, antialias, precision)
 
 
@@ -232,7 +234,7 @@ def _shape(caller: str, image: ArrayLike, shape: Sequence[int]) -> tuple[int, ..
     return shape
 
 
-def _method(caller: str, method: Any) -> ResizeMethod:
+def _method(caller: str, method: str | ResizeMethod) -> ResizeMethod:
     if isinstance(method, ResizeMethod):
         return method
     if not isinstance(method, str):

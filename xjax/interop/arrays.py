@@ -12,9 +12,9 @@ from xjax.core.key_types import is_key
 from xjax.core.trace import Tracer, abstract_value_error
 from xjax.interop.real_jax import real_jax
 from xjax.interop.reference import host_value
-from xjax.runtime.arrays.array import Array, from_numpy
+from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.arrays.moves import to_array
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
 
 
 def from_jax_array(x: Any) -> Array:

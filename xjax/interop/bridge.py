@@ -75,13 +75,13 @@ class JaxFunction:
             functools.update_wrapper(self, source.like)     # first: it also copies the attributes of a JaxFunction
         self._source, self._arrays = source, tuple(arrays)
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<from_jax of {self._source.name}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         source = self._source
         if world.inside_jax:
             return source.make(*self._arrays)(*args, **kwargs)
@@ -93,6 +93,7 @@ class JaxFunction:
         if traced is None:
             call = _Call(leaves, tree, numbers_are_arrays=False)
             traced = source.traced(call)
+            assert traced is not None       # the numbers of this call are static
         return traced(call.arrays)
 
 
@@ -101,7 +102,7 @@ class _Source:
 
     __slots__ = ("make", "name", "programs", "like")
 
-    def __init__(self, make: Callable[..., Callable], name: str, programs: Cache, like: Any = None):
+    def __init__(self, make: Callable[..., Callable], name: str, programs: Cache, like: PyTree = None):
         self.make, self.name, self.programs, self.like = make, name, programs, like
 
     def traced(self, call: _Call) -> _Traced | None:
@@ -206,7 +207,7 @@ def _trace(source: _Source, call: _Call) -> _Traced:
         results, out_tree = jax.tree_util.tree_flatten(source.make(*bound)(*args, **kwargs))
         return results
 
-    def flat(*arrays: Any) -> list[Any]:
+    def flat(*arrays: object) -> list[Any]:
         leaves[:] = run(arrays)
         return [x for x in leaves if _is_array(x)]
 
@@ -227,11 +228,11 @@ def _function(run: Callable, k: int, traced: Callable, constant: Sequence[Any] |
     return _Source(lambda *arrays: run(arrays)[k], function_name(traced), {})
 
 
-def _is_array(x: Any) -> bool:
+def _is_array(x: object) -> bool:
     return is_jax_array(x) or isinstance(x, (np.ndarray, np.generic))
 
 
-def _is_function(x: Any) -> bool:
+def _is_function(x: object) -> bool:
     return callable(x) and not isinstance(x, type)
 
 
@@ -240,7 +241,7 @@ class _Static:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any):
+    def __init__(self, value: object):
         self.value = value
 
 
@@ -257,7 +258,7 @@ class _Traced:
         self.makes_functions = any(type(s) is _Source for s in slots)
         self._only_arrays = all(s is _ARRAY for s in slots)
 
-    def __call__(self, arrays: Sequence[Any]) -> Any:
+    def __call__(self, arrays: Sequence[Any]) -> PyTree:
         outs = ()
         if self.program.out_avals:
             outs = jit_p.bind(*self.consts, *arrays, name=self.name, jaxpr=self.program)

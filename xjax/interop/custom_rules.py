@@ -11,13 +11,14 @@ import numpy as np
 from xjax.core.tree import tree_structure
 from xjax.core.types import Zero, typeof
 from xjax.interop.real_jax import inside_jax, real_jax
-from xjax.interop.reference import aval_of, bind_again, has_jvp_rule, host_value, parts, spec_of
+from xjax.interop.reference import JaxEqn, aval_of, bind_again, has_jvp_rule, host_value, parts, spec_of
 from xjax.interop.translate import RULES, replay, subprogram, translate
 from xjax.ops.zeros import instantiate
 from xjax.transforms.custom_jvp import custom_jvp_call_p
 from xjax.transforms.custom_vjp import custom_vjp_call_p
 from xjax.transforms.custom_vmap import custom_vmap_p
 from xjax.transforms.linear_call import linear_call_p
+from xjax.typing import ArrayLike
 
 
 def _traced(f: Callable, specs: Sequence[Any], caller: str) -> Callable[[Sequence[Any]], list[Any]]:
@@ -30,7 +31,7 @@ def _traced(f: Callable, specs: Sequence[Any], caller: str) -> Callable[[Sequenc
 # -- custom derivatives -------------------------------------------------------------------------------------------
 # JAX traces the derivative of the call, with the custom rule, and that program is replayed.
 
-def _custom_jvp(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _custom_jvp(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     return _with_jvp(_CustomCall(eqn), args)
 
 
@@ -46,7 +47,7 @@ def _with_jvp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
     return custom_jvp_call_p.bind(*args, name=call.name, call_jaxpr=call.value, jvp=jvp, symbolic_zeros=False)
 
 
-def _custom_vjp(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _custom_vjp(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     return _with_vjp(_CustomCall(eqn), args)
 
 
@@ -55,7 +56,7 @@ def _with_vjp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
 
     XLA merges the two runs if both are in one program.
     """
-    def fwd(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
+    def fwd(perturbed: Sequence[bool], *xs: ArrayLike) -> tuple[list[Any], list[Any], Any]:
         return call.value(*xs), list(xs), tree_structure(list(xs))
 
     def bwd(residual_tree: Any, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -68,7 +69,7 @@ def _with_vjp(call: _CustomCall, args: Sequence[Any]) -> list[Any]:
     return custom_vjp_call_p.bind(*args, name=call.name, call_jaxpr=call.value, fwd=fwd, bwd=bwd, symbolic_zeros=False)
 
 
-def _class_of_rules(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _class_of_rules(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     """An operation that is defined by a Python class: JAX expands its value, and traces its derivatives."""
     program = real_jax().make_jaxpr(lambda *xs: eqn.primitive.to_lojax(*xs, **eqn.params))
     with inside_jax():
@@ -79,7 +80,7 @@ def _class_of_rules(eqn: Any, args: Sequence[Any]) -> list[Any]:
 class _CustomCall:
     """The call of a JAX function with a derivative rule: its value, and the programs of its derivatives."""
 
-    def __init__(self, eqn: Any, program: Any = None):
+    def __init__(self, eqn: JaxEqn, program: Any = None):
         program = eqn.params["call_jaxpr"] if program is None else program
         self._eqn, self.name = eqn, parts(program).name or eqn.primitive.name
         self.value: Callable = lambda *xs: replay(program, xs)
@@ -91,7 +92,7 @@ class _CustomCall:
         """(primals, tangents of smooth primals) -> (values, tangents of smooth values), by the custom rule."""
         jax, n = real_jax(), len(self._ins)
 
-        def derivative(*args: Any) -> list[Any]:
+        def derivative(*args: ArrayLike) -> list[Any]:
             outs, douts = jax.jvp(self._of_smooth(args[:n]), _chosen(args[:n], self.smooth_in), args[n:])
             return [*outs, *_chosen(douts, self.smooth_out)]
 
@@ -103,7 +104,7 @@ class _CustomCall:
         """(primals, cotangents of the smooth results) -> cotangents of the smooth arguments, by the custom rule."""
         jax, n = real_jax(), len(self._ins)
 
-        def derivative(*args: Any) -> Sequence[Any]:
+        def derivative(*args: ArrayLike) -> Sequence[Any]:
             smooth_cts = iter(args[n:])
             cts = [next(smooth_cts) if smooth else np.zeros(a.shape, jax.dtypes.float0)
                    for a, smooth in zip(self._outs, self.smooth_out, strict=True)]
@@ -114,7 +115,7 @@ class _CustomCall:
 
     def _of_smooth(self, xs: Sequence[Any]) -> Callable:
         """The call as a JAX function of the arguments that have a derivative."""
-        def call(*chosen: Any) -> list[Any]:
+        def call(*chosen: ArrayLike) -> list[Any]:
             smooth_xs = iter(chosen)
             args = [next(smooth_xs) if smooth else x for x, smooth in zip(xs, self.smooth_in, strict=True)]
             return list(bind_again(self._eqn, args))
@@ -131,7 +132,7 @@ def _chosen(xs: Sequence[Any], flags: Sequence[bool]) -> tuple:
 
 # -- transposes and vmap -----------------------------------------------------------------------------------------
 
-def _linear_call(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _linear_call(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     def transpose() -> tuple[Any, Sequence[Any]]:
         program, consts = eqn.params["transpose_thunk"]()
         return subprogram(program), [host_value(x) for x in consts]
@@ -140,7 +141,7 @@ def _linear_call(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
     return linear_call_p.bind(*args, callee=subprogram(eqn.params["callee"]), transpose_thunk=transpose, **rest)
 
 
-def _custom_vmap(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _custom_vmap(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """JAX traces the mapped call, and that program is replayed."""
     p, params = eqn.primitive, eqn.params
 

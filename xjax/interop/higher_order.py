@@ -15,7 +15,7 @@ from xjax.core.dtypes import is_float
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.core.types import typeof
-from xjax.interop.reference import UnknownFeature, is_saved, parameter, primitives
+from xjax.interop.reference import JaxEqn, UnknownFeature, is_saved, parameter, primitives
 from xjax.interop.translate import RULES, replay, subprogram
 from xjax.transforms.remat import checkpoint
 from xjax.typing import Array
@@ -23,7 +23,7 @@ from xjax.typing import Array
 
 def _call(*names: str) -> Callable:
     """The rule of a call, which inlines the program; the parameter that holds it has one of these names."""
-    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    def rule(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
         program = next((eqn.params[name] for name in names if name in eqn.params), None)
         if program is None:
             raise UnknownFeature(f"it has no program in a parameter named {' or '.join(names)}")
@@ -31,7 +31,7 @@ def _call(*names: str) -> Callable:
     return rule
 
 
-def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _checkpoint(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     params = eqn.params
     policy = None if params["policy"] is None else _Policy(eqn)
     run = checkpoint(lambda *xs: replay(params["jaxpr"], xs), prevent_cse=params["prevent_cse"], policy=policy)
@@ -41,10 +41,10 @@ def _checkpoint(eqn: Any, args: Sequence[Any]) -> list[Any]:
 class _Policy:
     """A policy of `jax.checkpoint` for xjax operations: it is called with JAX's operation of the same name."""
 
-    def __init__(self, eqn: Any):
+    def __init__(self, eqn: JaxEqn):
         self._policy, self._primitives = eqn.params["policy"], primitives(eqn.params["jaxpr"])
 
-    def __call__(self, p: Primitive, *avals: Any, **params: Any) -> bool:
+    def __call__(self, p: Primitive, *avals: object, **params: object) -> bool:
         saved = is_saved(self._policy(self._primitives.get(p.name, p), *avals, **params))
         if saved is None:
             raise bad("from_jax", "a policy of jax.checkpoint moves values to another memory",
@@ -55,7 +55,7 @@ class _Policy:
 
 def _by_function(f: Callable) -> Callable:
     """The rule of an operation that is a function of several primitives here."""
-    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    def rule(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
         params = {name: parameter(value, subprogram) for name, value in eqn.params.items() if value is not None}
         return [f(*args, **params)]
     return rule
@@ -65,19 +65,19 @@ def _scaled_dot(lhs: Array, rhs: Array, lhs_scale: Array, rhs_scale: Array, **re
     return lax.scaled_dot(lhs, rhs, lhs_scale=lhs_scale, rhs_scale=rhs_scale, **rest)
 
 
-def _reshape(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _reshape(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     """With `dimensions`, JAX's reshape also transposes."""
     return [lax.reshape(*args, eqn.params["new_sizes"], eqn.params["dimensions"])]
 
 
-def _identity(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _identity(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """The arguments unchanged: placements are not part of xjax programs."""
     return args
 
 
 def _reduced(reduction: Primitive) -> Callable:
     """The rule of a collective over axes mapped by `jax.vmap`, which are positions in the program: a reduction."""
-    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    def rule(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
         axes = eqn.params["axes"]
         positions = tuple(a for a in axes if isinstance(a, int))
         if len(positions) < len(axes) or eqn.params["axis_index_groups"] is not None:
@@ -88,7 +88,7 @@ def _reduced(reduction: Primitive) -> Callable:
 
 def _in_total_order(compare: Callable) -> Callable:
     """A comparison in the order -NaN < -inf < ... < -0.0 < 0.0 < ... < inf < NaN: it compares the bits as integers."""
-    def rule(eqn: Any, args: Sequence[Any]) -> list[Any]:
+    def rule(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
         return [compare(*map(_ordered_bits, args))]
     return rule
 

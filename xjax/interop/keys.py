@@ -10,7 +10,7 @@ import numpy as np
 
 from xjax import random
 from xjax.core.types import ShapedArray, typeof
-from xjax.interop.reference import key_type
+from xjax.interop.reference import JaxEqn, key_type
 from xjax.interop.translate import RULES, Unsupported
 from xjax.ops.arrange import iota
 from xjax.ops.shape import reshape
@@ -19,7 +19,7 @@ from xjax.transforms.vmap import vmap
 from xjax.typing import Array, ArrayLike
 
 
-def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _seed(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     """A key for each element of an array of seeds."""
     kind = key_type(eqn.outvars[0].aval)
     (seeds,) = args
@@ -32,15 +32,15 @@ def _seed(eqn: Any, args: Sequence[Any]) -> list[Any]:
     return [make(seeds)]
 
 
-def _wrap(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _wrap(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     return [random.wrap_key_data(args[0], impl=key_type(eqn.outvars[0].aval))]
 
 
-def _same(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _same(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     return args
 
 
-def _counts(eqn: Any, args: Sequence[Any]) -> list[Any]:
+def _counts(eqn: JaxEqn, args: Sequence[Any]) -> list[Any]:
     """The high and low words of the flat index of each element."""
     shape = eqn.params["shape"]
     size = math.prod(shape)

@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from xjax.core.config import config
 from xjax.core.errors import bad
@@ -87,13 +86,13 @@ def inside_jax(inside: bool = True) -> Iterator[None]:
         world.inside_jax = saved
 
 
-def is_jax_tracer(x: Any) -> bool:
+def is_jax_tracer(x: object) -> bool:
     """Whether `x` is a value that JAX is tracing."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
 
 
-def is_jax_array(x: Any) -> bool:
+def is_jax_array(x: object) -> bool:
     """Whether `x` is an array of the real JAX, concrete or traced."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.Array)

@@ -10,7 +10,7 @@ import enum
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from xjax.core.types import ShapedArray
 from xjax.interop.real_jax import real_jax
 from xjax.lax import linalg
 from xjax.lax.linear_solve import LinearSolveTuple
-from xjax.typing import ArrayLike
+from xjax.typing import Array
 
 # The versions of JAX with which this package is tested; error messages name them.
 TESTED_VERSIONS = ("0.10.2", "0.12.0.1")
@@ -38,6 +38,16 @@ def versions() -> str:
 
 # -- programs -----------------------------------------------------------------------------------------------------
 
+class JaxEqn(Protocol):
+    """An equation of a program of JAX, as far as it is read here."""
+
+    primitive: Any
+    params: dict[str, Any]
+    invars: list[Any]
+    outvars: list[Any]
+    source_info: Any
+
+
 class Program(NamedTuple):
     """The parts of a program of JAX."""
 
@@ -49,7 +59,7 @@ class Program(NamedTuple):
     name: str
 
 
-def is_program(x: Any) -> bool:
+def is_program(x: object) -> bool:
     """Whether a parameter is a program: a `Jaxpr` or, in versions that have them, a `ClosedJaxpr`."""
     return hasattr(x, "eqns") and hasattr(x, "outvars")
 
@@ -86,7 +96,7 @@ def is_saved(verdict: bool) -> bool | None:
     return answers.get(type(verdict).__name__, bool(verdict))
 
 
-def bind_again(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def bind_again(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """Apply the operation of an equation, with its custom rules, to JAX values."""
     p = eqn.primitive
     bind_params = getattr(p, "get_bind_params", dict)
@@ -125,12 +135,12 @@ def _jax_key_type(generator: str) -> Any:
     return real_jax().random.key(0, impl=generator).dtype
 
 
-def is_key(x: Any) -> bool:
+def is_key(x: object) -> bool:
     """Whether an array or type of JAX has typed random keys."""
     return not isinstance(x.dtype, np.dtype)
 
 
-def key_type(x: Any) -> KeyType:
+def key_type(x: object) -> KeyType:
     """The xjax dtype of an array or type of typed keys in JAX. Raises: UnknownFeature for an unknown generator."""
     kind = _KEY_TYPES.get(str(x.dtype))
     if kind is None:
@@ -138,7 +148,7 @@ def key_type(x: Any) -> KeyType:
     return kind
 
 
-def host_value(x: Any) -> ArrayLike:
+def host_value(x: Any) -> np.ndarray | Array:
     """A concrete JAX array as a NumPy array; an array of typed random keys as an xjax array."""
     if not is_key(x):
         return np.asarray(x)
@@ -159,7 +169,7 @@ _APART = {"reduce_window": ("jaxpr", "consts"), **dict.fromkeys(
     ("update_jaxpr", "update_consts"))}
 
 
-def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
+def parameters(eqn: JaxEqn, subprogram: Callable[..., Any]) -> dict[str, Any]:
     """The parameters of an equation, in the form of the xjax operation of the same name.
 
     Args: subprogram: `subprogram(program, values of its first arguments)` returns an xjax `ClosedJaxpr`.
@@ -174,7 +184,7 @@ def parameters(eqn: Any, subprogram: Callable[..., Any]) -> dict[str, Any]:
             program: closed.jaxpr, values: tuple(closed.consts)}
 
 
-def _named_parameters(eqn: Any) -> dict[str, Any]:
+def _named_parameters(eqn: JaxEqn) -> dict[str, Any]:
     """The parameters that the xjax operation has, under its names, but with values in classes of JAX."""
     p, reader = all_primitives()[eqn.primitive.name], _READERS.get(eqn.primitive.name)
     params = dict(eqn.params) if reader is None else reader(eqn.params)
@@ -186,7 +196,7 @@ def _named_parameters(eqn: Any) -> dict[str, Any]:
     return {k: v for k, v in params.items() if k in known}
 
 
-def _may_drop(name: str, value: Any) -> bool:
+def _may_drop(name: str, value: object) -> bool:
     allowed = _DROPPED.get(name, ())
     no_mesh = "sharding" in name and getattr(getattr(value, "mesh", None), "empty", False)
     return allowed is None or no_mesh or any(value is x for x in allowed)

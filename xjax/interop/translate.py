@@ -21,7 +21,7 @@ from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.types import ShapedArray, typeof
 from xjax.interop import reference
 from xjax.interop.real_jax import real_jax
-from xjax.interop.reference import UnknownFeature, aval_of, host_value, parts
+from xjax.interop.reference import JaxEqn, UnknownFeature, aval_of, host_value, parts
 from xjax.ops import cumulative, prng, sort
 from xjax.typing import ArrayLike
 
@@ -38,7 +38,7 @@ def translate(program: Any, caller: str) -> tuple[ClosedJaxpr, list[Any]]:
     Returns: the program, and the values of its constants.
     Raises: NotImplementedError for an operation that cannot be translated.
     """
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         try:
             return replay(program, args)
         except Unsupported as error:
@@ -70,7 +70,7 @@ def _read(env: dict[Any, Any], atom: Any) -> ArrayLike:
     return literal(atom) if hasattr(atom, "val") else env[atom]
 
 
-def literal(atom: Any) -> Any:
+def literal(atom: Any) -> ArrayLike:
     """A scalar in a program: a Python number if its type is that of a Python number."""
     value = np.asarray(atom.val, atom.aval.dtype)[()]
     aval = aval_of(atom.aval)
@@ -89,7 +89,7 @@ def as_type(x: ArrayLike, aval: ShapedArray) -> ArrayLike:
 
 # -- one equation -------------------------------------------------------------------------------------------------
 
-def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def apply(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """The results of an equation.
 
     Raises: Unsupported if it cannot be translated.
@@ -105,7 +105,7 @@ def apply(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 _NOT_REPLAYED = {"shard_map"}
 
 
-def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
+def _by_name(eqn: JaxEqn, args: Sequence[Any]) -> Sequence[Any]:
     """The results of the xjax operation of the same name."""
     name = eqn.primitive.name
     p = all_primitives().get(name)
@@ -119,7 +119,7 @@ def _by_name(eqn: Any, args: Sequence[Any]) -> Sequence[Any]:
 class Unsupported(Exception):
     """An equation that cannot be replayed; `explained` returns the error for the user."""
 
-    def __init__(self, eqn: Any, why: str, fix: str = ""):
+    def __init__(self, eqn: JaxEqn, why: str, fix: str = ""):
         super().__init__(why)
         self.eqn, self.why, self.fix = eqn, why, fix
 

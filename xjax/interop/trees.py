@@ -30,7 +30,7 @@ def flatten_any(tree: PyTree) -> tuple[list[Any], Any]:
     return flatten_any(tree)
 
 
-def is_jax_node(x: Any) -> bool:
+def is_jax_node(x: object) -> bool:
     """Whether `x` is a node of trees in the real JAX."""
     jax = sys.modules.get("jax")
     return jax is not None and not jax.tree_util.all_leaves([x])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.errors import bad
-from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, leaf_paths, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.lax.control import check_callable, flat_arrays, same_type
 from xjax.ops.arrange import concatenate, rev
@@ -21,7 +21,8 @@ from xjax.typing import Array, PyTree
 _WHERE = "associative_scan"
 
 
-def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+@api_boundary
+def associative_scan(fn: Callable, elems: PyTree, reverse: bool = False, axis: int = 0) -> PyTree:
     """``y[0] = x[0]; y[i] = fn(y[i - 1], x[i])`` along an axis, computed in parallel.
 
     Neighbours are combined in pairs, the n / 2 results are scanned in the same way, and the elements between them are
@@ -89,12 +90,12 @@ def _interleaved(even: Array, odd: Array, axis: int) -> Array:
 
 # -- checks -------------------------------------------------------------------------------------------------------
 
-def _axis_and_size(tree: PyTree, avals: Sequence[ShapedArray], axis: Any) -> tuple[int, int]:
+def _axis_and_size(tree: PyTree, avals: Sequence[ShapedArray], axis: int) -> tuple[int, int]:
     """(the axis, counted from the front; the size of all arrays along it)."""
     if not avals:
         raise bad(_WHERE, "`elems` holds no array", fix="pass an array, or a tree of arrays.", exc=ValueError)
     axis = canonical_axis(axis, avals[0].ndim, _WHERE)
-    sizes = {a.shape[axis] if axis < a.ndim else None for a in avals}
+    sizes = {a.shape[axis] if axis < a.ndim else -1 for a in avals}
     if len(sizes) == 1:
         return axis, sizes.pop()
     raise bad(_WHERE, f"the arrays differ in size along axis {axis}",
@@ -102,7 +103,8 @@ def _axis_and_size(tree: PyTree, avals: Sequence[ShapedArray], axis: Any) -> tup
               fix="give all arrays the same size along the axis to scan.", exc=ValueError)
 
 
-def _check_result(name: str, tree: PyTree, given: Sequence[ShapedArray], out: Sequence[Any], out_tree: Any) -> None:
+def _check_result(name: str, tree: PyTree, given: Sequence[ShapedArray], out: Sequence[Any],
+                  out_tree: PyTreeDef) -> None:
     """Raise unless `fn` keeps structure and types: its results are its arguments in the next round."""
     if out_tree != tree:
         raise bad(_WHERE, f"`{name}` returns a structure that differs from that of `elems`",

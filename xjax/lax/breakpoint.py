@@ -175,7 +175,7 @@ class _Console(cmd.Cmd):
 
     def do_l(self, _: str) -> None:
         """l: the lines around the current one."""
-        file, line, *_ = self._places[self._at]
+        file, line = self._places[self._at][:2]
         for n in range(max(line - 5, 1), line + 6):
             if text := linecache.getline(file, n):
                 self._say(f"{n:5} {'->' if n == line else '  '} {text.rstrip()}")

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xjax.core import dtypes
 from xjax.core.calls import function_name
 from xjax.core.errors import bad
@@ -21,14 +23,15 @@ from xjax.core.tree import flatten, keystr, tree_flatten_with_path, tree_unflatt
 from xjax.core.types import ShapedArray
 from xjax.lax.scan import scan
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
+from xjax.runtime.placement.sharding import Sharding
 from xjax.transforms.batching import place_axis
-from xjax.typing import Array
+from xjax.typing import ArrayLike, PyTree
 
 _VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized", None)
 
 
-def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None,
-                  vmap_method: str | None = None, **kwargs: Any) -> Any:
+def pure_callback(callback: Callable, result_shape_dtypes: PyTree, *args: PyTree, sharding: Sharding | None = None,
+                  vmap_method: str | None = None, **kwargs: PyTree) -> PyTree:
     """``callback(*args, **kwargs)``, called by the program when it runs; for functions without side effects.
 
     Args:
@@ -62,8 +65,8 @@ def pure_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, shar
                  vmap_method=vmap_method)
 
 
-def io_callback(callback: Callable, result_shape_dtypes: Any, *args: Any, sharding: Any = None, ordered: bool = False,
-                **kwargs: Any) -> Array | None:
+def io_callback(callback: Callable, result_shape_dtypes: PyTree, *args: PyTree, sharding: Sharding | None = None,
+                ordered: bool = False, **kwargs: PyTree) -> PyTree:
     """``callback(*args, **kwargs)``, called by the program when it runs; for functions with side effects.
 
     Args:
@@ -90,7 +93,7 @@ class _FlatCallback:
     callback_func: Callable
     in_tree: Any
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: np.ndarray) -> list[Any]:
         args, kwargs = tree_unflatten(self.in_tree, leaves)
         return flatten(self.callback_func(*args, **kwargs))[0]
 
@@ -99,7 +102,8 @@ class _FlatCallback:
         return function_name(self.callback_func)
 
 
-def _bind(p: Primitive, callback: Callable, result_shape_dtypes: Any, args: tuple, kwargs: dict, **params: Any) -> Any:
+def _bind(p: Primitive, callback: Callable, result_shape_dtypes: PyTree, args: tuple, kwargs: dict,
+          **params: Any) -> PyTree:
     if not callable(callback):
         raise bad(p.name, "needs a function", given={"callback": repr(callback)[:80]},
                   fix="pass the function itself, then the shapes and dtypes of its results.")
@@ -109,7 +113,7 @@ def _bind(p: Primitive, callback: Callable, result_shape_dtypes: Any, args: tupl
     return tree_unflatten(out_tree, outs)
 
 
-def _announced(caller: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
+def _announced(caller: str, result_shape_dtypes: PyTree) -> tuple[tuple[ShapedArray, ...], Any]:
     """Types and structure of the results."""
     leaves, tree = tree_flatten_with_path(result_shape_dtypes)
     avals = []
@@ -146,7 +150,8 @@ def _lower_io(b, outs, *args, callback, result_avals, sharding, ordered):
 
 def _evaluate(p: str) -> Callable:
     """Evaluation rule without a trace: the function is simply called."""
-    def evaluate(*args: Any, callback: _FlatCallback, result_avals: Sequence[ShapedArray], **params: Any) -> list[Any]:
+    def evaluate(*args: ArrayLike, callback: _FlatCallback, result_avals: Sequence[ShapedArray],
+                 **params: Any) -> list[Any]:
         return call_now(_caller(p, callback), callback, args, result_avals)
     return evaluate
 

@@ -22,6 +22,7 @@ from xjax.lax.control import check_callable, flat_arrays
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import batched_call
 from xjax.transforms.trace_cache import trace_function
+from xjax.typing import PyTree
 
 
 def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
@@ -42,7 +43,7 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     check_callable("composite", "decomposition", decomposition)
 
     @functools.wraps(decomposition)
-    def call(*args: Any, **attributes: Any) -> Any:
+    def call(*args: PyTree, **attributes: PyTree) -> PyTree:
         caller = f"composite `{name}`"
         for key, value in attributes.items():
             if any(isinstance(leaf, Tracer) for leaf in flatten(value)[0]):
@@ -58,12 +59,12 @@ def composite(decomposition: Callable, name: str, version: int = 0) -> Callable:
     return call
 
 
-def _flat(value: Any) -> tuple[tuple, Any]:
+def _flat(value: PyTree) -> tuple[tuple, Any]:
     leaves, tree = flatten(value)
     return tuple(leaves), tree
 
 
-def _attribute(value: Any) -> str:
+def _attribute(value: object) -> str:
     """An attribute as MLIR text."""
     if isinstance(value, bool):
         return str(value).lower()

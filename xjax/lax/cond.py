@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
@@ -53,14 +53,16 @@ from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.transforms.transpose import transpose_program
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 
 _NOT_GIVEN = object()
 
 
 # -- public functions ---------------------------------------------------------------------------------------------
 
-def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+@api_boundary
+def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: PyTree,
+         operand: Any = _NOT_GIVEN) -> PyTree:
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``; only the chosen one runs.
 
     Args:
@@ -88,12 +90,13 @@ def cond(pred: ArrayLike, true_fun: Callable, false_fun: Callable, *operands: An
     return choose("cond", _branch_number(pred), (false_fun, true_fun), ("false_fun", "true_fun"), operands)
 
 
-def _cond_of_two(pred: bool, x: Any, true_fun: Callable, y: ArrayLike, false_fun: Callable) -> Array:
+def _cond_of_two(pred: bool, x: PyTree, true_fun: Callable, y: PyTree, false_fun: Callable) -> PyTree:
     """``true_fun(x)`` if `pred` holds, else ``false_fun(y)``."""
     return cond(pred, lambda x, _: true_fun(x), lambda _, y: false_fun(y), x, y)
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable], *operands: Any, operand: Any = _NOT_GIVEN) -> Any:
+@api_boundary
+def switch(index: ArrayLike, branches: Sequence[Callable], *operands: PyTree, operand: Any = _NOT_GIVEN) -> PyTree:
     """``branches[index](*operands)``; an index out of range is clamped to the first or last branch.
 
     Args: index: integer of rank 0; branches: functions with results of the same structure, shapes and dtypes.
@@ -140,7 +143,7 @@ def _branch_number(pred: ArrayLike) -> ArrayLike:
     return convert_element_type(pred, np.int32)
 
 
-def choose(caller: str, index: ArrayLike, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> Any:
+def choose(caller: str, index: ArrayLike, funs: Sequence[Callable], names: Sequence[str], operands: tuple) -> PyTree:
     """Trace the functions and bind the conditional."""
     leaves, tree, _ = flat_arrays(caller, "operands", operands)
     vma = typeof(index).vma                 # operands must vary at least along the axes along which the index does
@@ -311,7 +314,7 @@ def _take_slots(slots: list[ShapedArray], known: ClosedJaxpr, count: int) -> lis
 
 
 def _first_pass(known, count, slots, own) -> ClosedJaxpr:
-    def run(*operands: Any) -> list[Any]:
+    def run(*operands: ArrayLike) -> list[Any]:
         outs = known(*operands)
         at = {k: x for k, x in zip(own, outs[count:], strict=True) if k is not None}
         return [*outs[:count], *(at[k] if k in at else zeros_of(a) for k, a in enumerate(slots))]
@@ -321,7 +324,7 @@ def _first_pass(known, count, slots, own) -> ClosedJaxpr:
 def _second_pass(unknown, slots, own, forwards, forwarded, forwarded_avals) -> ClosedJaxpr:
     n = len(slots)
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         operands = dict(zip(forwarded, args[n:n + len(forwarded)], strict=True))
         residuals = [args[k] if k is not None else operands[i] for k, i in zip(own, forwards, strict=True)]
         return unknown(*residuals, *args[n + len(forwarded):])
@@ -362,7 +365,7 @@ def _with_zero_outputs(program: ClosedJaxpr, has: Flags, wanted: Flags, avals: S
     if has == wanted:
         return program
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         return [instantiate(x) for x in flagged(with_zeros(has, program(*args), avals), wanted)]
     return trace_to_jaxpr(run, program.in_avals, "transpose")
 
@@ -468,7 +471,7 @@ def _save(split: Callable, used: Flags, *, branches: Sequence[ClosedJaxpr]) -> S
         j = branch.jaxpr
         whole = ClosedJaxpr(j.replace(eqns=passes.first, outvars=[*j.outvars, *passes.saved]), branch.consts)
 
-        def run(*args: Any, k: int = k, whole: ClosedJaxpr = whole) -> list[Any]:
+        def run(*args: ArrayLike, k: int = k, whole: ClosedJaxpr = whole) -> list[Any]:
             outs = whole(*args)
             own = iter(outs[len(used):])
             return [*outs[:len(used)], *(next(own) if i == k else zeros_of(v.aval) for i, v, _ in saved)]

@@ -13,6 +13,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.promotion import lattice_join
 from xjax.core.trace import Tracer
 from xjax.core.tree import (
+    PyTreeDef,
     flatten,
     keystr,
     leaf_paths,
@@ -45,7 +46,7 @@ def flat_arrays(caller: str, name: str, tree: PyTree) -> tuple[list[Any], Any, l
     return leaves, treedef, avals
 
 
-def check_callable(caller: str, name: str, f: Any) -> None:
+def check_callable(caller: str, name: str, f: object) -> None:
     if not callable(f):
         raise bad(caller, f"`{name}` must be a function", given={name: f"{type(f).__name__} {f!r:.60}"},
                   fix="pass the function itself, not its result.")
@@ -106,19 +107,19 @@ class LoopWords(NamedTuple):
     def carry_name(self) -> str:
         return parameter_name(self.body, *self.carry)
 
-    def users_part(self, treedef: Any) -> Any:
+    def users_part(self, treedef: PyTreeDef) -> PyTreeDef:
         """Structure of the part of a carry that the user's function gets."""
         return treedef_children(treedef)[-1] if self.counters else treedef
 
-    def carry_paths(self, treedef: Any) -> list[str]:
+    def carry_paths(self, treedef: PyTreeDef) -> list[str]:
         counters = [parameter_name(self.body, 0, 2, name) if k == 0 else name for k, name in enumerate(self.counters)]
         return [*counters, *leaf_paths(self.carry_name, self.users_part(treedef))]
 
-    def row_paths(self, treedef: Any) -> list[str]:
+    def row_paths(self, treedef: PyTreeDef) -> list[str]:
         return leaf_paths(parameter_name(self.body, *self.row), treedef)
 
 
-def check_carry_structure(words: LoopWords, expected: Any, returned: Any) -> None:
+def check_carry_structure(words: LoopWords, expected: PyTreeDef, returned: PyTreeDef) -> None:
     """Raise unless the body returns a carry with the structure of its argument."""
     expected, returned = words.users_part(expected), words.users_part(returned)
     if expected != returned:
@@ -127,7 +128,7 @@ def check_carry_structure(words: LoopWords, expected: Any, returned: Any) -> Non
                   fix="return a carry with the containers of the start value.")
 
 
-def check_carry(words: LoopWords, treedef: Any, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> None:
+def check_carry(words: LoopWords, treedef: PyTreeDef, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> None:
     """Raise unless the body returns a carry with the types of its argument."""
     rows = [row for row in zip(words.carry_paths(treedef), ins, outs, strict=True) if not same_type(*row[1:])]
     if not rows:

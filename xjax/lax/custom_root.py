@@ -7,7 +7,6 @@ differentiated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xjax.core.tree import tree_unflatten
 from xjax.core.types import Zero, typeof
@@ -20,13 +19,13 @@ from xjax.transforms.custom_jvp import custom_jvp
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import symbolic, unsymbolic
 from xjax.transforms.trace_cache import TracedFunction
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 
 _WHERE = "custom_root"
 
 
 def custom_root(f: Callable, initial_guess: ArrayLike, solve: Callable, tangent_solve: Callable,
-                has_aux: bool = False) -> Any:
+                has_aux: bool = False) -> PyTree:
     """``solve(f, initial_guess)``, with derivatives that follow from ``f(x) == 0`` (not checked).
 
     Args:

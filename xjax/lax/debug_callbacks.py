@@ -28,14 +28,15 @@ from xjax.core.varying import vary_apart
 from xjax.lax.callbacks import one_by_one
 from xjax.ops.slice import index_in_dim
 from xjax.runtime.callbacks import call_now, emit_call, flatten_arguments
+from xjax.typing import PyTree
 
 _logger = logging.getLogger("xjax.debug")
 
 
 # -- public -------------------------------------------------------------------------------------------------------
 
-def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
-                   **kwargs: Any) -> Callable | None:
+def debug_callback(callback: Callable | None = None, *args: PyTree, ordered: bool = False, partitioned: bool = False,
+                   **kwargs: PyTree) -> Callable | None:
     """Call ``callback(*args, **kwargs)`` when the program runs; its result is dropped.
 
     ``debug.callback(ordered=True)(f, *args, **kwargs)`` keeps the options apart from the keywords of `f`.
@@ -64,8 +65,8 @@ def debug_callback(callback: Callable | None = None, *args: Any, ordered: bool =
     return _one_call_or_two("debug.callback", bind, callback, args, kwargs)
 
 
-def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False, partitioned: bool = False,
-                skip_format_check: bool = False, _use_logging: bool = False, **kwargs: Any) -> Callable | None:
+def debug_print(fmt: str | None = None, *args: PyTree, ordered: bool = False, partitioned: bool = False,
+                skip_format_check: bool = False, _use_logging: bool = False, **kwargs: PyTree) -> Callable | None:
     """Print ``fmt.format(*args, **kwargs)`` when the program runs.
 
     ``debug.print(ordered=True)("{x}", x=x)`` keeps the options apart from the values.
@@ -95,7 +96,7 @@ def debug_print(fmt: str | None = None, *args: Any, ordered: bool = False, parti
     return _one_call_or_two("debug.print", bind, fmt, args, kwargs)
 
 
-def debug_log(fmt: str | None = None, *args: Any, **kwargs: Any) -> Callable | None:
+def debug_log(fmt: str | None = None, *args: PyTree, **kwargs: PyTree) -> Callable | None:
     """`debug.print` to the logger "xjax.debug" at level INFO; the record has the position of this call."""
     return debug_print(fmt, *args, _use_logging=True, **kwargs)
 
@@ -140,7 +141,7 @@ class HostFunction:
     callback: Callable
     rest: Arguments
 
-    def __call__(self, *arrays: Any) -> tuple:
+    def __call__(self, *arrays: np.ndarray) -> tuple:
         args, kwargs = self.rest.merge(arrays)
         self.callback(*args, **kwargs)
         return ()
@@ -200,7 +201,7 @@ def _printer(*, fmt, ordered, partitioned, in_tree, static_args, np_printoptions
     """The function that prints on the host."""
     rest = Arguments(in_tree, static_args)
 
-    def write(*arrays: Any) -> tuple:
+    def write(*arrays: np.ndarray) -> tuple:
         args, kwargs = rest.merge(arrays)
         with np.printoptions(**dict(np_printoptions)):
             text = fmt.format(*args, **kwargs) if has_placeholders or not args else " ".join([fmt, *map(str, args)])

@@ -28,6 +28,7 @@ from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import max as larger
 from xjax.ops.piecewise import min as smaller
 from xjax.ops.transcendental import exp
+from xjax.typing import Array
 
 
 class Pair(NamedTuple):
@@ -41,17 +42,17 @@ class Pair(NamedTuple):
         return Pair(*[mul(x, scalar_like(x, number)) for x in self])
 
 
-def pair(x: Any) -> Pair:
+def pair(x: Array) -> Pair:
     """A float as a pair without a correction."""
     return Pair(x, filled_like(x, 0))
 
 
-def select_pair(which: Any, x: Pair, y: Pair) -> Pair:
+def select_pair(which: Array, x: Pair, y: Pair) -> Pair:
     """Elements of x where `which` is true, else of y."""
     return Pair(*[select(which, u, v) for u, v in zip(x, y, strict=True)])
 
 
-def split(x: Any) -> Pair:
+def split(x: Array) -> Pair:
     """The upper half of the bits of a float, and the rest."""
     dtype = typeof(x).dtype
     integers = _CONSTANTS[dtype].integers
@@ -62,7 +63,7 @@ def split(x: Any) -> Pair:
 
 # -- sums ---------------------------------------------------------------------------------------------------------
 
-def sum_of(x: Any, y: Any) -> Pair:
+def sum_of(x: Array, y: Array) -> Pair:
     """``x + y`` of floats, exact. The correction is nan where the sum is not finite.
 
     Neither may be a rounded product that is not guarded. Only y may be a constant: XLA simplifies ``(x + 1) - 1`` to x,
@@ -91,18 +92,18 @@ def sum_of_all(*terms: Pair) -> Pair:
 
 # -- products -----------------------------------------------------------------------------------------------------
 
-def guarded(x: Any) -> Any:
+def guarded(x: Array) -> Array:
     """x, at most the largest number: the minimum keeps the compiler from fusing the product x with a sum."""
     return smaller(x, scalar_like(x, float(dtypes.finfo(typeof(x).dtype).max)))
 
 
-def square_of(x: Any) -> Pair:
+def square_of(x: Array) -> Pair:
     """``x**2`` of a float. Both parts are exact where the square is finite and its correction is a normal number."""
     rounded, (high, low) = guarded(mul(x, x)), split(x)
     return Pair(rounded, add(sub(mul(high, high), rounded), mul(low, add(x, high))))
 
 
-def product_of(x: Any, y: Any) -> Pair:
+def product_of(x: Array, y: Array) -> Pair:
     """``x * y`` of floats. The correction is 0 where the product is not finite."""
     plain, (high_x, low_x), (high_y, low_y) = mul(x, y), split(x), split(y)
     rounded = guarded(plain)
@@ -121,13 +122,13 @@ def product_of_pairs(x: Pair, y: Pair) -> Pair:
 
 # -- exponentials -------------------------------------------------------------------------------------------------
 
-def exp_of(x: Pair) -> Any:
+def exp_of(x: Pair) -> Array:
     """The exponential of a pair whose correction is small and finite. It has no guard against subnormal products."""
     y = exp(x.high)
     return select(lt(y, scalar_like(y, math.inf)), add(y, mul(y, x.low)), y)
 
 
-def exp_of_sum(*terms: Pair) -> Any:
+def exp_of_sum(*terms: Pair) -> Array:
     """The exponential of a sum of pairs, also where a correction times the result would be subnormal or nan."""
     total = sum_of_all(*terms)
     y = exp(total.high)
@@ -139,11 +140,12 @@ def exp_of_sum(*terms: Pair) -> Any:
 
 # -- logarithms ---------------------------------------------------------------------------------------------------
 
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
     """The polynomial with these coefficients, that of the lowest power first."""
     y = filled_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         y = add(mul(y, x), scalar_like(x, c))
+    assert isinstance(y, Array)                 # there are at least two coefficients
     return y
 
 
@@ -183,7 +185,7 @@ def log_2(dtype: np.dtype) -> tuple[float, float]:
     return _CONSTANTS[dtype].log_2
 
 
-def log_of(x: Any) -> Pair:
+def log_of(x: Array) -> Pair:
     """The natural logarithm of a float, about 30 times as exact as a float. The correction is 0 where the logarithm is
     not finite.
 
@@ -219,7 +221,7 @@ def log_of(x: Any) -> Pair:
     return Pair(select(finite, high, end), select(finite, sub(rest, sub(high, total)), zero))
 
 
-def log1p_of(x: Any) -> Pair:
+def log1p_of(x: Array) -> Pair:
     """``log(1 + x)``, as exact as `log_of`."""
     zero = filled_like(x, 0)
     total, lost = sum_of(filled_like(x, 1), x)
@@ -233,7 +235,7 @@ def log1p_of(x: Any) -> Pair:
 _LESS = 4               # number of powers of 2 by which x and y are scaled down
 
 
-def _clipped(k: Any, bias: np.generic) -> Any:
+def _clipped(k: Array, bias: np.generic) -> Array:
     """k, limited to exponents for which ``2**-k`` is a normal number."""
     return larger(smaller(k, bias - bias.dtype.type(1)), bias.dtype.type(1) - bias)
 

@@ -52,18 +52,18 @@ def _by_program(f: Callable) -> Callable:
 def _program(f: Callable, shape: tuple[int, ...], dtype: np.dtype, count: int) -> ClosedJaxpr:
     wide = dtypes.accumulator_dtype(dtype)
 
-    def widened(*xs: Any) -> Sequence[Any]:
+    def widened(*xs: Array) -> Sequence[Any]:
         return [convert_element_type(f(*[convert_element_type(x, wide) for x in xs]), dtype)]
 
     return trace_to_jaxpr(widened, [ShapedArray(shape, dtype)] * count, f.__name__)
 
 
-def _where(mask: Any, value: float, x: Array) -> Array:
+def _where(mask: Array, value: float, x: Array) -> Array:
     """`x`, with a number in place of the elements where `mask` is true."""
     return select(mask, filled_like(x, value), x)
 
 
-def _any_of(*masks: Any) -> Array:
+def _any_of(*masks: Array) -> Array:
     return functools.reduce(bitwise_or, masks)
 
 
@@ -85,7 +85,7 @@ def _iterate(step: Callable, state: Sequence[Any], results: Sequence[Any], activ
 
     Returns: the results. An element that is no longer active keeps its result; its state is still updated.
     """
-    def cond(carry: tuple) -> Any:
+    def cond(carry: tuple) -> Array:
         n, active, *_ = carry
         return bitwise_and(lt(n, np.int32(_LIMIT)), reduce_or(active, tuple(range(typeof(active).ndim))))
 
@@ -254,7 +254,7 @@ def _gamma_density(a: ArrayLike, x: ArrayLike) -> Array:
 
 @custom_jvp
 @in_single
-def _density(a: Any, x: Any) -> Any:
+def _density(a: Array, x: Array) -> Array:
     power = sum_of(a, filled_like(a, -1))
     share = select(lt(a, scalar_like(a, 1)), div(a, _plus(a, 1)), filled_like(a, 1))
     density = mul(share, gamma_term(a, x, power))
@@ -265,14 +265,14 @@ def _density(a: Any, x: Any) -> Any:
 
 
 @in_single
-def _density_slope(dx: Any, y: Any, a: Any, x: Any) -> Any:
+def _density_slope(dx: Array, y: Array, a: Array, x: Array) -> Array:
     less = sum_of(a, filled_like(a, -1))
     slope = mul(y, div(add(sub(less.high, x), less.low), x))
     return mul(dx, _where(_any_of(_is(y, 0), _is(x, 0)), 0, slope))
 
 
 @in_single
-def _density_slope_in_shape(da: Any, y: Any, a: Any, x: Any) -> Any:
+def _density_slope_in_shape(da: Array, y: Array, a: Array, x: Array) -> Array:
     return mul(da, _where(_any_of(_is(y, 0), _is(x, 0)), 0, mul(y, sub(log(x), digamma(a)))))
 
 
@@ -366,7 +366,7 @@ def _beta_share(a: Array, b: Array, x: Array) -> Array:
 
 @custom_jvp
 @in_single
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
+def _beta_density(a: Array, b: Array, x: Array) -> Array:
     """``x**(a - 1) (1 - x)**(b - 1) / beta(a, b)``; at x = 0 it is inf for a < 1, b for a = 1, 0 for a > 1; 1 likewise.
     """
     density = beta_term(a, b, pair(x), sum_of(neg(x), filled_like(x, 1)), 1)
@@ -378,13 +378,13 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
 
 
 @in_single
-def _beta_density_slope(dx: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+def _beta_density_slope(dx: Array, y: Array, a: Array, b: Array, x: Array) -> Array:
     slope = sub(div(_plus(a, -1), x), div(_plus(b, -1), sub(scalar_like(x, 1), x)))
     return mul(dx, _where(_any_of(_is(y, 0), _is(x, 0), _is(x, 1)), 0, mul(y, slope)))
 
 
 @in_single
-def _beta_density_slope_in_shape(da: Any, y: Any, a: Any, b: Any, x: Any) -> Any:
+def _beta_density_slope_in_shape(da: Array, y: Array, a: Array, b: Array, x: Array) -> Array:
     slope = add(log(x), sub(digamma(add(a, b)), digamma(a)))
     return mul(da, _where(_any_of(_is(y, 0), _is(x, 0), _is(x, 1)), 0, mul(y, slope)))
 

@@ -36,8 +36,8 @@ from xjax.typing import PyTree
 _WHERE = "custom_linear_solve"
 
 
-def custom_linear_solve(matvec: Callable, b: Any, solve: Callable, transpose_solve: Callable | None = None,
-                        symmetric: bool = False, has_aux: bool = False) -> Any:
+def custom_linear_solve(matvec: Callable, b: PyTree, solve: Callable, transpose_solve: Callable | None = None,
+                        symmetric: bool = False, has_aux: bool = False) -> PyTree:
     """``solve(matvec, b)``, differentiated by ``matvec(x) == b`` (not checked) instead of through `solve`.
 
     Args:
@@ -152,7 +152,7 @@ def _transposed(forward: TracedFunction, tree: PyTree) -> tuple[TracedFunction, 
                   fix="pass a function x -> A x; for other functions use lax.custom_root.") from error
     consts = [*own, *forward.consts]
 
-    def vecmat(x: Any) -> Any:
+    def vecmat(x: PyTree) -> PyTree:
         leaves, x_tree = flatten(x)
         if x_tree != tree:
             raise bad(_WHERE, "`vecmat` is called with a structure that differs from that of `b`",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from xjax.core import dtypes
+from xjax.core.calls import api_boundary
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.trace import known_value
@@ -26,11 +26,12 @@ from xjax.ops.slice import slice_in_dim
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.trace_cache import wrapped
 from xjax.transforms.vmap import vmap
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
 
 
-def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: Any, *,
-              unroll: int | bool | None = None) -> Any:
+@api_boundary
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: PyTree, *,
+              unroll: int | bool | None = None) -> PyTree:
     """``for i in range(lower, upper): val = body_fun(i, val)``, compiled as one loop.
 
     With bounds that are known while tracing the loop is a `scan`, which has a reverse-mode derivative; with other
@@ -64,7 +65,7 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable, init_val: 
     return bind_loop(words, wrapped(body_fun, _with_index), _below_end, leaves, tree, avals)[2]
 
 
-def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unroll: Any) -> Any:
+def _known_bounds(first: int, last: int, body_fun: Callable, init_val: PyTree, unroll: int | bool | None) -> PyTree:
     if config.disable_jit:
         for i in range(first, last):
             init_val = body_fun(to_array(i), init_val)      # an array, as in the compiled loop
@@ -77,20 +78,20 @@ def _known_bounds(first: int, last: int, body_fun: Callable, init_val: Any, unro
 
 
 def _counting(body_fun: Callable) -> Callable:
-    def body(carry: Any, _: None) -> tuple:
+    def body(carry: PyTree, _: None) -> tuple:
         i, val = carry
         return (add(i, 1), body_fun(i, val)), None
     return body
 
 
 def _with_index(body_fun: Callable) -> Callable:
-    def body(carry: Any) -> tuple:
+    def body(carry: PyTree) -> tuple:
         i, upper, val = carry
         return add(i, 1), upper, body_fun(i, val)
     return body
 
 
-def _below_end(carry: Any) -> Array:
+def _below_end(carry: tuple[Array, Array, PyTree]) -> Array:
     i, upper, _ = carry
     return lt(i, upper)
 
@@ -128,7 +129,8 @@ def _known_int(name: str, x: ArrayLike) -> int | None:
     return int(x)
 
 
-def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
+@api_boundary
+def map(f: Callable, xs: PyTree, *, batch_size: int | None = None) -> PyTree:
     """``stack([f(x) for x in xs])``: `f` is applied to one row at a time, so memory is used for one row only.
 
     Args:
@@ -163,7 +165,7 @@ def map(f: Callable, xs: Any, *, batch_size: int | None = None) -> Any:
 
 
 def _without_carry(f: Callable) -> Callable:
-    def body(carry: tuple, x: Any) -> tuple:
+    def body(carry: PyTree, x: PyTree) -> tuple:
         return carry, f(x)
     return body
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -13,13 +12,13 @@ from xjax.core.primitive import ZERO, Missing, Primitive
 from xjax.core.types import ShapedArray
 from xjax.lax.cond import choose
 from xjax.lax.control import check_callable, is_known
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 _INDEX = ShapedArray((), np.dtype(np.int32))
 _AS_JAX_SAYS = {"gpu": "cuda"}                  # the runtime's name of a platform -> the keyword of its branch
 
 
-def platform_dependent(*args: Any, default: Callable | None = None, **per_platform: Callable) -> ArrayLike:
+def platform_dependent(*args: PyTree, default: Callable | None = None, **per_platform: Callable) -> ArrayLike:
     """``per_platform[platform of the device](*args)``, or ``default(*args)`` if there is no function for the platform.
 
     Args:

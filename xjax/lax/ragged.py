@@ -52,7 +52,7 @@ _MATRICES = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
 def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: PrecisionLike = None,
-               preferred_element_type: DTypeLike | None = None, group_offset: Any = None) -> Array:
+               preferred_element_type: DTypeLike | None = None, group_offset: None = None) -> Array:
     """Matrix product in which each group of consecutive rows of `lhs` is multiplied with its own matrix.
 
     Args:
@@ -70,7 +70,7 @@ def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision
 
 def ragged_dot_general(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike,
                        ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, precision: PrecisionLike = None,
-                       preferred_element_type: DTypeLike | None = None, group_offset: Any = None) -> Array:
+                       preferred_element_type: DTypeLike | None = None, group_offset: None = None) -> Array:
     """`dot_general` with one axis of `lhs` that is divided into groups of consecutive entries. The axis may be
 
     - free: each group is multiplied with its part of `rhs`, which has an axis of groups;
@@ -110,7 +110,7 @@ def _before(lhs: ArrayLike, axis: int, kind: str, numbers: RaggedDotDimensionNum
     """Axes of lhs along which `group_sizes` may differ: batch axes, then axes before the ragged axis of its kind."""
     (contract, _), (batch, _) = numbers.dot_dimension_numbers
     if kind == "batch":
-        return batch[:batch.index(axis)]
+        return tuple(batch[:batch.index(axis)])
     free = tuple(a for a in range(typeof(lhs).ndim) if a not in contract and a not in batch)
     own = contract if kind == "contracted" else free
     return (*batch, *own[:own.index(axis)])
@@ -136,7 +136,7 @@ def _split_groups(x: ArrayLike, axis: int, sizes: ArrayLike, before: Sequence[in
 
 
 def _check(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, numbers: RaggedDotDimensionNumbers,
-           group_offset: Any) -> tuple[Any, int, str]:
+           group_offset: None) -> tuple[Any, int, str]:
     """(group sizes with all their axes, the ragged axis, its kind); raises unless the arguments match."""
     x, y, sizes = typeof(lhs), typeof(rhs), typeof(group_sizes)
     types = {"lhs": x, "rhs": y, "group_sizes": sizes}

@@ -56,7 +56,7 @@ from xjax.transforms.trace_cache import remember
 from xjax.typing import PyTree
 
 
-def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: Sequence[int]) -> Any:
+def reduce(operands: PyTree, init_values: PyTree, computation: Callable, dimensions: Sequence[int]) -> PyTree:
     """Reduction of an array, or of a tree of arrays together, over `dimensions`, by any function of two values.
 
     Args:
@@ -85,9 +85,9 @@ def reduce(operands: Any, init_values: Any, computation: Callable, dimensions: S
     return tree_unflatten(tree, outs)
 
 
-def reduce_window(operand: Any, init_value: Any, computation: Callable, window_dimensions: Sequence[int],
+def reduce_window(operand: PyTree, init_value: PyTree, computation: Callable, window_dimensions: Sequence[int],
                   window_strides: Sequence[int] | None = None, padding: str | Sequence[tuple[int, int]] = "VALID",
-                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> Any:
+                  base_dilation: Sequence[int] | None = None, window_dilation: Sequence[int] | None = None) -> PyTree:
     """Reduction over a window at every position, on an array, or on a tree of arrays together.
 
     Args:
@@ -119,7 +119,7 @@ def reduce_window(operand: Any, init_value: Any, computation: Callable, window_d
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def _arguments(caller: str, operands: Any, inits: Any, computation: Callable) -> tuple[list, list, Any, list]:
+def _arguments(caller: str, operands: PyTree, inits: PyTree, computation: Callable) -> tuple[list, list, Any, list]:
     """(arrays, start values, their structure, types of the arrays)."""
     check_callable(caller, "computation", computation)
     leaves, tree, _ = flat_arrays(caller, "operand", operands)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
@@ -38,8 +38,9 @@ from xjax.transforms.trace_cache import remember, trace_function
 from xjax.typing import PyTree
 
 
-def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False,
-         unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[Any, Any]:
+@api_boundary
+def scan(f: Callable, init: PyTree, xs: PyTree = None, length: int | None = None, reverse: bool = False,
+         unroll: int | bool = 1, _split_transpose: bool = False) -> tuple[PyTree, PyTree]:
     """``for x in xs: carry, y = f(carry, x); ys.append(y)``, compiled as one loop.
 
     Args:
@@ -60,8 +61,8 @@ def scan(f: Callable, init: Any, xs: Any = None, length: int | None = None, reve
     return bind_scan(LoopWords("scan", f, carry=(0, 2, "carry")), f, init, xs, length, reverse, unroll)
 
 
-def bind_scan(words: LoopWords, f: Callable, init: Any, xs: Any, length: int | None, reverse: bool = False,
-              unroll: int | bool = 1) -> tuple[Any, Any]:
+def bind_scan(words: LoopWords, f: Callable, init: PyTree, xs: PyTree, length: int | None, reverse: bool = False,
+              unroll: int | bool = 1) -> tuple[PyTree, PyTree]:
     """The implementation of `scan`, and of other public loops that are scans."""
     caller = words.caller
     check_callable(caller, "f", f)
@@ -118,7 +119,7 @@ def _pair(name: str, tree: PyTree, avals: Sequence[ShapedArray]) -> list[Any]:
     return children
 
 
-def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: Any) -> int:
+def number_of_rows(caller: str, xs: PyTree, avals: Sequence[ShapedArray], length: int | None) -> int:
     """The number of steps, from `xs` and `length`."""
     if length is not None:
         length = static_int(length, "length", caller)
@@ -134,8 +135,8 @@ def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: A
     sizes = {length} - {None}
     for a in avals:
         sizes.add(a.shape[0] if a.shape else None)
-    if len(sizes) == 1 and None not in sizes:
-        return sizes.pop()
+    if len(sizes) == 1 and (size := sizes.copy().pop()) is not None:
+        return size
     paths = leaf_paths("xs", flatten(xs)[1])
     given = {path: f"{a.str_short()}   {f'{a.shape[0]} rows' if a.shape else 'no axis to iterate over'}"
              for path, a in zip(paths, avals, strict=True)}
@@ -147,7 +148,7 @@ def number_of_rows(caller: str, xs: Any, avals: Sequence[ShapedArray], length: A
               exc=ValueError)
 
 
-def _unroll(caller: str, unroll: Any, length: int) -> int:
+def _unroll(caller: str, unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
     unroll = static_int(unroll, "unroll", caller)

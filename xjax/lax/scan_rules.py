@@ -36,6 +36,7 @@ from xjax.transforms.checkpoint_policies import with_moves
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
+from xjax.typing import ArrayLike
 
 
 def _sections(items: Sequence[Any], num_consts: int, num_carry: int) -> tuple[Sequence, Sequence, Sequence]:
@@ -411,7 +412,7 @@ def _transposed_body(jaxpr: ClosedJaxpr, num_consts: int, num_carry: int, linear
     ct_ys = flagged(outs[num_carry:], nonzero)
     linear_avals = [a.tangent() for a in flagged(jaxpr.in_avals, linear)]
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         known_consts, rest = args[:len(res_consts)], args[len(res_consts):]
         sums, cts, rows = _sections(rest, len(sum_avals), reached.count(True))
         results = program(*known_consts, *rows[len(ct_ys):], *cts, *rows[:len(ct_ys)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import overload
 
 import numpy as np
 
@@ -45,6 +45,12 @@ def _broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                   fix="sizes must be equal or 1, counted from the last axis; add axes with x[:, None].",
                   exc=ValueError)
     return tuple(s.pop() if s else 1 for s in sizes)
+
+
+@overload
+def broadcast_to_rank(x: Array, rank: int) -> Array: ...
+@overload
+def broadcast_to_rank(x: ArrayLike, rank: int) -> ArrayLike: ...
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> ArrayLike:
@@ -94,8 +100,8 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
          sharding: Sharding | None = None) -> Array:
     """Array of `shape` filled with the scalar `fill_value`, in its dtype or in `dtype`, placed by `sharding`."""
     if type(fill_value) is int and abs(fill_value) >= 1 << 31 and dtype is not None:
-        dtype = dtypes.user_dtype(dtype, "lax.full")
-        fill_value = float(fill_value) if dtypes.is_inexact(dtype) else dtype.type(fill_value)
+        dtype = asked = dtypes.user_dtype(dtype, "lax.full")
+        fill_value = float(fill_value) if dtypes.is_inexact(asked) else asked.type(fill_value)
     aval = typeof(fill_value)
     if aval.ndim:
         raise bad("lax.full", "`fill_value` must be a scalar", given={"fill_value": aval.str_short()},
@@ -143,7 +149,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     return broadcast_in_dim(arr, shape, range(len(shape) - aval.ndim, len(shape)))
 
 
-def dtype(x: Any) -> np.dtype:
+def dtype(x: ArrayLike) -> np.dtype:
     """The dtype of an array or number in xjax, or the dtype that a dtype or scalar type becomes (float64 needs x64).
 
     >>> dtype(1.5), dtype(int)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import function_name
+from xjax.core.calls import api_boundary, function_name
 from xjax.core.config import config
 from xjax.core.context import current_trace
 from xjax.core.errors import bad
@@ -26,7 +26,7 @@ from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Var, program_cache
 from xjax.core.lowering import lower_closed
 from xjax.core.primitive import Primitive
 from xjax.core.staging import hoist_consts
-from xjax.core.tree import flatten, tree_map, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, tree_map, tree_unflatten
 from xjax.core.types import ShapedArray, typeof, with_zeros
 from xjax.lax.control import (
     LoopWords,
@@ -53,7 +53,8 @@ from xjax.transforms.trace_cache import TracedFunction, remember, trace_function
 from xjax.typing import Array, ArrayLike, PyTree
 
 
-def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
+@api_boundary
+def while_loop(cond_fun: Callable, body_fun: Callable, init_val: PyTree) -> PyTree:
     """``val = init_val; while cond_fun(val): val = body_fun(val)``, compiled as one loop.
 
     Args:
@@ -84,11 +85,11 @@ def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
 
 
 def _as_array(x: ArrayLike) -> Array:
-    return x if hasattr(x, "aval") else to_array(x)
+    return x if hasattr(x, "aval") else to_array(x)             # pyright: ignore[reportReturnType]
 
 
 def bind_loop(words: LoopWords, body_fun: Callable, cond_fun: Callable, leaves: Sequence[Any], tree: PyTree,
-              avals: Sequence[ShapedArray]) -> Any:
+              avals: Sequence[ShapedArray]) -> PyTree:
     """Trace condition and body, cached on these functions, and bind the loop."""
     caller = words.caller
     while True:
@@ -117,7 +118,7 @@ class _Body(NamedTuple):
     carry: list[ShapedArray]
 
 
-def _one_argument(tree: PyTree) -> Any:
+def _one_argument(tree: PyTree) -> PyTreeDef:
     """Structure of the arguments of a function of one tree, `tree`."""
     return flatten((tree_unflatten(tree, range(tree.num_leaves)),))[1]
 

@@ -18,6 +18,7 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, check_mixed, check_ranks, library_rules, promote_inexact
 from xjax.numpy.selection import operand
+from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import canonical_axis
 from xjax.ops.halves import in_single
 from xjax.ops.makers import scalar_like
@@ -32,7 +33,7 @@ def _by_library_rules(fun: Callable) -> Callable:
     caller, body = f"nn.{fun.__name__}", library_rules(fun)
 
     @functools.wraps(fun)
-    def activation(x: Any, *parameters: Any, **named: Any) -> Any:
+    def activation(x: ArrayLike, *parameters: ArrayLike, **named: ArrayLike) -> Array:
         arrays = [a for a in (*parameters, *named.values()) if not typeof(operand(caller, a)).weak_type]
         if arrays:
             check_mixed(caller, x, *arrays)
@@ -45,7 +46,7 @@ def _by_library_rules(fun: Callable) -> Callable:
 @library_jit
 def identity(x: ArrayLike) -> Array:
     """`x` itself."""
-    return operand("nn.identity", x)
+    return to_array_like("nn.identity", x)
 
 
 # -- piecewise linear ---------------------------------------------------------------------------------------------
@@ -192,7 +193,7 @@ def _silu_slope(x: Array) -> Array:
 
 
 @in_single
-def _silu_second(x: Any) -> Any:
+def _silu_second(x: Array) -> Array:
     return logistic_slope(x) * (2 - x * jnp.tanh(x / 2))
 
 
@@ -280,7 +281,7 @@ def _squareplus_slope_by_b(x: Array, b: Array) -> Array:
 
 
 @in_single
-def _inverse_cube_of_root(x: Any, b: Any) -> Any:
+def _inverse_cube_of_root(x: Array, b: Array) -> Array:
     return 1 / (jnp.square(x) + b) / _root_of_squareplus(x, b)
 
 
@@ -360,14 +361,14 @@ def _parts_of_gelu(x: Array) -> tuple[Any, Any, Any]:
 
 @custom_jvp
 @in_single
-def _logistic_gelu_slope(x: Any) -> Any:
+def _logistic_gelu_slope(x: Array) -> Array:
     x, z, z_slope = _parts_of_gelu(x)
     y = sigmoid(z)
     return y + x * z_slope * (y * (1 - y))              # 1 - y loses digits only where it is negligible
 
 
 @in_single
-def _logistic_gelu_second(x: Any) -> Any:
+def _logistic_gelu_second(x: Array) -> Array:
     x, z, z_slope = _parts_of_gelu(x)
     z_second = 6 * _GELU_Z * _GELU_CUBE * x
     return logistic_slope(z) * (2 * z_slope + x * z_second - x * z_slope * z_slope * jnp.tanh(z / 2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Literal, overload
 
 import xjax.numpy as jnp
 from xjax import lax
@@ -13,16 +13,30 @@ from xjax.core.types import typeof
 from xjax.nn.attention_by_cudnn import attend_by_cudnn
 from xjax.nn.attention_by_xla import attend
 from xjax.numpy.promote import check_mixed
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array, ArrayLike
 
 _CALLER = "nn.dot_product_attention"
 
 
-def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None = None,
+@overload
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
                           mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
                           query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
                           local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
-                          return_residual: bool = False) -> Any:
+                          return_residual: Literal[False] = False) -> Array: ...
+@overload
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
+                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
+                          local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+                          return_residual: Literal[True]) -> tuple[Array, Array]: ...
+
+
+def dot_product_attention(query: ArrayLike, key: ArrayLike, value: ArrayLike, bias: ArrayLike | None = None,
+                          mask: ArrayLike | None = None, *, scale: float | None = None, is_causal: bool = False,
+                          query_seq_lengths: ArrayLike | None = None, key_value_seq_lengths: ArrayLike | None = None,
+                          local_window_size: int | tuple[int, int] | None = None, implementation: str | None = None,
+                          return_residual: bool = False) -> Array | tuple[Array, Array]:
     """``softmax(scale * query . key + bias) . value`` for every head.
 
     Args:
@@ -51,7 +65,8 @@ def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias
     """
     check_choice(_CALLER, "implementation", implementation, ("xla", "cudnn", None))
     whole = typeof(query).shape
-    query, key, value, bias, mask = (x if x is None else _with_four_axes(x) for x in (query, key, value, bias, mask))
+    query, key, value = (_with_four_axes(x) for x in (query, key, value))
+    bias, mask = (x if x is None else _with_four_axes(x) for x in (bias, mask))
     lengths = tuple(x if x is None else jnp.asarray(x) for x in (query_seq_lengths, key_value_seq_lengths))
     _check(query, key, value, bias, mask, *lengths)
     if bias is not None:
@@ -62,6 +77,7 @@ def dot_product_attention(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias
                        with_sums=return_residual)
     if not return_residual:
         return means.reshape(whole)
+    assert sums is not None
     return means.reshape(whole), lax.stop_gradient(sums.astype(key.dtype)).reshape(whole[:-1])
 
 
@@ -70,7 +86,8 @@ def _with_four_axes(x: ArrayLike) -> Array:
     return jnp.expand_dims(x, tuple(range(4 - x.ndim))) if x.ndim < 4 else x
 
 
-def _check(query: Array, key: PRNGKey, value: Array, bias: Array | None, mask: Array | None, *lengths: Any) -> None:
+def _check(query: Array, key: Array, value: Array, bias: Array | None, mask: Array | None,
+           *lengths: Array | None) -> None:
     arrays = {"query": query, "key": key, "value": value, "bias": bias, "mask": mask,
               "query_seq_lengths": lengths[0], "key_value_seq_lengths": lengths[1]}
     given = {name: typeof(x) for name, x in arrays.items() if x is not None}

@@ -28,7 +28,7 @@ from xjax.runtime import xla
 from xjax.runtime.devices import backend
 from xjax.transforms.autodiff import jvp, vjp
 from xjax.transforms.batching import place_axis
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array
 
 _CALLER = "nn.dot_product_attention"
 _ELEMENTS = {np.dtype(np.float16): "F16", dtypes.bfloat16: "BF16"}
@@ -36,7 +36,7 @@ _ELEMENTS = {np.dtype(np.float16): "F16", dtypes.bfloat16: "BF16"}
 _HIDDEN = {np.dtype(np.float16): -2.0**15, dtypes.bfloat16: -2.0**41}
 
 
-def attend_by_cudnn(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None, mask: ArrayLike | None, *,
+def attend_by_cudnn(query: Array, key: Array, value: Array, bias: Array | None, mask: Array | None, *,
                     scale: float, is_causal: bool, window: int | tuple[int, int] | None, lengths: tuple[Any, Any],
                     with_sums: bool) -> tuple[Any, Any]:
     """As `attention_by_xla.attend`, for float16 and bfloat16.
@@ -114,7 +114,7 @@ class _Form(NamedTuple):
         return 3 + self.has_bias + 2 * ("PADDING" in self.mask_type)
 
 
-def _forward(form: _Form, *operands: Any) -> tuple[Any, Any]:
+def _forward(form: _Form, *operands: Array) -> tuple[Array, Array]:
     query, key, value, *rest = operands
     bias = rest.pop(0) if form.has_bias else None
     out, sums = attend(query, key, value, bias, scale=form.scale, is_causal="CAUSAL" in form.mask_type,
@@ -128,14 +128,14 @@ def _only_inputs(form: _Form, rest: Sequence[Any]) -> Callable:
     return lambda *inputs: _forward(form, *inputs, *rest)[0]
 
 
-def _tangent(form: _Form, *args: Any) -> list[Any]:
+def _tangent(form: _Form, *args: Array) -> list[Array]:
     """Operands: tangents of the inputs, the operands of the forward operation, its two results."""
     n = form.inputs
     dxs, inputs, rest = args[:n], args[n:2 * n], args[2 * n:n + form.operands]
     return [jvp(_only_inputs(form, rest), inputs, dxs)[1]]
 
 
-def _backward(form: _Form, *args: Any) -> list[Any]:
+def _backward(form: _Form, *args: Array) -> list[Array]:
     """Operands: the operands of the forward operation, its two results, the cotangent of the first result."""
     n = form.inputs
     return list(vjp(_only_inputs(form, args[n:form.operands]), *args[:n])[1](args[-1]))
@@ -173,7 +173,7 @@ def _jvp_by(program: Callable, bind: Callable[..., list[Any]]) -> Callable:
     def rule(primals, tangents, **form):
         active = [i for i, dx in enumerate(tangents) if type(dx) is not Zero]
 
-        def of_active(*xs: Any) -> list[Any]:
+        def of_active(*xs: Array) -> list[Array]:
             args = list(primals)
             for i, x in zip(active, xs, strict=True):
                 args[i] = x
@@ -322,7 +322,7 @@ def _in_order(aval: ShapedArray) -> list[int]:
     return list(range(aval.ndim))[::-1]
 
 
-def _layouts(orders: Any) -> str:
+def _layouts(orders: Sequence[Sequence[int]]) -> str:
     return ", ".join(f"dense<{order}> : tensor<{len(order)}xindex>" for order in orders)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -12,12 +11,13 @@ from xjax.core.promotion import promote_types
 from xjax.nn.logsumexp import logsumexp
 from xjax.nn.normalize import softmax
 from xjax.numpy.promote import library_rules
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array
 
 
-def attend(query: ArrayLike, key: PRNGKey, value: ArrayLike, bias: ArrayLike | None = None,
-           mask: ArrayLike | None = None, *, scale: float, is_causal: bool, window: int | tuple[int, int] | None,
-           lengths: tuple[Any, Any] = (None, None), with_sums: bool = False) -> tuple[Any, Any]:
+def attend(query: Array, key: Array, value: Array, bias: Array | None = None, mask: Array | None = None, *,
+           scale: float, is_causal: bool, window: int | tuple[int, int] | None,
+           lengths: tuple[Array | None, Array | None] = (None, None),
+           with_sums: bool = False) -> tuple[Array, Array | None]:
     """(means of values, logarithms of the softmax sums [B, T, N] in float32, or None without `with_sums`).
 
     Args: as of `nn.dot_product_attention`, all with four axes; lengths: of queries and of keys, each int[B] or None.
@@ -50,20 +50,20 @@ def _by_group(x: Array, groups: int) -> Array:
 
 
 @library_rules
-def _without_padding(means: Any, lengths: Any) -> Any:
+def _without_padding(means: Array, lengths: Array) -> Array:
     return jnp.where((jnp.arange(means.shape[1]) < lengths[:, None])[..., None, None], means, 0)
 
 
 @library_rules
-def _masked(products: Array, seen: list[Any]) -> Array:
+def _masked(products: Array, seen: list[Array]) -> Array:
     # Close to the lowest float32, but finite: the weights of a query without any key are equal, not NaN.
     return jnp.where(math.prod(seen[1:], start=seen[0]), products,
                      -0.7 * float(min(jnp.finfo(products.dtype).max, jnp.finfo(np.float32).max)))
 
 
 @library_rules
-def _conditions(targets: int, sources: int, is_causal: bool, window: int | tuple[int, int] | None, query_lengths: Any,
-          key_lengths: Any) -> list[Any]:
+def _conditions(targets: int, sources: int, is_causal: bool, window: int | tuple[int, int] | None,
+                query_lengths: Array | None, key_lengths: Array | None) -> list[Array]:
     """Conditions under which a target attends to a source: boolean arrays that broadcast to the products."""
     t, s = jnp.arange(targets)[:, None], jnp.arange(sources)
     conditions = [t >= s] if is_causal else []

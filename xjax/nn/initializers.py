@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -26,8 +26,9 @@ Axes = int | Sequence[int]
 class Initializer(Protocol):
     """A function that makes the initial value of a weight."""
 
-    def __call__(self, key: Any, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
+    def __call__(self, key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = None) -> Array:
         """An array of this shape (dtype None: the initializer's own, else the default float)."""
+        ...
 
 
 def _float(dtype: DTypeLike | None) -> np.dtype:
@@ -56,7 +57,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 
 # -- one distribution ---------------------------------------------------------------------------------------------
 
-def _scaled(draw: Callable, scale: ArrayLike, default: Any) -> Initializer:
+def _scaled(draw: Callable, scale: ArrayLike, default: DTypeLike | None) -> Initializer:
     """Numbers drawn by `draw(key, shape, dtype)`, times `scale`."""
     def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = default) -> Array:
         dtype = _float(dtype)
@@ -70,7 +71,7 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
     return _scaled(random.uniform, scale, dtype)
 
 
-def normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
+def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """Normal numbers with mean 0 and this standard deviation."""
     def init(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike | None = dtype) -> Array:
         dtype = _float(dtype)
@@ -88,7 +89,7 @@ def _scaled_normal(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike, scale: 
     return jnp.asarray(np.sqrt(2), dtype) * scale * lax.erf_inv(uniform)
 
 
-def truncated_normal(stddev: Any = 1e-2, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0,
+def truncated_normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None, lower: ArrayLike = -2.0,
                      upper: ArrayLike = 2.0) -> Initializer:
     """`stddev` times standard normal numbers truncated to [lower, upper], whose standard deviation is below 1."""
     def draw(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike) -> Array:

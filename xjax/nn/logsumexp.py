@@ -52,18 +52,25 @@ def _logsumexp(a: Array, b: Array | None, where: Array | None, axes: tuple[int, 
     exponents = a - largest.astype(a.dtype)
     if b is not None:
         exponents = _without_overflow(exponents, b)
-    terms = jnp.exp(exponents)
-    total = jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where,
-                    dtype=dtypes.accumulator_dtype(terms.dtype))
+        none = _total(*lax.stop_gradient((exponents, b)), where, axes, True) == 0
+        # The derivative of a sum of 0 is infinite, and a term whose factor is 0 would multiply it by 0.
+        exponents = jnp.where((b == 0) & none, lax.stop_gradient(exponents), exponents)
+    total = _total(exponents, b, where, axes, keepdims)
     sign, is_real = jnp.sign(total), not dtypes.is_complex(total.dtype)
     if return_sign or is_real:
         total = jnp.abs(total)
     largest = largest if keepdims else lax.squeeze(largest, axes)
-    narrow = terms.dtype if dtypes.is_complex(total.dtype) else jnp.real(terms).dtype
+    narrow = exponents.dtype if dtypes.is_complex(total.dtype) else jnp.real(exponents).dtype
     out = (jnp.log(total) + largest.astype(total.dtype)).astype(narrow)
     if return_sign:
-        return out, sign.astype(terms.dtype)
+        return out, sign.astype(exponents.dtype)
     return jnp.where(sign < 0, np.nan, out) if b is not None and is_real else out
+
+
+def _total(exponents: Array, b: Array | None, where: Array | None, axes: tuple[int, ...], keepdims: bool) -> Array:
+    terms = jnp.exp(exponents)
+    return jnp.sum(terms if b is None else terms * b, axis=axes, keepdims=keepdims, where=where,
+                   dtype=dtypes.accumulator_dtype(terms.dtype))
 
 
 def _without_overflow(exponents: Array, b: Array) -> Array:

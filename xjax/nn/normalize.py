@@ -85,7 +85,7 @@ def _log_softmax(x: Array, where: Array | None, axis: Axis) -> Array:
 
 @one_launch
 def standardize(x: ArrayLike, axis: Axis = -1, mean: ArrayLike | None = None, variance: ArrayLike | None = None,
-                epsilon: Any = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
+                epsilon: ArrayLike = 1e-5, where: ArrayLike | None = None, *, algorithm: str = "fast") -> Array:
     """``(x - mean) / sqrt(variance + epsilon)`` along `axis`.
 
     Args:

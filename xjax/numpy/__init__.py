@@ -337,6 +337,7 @@ from xjax.runtime.arrays.dlpack import from_dlpack
 
 bool = _dtypes_api.bool_
 
-__all__ = sorted(name for name, value in globals().items() if not name.startswith("_") and type(value) is not _Module)
+__all__ = sorted(name for name, value in globals().items()               # pyright: ignore[reportUnsupportedDunderAll]
+                 if not name.startswith("_") and type(value) is not _Module)
 
 __getattr__ = _attributes_of(__name__)

@@ -42,12 +42,12 @@ class _NamespaceInfo:
         """All devices of this process."""
         return backend.local_devices()
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
+    def default_dtypes(self, *, device: object = None) -> dict[str, np.dtype]:
         """Default dtypes of new arrays, by kind; 32 bits, or 64 with jax_enable_x64."""
         named = {"real floating": "float64", "complex floating": "complex128", "integral": "int64", "indexing": "int64"}
         return {kind: dtypes.canonicalize_dtype(name) for kind, name in named.items()}
 
-    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype]:
+    def dtypes(self, *, device: object = None, kind: str | tuple[str, ...] | None = None) -> dict[str, np.dtype]:
         """Dtypes of the standard that arrays can have, by name: of one of the kinds of `isdtype`, or of several.
 
         Raises: ValueError for an unknown kind.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -37,17 +37,17 @@ class IndexHelper:
     def __init__(self, array: ArrayLike):
         self.array = array
 
-    def __getitem__(self, index: Any) -> IndexUpdate:
+    def __getitem__(self, index: object) -> IndexUpdate:
         return IndexUpdate(self.array, index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: object, value: ArrayLike) -> None:
         raise bad("x.at", "`x.at[index] = value` cannot change an array", given={"x": typeof(self.array).str_short()},
                   fix=f"y = x.at[{index_text(index)}].set({_value_text(value)}).")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise bad("x.at", "is indexed, not called", fix="write x.at[index].set(values).")
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         hint = f"write x.at[index].{name}(...)." if name in METHODS else "index it first: x.at[index]."
         raise bad("x.at", f"has no attribute {name!r}", fix=hint, exc=AttributeError)
 
@@ -74,16 +74,16 @@ class IndexUpdate:
     def __repr__(self) -> str:
         return f"x.at[{index_text(self.index)}] (x: {typeof(self.array).str_short()})"
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> NoReturn:
         hint = did_you_mean(name, METHODS) or "use one of these."
         raise bad("x.at[...]", f"has no method {name!r}", given={"methods": ", ".join(METHODS)}, fix=hint,
                   exc=AttributeError)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
         raise bad("x.at[...]", "is not a function", given={"methods": ", ".join(METHODS)},
                   fix=f"write x.at[{index_text(self.index)}].set(values).")
 
-    def _no_array(self, other: Any) -> Any:
+    def _no_array(self, other: object) -> NoReturn:
         raise bad("x.at[...]", "is not an array: call one of its methods",
                   given={"x": typeof(self.array).str_short()},
                   fix=f"read with x[{index_text(self.index)}], add with x.at[{index_text(self.index)}].add(values).")
@@ -99,41 +99,41 @@ class IndexUpdate:
         return read(self.array, self.index, mode=mode, fill_value=fill_value, indices_are_sorted=indices_are_sorted,
                     unique_indices=unique_indices, wrap_negative_indices=wrap_negative_indices)
 
-    def set(self, values: Any, **options: Any) -> Array:
+    def set(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` with `values` (broadcast to the shape of x[index]) at the index."""
         return update(self.array, self.index, values, "set", **options)
 
-    def add(self, values: Any, **options: Any) -> Array:
+    def add(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` with `values` added at the index; repeated positions add up."""
         return update(self.array, self.index, values, "add", **options)
 
-    def subtract(self, values: ArrayLike, **options: Any) -> Array:
+    def subtract(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` with `values` subtracted at the index."""
         return update(self.array, self.index, values, "subtract", **options)
 
-    def multiply(self, values: Any, **options: Any) -> Array:
+    def multiply(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` multiplied by `values` at the index."""
         return update(self.array, self.index, values, "multiply", **options)
 
     mul = multiply
 
-    def divide(self, values: ArrayLike, **options: Any) -> Array:
+    def divide(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` divided by `values` at the index (true division: integers become floats)."""
         return update(self.array, self.index, values, "divide", **options)
 
-    def power(self, values: ArrayLike, **options: Any) -> Array:
+    def power(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` raised to the power `values` at the index."""
         return update(self.array, self.index, values, "power", **options)
 
-    def min(self, values: Any, **options: Any) -> Array:
+    def min(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` with the minimum of itself and `values` at the index."""
         return update(self.array, self.index, values, "min", **options)
 
-    def max(self, values: Any, **options: Any) -> Array:
+    def max(self, values: ArrayLike | Sequence[Any], **options: Any) -> Array:
         """`x` with the maximum of itself and `values` at the index."""
         return update(self.array, self.index, values, "max", **options)
 
-    def apply(self, func: Callable[[Any], Any], **options: Any) -> Array:
+    def apply(self, func: Callable[[Array], ArrayLike], **options: Any) -> Array:
         """`x` with `func` (element-wise) applied at the index, once for each occurrence of a position."""
         return update(self.array, self.index, number_of(typeof(self.array).dtype, 0), "apply", func, **options)
 
@@ -156,8 +156,8 @@ class WriteOptions(NamedTuple):
     unique_indices: bool
 
 
-def update(x: ArrayLike, index: Any, values: Any, name: str, func: Callable | None = None, /, *,
-           indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | None = None,
+def update(x: ArrayLike, index: object, values: ArrayLike | Sequence[Any], name: str, func: Callable | None = None, /,
+           *, indices_are_sorted: bool = False, unique_indices: bool = False, mode: str | None = None,
            wrap_negative_indices: bool = True) -> Array:
     """`x` with `values` combined into `x[index]` by the method `name`; `func` is the function of "apply".
 
@@ -182,7 +182,7 @@ def update(x: ArrayLike, index: Any, values: Any, name: str, func: Callable | No
 
 
 @one_launch
-def _write_detached(x: Array, values: Array, *moving: Any, parts: tuple[Part, ...], name: str,
+def _write_detached(x: Array, values: Array, *moving: Array, parts: tuple[Part, ...], name: str,
                     options: WriteOptions) -> Array:
     return _write(x, values, attached(parts, moving), name, options)
 
@@ -210,7 +210,7 @@ def _write(x: Array, values: ArrayLike, parts: Sequence[Part], name: str, option
     return out if out.aval.dtype == before.dtype else convert_element_type(out, before.dtype, before.weak_type)
 
 
-def _known_values(x: Array, values: Any, name: str) -> ArrayLike:
+def _known_values(x: Array, values: ArrayLike | Sequence[Any], name: str) -> ArrayLike:
     """The values, a list as an array. Warns, as JAX does, if the dtype of `x` cannot hold theirs."""
     if isinstance(values, (list, tuple)):
         values = np.asarray(values)
@@ -235,7 +235,7 @@ def _unsigned(values: ArrayLike, dtype: np.dtype) -> ArrayLike:
     return np.asarray(values, dtype) if low >= 0 and int(default.max) < high <= int(dtypes.iinfo(dtype).max) else values
 
 
-def _same_dtype(x: Array, values: ArrayLike) -> tuple[Any, Any]:
+def _same_dtype(x: Array, values: ArrayLike) -> tuple[Array, Array]:
     """`x` and `values`, converted to the dtype to which both promote."""
     aval, source = typeof(x), typeof(values)
     dtype, weak = join_kept((aval.dtype, aval.weak_type), (source.dtype, source.weak_type))
@@ -244,7 +244,7 @@ def _same_dtype(x: Array, values: ArrayLike) -> tuple[Any, Any]:
     return x, convert_element_type(values, dtype)
 
 
-def _inexact(x: Array, y: Array) -> tuple[Any, Any]:
+def _inexact(x: Array, y: Array) -> tuple[Array, Array]:
     dtype = typeof(x).dtype
     if not dtypes.is_inexact(dtype):
         dtype = dtypes.canonicalize_dtype(float)
@@ -252,7 +252,7 @@ def _inexact(x: Array, y: Array) -> tuple[Any, Any]:
     return x, y
 
 
-def _check_shape(aval: ShapedArray, shape: tuple[int, ...], name: str, index: Any) -> None:
+def _check_shape(aval: ShapedArray, shape: tuple[int, ...], name: str, index: object) -> None:
     """Raise unless values of this type broadcast to the shape of x[index]."""
     extra = max(aval.ndim - len(shape), 0)
     lined = (1,) * (len(shape) - aval.ndim) + aval.shape[extra:]
@@ -273,14 +273,14 @@ def _as_updates(values: Array, shape: tuple[int, ...], new: tuple[int, ...]) -> 
     return broadcast_in_dim(values, bare, range(len(bare) - typeof(values).ndim, len(bare)))
 
 
-def index_text(index: Any) -> str:
+def index_text(index: object) -> str:
     """The text of an index for messages; arrays are shown by their type."""
     if isinstance(index, tuple) and index:
         return ", ".join(_item_text(item) for item in index)
     return _item_text(index)
 
 
-def _item_text(item: Any) -> str:
+def _item_text(item: object) -> str:
     if isinstance(item, slice):
         low, high = ("" if n is None else _item_text(n) for n in (item.start, item.stop))
         return f"{low}:{high}" + ("" if item.step is None else f":{_item_text(item.step)}")
@@ -290,7 +290,7 @@ def _item_text(item: Any) -> str:
     return repr(item) if not isinstance(aval, ShapedArray) else f"<{aval.str_short()}>"
 
 
-def immutable(x: ArrayLike, index: Any, value: ArrayLike | None = None, deletes: bool = False) -> Exception:
+def immutable(x: ArrayLike, index: object, value: ArrayLike | None = None, deletes: bool = False) -> Exception:
     """The error for `x[index] = value` and `del x[index]`."""
     place, given = index_text(index), {"x": typeof(x).str_short()}
     if deletes:

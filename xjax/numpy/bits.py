@@ -41,7 +41,8 @@ def _integers(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any, np.d
     if not dtypes.is_int(x1.dtype):
         raise bad(caller, "takes integers", given={"promoted dtype": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
-    return *broadcast(caller, _size(x1), _size(x2)), x1.dtype
+    size1, size2 = broadcast(caller, _size(x1), _size(x2))
+    return size1, size2, x1.dtype
 
 
 def _size(x: ArrayLike) -> ArrayLike:

@@ -51,12 +51,13 @@ from xjax.ops.transcendental import pow as lax_pow
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
-from xjax.typing import ArrayLike, DTypeLike
+from xjax.typing import Array as AnyArray
+from xjax.typing import ArrayLike
 
 # -- division with remainder --------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``floor(x1 / x2)``, element-wise, in the common dtype of x1 and x2.
 
     Args: x1, x2: real arrays; bool counts as integer. Integers divided by 0 give 0, as in NumPy.
@@ -75,7 +76,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     return choose(eq(x2, 0), scalar_like(quotient, 0), quotient) if may_be_zero else quotient
 
 
-def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
+def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Quotient rounded down, and remainder, of floats; exact even where ``x1 / x2`` is rounded.
 
     Zeros have NumPy's signs: a zero remainder has the sign of x2, a zero quotient that of ``x1 / x2``.
@@ -89,7 +90,7 @@ def _float_divmod(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _with_sign_if_zero(r: Any, other: ArrayLike) -> Any:
+def _with_sign_if_zero(r: AnyArray, other: ArrayLike) -> AnyArray:
     """`r`, but with the sign of `other` where it is 0; its derivative is that of `r` there too."""
     return choose(eq(r, 0), copysign(filled_like(r, 0), other), r)
 
@@ -98,7 +99,7 @@ _with_sign_if_zero.defjvp(lambda primals, tangents: (_with_sign_if_zero(*primals
 
 
 @one_launch(arrays=2)
-def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``x1 - x2 * floor(x1 / x2)``, element-wise: it has the sign of x2. Integers modulo 0 give 0.
 
     Args: x1, x2: real arrays; bool counts as integer.
@@ -118,12 +119,12 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 mod = alias(remainder, "mod")
 
 
-def _nonzero(x: ArrayLike) -> Any:
+def _nonzero(x: ArrayLike) -> AnyArray:
     return choose(eq(x, 0), scalar_like(x, 1), x)
 
 
 @one_launch(arrays=2)
-def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """Remainder of the division truncated toward zero, element-wise: it has the sign of x1."""
     caller = "numpy.fmod"
     x1, x2 = operands(caller, x1, x2, to=to_numeric)
@@ -131,7 +132,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 @one_launch(arrays=2)
-def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Any, Any]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[AnyArray, AnyArray]:
     """``(floor_divide(x1, x2), remainder(x1, x2))``."""
     x1, x2 = operands("numpy.divmod", x1, x2, to=to_numeric)
     if dtypes.is_float(x1.dtype):
@@ -140,7 +141,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Any, Any]:
 
 
 @one_launch
-def modf(x: ArrayLike, /) -> tuple[Any, Any]:
+def modf(x: ArrayLike, /) -> tuple[AnyArray, AnyArray]:
     """Fractional and integral part of x, element-wise; both have the sign of x."""
     x, = operands("numpy.modf", x, to=to_inexact)
     whole = trunc(x)
@@ -149,7 +150,7 @@ def modf(x: ArrayLike, /) -> tuple[Any, Any]:
 
 # -- powers -------------------------------------------------------------------------------------------------------
 
-def power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``x1 ** x2``, element-wise.
 
     Args: x1, x2: number[...]. A Python integer x2 is a static exponent: repeated multiplication, differentiable at 0.
@@ -177,7 +178,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 pow = alias(power, "pow")
 
 
-def _known_exponent(x: Array, n: Array) -> Array:
+def _known_exponent(x: AnyArray, n: AnyArray) -> AnyArray:
     """Power with an integer whose value is known: as in JAX, the type of the result is that of `x`."""
     aval = typeof(x)
     x = convert_element_type(x, aval.dtype)                 # strongly typed; its gradient becomes weak again
@@ -201,7 +202,7 @@ def _refuse_negative(caller: str, n: ArrayLike) -> None:
 _EXPONENT_BITS = 6
 
 
-def _integer_power(x: ArrayLike, n: ArrayLike) -> Any:
+def _integer_power(x: ArrayLike, n: ArrayLike) -> AnyArray:
     """Power of integers by squaring, one step for each bit of the exponent; negative powers are truncated."""
     shape = np.broadcast_shapes(x.shape, n.shape)
     x, n = expand_to("numpy.power", x, shape), expand_to("numpy.power", n, shape)
@@ -217,20 +218,20 @@ def _integer_power(x: ArrayLike, n: ArrayLike) -> Any:
 
 
 @one_launch(arrays=2)
-def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``x1 ** x2``, element-wise, as a float or complex number."""
     caller = "numpy.float_power"
     return transcendental.pow_p.bind(*promote_shapes(caller, *promote(caller, x1, x2, to=to_inexact)))
 
 
 @one_launch
-def reciprocal(x: ArrayLike, /) -> Any:
+def reciprocal(x: ArrayLike, /) -> AnyArray:
     """``1 / x``, element-wise; integers become floats."""
     x, = promote("numpy.reciprocal", x, to=to_inexact)
     return integer_pow(x, -1)
 
 
-def positive(x: ArrayLike, /) -> Any:
+def positive(x: ArrayLike, /) -> AnyArray:
     """``+x``: the array itself."""
     return to_array_like("numpy.positive", x)
 
@@ -238,30 +239,30 @@ def positive(x: ArrayLike, /) -> Any:
 # -- exponentials and logarithms ----------------------------------------------------------------------------------
 
 @one_launch
-def log10(x: ArrayLike, /) -> Any:
+def log10(x: ArrayLike, /) -> AnyArray:
     """Logarithm to base 10, element-wise."""
     x, = operands("numpy.log10", x, to=to_inexact, strong=True)
     return _of_parts(lambda part: mul(part, scalar_like(part, 1 / math.log(10))), log(x))
 
 
-def _of_parts(function: Callable, x: Any) -> Any:
+def _of_parts(function: Callable[[AnyArray], AnyArray], x: AnyArray) -> AnyArray:
     """`function` of the real and of the imaginary part: a complex factor would turn an infinite part into nan."""
     return complex_numbers.complex(function(real(x)), function(imag(x))) if dtypes.is_complex(x.dtype) else function(x)
 
 
 @one_launch(arrays=2)
-def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``log(exp(x1) + exp(x2))``, element-wise, without overflow; imaginary parts are in (-pi, pi]."""
     return _logaddexp(*_pair("numpy.logaddexp", x1, x2))
 
 
 @one_launch(arrays=2)
-def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``log2(2**x1 + 2**x2)``, element-wise, without overflow; complex results are on the branch of `log2`."""
     return _logaddexp2(*_pair("numpy.logaddexp2", x1, x2))
 
 
-def _pair(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
+def _pair(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """Two floats or complex numbers of one shape."""
     x1, x2 = operands(caller, x1, x2, to=to_inexact)
     shape = np.broadcast_shapes(x1.shape, x2.shape)
@@ -269,16 +270,16 @@ def _pair(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
 
 
 @custom_jvp
-def _logaddexp(x1: ArrayLike, x2: ArrayLike) -> Any:
+def _logaddexp(x1: ArrayLike, x2: ArrayLike) -> AnyArray:
     return _log_of_sum(x1, x2, 1.0)
 
 
 @custom_jvp
-def _logaddexp2(x1: ArrayLike, x2: ArrayLike) -> Any:
+def _logaddexp2(x1: ArrayLike, x2: ArrayLike) -> AnyArray:
     return _log_of_sum(x1, x2, math.log(2))
 
 
-def _log_of_sum(x1: ArrayLike, x2: ArrayLike, unit: float) -> Any:
+def _log_of_sum(x1: ArrayLike, x2: ArrayLike, unit: float) -> AnyArray:
     """The logarithm of the sum of powers of a base whose natural logarithm is `unit`."""
     if dtypes.is_complex(typeof(x1).dtype):
         return _complex_log_of_sum(x1, x2, unit)
@@ -288,7 +289,7 @@ def _log_of_sum(x1: ArrayLike, x2: ArrayLike, unit: float) -> Any:
     return choose(ne(delta, delta), add(x1, x2), larger)
 
 
-def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
+def _complex_log_of_sum(x1: AnyArray, x2: AnyArray, unit: float) -> AnyArray:
     """The term with the larger real part is factored out."""
     first = ge(real(x1), real(x2))
     large, small = choose(first, x1, x2), choose(first, x2, x1)
@@ -298,11 +299,11 @@ def _complex_log_of_sum(x1: Any, x2: Any, unit: float) -> Any:
     return complex_numbers.complex(real(total), sub(angle, mul(turns, scalar_like(angle, turn))))
 
 
-def _power(x: Any, unit: float) -> Any:
+def _power(x: AnyArray, unit: float) -> AnyArray:
     return exp(x) if unit == 1 else transcendental.exp2(x)
 
 
-def _log1p(x: Any, unit: float) -> Any:
+def _log1p(x: AnyArray, unit: float) -> AnyArray:
     return log1p(x) if unit == 1 else mul(log1p(x), scalar_like(x, 1 / unit))
 
 
@@ -311,7 +312,7 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
 
     This is right also for equal arguments, where the maximum and the absolute value in the formula have kinks.
     """
-    def rule(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+    def rule(primals: tuple[AnyArray, AnyArray], tangents: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray]:
         y = function(*primals)
         if dtypes.is_complex(typeof(y).dtype):
             shares = [_power(sub(_without_inf(x), _without_inf(y)), unit) for x in primals]
@@ -322,20 +323,20 @@ def _log_of_sum_jvp(function: Callable, unit: float) -> Callable:
     return rule
 
 
-def _shares_of_sum(x1: ArrayLike, x2: ArrayLike, unit: float) -> tuple[Any, Any]:
+def _shares_of_sum(x1: ArrayLike, x2: ArrayLike, unit: float) -> tuple[AnyArray, AnyArray]:
     """From the difference, since the sum of large arguments has lost digits; equal infinities have equal shares."""
     delta = choose(bits.bitwise_and(eq(x1, x2), eq(lax_abs(x1), math.inf)), filled_like(x1, 0), sub(x1, x2))
     return _share(delta, unit), _share(neg(delta), unit)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _share(delta: Any, unit: float) -> Any:
+def _share(delta: AnyArray, unit: float) -> AnyArray:
     """The share of a term in the sum if its logarithm exceeds that of the other term by `delta`."""
     ratio = _power(neg(lax_abs(delta)), unit)
     return div(choose(ge(delta, 0), filled_like(ratio, 1), ratio), add(ratio, scalar_like(ratio, 1)))
 
 
-def _share_jvp(unit: float, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _share_jvp(unit: float, primals: tuple[AnyArray], tangents: tuple[AnyArray]) -> tuple[AnyArray, AnyArray]:
     (delta,), (d_delta,) = primals, tangents
     mine, others = _share(delta, unit), _share(neg(delta), unit)
     return mine, mul(d_delta, mul(mul(mine, others), scalar_like(delta, unit)))
@@ -344,7 +345,7 @@ def _share_jvp(unit: float, primals: tuple[Any], tangents: tuple[Any]) -> tuple[
 _share.defjvp(_share_jvp)
 
 
-def _without_inf(x: Any) -> Any:
+def _without_inf(x: AnyArray) -> AnyArray:
     """`x` with inf replaced by 0, so that the share of inf in an infinite sum is 1."""
     return choose(eq(real(x), float("inf")), filled_like(x, 0), x)
 
@@ -356,14 +357,14 @@ _logaddexp2.defjvp(_log_of_sum_jvp(_logaddexp2, math.log(2)))
 # -- geometry -----------------------------------------------------------------------------------------------------
 
 @one_launch
-def deg2rad(x: ArrayLike, /) -> Any:
+def deg2rad(x: ArrayLike, /) -> AnyArray:
     """Degrees as radians, element-wise."""
     x, = operands("numpy.deg2rad", x, to=to_inexact)
     return mul(x, scalar_like(x, math.pi / 180))
 
 
 @one_launch
-def rad2deg(x: ArrayLike, /) -> Any:
+def rad2deg(x: ArrayLike, /) -> AnyArray:
     """Radians as degrees, element-wise."""
     x, = operands("numpy.rad2deg", x, to=to_inexact)
     return mul(x, scalar_like(x, 180 / math.pi))
@@ -373,7 +374,7 @@ radians, degrees = alias(deg2rad, "radians"), alias(rad2deg, "degrees")
 
 
 @one_launch(arrays=2)
-def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``sqrt(x1**2 + x2**2)``, element-wise, without overflow. The gradient at the origin is 0."""
     caller = "numpy.hypot"
     x1, x2 = operands(caller, x1, x2, to=to_inexact)
@@ -383,7 +384,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 @custom_jvp
-def _hypot(x1: ArrayLike, x2: ArrayLike) -> Any:
+def _hypot(x1: ArrayLike, x2: ArrayLike) -> AnyArray:
     x1, x2 = lax_abs(x1), lax_abs(x2)
     infinite = bits.bitwise_or(eq(x1, math.inf), eq(x2, math.inf))
     large, small = lax_max(x1, x2), lax_min(x1, x2)
@@ -393,11 +394,11 @@ def _hypot(x1: ArrayLike, x2: ArrayLike) -> Any:
     return choose(infinite, scalar_like(length, math.inf), length)
 
 
-def _hypot_jvp(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Any, Any]:
+def _hypot_jvp(primals: tuple[AnyArray, AnyArray], tangents: tuple[AnyArray, AnyArray]) -> tuple[AnyArray, AnyArray]:
     return _hypot(*primals), add(*map(mul, in_single(_direction)(*primals), tangents))
 
 
-def _direction(x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
+def _direction(x1: ArrayLike, x2: ArrayLike) -> tuple[AnyArray, AnyArray]:
     """The point divided by its distance from the origin, without overflow: 0 at the origin and at infinity."""
     is_first = ge(lax_abs(x1), lax_abs(x2))
     large, small = choose(is_first, x1, x2), choose(is_first, x2, x1)
@@ -414,7 +415,7 @@ _hypot.defjvp(_hypot_jvp)
 
 
 @one_launch
-def sinc(x: ArrayLike, /) -> Any:
+def sinc(x: ArrayLike, /) -> AnyArray:
     """``sin(pi x) / (pi x)``, element-wise, 1 at 0.
 
     Derivatives are right at 0 too: those of all orders for real x, up to order 4 for complex x.
@@ -432,7 +433,7 @@ def sinc(x: ArrayLike, /) -> Any:
 
 
 @functools.partial(custom_jvp, nondiff_argnames=("order",))
-def _sinc(x: ArrayLike, order: int) -> Any:
+def _sinc(x: ArrayLike, order: int) -> AnyArray:
     """The derivative of order n of ``sin(z) / z`` at ``z = pi x``: the integral of ``t^n cos(z t + n pi / 2)`` over t
     from 0 to 1. Near 0 it is computed by its series, elsewhere by integration by parts; it is 0 at infinity."""
     infinite = eq(lax_abs(x), math.inf)
@@ -454,7 +455,7 @@ def _sinc(x: ArrayLike, order: int) -> Any:
     return choose(near, _sinc_series(z, order, bound * math.pi), by_parts)
 
 
-def _sine_and_cosine_of_turns(x: Any) -> tuple[Any, Any]:
+def _sine_and_cosine_of_turns(x: AnyArray) -> tuple[AnyArray, AnyArray]:
     """``sin(pi x)`` and ``cos(pi x)``: x is reduced to a quarter turn, without error, before it is multiplied by pi."""
     turn = sub(x, mul(lax_round(mul(x, scalar_like(x, 0.5))), scalar_like(x, 2)))
     size = lax_abs(turn)
@@ -463,19 +464,20 @@ def _sine_and_cosine_of_turns(x: Any) -> tuple[Any, Any]:
     return mul(lax_sign(turn), sine), cosine
 
 
-def _sinc_series(z: Any, order: int, bound: float) -> Any:
+def _sinc_series(z: AnyArray, order: int, bound: float) -> AnyArray:
     """The sum of ``z^k cos((k + n) pi / 2) / (k! (k + n + 1))`` for the order n and z up to the bound."""
     terms = [(0, (-1) ** ((k + order) // 2) / (math.factorial(k) * (k + order + 1)))[(k + order) % 2 == 0]
              for k in range(40)]
     smallest = float(dtypes.finfo(z.dtype).eps) / 64
     kept = [k for k, c in enumerate(terms) if abs(c) * bound**k > smallest]
-    squared, total = lax_square(z), scalar_like(z, 0)
+    squared = lax_square(z)
+    total: Any = scalar_like(z, 0)
     for k in reversed(kept):
         total = add(mul(total, squared), scalar_like(z, terms[k]))
     return mul(total, z) if order % 2 else total
 
 
-def _sinc_jvp(order: int, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+def _sinc_jvp(order: int, primals: tuple[AnyArray], tangents: tuple[AnyArray]) -> tuple[AnyArray, AnyArray]:
     (x,), (dx,) = primals, tangents
     return _sinc(x, order=order), mul(dx, mul(_sinc(x, order=order + 1), scalar_like(x, math.pi)))
 
@@ -484,7 +486,7 @@ _sinc.defjvp(_sinc_jvp)
 
 
 @one_launch(arrays=2)
-def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """Step function: 0 where x1 < 0, x2 where x1 is 0, 1 where x1 > 0, nan where x1 is nan.
 
     Args: x1, x2: real arrays that broadcast together; integers become floats.
@@ -498,13 +500,13 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 # -- complex numbers ----------------------------------------------------------------------------------------------
 
-def real(x: ArrayLike, /) -> Any:
+def real(x: ArrayLike, /) -> AnyArray:
     """Real part, element-wise; a real array is returned as it is."""
     x = to_array_like("numpy.real", x)
     return complex_numbers.real(x) if dtypes.is_complex(x.dtype) else x
 
 
-def imag(x: ArrayLike, /) -> Any:
+def imag(x: ArrayLike, /) -> AnyArray:
     """Imaginary part, element-wise; zeros for a real array."""
     x = to_array_like("numpy.imag", x)
     if dtypes.is_complex(x.dtype):
@@ -512,7 +514,7 @@ def imag(x: ArrayLike, /) -> Any:
     return expand_to("numpy.imag", scalar_like(x, 0), x.shape)
 
 
-def conjugate(x: ArrayLike, /) -> Any:
+def conjugate(x: ArrayLike, /) -> AnyArray:
     """Complex conjugate, element-wise; a real array is returned as it is."""
     x = to_array_like("numpy.conjugate", x)
     return complex_numbers.conj(x) if dtypes.is_complex(x.dtype) else x
@@ -521,13 +523,13 @@ def conjugate(x: ArrayLike, /) -> Any:
 conj = alias(conjugate, "conj")
 
 
-def _to_default_inexact(dtype: DTypeLike) -> Any:
+def _to_default_inexact(dtype: np.dtype) -> np.dtype:
     """Integers of any width become the default float."""
     return dtype if dtypes.is_inexact(dtype) else default_float()
 
 
 @one_launch
-def angle(z: ArrayLike, deg: bool = False) -> Any:
+def angle(z: ArrayLike, deg: bool = False) -> AnyArray:
     """Angle of complex numbers, element-wise, in (-pi, pi] (or degrees); 0 or pi for real ones."""
     z, = operands("numpy.angle", z, to=_to_default_inexact, strong=True)
     result = atan2(imag(z), real(z))
@@ -535,14 +537,14 @@ def angle(z: ArrayLike, deg: bool = False) -> Any:
 
 
 @one_launch
-def iscomplex(x: ArrayLike, /) -> Any:
+def iscomplex(x: ArrayLike, /) -> AnyArray:
     """Whether the imaginary part is not 0, element-wise."""
     x = operand("numpy.iscomplex", x)
     return ne(imag(x), 0) if dtypes.is_complex(x.dtype) else filled_bool(x, False)
 
 
 @one_launch
-def isreal(x: ArrayLike, /) -> Any:
+def isreal(x: ArrayLike, /) -> AnyArray:
     """Whether the imaginary part is 0, element-wise."""
     x = operand("numpy.isreal", x)
     return eq(imag(x), 0) if dtypes.is_complex(x.dtype) else filled_bool(x, True)
@@ -551,7 +553,7 @@ def isreal(x: ArrayLike, /) -> Any:
 # -- bits and powers of two --------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``x1 * 2**x2``, element-wise.
 
     Args: x1: real[...]; x2: int[...].
@@ -568,7 +570,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 @one_launch
-def bitwise_count(x: ArrayLike, /) -> Any:
+def bitwise_count(x: ArrayLike, /) -> AnyArray:
     """Number of bits set in the absolute value of x, element-wise, as uint8.
 
     Args: x: int or bool[...].

@@ -20,13 +20,13 @@ from xjax.numpy.creation import near_diagonal
 from xjax.numpy.einsum_parse import Labels, parse_einsum
 from xjax.numpy.promote import as_dtype, aval_of, check_ranks, promote, shape_of
 from xjax.numpy.reductions import sum
-from xjax.numpy.selection import operand
+from xjax.numpy.selection import HostOrArray, operand
 from xjax.numpy.ufuncs import multiply
 from xjax.ops.arrange import broadcasted_iota, stack
 from xjax.ops.checks import canonical_axes, canonical_axis
 from xjax.ops.compare import eq, select
 from xjax.ops.convert import convert_element_type
-from xjax.ops.dot import dot_general
+from xjax.ops.dot import PrecisionLike, dot_general
 from xjax.ops.elementwise import add, sub
 from xjax.ops.makers import filled_like
 from xjax.ops.shape import expand_dims, move_axis, reduce_sum, reshape, squeeze, transpose
@@ -66,7 +66,7 @@ def _plan(xs: Labels, x_shape: tuple, ys: Labels, y_shape: tuple, out: Labels) -
     return _Plan(drop_x, drop_y, numbers, swapped, tuple(map(made.index, out)))
 
 
-def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Labels, precision: Any = None,
+def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Labels, precision: PrecisionLike = None,
                   preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the labels that are not in `out`.
 
@@ -80,7 +80,7 @@ def contract_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, out: Label
 
 
 def _pair(caller: str, a: ArrayLike, b: ArrayLike,
-          preferred_element_type: DTypeLike | None) -> tuple[Any, Any, Any, bool]:
+          preferred_element_type: DTypeLike | None) -> tuple[HostOrArray, HostOrArray, np.dtype, bool]:
     """Checked operands, and dtype and weak type of the result."""
     a, b = operand(caller, a), operand(caller, b)
     dtype, weak = lattice_join((a.dtype, _weak(a)), (b.dtype, _weak(b)))
@@ -93,7 +93,7 @@ def _weak(x: ArrayLike) -> bool:
     return hasattr(x, "aval") and x.aval.weak_type
 
 
-def _product(caller: str, a: ArrayLike, xs: Labels, b: ArrayLike, ys: Labels, out: Labels, precision: Any,
+def _product(caller: str, a: ArrayLike, xs: Labels, b: ArrayLike, ys: Labels, out: Labels, precision: PrecisionLike,
              preferred_element_type: DTypeLike | None) -> Array:
     a, b, dtype, weak = _pair(caller, a, b, preferred_element_type)
     return convert_element_type(contract_pair(a, xs, b, ys, out, precision, dtype), dtype, weak)
@@ -110,7 +110,8 @@ def _mismatch(caller: str, a: Array, b: Array, i: int, j: int, names: str = "ab"
 # -- vectors and matrices -----------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def dot(a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: DTypeLike | None = None) -> Array:
+def dot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
+        preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the last axis of `a` and the second to last (or only) axis of `b`; 0-d arguments multiply.
 
     Args: precision: of float32 products on accelerators: None, "default", "high", "highest", or a `lax.Precision`.
@@ -140,7 +141,7 @@ def _matmul_labels(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[Labels, Labe
 
 
 @one_launch(arrays=2)
-def matmul(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+def matmul(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
            preferred_element_type: DTypeLike | None = None) -> Array:
     """Matrix product of the last two axes; the axes before broadcast. A vector `a` is a row, a vector `b` a column.
 
@@ -172,7 +173,7 @@ def _check_batch(caller: str, a: ArrayLike, b: ArrayLike) -> None:
 
 
 @one_launch(arrays=2)
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: Any = None,
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, precision: PrecisionLike = None,
            preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum over one axis of ``conj(x1) * x2``; the other axes broadcast."""
     caller = "numpy.vecdot"
@@ -204,7 +205,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 @one_launch(arrays=2)
-def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+def vdot(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
          preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of ``conj(a) * b`` over all elements."""
     a, b = operand("numpy.vdot", a), operand("numpy.vdot", b)
@@ -215,7 +216,7 @@ def vdot(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
 
 
 @one_launch(arrays=2)
-def inner(a: ArrayLike, b: ArrayLike, *, precision: Any = None,
+def inner(a: ArrayLike, b: ArrayLike, *, precision: PrecisionLike = None,
           preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over the last axes of both; 0-d arguments multiply."""
     a, b = operand("numpy.inner", a), operand("numpy.inner", b)
@@ -231,8 +232,8 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
 
 
 @one_launch(arrays=2)
-def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = None,
-              preferred_element_type: DTypeLike | None = None) -> Array:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int] | Sequence[Sequence[int]] = 2, *,
+              precision: PrecisionLike = None, preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products over several axes.
 
     Args: axes: n (the last n of `a` with the first n of `b`), or a pair of axes or of sequences of axes.
@@ -263,7 +264,8 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2, *, precision: Any = Non
 
 # -- einsum -------------------------------------------------------------------------------------------------------
 
-def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any = "auto", precision: Any = None,
+def einsum(subscripts: Any, /, *operands: Any, out: None = None,
+           optimize: bool | str | Sequence[tuple[int, ...]] = "auto", precision: PrecisionLike = None,
            preferred_element_type: DTypeLike | None = None) -> Array:
     """Sum of products described by labels: ``einsum("ij,jk->ik", a, b)``.
 
@@ -277,8 +279,8 @@ def einsum(subscripts: Any, /, *operands: Any, out: None = None, optimize: Any =
     Array(3., dtype=float32)
     """
     caller = "numpy.einsum"
-    terms, result, operands = parse_einsum(caller, subscripts, operands)
-    xs = [operand(caller, x) for x in operands]
+    terms, result, arrays = parse_einsum(caller, subscripts, operands)
+    xs = [operand(caller, x) for x in arrays]
     dtype, weak = lattice_join(*[(x.dtype, _weak(x)) for x in xs])
     if preferred_element_type is not None:
         dtype, weak = as_dtype(preferred_element_type, caller), False
@@ -329,14 +331,14 @@ def _optimizer() -> Any:
 
 def einsum_path(subscripts: str, /, *operands: Any, optimize: str = "auto") -> tuple[list, Any]:
     """The order in which `einsum` multiplies, and a description of its cost."""
-    terms, result, operands = parse_einsum("numpy.einsum_path", subscripts, operands)
+    terms, result, arrays = parse_einsum("numpy.einsum_path", subscripts, operands)
     text = f"{','.join(map(''.join, terms))}->{''.join(result)}"
-    return _optimizer().contract_path(text, *[shape_of(x) for x in operands], shapes=True,
+    return _optimizer().contract_path(text, *[shape_of(x) for x in arrays], shapes=True,
                                       optimize="auto" if optimize is True else optimize)
 
 
-def _multiply_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, keep: set, result: Labels | None, precision: Any,
-                   dtype: DTypeLike) -> tuple[Any, Labels]:
+def _multiply_pair(x: ArrayLike, xs: Labels, y: ArrayLike, ys: Labels, keep: set, result: Labels | None,
+                   precision: PrecisionLike, dtype: DTypeLike) -> tuple[Any, Labels]:
     """Product of two operands, summed over unneeded labels; in the order of `result` if only its labels remain."""
     x, xs = _sum_alone(x, xs, keep | set(ys))
     y, ys = _sum_alone(y, ys, keep | set(xs))
@@ -394,7 +396,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
                   given={"a": aval_of(caller, a), "b": aval_of(caller, b)},
                   fix="name the axis of the components with axis=....", exc=ValueError)
 
-    def component(x: Array, i: int) -> Array:
+    def component(x: Array, i: int) -> Array | None:
         return index_in_dim(x, i, x.ndim - 1, keepdims=False) if i < x.shape[-1] else None
 
     def minor(i: int, j: int) -> Array:
@@ -402,6 +404,7 @@ def cross(a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: i
                  for p, q in ((component(a, i), component(b, j)), (component(a, j), component(b, i)))]
         first, second = terms
         if second is None:
+            assert first is not None                    # only one of the third components is missing
             return first
         return sub(filled_like(second, 0) if first is None else first, second)
 
@@ -419,6 +422,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: 
     a = operand(caller, a)
     i, j = canonical_axes((axis1, axis2), a.ndim, caller)
     rows, columns = (broadcasted_iota(np.int32, a.shape, d) for d in (i, j))
-    offset = near_diagonal((a.shape[i], a.shape[j]), offset)
-    kept = select(eq(add(rows, offset) if offset else rows, columns), a, filled_like(a, 0))
+    shift = near_diagonal((a.shape[i], a.shape[j]), offset)
+    kept = select(eq(add(rows, shift) if shift else rows, columns), a, filled_like(a, 0))
     return sum(kept, (i, j), dtype=dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
@@ -46,16 +46,28 @@ from xjax.runtime.arrays.moves import as_sharding, stacked_on_host, to_array
 from xjax.runtime.device_put import put_one
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import new_place
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device
+from xjax.typing import Array, ArrayLike, DTypeLike, ShapeLike
 
 _NUMBERS = (bool, int, float, complex)
 _NESTED = (list, tuple, range)
 
 
+class SupportsShape(Protocol):
+    """An object that describes an array: a `ShapeDtypeStruct`, or an array of another library."""
+
+    @property
+    def shape(self) -> Sequence[int]: ...
+
+    @property
+    def dtype(self) -> np.dtype: ...
+
+
 # -- from values --------------------------------------------------------------------------------------------------
 
-def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K", ndmin: int = 0, *,
-          device: Any = None) -> Array:
+def array(object: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, copy: bool = True, order: str | None = "K",
+          ndmin: int = 0, *, device: Device | Sharding | None = None) -> Array:
     """An array from a number, an array, or nested lists and tuples of these.
 
     Args:
@@ -85,8 +97,8 @@ def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order:
     return out if device is None else put_one(out, as_sharding(caller, device))
 
 
-def asarray(a: Any, dtype: DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None,
-            device: Any = None) -> Array:
+def asarray(a: ArrayLike | Sequence[Any], dtype: DTypeLike | None = None, order: str | None = None, *,
+            copy: bool | None = None, device: Device | Sharding | None = None) -> Array:
     """`array(a)`, but an array of the right dtype is returned itself.
 
     Raises: ValueError with ``copy=False`` if a copy is needed.
@@ -101,7 +113,7 @@ def _is_staging() -> bool:
     return type(context.trace) is StagingTrace
 
 
-def _from_number(caller: str, x: ArrayLike, dtype: DTypeLike | None) -> Array:
+def _from_number(caller: str, x: ArrayLike, dtype: np.dtype | None) -> Array:
     weak = dtype is None and type(x) is not bool
     target = dtypes.scalar_dtype(x, caller) if dtype is None else dtype
     if dtypes.is_int(target) and type(x) in (int, float):
@@ -122,7 +134,7 @@ def _whole(caller: str, x: float) -> int:
                   exc=ValueError if x != x else OverflowError) from None
 
 
-def _from_array(caller: str, x: ArrayLike, dtype: DTypeLike | None, copy: bool) -> Array:
+def _from_array(caller: str, x: ArrayLike, dtype: np.dtype | None, copy: bool) -> Array:
     x = array_like(caller, x)
     if not hasattr(x, "aval"):
         if type(x) in _NUMBERS or isinstance(x, _NUMBERS):
@@ -131,14 +143,14 @@ def _from_array(caller: str, x: ArrayLike, dtype: DTypeLike | None, copy: bool) 
         value = cast(caller, x, target) if dtype is None else to_dtype(caller, x, target)
         return from_numpy(np.asarray(value), new_place(), keep_dtype=True)
     out = x if dtype is None else convert_element_type(x, dtype)
-    return copy_array(out) if copy and out is x else out
+    return copy_array(out) if copy and out is x else out             # pyright: ignore[reportReturnType]
 
 
-def _put(x: Array, device: Any) -> Array:
+def _put(x: Array, device: Device | Sharding | None) -> Array:
     return x if device is None else put_one(x, device)
 
 
-def _from_nested(caller: str, values: Any, dtype: DTypeLike | None) -> Array:
+def _from_nested(caller: str, values: Sequence[Any], dtype: np.dtype | None) -> Array:
     leaves = list(_leaves(values))
     if any(not hasattr(x, "aval") and hasattr(x, "__jax_array__") for x in leaves):
         values = tree_map(converted, values, is_leaf=lambda x: not isinstance(x, _NESTED))
@@ -155,13 +167,13 @@ def _from_nested(caller: str, values: Any, dtype: DTypeLike | None) -> Array:
     return stack([convert_element_type(p, dtype) for p in parts])
 
 
-def _stacked_on_host(arrays: Sequence[Any], dtype: DTypeLike | None) -> Array | None:
+def _stacked_on_host(arrays: Sequence[Any], dtype: np.dtype | None) -> Array | None:
     first = arrays[0]
     same = hasattr(first, "aval") and first.dtype == (_common_dtype([first]) if dtype is None else dtype)
     return stacked_on_host(arrays) if same else None
 
 
-def _leaves(values: Any) -> Iterable[Any]:
+def _leaves(values: Iterable[Any]) -> Iterable[Any]:
     for x in values:
         if isinstance(x, _NESTED):
             yield from _leaves(x)
@@ -169,7 +181,7 @@ def _leaves(values: Any) -> Iterable[Any]:
             yield x
 
 
-def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: DTypeLike | None) -> np.ndarray:
+def _host_nested(caller: str, values: Sequence[Any], leaves: Sequence[Any], dtype: np.dtype | None) -> np.ndarray:
     """Nested lists of numbers and NumPy values as a NumPy array, converted by one call."""
     leaves = [array_like(caller, x) for x in leaves]
     if dtype is None:
@@ -185,7 +197,7 @@ def _host_nested(caller: str, values: Any, leaves: Sequence[Any], dtype: DTypeLi
     return host.astype(dtype)
 
 
-def _common_dtype(leaves: Sequence[Any]) -> Any:
+def _common_dtype(leaves: Sequence[Any]) -> np.dtype:
     kinds = {(a.dtype, a.weak_type) for a in (_type_of("numpy.array", x) for x in leaves)}
     return lattice_join(*kinds)[0]
 
@@ -195,7 +207,7 @@ def _type_of(caller: str, x: ArrayLike) -> ShapedArray:
     return type_of_numbers(type(x)) if type(x) in _NUMBERS else aval_of(caller, x)
 
 
-def _outline(x: Any) -> tuple[int, ...]:
+def _outline(x: object) -> tuple[int, ...]:
     return (len(x),) if isinstance(x, _NESTED) else np.shape(x)
 
 
@@ -210,7 +222,7 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
     return array(a, order=order)
 
 
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Device | Sharding | None = None) -> Array:
     """`x` with elements of another dtype; None means the default float.
 
     Floats are truncated to integers; complex numbers lose their imaginary part, with a warning.
@@ -223,7 +235,8 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     return out if device is None else put_one(out, as_sharding(caller, device))
 
 
-def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(buffer: bytes | bytearray | memoryview | np.ndarray, dtype: DTypeLike = float, count: int = -1,
+               offset: int = 0) -> Array:
     """A vector from the bytes of a buffer."""
     value = np.frombuffer(buffer, as_dtype(dtype, "numpy.frombuffer"), count, offset)
     return from_numpy(value, new_place(), keep_dtype=True)
@@ -236,23 +249,26 @@ def fromfunction(function: Callable, shape: Sequence[int], *, dtype: DTypeLike =
 
 # -- of one value -------------------------------------------------------------------------------------------------
 
-def as_shape(shape: Any, caller: str) -> tuple[int, ...]:
+def as_shape(shape: ShapeLike, caller: str) -> tuple[int, ...]:
     """Static shape from an int or a sequence of ints.
 
     Raises: TypeError for traced sizes, ValueError for negative ones.
     """
     if isinstance(shape, int):
-        shape = (shape,)
-    elif not isinstance(shape, (tuple, list)):
-        shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in shape])
+        given = (shape,)
+    elif isinstance(shape, (tuple, list)):
+        given = shape
+    else:
+        given = tuple(shape) if np.ndim(shape) else (shape,)
+    sizes = tuple([n if type(n) is int else static_int(n, "shape", caller) for n in given])
     if any(n < 0 for n in sizes):
         raise bad(caller, "sizes must not be negative", given={"shape": str(sizes)}, fix="pass sizes >= 0.",
                   exc=ValueError)
     return sizes
 
 
-def _filled(caller: str, shape: Any, value: Any, dtype: DTypeLike, device: Any, weak: bool = False) -> Array:
+def _filled(caller: str, shape: ShapeLike, value: ArrayLike, dtype: np.dtype, device: Device | Sharding | None,
+            weak: bool = False) -> Array:
     """Array filled with one value; `dtype` is already checked."""
     shape = as_shape(shape, caller)
     if type(dtype) is KeyType:
@@ -267,22 +283,23 @@ def _filled(caller: str, shape: Any, value: Any, dtype: DTypeLike, device: Any, 
     return _put(out, device)
 
 
-def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
     """Array of zeros; the dtype is float by default."""
     return _filled("numpy.zeros", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.zeros"), device)
 
 
-def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
     """Array of ones; the dtype is float by default."""
     return _filled("numpy.ones", shape, 1, as_dtype(float if dtype is None else dtype, "numpy.ones"), device)
 
 
-def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
     """Array of zeros, since arrays are always initialized; the dtype is float by default."""
     return _filled("numpy.empty", shape, 0, as_dtype(float if dtype is None else dtype, "numpy.empty"), device)
 
 
-def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *,
+         device: Device | Sharding | None = None) -> Array:
     """Array with every element `fill_value` (which broadcasts to `shape`); the dtype is that of the value."""
     caller = "numpy.full"
     if dtype is not None and type(fill_value) is int:       # of any size
@@ -298,7 +315,8 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, d
 
 
 def _like(name: str, value: int) -> Callable:
-    def make(a: Any, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
+    def make(a: ArrayLike | SupportsShape, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *,
+             device: Device | Sharding | None = None) -> Array:
         return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)
 
     make.__name__ = make.__qualname__ = name
@@ -307,7 +325,8 @@ def _like(name: str, value: int) -> Callable:
     return make
 
 
-def _filled_like(caller: str, a: Any, value: Any, dtype: DTypeLike | None, shape: Any, device: Any) -> Array:
+def _filled_like(caller: str, a: ArrayLike | SupportsShape, value: ArrayLike, dtype: DTypeLike | None,
+                 shape: ShapeLike | None, device: Device | Sharding | None) -> Array:
     aval = _described(caller, a)
     shape = aval.shape if shape is None else shape
     weak = aval.weak_type and dtype is None
@@ -316,7 +335,7 @@ def _filled_like(caller: str, a: Any, value: Any, dtype: DTypeLike | None, shape
     return vary_to(_filled(caller, shape, value, dtype, device, weak), aval.vma)
 
 
-def _described(caller: str, a: Any) -> ShapedArray:
+def _described(caller: str, a: ArrayLike | SupportsShape) -> ShapedArray:
     """Type of an array, or of another object with `shape` and `dtype`."""
     if hasattr(a, "shape") and hasattr(a, "dtype") and not hasattr(a, "aval"):
         return ShapedArray(tuple(a.shape), dtypes.canonicalize_dtype(a.dtype, allow_extended=True))
@@ -326,13 +345,14 @@ def _described(caller: str, a: Any) -> ShapedArray:
 zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
 
 
-def empty_like(prototype: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None) -> Array:
+def empty_like(prototype: ArrayLike | SupportsShape, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *,
+               device: Device | Sharding | None = None) -> Array:
     """Array of zeros with the shape, dtype and placement of `prototype`, unless others are given."""
     return _filled_like("numpy.empty_like", prototype, 0, dtype, shape, device)
 
 
-def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *,
-              device: Any = None) -> Array:
+def full_like(a: ArrayLike | SupportsShape, fill_value: ArrayLike, dtype: DTypeLike | None = None,
+              shape: ShapeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
     """Array with every element `fill_value`, with the shape, dtype and placement of `a`, unless others are given."""
     caller = "numpy.full_like"
     if np.ndim(fill_value) == 0 and not hasattr(fill_value, "aval"):
@@ -346,8 +366,8 @@ def full_like(a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = Non
 
 # -- ranges -------------------------------------------------------------------------------------------------------
 
-def arange(start: ArrayLike, stop: Any = None, step: Any = None, dtype: DTypeLike | None = None, *,
-           device: Any = None) -> Array:
+def arange(start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None,
+           dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None) -> Array:
     """The numbers start, start + step, ... below `stop`; with one argument from 0.
 
     Args: start, stop, step: real numbers, static.
@@ -358,31 +378,30 @@ def arange(start: ArrayLike, stop: Any = None, step: Any = None, dtype: DTypeLik
     (Array([0, 1, 2], dtype=int32), (4,))
     """
     caller = "numpy.arange"
-    if stop is None:
-        start, stop = None, start
-    start, stop, step = (None if v is None and n != "stop" else _host_number(caller, n, v)
-                         for n, v in (("start", start), ("stop", stop), ("step", step)))
-    numbers = [v for v in (start, stop, step) if v is not None]
+    first = None if stop is None or start is None else _host_number(caller, "start", start)
+    end = _host_number(caller, "stop", start if stop is None else stop)
+    by = None if step is None else _host_number(caller, "step", step)
+    numbers = [v for v in (first, end, by) if v is not None]
     if any(isinstance(v, (complex, np.complexfloating)) for v in numbers):
-        raise bad(caller, "complex numbers have no order", given={"start": start, "stop": stop, "step": step},
+        raise bad(caller, "complex numbers have no order", given={"start": first, "stop": end, "step": by},
                   fix="pass real numbers, with dtype=complex for a complex result.", exc=ValueError)
     if dtype is None:
         dtype = lattice_join(*[(a.dtype, a.weak_type) for a in (aval_of(caller, v) for v in numbers)])[0]
     dtype = as_dtype(dtype, caller)
-    start = 0 if start is None else start
-    step = 1 if step is None else step
-    if step == 0:
-        raise bad(caller, "the step is 0", given={"start": start, "stop": stop}, fix="pass a step that is not 0.",
+    first = 0 if first is None else first
+    by = 1 if by is None else by
+    if by == 0:
+        raise bad(caller, "the step is 0", given={"start": first, "stop": end}, fix="pass a step that is not 0.",
                   exc=ValueError)
-    size = max(0, math.ceil((stop - start) / step))
-    if start == 0 and step == 1 and not dtypes.is_complex(dtype):
+    size = max(0, math.ceil((end - first) / by))
+    if first == 0 and by == 1 and not dtypes.is_complex(dtype):
         out = iota(dtype, size)
     else:
-        out = _range(caller, start, step, size, dtype)
+        out = _range(caller, first, by, size, dtype)
     return _put(out, device)
 
 
-def _range(caller: str, start: Any, step: Any, size: int, dtype: DTypeLike) -> Array:
+def _range(caller: str, start: float | np.generic, step: float | np.generic, size: int, dtype: np.dtype) -> Array:
     if dtypes.is_int(dtype) and not (isinstance(start, (int, np.integer)) and isinstance(step, (int, np.integer))):
         start, step = int(start), int(start + step) - int(start)        # as NumPy: the first two numbers are truncated
     steps = mul(cast(caller, step, dtype), iota(dtype, size)) if step != 1 else iota(dtype, size)
@@ -402,9 +421,23 @@ def _host_number(caller: str, name: str, x: ArrayLike) -> Any:
     return value[()]
 
 
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: Literal[False] = False,
+             dtype: DTypeLike | None = None, axis: int = 0, *, device: Device | Sharding | None = None) -> Array: ...
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, *, retstep: Literal[True],
+             dtype: DTypeLike | None = None, axis: int = 0,
+             device: Device | Sharding | None = None) -> tuple[Array, Array]: ...
+@overload
+def linspace(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool, retstep: Literal[True],
+             dtype: DTypeLike | None = None, axis: int = 0, *,
+             device: Device | Sharding | None = None) -> tuple[Array, Array]: ...
+
+
 @one_launch(arrays=2)
 def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
-             dtype: DTypeLike | None = None, axis: int = 0, *, device: Any = None) -> Any:
+             dtype: DTypeLike | None = None, axis: int = 0, *,
+             device: Device | Sharding | None = None) -> Array | tuple[Array, Array]:
     """`num` numbers at equal distances from `start` to `stop` (which is excluded with ``endpoint=False``).
 
     Args: start, stop: number[...] that broadcast together; axis: position of the new axis of size `num`.
@@ -430,7 +463,7 @@ def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = 
     return out, step
 
 
-def _together(caller: str, start: Array, stop: Array) -> tuple[Any, Any]:
+def _together(caller: str, start: Array, stop: Array) -> tuple[Array, Array]:
     check_ranks(caller, [start.shape, stop.shape])
     shape = np.broadcast_shapes(start.shape, stop.shape)
     return expand_to(caller, start, shape), expand_to(caller, stop, shape)
@@ -456,14 +489,14 @@ def _move_first(x: Array, axis: int) -> Array:
     return transpose(x, order)
 
 
-def _to_grid_dtype(x: Array, dtype: DTypeLike) -> Array:
+def _to_grid_dtype(x: Array, dtype: np.dtype) -> Array:
     if dtypes.is_int(dtype) and not dtypes.is_int(x.dtype):
         x = floor(x)
     return convert_element_type(x, dtype)
 
 
 @one_launch(arrays=2)
-def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0,
              dtype: DTypeLike | None = None, axis: int = 0) -> Array:
     """``base ** linspace(start, stop, num)``."""
     caller = "numpy.logspace"
@@ -490,7 +523,8 @@ def geomspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool =
 
 # -- matrices with a pattern --------------------------------------------------------------------------------------
 
-def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
+def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None, *,
+        device: Device | Sharding | None = None) -> Array:
     """Matrix [N, M] with ones on the k-th diagonal (above the main one for k > 0) and zeros elsewhere."""
     caller = "numpy.eye"
     shape = as_shape((static_int(N, "N", caller), static_int(N if M is None else M, "M", caller)), caller)
@@ -500,7 +534,7 @@ def eye(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
     return _put(out, device)
 
 
-def _on_diagonal(shape: tuple[int, int], k: Any) -> Array:
+def _on_diagonal(shape: tuple[int, int], k: ArrayLike) -> Array:
     rows, columns = broadcasted_iota(np.int32, shape, 0), broadcasted_iota(np.int32, shape, 1)
     return eq(add(rows, near_diagonal(shape, k)), columns)
 
@@ -531,7 +565,15 @@ def below_diagonal(shape: Sequence[int], k: int) -> Array:
     return ge(add(rows, near_diagonal(shape, k)), columns)
 
 
-def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
+@overload
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: Literal[False] = False) -> Array: ...
+@overload
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, *,
+            sparse: Literal[True]) -> tuple[Array, ...]: ...
+
+
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None,
+            sparse: bool = False) -> Array | tuple[Array, ...]:
     """Index grids: result[i] holds the index along axis i; with `sparse` a tuple of arrays that broadcast together."""
     caller = "numpy.indices"
     shape = as_shape(dimensions, caller)
@@ -544,7 +586,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: b
     return stack([broadcasted_iota(dtype, shape, d) for d in range(len(shape))])
 
 
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+def meshgrid(*xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Array, ...]:
     """Coordinate grids from vectors: for x of size n and y of size m arrays [m, n] ("xy") or [n, m] ("ij").
 
     Raises: ValueError for another `indexing`, for arguments of rank above 1, and for ``copy=False``.

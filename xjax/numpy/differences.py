@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import typeof
 from xjax.numpy.composed import remainder
 from xjax.numpy.creation import asarray
 from xjax.numpy.joining import concatenate
@@ -33,7 +34,7 @@ class _Samples(NamedTuple):
     axis: int
     distance: Any
 
-    def at(self, start: int, stop: int) -> Any:
+    def at(self, start: int, stop: int) -> Array:
         return slice_in_dim(self.values, start, stop, axis=self.axis)
 
     def step(self, start: int, stop: int) -> ArrayLike:
@@ -41,7 +42,7 @@ class _Samples(NamedTuple):
 
 
 @one_launch
-def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = None,
+def gradient(f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None,
              edge_order: int | None = None) -> Any:
     """Derivatives of samples along axes by finite differences, of second order inside and of `edge_order` at the ends.
 
@@ -70,10 +71,10 @@ def gradient(f: ArrayLike, *varargs: Any, axis: int | Sequence[int] | None = Non
     return derivatives[0] if len(derivatives) == 1 else derivatives
 
 
-def _samples(caller: str, f: ArrayLike, axis: int, positions: Any, edge_order: int) -> _Samples:
+def _samples(caller: str, f: Array, axis: int, positions: ArrayLike, edge_order: int) -> _Samples:
     n, shape = f.shape[axis], shape_of(positions)
     if n <= edge_order:
-        raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": f.aval},
+        raise bad(caller, f"too few samples along axis {axis}: {n}", given={"f": typeof(f)},
                   fix=f"pass at least {edge_order + 1}.", exc=ValueError)
     if not shape:
         return _Samples(f, axis, positions)
@@ -109,7 +110,7 @@ def _derivative(s: _Samples, edge_order: int) -> Array:
 # -- unwrap -------------------------------------------------------------------------------------------------------
 
 @one_launch
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
+def unwrap(p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi) -> Array:
     """`p` with multiples of `period` added, so that neighbours along an axis differ by at most half a period.
 
     Args: p: real[...]; discont: smaller jumps are kept (default, and smallest value with an effect: ``period / 2``).

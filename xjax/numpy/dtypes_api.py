@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from xjax.core.promotion import promote_types, result_type
 from xjax.core.types import converted
 from xjax.numpy.creation import array
 from xjax.typing import Array, ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    import ml_dtypes
 
 __all__ = ["bool_", "can_cast", "complexfloating", "dtype", "finfo", "float_", "floating", "generic", "iinfo",
            "inexact", "int_", "integer", "isdtype", "issubdtype", "iscomplexobj", "isrealobj", "isscalar", "number",
@@ -35,11 +39,11 @@ class _ScalarType(type):
 
     dtype: np.dtype
 
-    def __call__(cls, x: Any) -> Array:
+    def __call__(cls, x: ArrayLike | str | bytes | Sequence[Any]) -> Array:
         """`x` (a number, its text, an array or a nested list) as an array of this dtype."""
         return array(np.array(x, cls.dtype) if isinstance(x, str | bytes) else x, dtype=cls.dtype)
 
-    def __eq__(cls, other: Any) -> bool:
+    def __eq__(cls, other: object) -> bool:
         if cls is other:
             return True
         try:
@@ -47,7 +51,7 @@ class _ScalarType(type):
         except TypeError:
             return False
 
-    def __ne__(cls, other: Any) -> bool:
+    def __ne__(cls, other: object) -> bool:
         return not cls == other
 
     def __hash__(cls) -> int:
@@ -96,7 +100,7 @@ def finfo(dtype: DTypeLike) -> np.finfo:
     return dtypes.finfo(_dtype_of(dtype))
 
 
-def iinfo(int_type: Any) -> np.iinfo:
+def iinfo(int_type: DTypeLike | ArrayLike) -> ml_dtypes.iinfo:
     """Limits of an integer dtype, the narrow ones included, or of the dtype of an array or a number.
 
     Raises: ValueError for a dtype of floats.
@@ -108,7 +112,7 @@ def iinfo(int_type: Any) -> np.iinfo:
     return dtypes.iinfo(np.asarray(int_type).dtype if number else _dtype_of(int_type))
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: DTypeLike | ArrayLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a dtype (or an array's dtype) can be cast to another under NumPy's casting rule.
 
     >>> can_cast("int32", "float64"), can_cast("float64", "int32")
@@ -120,7 +124,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     return dtypes.can_cast(getattr(from_, "dtype", from_), np.dtype(to), casting=casting)
 
 
-def isscalar(element: Any) -> bool:
+def isscalar(element: object) -> bool:
     """Whether `element` is a number or a 0-d array.
 
     >>> isscalar(3.0), isscalar(np.zeros(2))

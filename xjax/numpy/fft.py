@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,9 @@ from xjax.ops.fft import fft as lax_fft
 from xjax.ops.makers import scalar_like
 from xjax.ops.slice import pad, slice_in_dim
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device
+from xjax.typing import Array, ArrayLike, Axis, DTypeLike
 
 _NORMS = (None, "backward", "ortho", "forward")
 _MOST_AXES = 3                  # of one transform in XLA
@@ -147,7 +148,8 @@ def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc
     caller = f"numpy.fft.{name}"
 
     @one_launch
-    def transform(a: ArrayLike, s: Sequence[int] | None = None, axes: Any = default, norm: str | None = None) -> Array:
+    def transform(a: ArrayLike, s: Sequence[int] | None = None, axes: Sequence[int] | None = default,
+                  norm: str | None = None) -> Array:
         ndim = np.ndim(a)
         if axes is None:
             axes = range(ndim) if s is None else range(ndim - len(s), ndim)
@@ -179,7 +181,7 @@ irfft2 = _several_axes("irfft2", FftType.IRFFT, (-2, -1), "Inverse of `rfft2`.")
 
 # -- frequencies --------------------------------------------------------------------------------------------------
 
-def _frequencies(name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, device: Any,
+def _frequencies(name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, device: Device | Sharding | None,
                  steps: Callable[[int], np.ndarray]) -> Array:
     caller = f"numpy.fft.{name}"
     if isinstance(n, (list, tuple)) or np.ndim(n):
@@ -190,11 +192,12 @@ def _frequencies(name: str, n: int, d: ArrayLike, dtype: DTypeLike | None, devic
     if isinstance(d, (list, tuple)) or np.ndim(d):
         raise bad(caller, "`d` must be a number", given={"d": repr(d)[:80]}, fix="pass one number.", exc=ValueError)
     dtype = default_float() if dtype is None else as_dtype(dtype, caller)
-    steps = asarray((steps(n) / max(n, 1)).astype(dtype))
-    return asarray(true_divide(steps, cast(caller, d, dtype)), dtype, device=device)
+    shares = asarray((steps(n) / max(n, 1)).astype(dtype))
+    return asarray(true_divide(shares, cast(caller, d, dtype)), dtype, device=device)
 
 
-def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
+def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
+            device: Device | Sharding | None = None) -> Array:
     """Frequencies of the elements of `fft`, in cycles per unit of the sample distance `d`.
 
     >>> fftfreq(4)
@@ -203,18 +206,19 @@ def fftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, devic
     return _frequencies("fftfreq", n, d, dtype, device, lambda n: (np.arange(n) + n // 2) % max(n, 1) - n // 2)
 
 
-def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None, device: Any = None) -> Array:
+def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike | None = None,
+             device: Device | Sharding | None = None) -> Array:
     """Frequencies of the elements of `rfft`, in cycles per unit of the sample distance `d`."""
     return _frequencies("rfftfreq", n, d, dtype, device, lambda n: np.arange(n // 2 + 1))
 
 
-def _shifted(caller: str, x: ArrayLike, axes: Any, sign: int) -> Array:
+def _shifted(caller: str, x: ArrayLike, axes: Axis, sign: int) -> Array:
     x = to_array_like(caller, x)
     axes = canonical_axes(axes, x.ndim, caller, "axes")
     return roll(x, tuple(sign * (x.shape[d] // 2) for d in axes), axes)
 
 
-def fftshift(x: ArrayLike, axes: Any = None) -> Array:
+def fftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """Elements rotated along axes (default: all) so that frequency 0 is in the middle.
 
     >>> fftshift(np.arange(5))
@@ -223,7 +227,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     return _shifted("numpy.fft.fftshift", x, axes, 1)
 
 
-def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
+def ifftshift(x: ArrayLike, axes: Axis = None) -> Array:
     """Inverse of `fftshift`."""
     return _shifted("numpy.fft.ifftshift", x, axes, -1)
 

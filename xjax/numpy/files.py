@@ -13,12 +13,12 @@ from xjax.numpy.promote import as_dtype
 from xjax.typing import Array, DTypeLike
 
 
-def fromfile(*args: Any, **kwargs: Any) -> Array:
+def fromfile(*args: object, **kwargs: object) -> Array:
     """A vector from a file of numbers: as `numpy.fromfile`, then put on the device."""
     return asarray(np.fromfile(*args, **kwargs))
 
 
-def fromiter(*args: Any, **kwargs: Any) -> Array:
+def fromiter(*args: object, **kwargs: object) -> Array:
     """A vector from an iterable: as `numpy.fromiter`, then put on the device.
 
     >>> fromiter((i * i for i in range(3)), "int32")

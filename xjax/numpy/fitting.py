@@ -6,13 +6,14 @@ from typing import Any
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.types import typeof
 from xjax.numpy.contract import dot, outer
 from xjax.numpy.linalg.systems import inv, lstsq
 from xjax.numpy.manipulate import expand_dims, matrix_transpose
 from xjax.numpy.matrices import vander
 from xjax.numpy.promote import cast, library_rules, promote_inexact
 from xjax.numpy.reductions import sum as total
-from xjax.numpy.selection import operand
+from xjax.numpy.selection import HostOrArray, operand
 from xjax.numpy.ufuncs import divide, multiply, sqrt, square
 from xjax.ops.checks import static_int
 from xjax.typing import ArrayLike
@@ -62,18 +63,18 @@ def polyfit(x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, fu
     return coefficients, library_rules(multiply)(covariance if y.ndim == 1 else expand_dims(covariance, 2), factor)
 
 
-def _check(caller: str, x: ArrayLike, y: ArrayLike, terms: int) -> None:
+def _check(caller: str, x: HostOrArray, y: HostOrArray, terms: int) -> None:
     if terms < 1:
         raise bad(caller, "the degree is negative", given={"deg": terms - 1}, fix="pass deg >= 0.", exc=ValueError)
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
-        raise bad(caller, "the shapes of `x` and `y` do not match", given={"x": x.aval, "y": y.aval},
+        raise bad(caller, "the shapes of `x` and `y` do not match", given={"x": typeof(x), "y": typeof(y)},
                   fix="pass x[n], not empty, and y[n] or y[n, k].")
 
 
 def _weights(caller: str, w: ArrayLike, y: ArrayLike) -> ArrayLike:
     w = operand(caller, promote_inexact(caller, w)[0])
     if w.shape != y.shape[:1]:
-        raise bad(caller, "`w` must be a vector with a weight for each point", given={"w": w.aval, "y": y.aval},
+        raise bad(caller, "`w` must be a vector with a weight for each point", given={"w": typeof(w), "y": typeof(y)},
                   fix="pass w[n].")
     return cast(caller, w, y.dtype) if dtypes.is_float(y.dtype) else w
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
+from xjax.core.types import typeof
 from xjax.numpy.joining import stack
 from xjax.numpy.manipulate import reshape
 from xjax.numpy.promote import promote_inexact, shape_of
@@ -26,8 +27,9 @@ from xjax.ops.slice import index_in_dim, slice
 from xjax.typing import Array, ArrayLike
 
 
-def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None, weights: ArrayLike | None = None,
-                density: bool | None = None) -> tuple[Any, Any, Any]:
+def histogram2d(x: ArrayLike, y: ArrayLike, bins: int | Sequence[Any] | Array | np.ndarray = 10,
+                range: Sequence[Any] | None = None, weights: ArrayLike | None = None,
+                density: bool | None = None) -> tuple[Array, Array, Array]:
     """(counts, edges of x, edges of y): how many of the points (x, y) fall into each bin.
 
     Args: x, y: real[n]; bins: as for `histogramdd`, or one vector of edges for both.
@@ -39,11 +41,13 @@ def histogram2d(x: ArrayLike, y: ArrayLike, bins: Any = 10, range: Any = None, w
     if np.ndim(bins) and len(bins) not in (1, 2):
         bins = [bins, bins]
     counts, edges = histogramdd(stack(promote_inexact("numpy.histogram2d", x, y), 1), bins, range, weights, density)
-    return counts, *edges
+    edges_x, edges_y = edges
+    return counts, edges_x, edges_y
 
 
-def histogramdd(sample: ArrayLike, bins: Any = 10, range: Sequence[Any] | None = None, weights: ArrayLike | None = None,
-                density: bool | None = None) -> tuple[Any, list[Any]]:
+def histogramdd(sample: ArrayLike, bins: int | Sequence[Any] | Array | np.ndarray = 10,
+                range: Sequence[Any] | None = None, weights: ArrayLike | None = None,
+                density: bool | None = None) -> tuple[Array, list[Array]]:
     """(counts, edges): how many points fall into each bin; the last bins include their right ends.
 
     Args:
@@ -57,7 +61,7 @@ def histogramdd(sample: ArrayLike, bins: Any = 10, range: Sequence[Any] | None =
     caller = "numpy.histogramdd"
     sample = operand(caller, promote_inexact(caller, sample)[0])
     if sample.ndim != 2:
-        raise bad(caller, "`sample` must have a point in each row", given={"sample": sample.aval},
+        raise bad(caller, "`sample` must have a point in each row", given={"sample": typeof(sample)},
                   fix="pass an array [points, dimensions].", exc=ValueError)
     d = sample.shape[1]
     bins = [bins] * d if not np.ndim(bins) and not isinstance(bins, (list, tuple)) else list(bins)

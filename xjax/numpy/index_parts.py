@@ -24,6 +24,7 @@ from xjax.ops.compare import lt, select_n
 from xjax.ops.convert import convert_element_type
 from xjax.ops.elementwise import add
 from xjax.runtime.arrays.array import Array
+from xjax.typing import Array as AnyArray
 from xjax.typing import ArrayLike
 
 
@@ -60,7 +61,7 @@ Part = Fixed | Span | Many | New
 _INT32 = np.iinfo(np.int32)
 
 
-def parse(shape: tuple[int, ...], index: Any, *, strict: bool = True, wrap_negative: bool = True) -> list[Part]:
+def parse(shape: tuple[int, ...], index: object, *, strict: bool = True, wrap_negative: bool = True) -> list[Part]:
     """The parts of an index of an array of `shape`.
 
     Args:
@@ -80,7 +81,7 @@ def parse(shape: tuple[int, ...], index: Any, *, strict: bool = True, wrap_negat
     return parts
 
 
-def _part(item: Any, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
+def _part(item: object, axis: int, shape: tuple[int, ...], strict: bool, wrap_negative: bool) -> Part:
     size = shape[axis]
     if isinstance(item, slice):
         return _span(item, axis, size)
@@ -150,7 +151,7 @@ def integers(item: Any) -> ArrayLike:
     return _host_positions(item) if isinstance(item, np.ndarray) else item
 
 
-def _foreign(item: Any) -> np.ndarray:
+def _foreign(item: object) -> np.ndarray:
     """An array of another library, or a NumPy scalar. Raises for everything else, IndexError as NumPy does."""
     if isinstance(item, (str, bytes)):
         raise bad("index", "a string cannot index an array", given={"index": repr(item)},
@@ -183,7 +184,7 @@ def _array_of(items: Sequence[Any]) -> np.ndarray:
     return array
 
 
-def wrapped(positions: ArrayLike, size: int, wraps: bool = True) -> ArrayLike:
+def wrapped(positions: AnyArray | np.ndarray, size: int, wraps: bool = True) -> ArrayLike:
     """Positions of at least 32 bits, with `size` added to negative ones unless `wraps` is false."""
     if isinstance(positions, np.ndarray):
         return np.where(positions < 0, positions + size, positions).astype(positions.dtype) if wraps else positions
@@ -196,7 +197,7 @@ def wrapped(positions: ArrayLike, size: int, wraps: bool = True) -> ArrayLike:
     return select_n(negative, positions, add(positions, _number(size, dtype)))
 
 
-def widened(positions: ArrayLike) -> Any:
+def widened(positions: AnyArray) -> AnyArray:
     """Traced positions in a signed type of at least 32 bits: a narrower one cannot hold the sizes of all axes."""
     dtype = positions.aval.dtype
     if dtypes.is_unsigned(dtype) or dtypes.itemsize_bits(dtype) < 32:
@@ -209,7 +210,7 @@ def resolved(parts: Sequence[Part], shape: tuple[int, ...]) -> list[Part]:
     return [Many(p.axis, wrapped(p.positions, shape[p.axis], p.wraps)) if type(p) is Many else p for p in parts]
 
 
-def _number(n: int, dtype: np.dtype) -> Any:
+def _number(n: int, dtype: np.dtype) -> int | np.generic:
     """A Python number if its dtype is that of the index (it needs no transfer in eager mode), else a NumPy number."""
     return n if dtype == dtypes.canonicalize_dtype(int) else number_of(dtype, n)
 
@@ -251,18 +252,18 @@ def attached(parts: Sequence[Part], moving: Sequence[Any]) -> list[Part]:
 
 # -- masks and the ellipsis ---------------------------------------------------------------------------------------
 
-def is_mask(item: Any) -> bool:
+def is_mask(item: object) -> bool:
     """Whether an item of an index is a bool or an array (or list) of bools."""
     if isinstance(item, list):
         return bool(item) and _array_of(item).dtype == bool
     return isinstance(item, bool) or getattr(item, "dtype", None) == np.bool_
 
 
-def is_scalar_mask(item: Any) -> bool:
+def is_scalar_mask(item: object) -> bool:
     return is_mask(item) and not np.ndim(item) and not isinstance(item, list)
 
 
-def known_mask(item: Any) -> np.ndarray:
+def known_mask(item: object) -> np.ndarray:
     """The value of a mask. If it is traced, raises NonConcreteBooleanIndexError, which shows alternatives."""
     value = known_value(item)
     if value is None:
@@ -303,7 +304,7 @@ def _check_mask(mask: np.ndarray, items: Sequence[Any], before: Sequence[Any], s
                   fix="build the mask from the array itself, as in x[x > 0].", exc=IndexError)
 
 
-def axes_taken(item: Any) -> int:
+def axes_taken(item: object) -> int:
     """Number of axes of the array to which an item of an index applies."""
     if item is None or item is Ellipsis:
         return 0
@@ -324,7 +325,7 @@ def _without_ellipsis(items: Sequence[Any], shape: tuple[int, ...]) -> list[Any]
     return [*items[:at], *rest, *items[at + 1:]]
 
 
-def check_index(index: Any) -> None:
+def check_index(index: object) -> None:
     """Refuse a list as the whole index: NumPy treats it as an array, and older versions treated it as a tuple."""
     if isinstance(index, (list, range)):
         raise bad("index", "a list is ambiguous as an index", given={"index": repr(index)[:80]},

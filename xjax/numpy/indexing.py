@@ -45,10 +45,11 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.one_launch import one_launch
 from xjax.runtime.placement.places import ON_ONE_DEVICE
+from xjax.typing import Array as AnyArray
 from xjax.typing import ArrayLike
 
 
-def getitem(x: ArrayLike, index: Any) -> Any:
+def getitem(x: ArrayLike, index: object) -> AnyArray:
     """`x[index]` with NumPy's meaning.
 
     Args: index: integers, slices, None, `...`, integer arrays, boolean masks (known ones), or a tuple of these.
@@ -63,7 +64,7 @@ def getitem(x: ArrayLike, index: Any) -> Any:
     return read(x, index)
 
 
-def operands_beside(x: ArrayLike, *values: Any) -> tuple[Any, ...]:
+def operands_beside(x: ArrayLike, *values: ArrayLike) -> tuple[Any, ...]:
     """In eager code, values as arrays on the device of `x`: operands of the launch, not constants of its program."""
     if not at_root():
         return values
@@ -72,7 +73,7 @@ def operands_beside(x: ArrayLike, *values: Any) -> tuple[Any, ...]:
 
 
 @one_launch
-def _row(x: Any, i: Any) -> Any:
+def _row(x: AnyArray, i: AnyArray) -> AnyArray:
     return squeeze(dynamic_slice(x, (i, *(0,) * (x.ndim - 1)), (1, *x.shape[1:]), allow_negative_indices=False), (0,))
 
 
@@ -85,18 +86,18 @@ class ReadOptions(NamedTuple):
     unique_indices: bool = False
 
 
-def read(x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None,
-         indices_are_sorted: bool = False, unique_indices: bool = False, wrap_negative_indices: bool = True) -> Any:
+def read(x: ArrayLike, index: object, *, mode: str | None = None, fill_value: ArrayLike | None = None,
+         indices_are_sorted: bool = False, unique_indices: bool = False,
+         wrap_negative_indices: bool = True) -> AnyArray:
     """`x[index]`, and `x.at[index].get(...)` with its options."""
     check_index(index)
     x, index, _ = with_mask_axes(x, index)
     aval = typeof(x)
     parts = parse(aval.shape, index, strict=mode is None and wrap_negative_indices,
                   wrap_negative=wrap_negative_indices)
-    if mode is not None:
-        mode = GatherScatterMode.from_any(mode)
-    fill_value = fill_constant(fill_value, aval.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
-    options = ReadOptions(mode, fill_value, bool(indices_are_sorted), bool(unique_indices))
+    chosen = None if mode is None else GatherScatterMode.from_any(mode)
+    fill_value = fill_constant(fill_value, aval.dtype) if chosen is GatherScatterMode.FILL_OR_DROP else None
+    options = ReadOptions(chosen, fill_value, bool(indices_are_sorted), bool(unique_indices))
     if not at_root() or all(type(p) is Span and p.limit - p.first == p.size == aval.shape[p.axis]
                                               for p in parts):                              # the result is x itself
         return _read(x, parts, options)
@@ -105,11 +106,11 @@ def read(x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: Array
 
 
 @one_launch
-def _read_detached(x: Any, *moving: Any, parts: tuple[Part, ...], options: ReadOptions) -> Any:
+def _read_detached(x: AnyArray, *moving: AnyArray, parts: tuple[Part, ...], options: ReadOptions) -> AnyArray:
     return _read(x, attached(parts, moving), options)
 
 
-def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
+def _read(x: AnyArray, parts: Sequence[Part], options: ReadOptions) -> AnyArray:
     aval, mode = typeof(x), options.mode
     if all(is_known(part) for part in parts):
         return _read_known(x, aval, parts)
@@ -119,7 +120,8 @@ def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
         return _read_dynamic(x, parts)
     plan = make_plan(aval.shape, parts)
     if not math.prod(plan.shape):
-        return zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
+        zeros = zeros_of(ShapedArray(plan.final_shape, aval.dtype, aval.weak_type))
+        return zeros                                    # pyright: ignore[reportReturnType]
     gathered = gather(x, plan.indices(), plan.gather_numbers(), plan.windows,
                    mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else mode, fill_value=options.fill_value,
                    indices_are_sorted=options.indices_are_sorted or plan.is_sorted,
@@ -127,7 +129,7 @@ def _read(x: Any, parts: Sequence[Part], options: ReadOptions) -> Any:
     return plan.finish(gathered)
 
 
-def with_mask_axes(x: ArrayLike, index: Any) -> tuple[Any, Any, tuple[int, ...]]:
+def with_mask_axes(x: ArrayLike, index: object) -> tuple[Any, Any, tuple[int, ...]]:
     """(the array with an axis of size 1 for every True or False in the index, the index, these axes)."""
     items = index if isinstance(index, tuple) else (index,)
     if not any(is_scalar_mask(item) for item in items):
@@ -154,7 +156,7 @@ def staging() -> bool:
     return False
 
 
-def _read_known(x: Any, aval: ShapedArray, parts: Sequence[Part]) -> Any:
+def _read_known(x: AnyArray, aval: ShapedArray, parts: Sequence[Part]) -> AnyArray:
     """Read with integers, slices and None only."""
     spans = [Span(p.axis, p.position, 1, 1, p.position + 1) if type(p) is Fixed else p
            for p in parts if type(p) is not New]
@@ -168,7 +170,7 @@ def _read_known(x: Any, aval: ShapedArray, parts: Sequence[Part]) -> Any:
     return _finish_slices(x, parts)
 
 
-def _finish_slices(x: Any, parts: Sequence[Part]) -> Any:
+def _finish_slices(x: AnyArray, parts: Sequence[Part]) -> AnyArray:
     """A sliced array with spans of negative step reversed, the axes of single positions dropped, new axes added."""
     spans = [p for p in parts if type(p) is not New]
     backwards = [p.axis for p in spans if type(p) is Span and p.step < 0 and p.size > 1]
@@ -191,7 +193,7 @@ def _fits_dynamic_slice(part: Part) -> bool:
     return type(part) is not Many or not np.ndim(part.positions)
 
 
-def _read_dynamic(x: Any, parts: Sequence[Part]) -> Any:
+def _read_dynamic(x: AnyArray, parts: Sequence[Part]) -> AnyArray:
     """Read with single positions, some of them traced, and spans without gaps."""
     starts, sizes = [], []
     for part in parts:
@@ -273,7 +275,7 @@ class Plan(NamedTuple):
     def scatter_numbers(self) -> ScatterDimensionNumbers:
         return ScatterDimensionNumbers(self.offsets, self.collapsed, tuple(c.axis for c in self.columns))
 
-    def finish(self, gathered: Any) -> Any:
+    def finish(self, gathered: AnyArray) -> AnyArray:
         """The gathered array in the order and with the axes of the result."""
         if self.backwards:
             gathered = rev(gathered, self.backwards)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,11 +22,15 @@ from xjax.ops.elementwise import add, sub
 from xjax.ops.shape import expand_dims, reduce_sum
 from xjax.ops.slice import slice_in_dim
 from xjax.ops.sort import sort
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, PyTree
+
+# The arrays to join: a sequence of them, or one array of which they are the slices along the first axis.
+Arrays: TypeAlias = Array | np.ndarray | Iterable[ArrayLike]
+
 
 # -- joining ------------------------------------------------------------------------------------------------------
 
-def _arrays(caller: str, arrays: Any, dtype: DTypeLike | None = None) -> list[Any]:
+def _arrays(caller: str, arrays: Arrays, dtype: DTypeLike | None = None) -> list[Any]:
     """The items of a sequence, promoted to one dtype."""
     arrays = list(arrays)
     if not arrays:
@@ -40,7 +44,7 @@ def _nothing(caller: str) -> Exception:
     return bad(caller, "there is nothing to join", fix="pass at least one array.", exc=ValueError)
 
 
-def _is_array(arrays: Any) -> bool:
+def _is_array(arrays: object) -> bool:
     return isinstance(arrays, (np.ndarray, Tracer)) or hasattr(arrays, "aval")
 
 
@@ -60,7 +64,7 @@ def _joined_axis(caller: str, axis: int, rank: int) -> int:
     return canonical_axis(axis, rank, caller)
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
+def concatenate(arrays: Arrays, axis: int | None = 0, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along an existing axis (None: flattened arrays).
 
     Args: arrays: any[...] each, with equal sizes of the other axes; they are promoted to one dtype.
@@ -83,7 +87,7 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike | None = Non
 concat = alias(concatenate, "concat")
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
+def stack(arrays: Arrays, axis: int = 0, out: None = None, dtype: DTypeLike | None = None) -> Array:
     """Join arrays of one shape along a new axis.
 
     Raises: ValueError for no array or if shapes differ.
@@ -99,7 +103,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: DTypeLike | None 
     return arrange.stack(arrays, canonical_axis(axis, arrays[0].ndim + 1, caller))
 
 
-def _each(f: Callable, arrays: Any) -> Any:
+def _each(f: Callable[[ArrayLike], Array], arrays: Arrays) -> Arrays:
     """`f` of each item of a sequence; for an array, one reshape of all its slices to the shape that `f` gives them."""
     if hasattr(arrays, "aval"):
         if arrays.ndim and arrays.size:
@@ -108,23 +112,23 @@ def _each(f: Callable, arrays: Any) -> Any:
     return [f(x) for x in arrays]
 
 
-def vstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
+def vstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 0, vectors as rows."""
     return concatenate(_each(atleast_2d, tup), 0, dtype)
 
 
-def hstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
+def hstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 1, vectors along axis 0."""
     arrays = _each(atleast_1d, tup)
     return concatenate(arrays, 0 if not len(arrays) or arrays[0].ndim == 1 else 1, dtype)
 
 
-def dstack(tup: Any, dtype: DTypeLike | None = None) -> Array:
+def dstack(tup: Arrays, dtype: DTypeLike | None = None) -> Array:
     """Join arrays along axis 2."""
     return concatenate(_each(atleast_3d, tup), 2, dtype)
 
 
-def column_stack(tup: Any) -> Array:
+def column_stack(tup: Arrays) -> Array:
     """Join vectors as the columns of a matrix, and matrices along axis 1."""
     def as_columns(x: ArrayLike) -> Array:
         x = to_array_like("numpy.column_stack", x)
@@ -133,7 +137,7 @@ def column_stack(tup: Any) -> Array:
     return concatenate(_each(as_columns, tup), 1)
 
 
-def block(arrays: Any) -> Array:
+def block(arrays: PyTree) -> Array:
     """Join nested lists of blocks: the innermost lists along the last axis, the next outer ones along the axis before.
 
     >>> block([[np.ones((2, 2)), np.zeros((2, 1))]]).shape
@@ -142,7 +146,7 @@ def block(arrays: Any) -> Array:
     depth = _depth(arrays)
     rank = max([depth, *(len(shape_of(x)) for x in _flat(arrays))])
 
-    def join(part: Any, level: int) -> Array:
+    def join(part: PyTree, level: int) -> Array:
         if isinstance(part, list):
             return concatenate([join(p, level + 1) for p in part], rank - depth + level)
         part = to_array_like("numpy.block", part)
@@ -151,7 +155,7 @@ def block(arrays: Any) -> Array:
     return join(arrays, 0)
 
 
-def _depth(arrays: Any) -> int:
+def _depth(arrays: PyTree) -> int:
     if not isinstance(arrays, list):
         return 0
     depths = {_depth(x) for x in arrays}
@@ -161,7 +165,7 @@ def _depth(arrays: Any) -> int:
     return 1 + depths.pop()
 
 
-def _flat(arrays: Any) -> list[Any]:
+def _flat(arrays: PyTree) -> list[Any]:
     return [y for x in arrays for y in _flat(x)] if isinstance(arrays, list) else [arrays]
 
 
@@ -172,7 +176,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 # -- splitting ----------------------------------------------------------------------------------------------------
 
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | np.ndarray, axis: int = 0) -> list[Array]:
     """Parts of `ary` along an axis: n equal parts, or split before the given indices.
 
     Raises: ValueError if equal parts are not possible.
@@ -180,16 +184,17 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return _split("numpy.split", ary, indices_or_sections, axis, equal=True)
 
 
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+def array_split(ary: ArrayLike, indices_or_sections: int | Sequence[int] | np.ndarray, axis: int = 0) -> list[Array]:
     """`split` into parts whose sizes may differ by one."""
     return _split("numpy.array_split", ary, indices_or_sections, axis, equal=False)
 
 
-def _split(caller: str, ary: ArrayLike, indices: Any, axis: int, equal: bool) -> list[Any]:
+def _split(caller: str, ary: ArrayLike, indices: int | Sequence[int] | np.ndarray, axis: int,
+           equal: bool) -> list[Array]:
     ary = to_array_like(caller, ary)
     axis = canonical_axis(axis, ary.ndim, caller)
     size = ary.shape[axis]
-    if np.ndim(indices) == 0:
+    if isinstance(indices, int) or np.ndim(indices) == 0:
         n = static_int(indices, "indices_or_sections", caller)
         if n < 1 or (equal and size % n):
             raise bad(caller, f"axis {axis} of size {size} cannot be split into {n} equal parts",
@@ -202,25 +207,25 @@ def _split(caller: str, ary: ArrayLike, indices: Any, axis: int, equal: bool) ->
     return [slice_in_dim(ary, a, max(a, b), axis=axis) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | np.ndarray) -> list[Array]:
     """Parts along axis 1, of vectors along axis 0."""
     ary = to_array_like("numpy.hsplit", ary)
     return _split("numpy.hsplit", ary, indices_or_sections, min(1, ary.ndim - 1), equal=True)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def vsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | np.ndarray) -> list[Array]:
     """Parts along axis 0."""
     return _split("numpy.vsplit", ary, indices_or_sections, 0, equal=True)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Any]:
+def dsplit(ary: ArrayLike, indices_or_sections: int | Sequence[int] | np.ndarray) -> list[Array]:
     """Parts along axis 2."""
     return _split("numpy.dsplit", ary, indices_or_sections, 2, equal=True)
 
 
 # -- inserting, deleting ------------------------------------------------------------------------------------------
 
-def _static_positions(caller: str, obj: Any, size: int) -> np.ndarray:
+def _static_positions(caller: str, obj: int | slice | ArrayLike | Sequence[int], size: int) -> np.ndarray:
     """Positions from an int, a slice, or a list or mask of them, which must be known while tracing."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
@@ -234,7 +239,8 @@ def _static_positions(caller: str, obj: Any, size: int) -> np.ndarray:
     return np.where(positions < 0, positions + size, positions)
 
 
-def delete(arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False) -> Array:
+def delete(arr: ArrayLike, obj: int | slice | ArrayLike | Sequence[int], axis: int | None = None, *,
+           assume_unique_indices: bool = False) -> Array:
     """`arr` without the slices at the positions `obj` (int, slice or list) along an axis (None: of all elements).
 
     Args: assume_unique_indices: the integers in `obj` are distinct positions. Then `obj` may be traced, since its
@@ -264,7 +270,8 @@ def _without(arr: Array, positions: Array, axis: int) -> Array:
     return take_slices(arr, add(kept, reduce_sum(convert_element_type(before, np.int32), (1,))), axis)
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(arr: ArrayLike, obj: int | slice | ArrayLike | Sequence[int], values: ArrayLike,
+           axis: int | None = None) -> Array:
     """`arr` with slices inserted before the positions `obj` along an axis (None: of all elements).
 
     Args: obj: an int, a slice, or a list; traced positions out of range are moved to the ends. values: broadcast to the
@@ -296,7 +303,7 @@ def _traced_positions(positions: Array, size: int) -> Array:
     return clamp(np.int32(0), positions, np.int32(size))
 
 
-def _order_after_inserting(positions: ArrayLike, size: int) -> ArrayLike:
+def _order_after_inserting(positions: Array | np.ndarray, size: int) -> Array | np.ndarray:
     """int32[m + size]: position of each slice of the result in the concatenation of inserted and old slices."""
     old_keys, count = 2 * np.arange(size, dtype=np.int32) + 1, positions.shape[0]
     if isinstance(positions, np.ndarray):

@@ -48,7 +48,7 @@ _SHIFT = {_SINGLE: 82, _DOUBLE: 560}
 
 
 def root_of_squares(x: ArrayLike, axes: Sequence[int], divisor: ArrayLike | None = None, *, flat_at_zero: bool,
-                    narrow: Any = None) -> Array:
+                    narrow: np.dtype | None = None) -> Array:
     """``sqrt(sum(abs(x) ** 2) / divisor)`` over `axes`, which are dropped.
 
     Args:
@@ -110,7 +110,7 @@ def _in_double(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     return convert_element_type(root, _SINGLE)
 
 
-def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Any:
+def _in_turn(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) -> Array:
     """A plain sum, then the sum for the elements times a power of two, which depends on the first and mostly is 1.
 
     For short rows everything is one loop, which keeps the elements in registers; XLA fuses it with their computation.
@@ -156,10 +156,10 @@ def _by_choice(setting: _Setting, parts: Sequence[Any], divisor: Sequence[Any]) 
     count = setting.length(aval)
     total = setting.squares(parts)
 
-    def plain_root(total: Any, parts: Any, divisor: Any) -> Any:
+    def plain_root(total: Array, parts: Sequence[Array], divisor: Sequence[Array]) -> Array:
         return setting.root(total, divisor)
 
-    def scaled_root(total: Any, parts: Any, divisor: Any) -> Any:
+    def scaled_root(total: Array, parts: Sequence[Array], divisor: Sequence[Array]) -> Array:
         factor, back = _factors(aval.dtype, *_out_of_range(total, count))
         scaled = setting.squares([mul(x, setting.along(factor, x)) for x in map(computed_again, parts)])
         return mul(setting.root(scaled, divisor), back)
@@ -183,10 +183,11 @@ def to_double(x: ArrayLike) -> Array:
     return convert_element_type_p.bind(x, new_dtype=_DOUBLE, weak_type=False)
 
 
-def _factors(dtype: np.dtype, small: Any, large: Any) -> tuple[Any, Any]:
+def _factors(dtype: np.dtype, small: Array, large: Array) -> tuple[Array, Array]:
     """The factor for the elements of each result before they are squared, and its reciprocal; both are 1 in range."""
     shift = _SHIFT[dtype]
-    return tuple(_chosen(dtype, large, 2.0 ** -by, small, 2.0 ** by) for by in (shift, -shift))
+    factor, inverse = (_chosen(dtype, large, 2.0 ** -by, small, 2.0 ** by) for by in (shift, -shift))
+    return factor, inverse
 
 
 def _chosen(dtype: np.dtype, large: Array, if_large: float, small: Array, if_small: float) -> Array:
@@ -209,7 +210,7 @@ def _sums(terms: Sequence[Any], axes: tuple[int, ...]) -> Sequence[Any]:
     return [functools.reduce(add, _along(x, axes)) for x in terms]
 
 
-def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
+def _along(x: Array, axes: tuple[int, ...]) -> list[Array]:
     """The slices of an array at all positions of `axes`, without these axes."""
     shape = typeof(x).shape
     places = itertools.product(*[range(n) if d in axes else (None,) for d, n in enumerate(shape)])
@@ -217,7 +218,7 @@ def _along(x: Any, axes: tuple[int, ...]) -> list[Any]:
                                                        zip(place, shape, strict=True)]), axes) for place in places]
 
 
-def _out_of_range(total: Array, count: int) -> tuple[Any, Any]:
+def _out_of_range(total: Array, count: int) -> tuple[Array, Array]:
     """(whether each sum is too small, whether it is too large)."""
     aval = typeof(total)
     return lt(total, full_of(aval, _least(aval.dtype, count))), gt(total, full_of(aval, dtypes.finfo(aval.dtype).max))
@@ -261,7 +262,7 @@ def _root_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) ->
     return root, select(flat, zeros_of(typeof(root)), tangent) if setting.flat_at_zero else tangent
 
 
-def _ratios(parts: Sequence[Any], length: Any, setting: _Setting) -> list[Any]:
+def _ratios(parts: Sequence[Any], length: Array, setting: _Setting) -> list[Array]:
     """``x / length`` of each part; for many elements a product with 4 / length, since a division takes much longer.
 
     4 / length is a normal number for every length but the smallest; 1 / length is subnormal for large ones.
@@ -311,5 +312,5 @@ def everywhere(holds: ArrayLike) -> Array:
 
 
 @everywhere.def_vmap
-def _everywhere_mapped(size: int, batched: list[bool], holds: Any) -> tuple[Any, bool]:
+def _everywhere_mapped(size: int, batched: list[bool], holds: Array) -> tuple[Array, bool]:
     return everywhere(holds), False

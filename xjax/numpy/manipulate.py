@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -28,11 +28,11 @@ from xjax.ops.piecewise import min
 from xjax.ops.shape import broadcast_in_dim
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, ShapeLike
 
 # -- shape --------------------------------------------------------------------------------------------------------
 
-def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """`a` in another shape of the same size; one size may be -1: it follows from the others.
 
     Args: order: "C" reads and writes rows first, "F" columns first.
@@ -53,10 +53,9 @@ def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     return axes_ops.reshape(a, sizes)
 
 
-def _complete_shape(caller: str, a: Array, shape: Any) -> tuple[int, ...]:
-    if not isinstance(shape, (tuple, list)):
-        shape = tuple(shape) if np.ndim(shape) else (shape,)
-    sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in shape]
+def _complete_shape(caller: str, a: Array, shape: ShapeLike) -> tuple[int, ...]:
+    given = shape if isinstance(shape, (tuple, list)) else tuple(shape) if np.ndim(shape) else (shape,)
+    sizes = [n if type(n) is int else static_int(n, "shape", caller) for n in given]
     if sizes.count(-1) > 1:
         raise bad(caller, "only one size can be -1", given={"shape": str(tuple(sizes))}, fix="give the other sizes.")
     if -1 in sizes:
@@ -102,24 +101,42 @@ def squeeze(a: ArrayLike, axis: int | Sequence[int] | None = None) -> Array:
     return axes_ops.squeeze(a, axes)
 
 
-def atleast_1d(*arys: Any) -> Any:
+@overload
+def atleast_1d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_1d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 1 axis; a tuple of them if there are several."""
     return _at_least("numpy.atleast_1d", arys, lambda x: axes_ops.reshape(x, (1,)) if not x.ndim else x)
 
 
-def atleast_2d(*arys: Any) -> Any:
+@overload
+def atleast_2d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_2d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 2 axes, new ones in front; a tuple of them if there are several."""
     return _at_least("numpy.atleast_2d", arys,
                      lambda x: axes_ops.expand_dims(x, range(2 - x.ndim)) if x.ndim < 2 else x)
 
 
-def atleast_3d(*arys: Any) -> Any:
+@overload
+def atleast_3d(ary: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(*arys: ArrayLike) -> tuple[Array, ...]: ...
+
+
+def atleast_3d(*arys: ArrayLike) -> Array | tuple[Array, ...]:
     """The arguments with at least 3 axes (a vector gets one before and one after its own); a tuple if several."""
     new_axes = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _at_least("numpy.atleast_3d", arys, lambda x: axes_ops.expand_dims(x, new_axes.get(x.ndim, ())))
 
 
-def _at_least(caller: str, arys: Sequence[Any], f: Callable[..., Any]) -> Any:
+def _at_least(caller: str, arys: Sequence[ArrayLike], f: Callable[[Array], Array]) -> Array | tuple[Array, ...]:
     if len(arys) == 1 and isinstance(arys[0], (list, tuple)):
         raise bad(caller, "requires arrays or numbers, got a list", fix="pass the arrays as separate arguments.")
     out = tuple([f(to_array_like(caller, x)) for x in arys])
@@ -127,7 +144,7 @@ def _at_least(caller: str, arys: Sequence[Any], f: Callable[..., Any]) -> Any:
 
 
 @one_launch
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements of `a`, repeated or truncated to fill `new_shape`."""
     caller = "numpy.resize"
     a, sizes = ravel(a), as_shape(new_shape, caller)
@@ -253,7 +270,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 @one_launch
-def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Array:
+def roll(a: ArrayLike, shift: ArrayLike | Sequence[ArrayLike], axis: int | Sequence[int] | None = None) -> Array:
     """`a` shifted along axes (default: flattened); elements shifted past one end reappear at the other.
 
     Args: shift: int, or one for each axis, in a tuple or an array; traced values are accepted.
@@ -273,7 +290,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     return a
 
 
-def _each_shift(shift: Any) -> list[Any]:
+def _each_shift(shift: ArrayLike | Sequence[ArrayLike]) -> list[Any]:
     if isinstance(shift, (tuple, list)):
         return list(shift)
     if not np.ndim(shift):
@@ -299,7 +316,7 @@ def _roll_one(a: Array, shift: ArrayLike, axis: int) -> Array:
 # -- repetition ---------------------------------------------------------------------------------------------------
 
 @one_launch
-def tile(A: ArrayLike, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: int | Sequence[int]) -> Array:
     """`A` repeated `reps[i]` times along axis i; missing axes are added in front."""
     caller = "numpy.tile"
     A = to_array_like(caller, A)
@@ -360,7 +377,7 @@ def _repeat_to(a: Array, repeats: Array, axis: int, length: int) -> Array:
     return take_slices(a, min(index, np.int32(size - 1)), axis)
 
 
-def take_slices(a: ArrayLike, index: ArrayLike, axis: int) -> Array:
+def take_slices(a: ArrayLike, index: Array | np.ndarray, axis: int) -> Array:
     """Slices of `a` at int32[n] positions along an axis; the positions must be in range."""
     if not index.shape[0]:
         return slice_in_dim(a, 0, 0, axis=axis)         # a gather cannot read an empty axis

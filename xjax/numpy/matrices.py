@@ -101,14 +101,16 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     return (asarray(np.arange(static_int(n, "n", "numpy.diag_indices"), dtype=default_int())),) * ndim
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Indices of the elements on and below the k-th diagonal of a matrix [n, m]."""
-    return tuple(asarray(i.astype(default_int())) for i in np.tril_indices(n, k, m))
+    rows, columns = (asarray(i.astype(default_int())) for i in np.tril_indices(n, k, m))
+    return rows, columns
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Indices of the elements on and above the k-th diagonal of a matrix [n, m]."""
-    return tuple(asarray(i.astype(default_int())) for i in np.triu_indices(n, k, m))
+    rows, columns = (asarray(i.astype(default_int())) for i in np.triu_indices(n, k, m))
+    return rows, columns
 
 
 @one_launch

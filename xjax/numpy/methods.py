@@ -6,7 +6,6 @@ Both classes are defined in lower layers; only the tables here give them the fun
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
@@ -33,62 +32,66 @@ from xjax.numpy.view import byteswap, view
 from xjax.ops.shape import transpose as lax_transpose
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.device_put import device_put
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device
+from xjax.typing import Array as AnyArray
+from xjax.typing import ArrayLike, ShapeLike
 
 
-def _sizes(args: tuple) -> Any:
+def _sizes(args: tuple) -> ShapeLike:
     """The sizes in the arguments of `x.reshape(2, 3)` or `x.reshape((2, 3))`."""
     return args[0] if len(args) == 1 else args
 
 
-def _reshape(self: Any, *shape: Any, order: str = "C") -> Any:
+def _reshape(self: AnyArray, *shape: ShapeLike, order: str = "C") -> AnyArray:
     """`x.reshape(2, -1)` or `x.reshape((2, -1))`: the elements in another shape; one size may be -1."""
     return manipulate.reshape(self, _sizes(shape), order=order)
 
 
-def _transpose(self: Any, *axes: Any) -> Any:
+def _transpose(self: AnyArray, *axes: ShapeLike | None) -> AnyArray:
     """The axes reversed, or in the order of `axes`."""
     if not axes or axes == (None,):
         return _reversed_axes(self)
     return manipulate.transpose(self, _sizes(axes) if not isinstance(axes[0], int) else axes)
 
 
-def _reversed_axes(self: Any) -> Any:
+def _reversed_axes(self: AnyArray) -> AnyArray:
     """The array with its axes in reverse order."""
     return lax_transpose(self, range(self.ndim - 1, -1, -1))
 
 
-def _matrix_transpose(self: Any) -> Any:
+def _matrix_transpose(self: AnyArray) -> AnyArray:
     """The array with its last two axes exchanged."""
     if self.ndim < 2:
         raise bad("x.mT", "needs at least two axes", given={"x": self}, fix="add an axis: x[None, :].", exc=ValueError)
     return lax_transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
 
-def _flatten(self: Any, order: str = "C") -> Any:
+def _flatten(self: AnyArray, order: str = "C") -> AnyArray:
     """The elements as an array with one axis."""
     return manipulate.ravel(self, order=order)
 
 
-def _to_device(self: Array, device: Any, *, stream: Any = None) -> Array:
+def _to_device(self: AnyArray, device: Device | Sharding, *, stream: object = None) -> AnyArray:
     """The array on a device, or with a sharding."""
     return device_put(self, device)
 
 
-def _setitem(self: Any, index: Any, value: Any) -> None:
+def _setitem(self: AnyArray, index: object, value: ArrayLike) -> None:
     raise immutable(self, index, value)
 
 
-def _delitem(self: Any, index: Any) -> None:
+def _delitem(self: AnyArray, index: object) -> None:
     raise immutable(self, index, deletes=True)
 
 
-def _iter(self: Any) -> Iterator[Any]:
+def _iter(self: AnyArray) -> Iterator[AnyArray]:
     if not self.ndim:
         raise TypeError(f"iteration over a 0-d array ({typeof(self).str_short()})")
     return (getitem(self, i) for i in range(self.shape[0]))
 
 
-def _contains(self: Array, value: Any) -> bool:
+def _contains(self: AnyArray, value: ArrayLike) -> bool:
     """`value in x`: whether any element equals it."""
     equal = self == value
     return equal if isinstance(equal, bool) else bool(reductions.any(equal))

@@ -20,6 +20,7 @@ from xjax.core.trace import Tracer
 from xjax.core.types import how_to_convert, typeof
 from xjax.numpy import composed, contract, creation, rounding, ufuncs
 from xjax.runtime.arrays.array import Array
+from xjax.typing import Array as AnyArray
 from xjax.typing import ArrayLike
 
 _USUAL = frozenset({Array, float, int, bool, complex})          # decided by one look-up
@@ -30,7 +31,7 @@ _EQUALITY = ("x == y", "x != y")
 _COMMUTATIVE = frozenset({"add", "mul", "and", "or", "xor"})
 
 
-def _is_operand(x: Any, y: Any, expression: str) -> bool:
+def _is_operand(x: AnyArray, y: object, expression: str) -> bool:
     """Whether this operator accepts `y`; raises for values that no operator accepts, and for containers."""
     if isinstance(y, _ACCEPTED) or hasattr(y, "__jax_array__"):
         return True
@@ -41,7 +42,7 @@ def _is_operand(x: Any, y: Any, expression: str) -> bool:
     return False
 
 
-def _repeats(text: Any, x: Any, expression: str) -> bool:
+def _repeats(text: object, x: AnyArray, expression: str) -> bool:
     """Whether this is ``"ab" * x`` with an integer x, which Python computes."""
     times = expression in ("x * y", "y * x")
     return times and isinstance(text, (str, bytes)) and not x.shape and dtypes.is_int(x.dtype)
@@ -49,7 +50,7 @@ def _repeats(text: Any, x: Any, expression: str) -> bool:
 
 def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Callable]:
     """`x.__add__(y)` and `x.__radd__(y)` of a function of two arguments."""
-    def operate(x: Any, y: Any) -> Any:
+    def operate(x: AnyArray, y: ArrayLike) -> Any:
         if type(y) in _USUAL or _is_operand(x, y, expression):
             return function(x, y)
         return NotImplemented
@@ -57,7 +58,7 @@ def _binary(name: str, symbol: str, function: Callable) -> tuple[Callable, Calla
     commutes = name in _COMMUTATIVE
     expression, reflected = f"x {symbol} y", f"y {symbol} x"
 
-    def operate_reflected(x: Any, y: ArrayLike) -> Any:
+    def operate_reflected(x: AnyArray, y: ArrayLike) -> Any:
         if commutes and type(x) is Array and at_root() and type(y) in _USUAL:
             return function(x, y)                   # a number on the right is the fast path of a ufunc
         if type(y) in _USUAL or _is_operand(x, y, reflected):
@@ -118,14 +119,14 @@ def operators() -> dict[str, Callable]:
 
 def _method_of(function: Callable) -> Callable:
     """A function as a method without further arguments."""
-    def method(self: Any) -> Any:
+    def method(self: AnyArray) -> AnyArray:
         return function(self)
 
     method.__doc__ = function.__doc__
     return method
 
 
-def _round(self: Any, ndigits: int | None = None) -> Any:
+def _round(self: AnyArray, ndigits: int | None = None) -> AnyArray:
     """`round(x, ndigits)`, element-wise, half to even; `round(x)` gives integers, as for a Python float."""
     if ndigits is None and not dtypes.is_complex(self.dtype):
         return creation.astype(rounding.round(self), int)

@@ -10,6 +10,7 @@ import numpy as np
 from xjax.core import dtypes
 from xjax.core.errors import ConcretizationTypeError, bad
 from xjax.core.trace import Tracer
+from xjax.core.types import typeof
 from xjax.lax.linalg import eig
 from xjax.lax.polynomial import polynomial
 from xjax.lax.shapes import broadcast_shapes, broadcast_to_rank
@@ -19,7 +20,7 @@ from xjax.numpy.joining import concatenate
 from xjax.numpy.manipulate import ravel, take_slices
 from xjax.numpy.matrices import diag
 from xjax.numpy.promote import broadcast_to, promote, promote_inexact
-from xjax.numpy.selection import choose, operand
+from xjax.numpy.selection import HostOrArray, choose, operand
 from xjax.numpy.stats.sliding import convolve
 from xjax.numpy.ufuncs import absolute, add, divide, less, multiply, negative, subtract, to_array_like
 from xjax.ops import complex_numbers as lax_complex
@@ -36,10 +37,10 @@ from xjax.runtime.one_launch import one_launch
 from xjax.typing import Array, ArrayLike
 
 
-def _vector(caller: str, name: str, x: ArrayLike) -> ArrayLike:
+def _vector(caller: str, name: str, x: ArrayLike) -> HostOrArray:
     x = operand(caller, x)
     if x.ndim != 1:
-        raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: x.aval},
+        raise bad(caller, f"`{name}` must be a vector of coefficients", given={name: typeof(x)},
                   fix="pass coefficients, the highest power first.", exc=ValueError if x.ndim else TypeError)
     return x
 
@@ -73,7 +74,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int | None = None) -> Array:
     caller = "numpy.polyval"
     p, x = (operand(caller, v) for v in promote(caller, p, x))
     if not p.ndim:
-        raise bad(caller, "`p` has no coefficients", given={"p": p.aval}, fix="pass a vector.", exc=ValueError)
+        raise bad(caller, "`p` has no coefficients", given={"p": typeof(p)}, fix="pass a vector.", exc=ValueError)
     shape = broadcast_shapes(p.shape[1:], x.shape)
     if not p.shape[0]:
         return zeros(shape, x.dtype)
@@ -180,7 +181,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     if k.size not in (1, m) and m:
         raise bad(caller, f"{k.size} constants for {m} integrations", fix="pass a number, or one for each.",
                   exc=ValueError)
-    p = _vector(caller, "p", p)
+    _vector(caller, "p", p)
     if not m:
         return p
     k = broadcast_to(ravel(k), (m,))
@@ -208,7 +209,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     if x.ndim == 2 and x.shape[0] == x.shape[1] and x.size:
         x = eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
     elif x.ndim > 1:
-        raise bad(caller, "takes a vector of roots or a square matrix", given={"seq_of_zeros": x.aval},
+        raise bad(caller, "takes a vector of roots or a square matrix", given={"seq_of_zeros": typeof(x)},
                   fix="flatten the roots.", exc=ValueError)
     x = x if x.ndim else expand_dims(x, (0,))
     if not x.shape[0]:

@@ -26,12 +26,12 @@ from xjax.ops.compare import lt
 from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import expand_dims
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, ShapeLike
 
 # -- flat and by axis ---------------------------------------------------------------------------------------------
 
 @one_launch
-def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Any, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """Positions along each axis of the elements at flat positions of an array of `shape` (row by row).
 
     Args: indices: int[...]; negative ones count from the end, and positions out of range are clamped.
@@ -85,11 +85,11 @@ def ravel_multi_index(multi_index: Sequence[Any], dims: Sequence[int], mode: str
     positions = [operand(caller, i) for i in multi_index]
     for i in positions:
         if not dtypes.is_int(i.dtype):
-            raise bad(caller, "positions must be integers", given={"got": i.aval}, fix="convert with x.astype(int).",
+            raise bad(caller, "positions must be integers", given={"got": typeof(i)}, fix="convert with x.astype(int).",
                       exc=ValueError)
     dtype = (result_type(*positions) if positions else default_int()) if dtype is None else as_dtype(dtype, caller)
     if math.prod(dims) - 1 > int(dtypes.iinfo(dtype).max):
-        raise bad(caller, f"flat positions in an array of shape {dims} do not fit {dtype.name}",
+        raise bad(caller, f"flat positions in an array of shape {dims} do not fit {np.dtype(dtype).name}",
                   fix=f"pass dtype='{np.min_scalar_type(-math.prod(dims)).name}'.", exc=ValueError)
     if mode == "raise":
         _check_inside(caller, positions, dims)
@@ -115,7 +115,7 @@ def _check_inside(caller: str, positions: Sequence[Any], dims: Sequence[int]) ->
                       exc=ValueError)
 
 
-def ix_(*args: Any) -> tuple[Any, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Arrays that read a block: ``x[ix_(rows, columns)]``; argument i runs along axis i.
 
     Args: int[n] arrays, or bool[n] arrays with known values, which mean the positions of True.
@@ -170,7 +170,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Any, ...]:
 
 
 def mask_indices(n: int, mask_func: Callable[[Any, int], Any], k: int = 0, *,
-                 size: int | None = None) -> tuple[Any, Any]:
+                 size: int | None = None) -> tuple[Array, ...]:
     """Indices of the elements of a matrix [n, n] that ``mask_func(matrix, k)`` (such as `triu`) does not clear.
 
     Args: size: of the result, needed if `mask_func` depends on traced values.

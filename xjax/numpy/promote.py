@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from xjax.ops.convert import convert_element_type, convert_number
 from xjax.ops.shape import broadcast_in_dim
 from xjax.runtime.arrays.array import from_numpy
 from xjax.runtime.arrays.dlpack import from_dlpack, is_on_gpu
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike, Shape, ShapeLike
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+Number: TypeAlias = bool | int | float | complex
 
 _NUMBERS = frozenset({bool, int, float, complex})
 _HOST = (np.ndarray, np.generic)
@@ -30,7 +34,7 @@ _HOST = (np.ndarray, np.generic)
 
 # -- the options of the user, and the library ---------------------------------------------------------------------
 
-def library_rules(fun: Callable) -> Callable:
+def library_rules(fun: Callable[Args, Result]) -> Callable[Args, Result]:
     """Decorator: the body of `fun` mixes dtypes and ranks by the default rules, whatever options the user has set.
 
     `jax_numpy_dtype_promotion` and `jax_numpy_rank_promotion` apply to the arrays of the user. A public function checks
@@ -38,7 +42,7 @@ def library_rules(fun: Callable) -> Callable:
     So `fun` is a private function of checked arguments, and it does not call functions of the user.
     """
     @functools.wraps(fun)
-    def by_library_rules(*args: Any, **kwargs: Any) -> Any:
+    def by_library_rules(*args: Args.args, **kwargs: Args.kwargs) -> Result:
         if config.numpy_dtype_promotion == "standard" and config.numpy_rank_promotion == "allow":
             return fun(*args, **kwargs)
         with numpy_dtype_promotion("standard"), numpy_rank_promotion("allow"):
@@ -49,7 +53,13 @@ def library_rules(fun: Callable) -> Callable:
 
 # -- arguments ----------------------------------------------------------------------------------------------------
 
-def array_like(caller: str, x: ArrayLike) -> ArrayLike:
+@overload
+def array_like(caller: str, x: Array) -> Array: ...
+@overload
+def array_like(caller: str, x: Any) -> ArrayLike: ...
+
+
+def array_like(caller: str, x: Any) -> ArrayLike:
     """`x` itself if it is an array, a tracer, a NumPy value or a number, else the result of its `__(jax_)array__`.
 
     Raises: TypeError for everything else: a list is converted only by `array` and `asarray`.
@@ -72,9 +82,15 @@ def array_like(caller: str, x: ArrayLike) -> ArrayLike:
     return x
 
 
-def _not_array_like(caller: str, x: Any) -> Exception:
+def _not_array_like(caller: str, x: object) -> Exception:
     return bad(caller, f"requires an array or a number, got a value of type {type_name(x)}",
                given={"value": repr(x)[:80]}, fix=how_to_convert(x))
+
+
+@overload
+def array_likes(caller: str, xs: Sequence[Array]) -> list[Array]: ...
+@overload
+def array_likes(caller: str, xs: Sequence[Any]) -> list[ArrayLike]: ...
 
 
 def array_likes(caller: str, xs: Sequence[Any]) -> list[Any]:
@@ -99,7 +115,7 @@ def argument_type(x: ArrayLike) -> ShapedArray:
 
 # -- dtypes as arguments -------------------------------------------------------------------------------------------
 
-def as_dtype(dtype: DTypeLike, caller: str) -> Any:
+def as_dtype(dtype: DTypeLike, caller: str) -> np.dtype:
     """Canonical dtype from any spelling: a dtype, its name, a Python or NumPy type, `xjax.numpy.float32`.
 
     Raises: TypeError for a dtype that arrays cannot have. Without x64, 64-bit types become 32-bit ones, with a warning.
@@ -109,19 +125,25 @@ def as_dtype(dtype: DTypeLike, caller: str) -> Any:
                   fix="pass x.dtype; several arrays are passed as one list.", exc=ValueError)
     if not isinstance(dtype, (np.dtype, str, list, dict)) and dtype not in _NUMBERS:
         own = getattr(dtype, "dtype", dtype)            # np.int32.dtype is a descriptor
-        dtype = own if isinstance(own, (np.dtype, dtypes.ExtendedDType)) else dtype
+        return dtypes.user_dtype(own if isinstance(own, (np.dtype, dtypes.ExtendedDType)) else dtype, caller)
     return dtypes.user_dtype(dtype, caller)
 
 
-def default_float() -> Any:
+def default_float() -> np.dtype:
     return dtypes.canonicalize_dtype(float)
 
 
-def default_int() -> Any:
+def default_int() -> np.dtype:
     return dtypes.canonicalize_dtype(int)
 
 
 # -- one dtype ----------------------------------------------------------------------------------------------------
+
+@overload
+def cast(caller: str, x: Array, dtype: DTypeLike, weak_type: bool = False) -> Array: ...
+@overload
+def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -> ArrayLike: ...
+
 
 def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -> ArrayLike:
     """`x` with another dtype; numbers and NumPy values are converted on the host and stay there."""
@@ -141,7 +163,13 @@ def cast(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool = False) -
     return convert_element_type(x, dtype, weak_type)
 
 
-def to_dtype(caller: str, x: ArrayLike, dtype: DTypeLike) -> Any:
+@overload
+def to_dtype(caller: str, x: Array, dtype: np.dtype) -> Array: ...
+@overload
+def to_dtype(caller: str, x: ArrayLike, dtype: np.dtype) -> ArrayLike: ...
+
+
+def to_dtype(caller: str, x: ArrayLike, dtype: np.dtype) -> ArrayLike:
     """`cast` to a dtype named by the user: a host integer of any size may become a float, complex number or bool.
 
     Raises: TypeError for a Python complex number and a real dtype; OverflowError for a number that is too large.
@@ -163,7 +191,7 @@ def to_dtype(caller: str, x: ArrayLike, dtype: DTypeLike) -> Any:
     return cast(caller, x, dtype)
 
 
-def _literal(caller: str, x: ArrayLike, dtype: DTypeLike, weak_type: bool) -> Any:
+def _literal(caller: str, x: Number, dtype: np.dtype, weak_type: bool) -> Number | np.generic:
     """A number as a literal of `dtype`: a Python number, which is weakly typed, if `weak_type`."""
     if type(x) is int and not _fits(x, dtype):
         dtypes.check_int_range(x, dtypes.canonicalize_dtype(int), caller)        # narrower dtypes wrap, as in JAX
@@ -184,14 +212,20 @@ def _cast_host(x: np.ndarray, dtype: np.dtype, caller: str) -> np.ndarray:
     return x.astype(dtype)
 
 
-def promote(caller: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> list[Any]:
+@overload
+def promote(caller: str, *xs: Array, to: Callable[[np.dtype], np.dtype] | None = None) -> list[Array]: ...
+@overload
+def promote(caller: str, *xs: ArrayLike, to: Callable[[np.dtype], np.dtype] | None = None) -> list[ArrayLike]: ...
+
+
+def promote(caller: str, *xs: Any, to: Callable[[np.dtype], np.dtype] | None = None) -> list[Any]:
     """Arguments converted to their common dtype (by JAX's lattice), or to `to(dtype)`.
 
     Raises: TypeError for a value that is not an array; TypePromotionError if there is no common dtype.
     """
-    xs = array_likes(caller, xs)
+    values = array_likes(caller, xs)
     avals = [x.aval if hasattr(x, "aval") else type_of_numbers(int) if type(x) is int else argument_type(x)
-             for x in xs]                               # `cast` checks whether an integer fits, for example in uint32
+             for x in values]                           # `cast` checks whether an integer fits, for example in uint32
     try:
         dtype, weak = lattice_join(*[(a.dtype, a.weak_type) for a in avals])
     except TypePromotionError:
@@ -200,7 +234,7 @@ def promote(caller: str, *xs: Any, to: Callable[[Any], Any] | None = None) -> li
     if to is not None:
         dtype = to(dtype)
     return [x if a.dtype is dtype and a.weak_type == weak and hasattr(x, "aval") else cast(caller, x, dtype, weak)
-            for x, a in zip(xs, avals, strict=True)]
+            for x, a in zip(values, avals, strict=True)]
 
 
 def refuse_float0(caller: str, *avals: ShapedArray) -> None:
@@ -211,25 +245,37 @@ def refuse_float0(caller: str, *avals: ShapedArray) -> None:
                   "leave such leaves out, or use numpy.zeros(x.shape) in their place.", exc=TypeError)
 
 
-def check_mixed(caller: str, *xs: Any) -> None:
+def check_mixed(caller: str, *xs: ArrayLike) -> None:
     """Raise TypePromotionError if the options forbid mixing these dtypes; for functions without a common dtype."""
     if config.numpy_dtype_promotion == "strict":
         promote(caller, *xs)
 
 
-def to_inexact(dtype: DTypeLike) -> Any:
+def to_inexact(dtype: np.dtype) -> np.dtype:
     """Integers and bool become the default float of their width."""
     return dtypes.to_inexact_dtype(dtype)
 
 
-def to_numeric(dtype: DTypeLike) -> Any:
+def to_numeric(dtype: np.dtype) -> np.dtype:
     """bool becomes int32, with x64 too."""
     return np.dtype(np.int32) if dtypes.is_bool(dtype) else dtype
+
+
+@overload
+def promote_inexact(caller: str, *xs: Array) -> list[Array]: ...
+@overload
+def promote_inexact(caller: str, *xs: ArrayLike) -> list[ArrayLike]: ...
 
 
 def promote_inexact(caller: str, *xs: Any) -> list[Any]:
     """Arguments in one float or complex dtype."""
     return promote(caller, *xs, to=to_inexact)
+
+
+@overload
+def promote_numeric(caller: str, *xs: Array) -> list[Array]: ...
+@overload
+def promote_numeric(caller: str, *xs: ArrayLike) -> list[ArrayLike]: ...
 
 
 def promote_numeric(caller: str, *xs: Any) -> list[Any]:
@@ -239,14 +285,14 @@ def promote_numeric(caller: str, *xs: Any) -> list[Any]:
 
 # -- one rank, one shape ------------------------------------------------------------------------------------------
 
-def shape_of(x: ArrayLike) -> tuple[int, ...]:
+def shape_of(x: ArrayLike) -> Shape:
     """Shape of an array-like value."""
     if type(x) in _NUMBERS:
         return ()
     return x.aval.shape if hasattr(x, "aval") else np.shape(converted(x))
 
 
-def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: ShapeLike) -> Shape:
     """Shape of arrays of these shapes broadcast together, by NumPy's rule.
 
     Raises: ValueError if sizes differ and neither is 1.
@@ -254,7 +300,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    return _common_shape("numpy.broadcast_shapes", [tuple([s]) if isinstance(s, int) else tuple(s) for s in shapes])
+    return _common_shape("numpy.broadcast_shapes", [(s,) if isinstance(s, int) else tuple(s) for s in shapes])
 
 
 def _common_shape(caller: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -269,6 +315,12 @@ def _common_shape(caller: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, 
                       exc=ValueError)
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
+
+
+@overload
+def promote_shapes(caller: str, *xs: Array) -> Sequence[Array]: ...
+@overload
+def promote_shapes(caller: str, *xs: ArrayLike) -> Sequence[ArrayLike]: ...
 
 
 def promote_shapes(caller: str, *xs: Any) -> Sequence[Any]:
@@ -296,7 +348,7 @@ def check_ranks(caller: str, shapes: Sequence[tuple[int, ...]]) -> None:
     warn(str(error))
 
 
-def broadcast_to(array: ArrayLike, shape: Sequence[int] | int) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """`array` repeated to `shape`, by NumPy's rule.
 
     Raises: ValueError if the shapes do not fit.
@@ -306,7 +358,7 @@ def broadcast_to(array: ArrayLike, shape: Sequence[int] | int) -> Array:
     """
     array = array_like("numpy.broadcast_to", array)
     caller = "numpy.broadcast_to"
-    sizes = (shape,) if is_single(shape) else shape
+    sizes = (shape,) if isinstance(shape, int) or is_single(shape) else shape
     return expand_to(caller, array, tuple([n if type(n) is int else static_int(n, "shape", caller) for n in sizes]))
 
 
@@ -314,7 +366,7 @@ def expand_to(caller: str, x: ArrayLike, shape: tuple[int, ...]) -> Array:
     """`broadcast_to` for a checked value; one that has the shape already is returned as it is."""
     old = shape_of(x)
     if old == shape and hasattr(x, "aval"):
-        return x
+        return x                                        # pyright: ignore[reportReturnType]
     offset = len(shape) - len(old)
     if offset < 0 or any(n not in (1, m) for n, m in zip(old, shape[offset:], strict=True)):
         raise bad(caller, "the array does not broadcast to the shape", given={"array": str(old), "shape": str(shape)},
@@ -322,15 +374,15 @@ def expand_to(caller: str, x: ArrayLike, shape: tuple[int, ...]) -> Array:
     return broadcast_in_dim(x, shape, range(offset, len(shape)))
 
 
-def broadcast_arrays(*args: Any) -> tuple[Any, ...]:
+def broadcast_arrays(*args: ArrayLike) -> tuple[Array, ...]:
     """The arguments, each repeated to their common shape."""
     caller = "numpy.broadcast_arrays"
-    args = array_likes(caller, args)
-    shape = _common_shape(caller, [shape_of(x) for x in args])
-    return tuple([expand_to(caller, x, shape) for x in args])
+    arrays = array_likes(caller, args)
+    shape = _common_shape(caller, [shape_of(x) for x in arrays])
+    return tuple([expand_to(caller, x, shape) for x in arrays])
 
 
-def broadcast(caller: str, *xs: Any) -> list[Any]:
+def broadcast(caller: str, *xs: ArrayLike) -> list[Array]:
     """Checked arguments repeated to their common shape."""
     shape = _common_shape(caller, [shape_of(x) for x in xs])
     return [expand_to(caller, x, shape) for x in xs]

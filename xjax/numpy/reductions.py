@@ -34,10 +34,7 @@ from xjax.ops.reduce import reduce_and, reduce_max, reduce_min, reduce_or, reduc
 from xjax.ops.shape import expand_dims, reduce_sum, reshape
 from xjax.ops.slice import pad as lax_pad
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike, DTypeLike
-
-Axis = int | Sequence[int] | None
-
+from xjax.typing import Array, ArrayLike, Axis, DTypeLike
 
 # -- common parts -------------------------------------------------------------------------------------------------
 
@@ -45,7 +42,7 @@ def _axes(caller: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(canonical_axes(axis, ndim, caller)))
 
 
-def _masked(caller: str, x: Array, mask: ArrayLike | None, neutral: Any) -> Array:
+def _masked(caller: str, x: Array, mask: ArrayLike | None, neutral: complex) -> Array:
     """`x` with the neutral element where the mask is false."""
     if mask is None:
         return x
@@ -56,8 +53,8 @@ def _masked(caller: str, x: Array, mask: ArrayLike | None, neutral: Any) -> Arra
 
 
 def _finish(caller: str, y: Array, axes: Sequence[int], keepdims: bool, dtype: DTypeLike,
-            initial: ArrayLike | None = None, join: Callable | None = None) -> Array:
-    if initial is not None:
+            initial: ArrayLike | None = None, join: Callable[..., Array] | None = None) -> Array:
+    if initial is not None and join is not None:
         if np.ndim(initial):
             raise bad(caller, "`initial` must be a number", given={"initial": str(np.shape(initial))},
                       fix="pass a number.", exc=ValueError)
@@ -66,7 +63,7 @@ def _finish(caller: str, y: Array, axes: Sequence[int], keepdims: bool, dtype: D
     return expand_dims(y, axes) if keepdims else y
 
 
-def _sum_dtype(dtype: DTypeLike) -> Any:
+def _sum_dtype(dtype: np.dtype) -> np.dtype:
     """Narrow integers and bool are summed as default integers."""
     if dtypes.is_inexact(dtype):
         return dtype
@@ -140,7 +137,7 @@ def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) 
     return extremum
 
 
-def _extreme(dtype: DTypeLike, sign: int) -> Any:
+def _extreme(dtype: np.dtype, sign: int) -> float:
     """The neutral value of a maximum (sign 1) or a minimum (sign -1)."""
     if dtypes.is_bool(dtype):
         return sign < 0
@@ -155,8 +152,9 @@ amax, amin = alias(max, "amax"), alias(min, "amin")
 
 
 @one_launch
-def minmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
-           where: Any = None) -> tuple[Any, Any]:
+def minmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
+           initial: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+           where: ArrayLike | None = None) -> tuple[Array, Array]:
     """(minimum, maximum) over `axis` (default: all axes).
 
     Args: initial: as in `min`, a value for both or a tuple of two values; the others: as in `min`.
@@ -297,14 +295,14 @@ def _deviations(caller: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, 
     center = convert_element_type(operand(caller, center), x.dtype)
     part = dtypes.finfo(x.dtype).dtype
     divisor = _count(caller, x, axes, mask, part, keepdims=False)
-    ddof = part.type(ddof if correction is None else correction)
-    divisor = divisor - ddof if mask is None else sub(divisor, ddof)
+    less = part.type(ddof if correction is None else correction)
+    divisor = divisor - less if mask is None else sub(divisor, less)
     result = asked if asked is not None else computed
     return _Deviations(x, center, divisor, axes, computed, dtypes.finfo(result).dtype if dtypes.is_complex(result)
                        else result)
 
 
-def _variance_dtype(dtype: DTypeLike, asked: Any) -> Any:
+def _variance_dtype(dtype: np.dtype, asked: np.dtype | None) -> np.dtype:
     if asked is None or asked.kind not in "fc" or dtype.kind not in "fciub":
         return to_inexact(dtypes.explicit_dtype(dtype) if asked is None else asked)
     joint = np.promote_types(dtype, asked)
@@ -347,7 +345,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 # -- without nan --------------------------------------------------------------------------------------------------
 
-def _without_nan(caller: str, a: ArrayLike, neutral: Any) -> Array:
+def _without_nan(caller: str, a: ArrayLike, neutral: complex) -> Array:
     a = to_array_like(caller, a)
     return choose(isnan(a), cast(caller, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
 
@@ -447,7 +445,7 @@ nanstd = _nan_moment("nanstd", std)
 
 # -- running ------------------------------------------------------------------------------------------------------
 
-def _running(name: str, run: Callable, neutral: Any, doc: str) -> Callable:
+def _running(name: str, run: Callable, neutral: complex, doc: str) -> Callable:
     caller = f"numpy.{name}"
 
     @one_launch

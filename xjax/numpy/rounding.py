@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from xjax.core.aliases import alias
 from xjax.core.errors import bad
 from xjax.core.primitive import Primitive
 from xjax.numpy.promote import aval_of, default_float, expand_to, refuse_float0, to_inexact
-from xjax.numpy.selection import choose, operand, operands, refuse_complex, refuse_out
+from xjax.numpy.selection import HostOrArray, choose, operand, operands, refuse_complex, refuse_out
 from xjax.numpy.ufuncs import greater, less, to_array_like
 from xjax.ops import bitwise as bits
 from xjax.ops import complex_numbers
@@ -203,7 +202,7 @@ def _logical(name: str, p: Primitive, doc: str) -> Callable:
     return logical
 
 
-def truth(x: ArrayLike) -> Array:
+def truth(x: HostOrArray) -> HostOrArray:
     """``x != 0``; a bool array unchanged."""
     return x if dtypes.is_bool(x.dtype) else ne(x, 0)
 
@@ -222,7 +221,8 @@ def logical_not(x: ArrayLike, /) -> Array:
 # -- closeness ------------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def isclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+def isclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+            equal_nan: bool = False) -> Array:
     """Whether ``|a - b| <= atol + rtol * |b|``, element-wise; infinities are close to themselves.
 
     Args: a, b: number[...] that broadcast together; equal_nan: whether nan is close to nan.

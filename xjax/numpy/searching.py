@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -33,9 +33,17 @@ from xjax.typing import Array, ArrayLike, DTypeLike
 
 # -- where, nonzero -----------------------------------------------------------------------------------------------
 
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /, *, size: None = None,
+          fill_value: None = None) -> Array: ...
+@overload
+def where(condition: ArrayLike, x: None = None, y: None = None, /, *, size: int | None = None,
+          fill_value: ArrayLike | None = None) -> tuple[Array, ...]: ...
+
+
 @one_launch(arrays=3)
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /, *, size: int | None = None,
-          fill_value: Any = None) -> Array:
+          fill_value: ArrayLike | None = None) -> Array | tuple[Array, ...]:
     """`x` where the condition is true, else `y`, all broadcast together; ``where(condition)`` is `nonzero`.
 
     Args: condition: bool[...] (numbers are true where not 0);  x, y: arrays, promoted to one dtype.
@@ -55,7 +63,7 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     return choose(condition, x, y)
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Any, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None) -> tuple[Array, ...]:
     """Indices of the elements that are not 0, as one vector for each axis.
 
     Args:
@@ -186,7 +194,8 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
 # -- whole arrays -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=4)
-def allclose(a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False) -> Array:
+def allclose(a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08,
+             equal_nan: bool = False) -> Array:
     """Whether all elements are close, see `isclose`."""
     return all_true(isclose(a, b, rtol, atol, equal_nan))
 

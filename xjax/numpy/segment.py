@@ -25,15 +25,16 @@ from xjax.runtime.arrays.moves import to_array
 from xjax.typing import Array, ArrayLike
 
 
-def _lowest(dtype: np.dtype) -> Any:
+def _lowest(dtype: np.dtype) -> float:
     return -np.inf if dtypes.is_float(dtype) else False if dtypes.is_bool(dtype) else dtypes.iinfo(dtype).min
 
 
-def _highest(dtype: np.dtype) -> Any:
+def _highest(dtype: np.dtype) -> float:
     return np.inf if dtypes.is_float(dtype) else True if dtypes.is_bool(dtype) else dtypes.iinfo(dtype).max
 
 
-def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], reduce: Callable, what: str) -> Callable:
+def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], float], reduce: Callable,
+             what: str) -> Callable:
     caller = f"ops.{name}"
 
     def apply(data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
@@ -51,7 +52,7 @@ def _segment(name: str, scatter: Callable, neutral: Callable[[np.dtype], Any], r
         parts = [_scatter_rows(scatter, full_of(out, fill), ids, rows, flags)
                  for ids, rows in _buckets(segment_ids, data, static_int(bucket_size, "bucket_size", caller))]
         if not parts:
-            return full_of(out, fill)
+            return full_of(out, fill)                           # pyright: ignore[reportReturnType]
         return reduce(concatenate([reshape(p, (1, *out.shape)) for p in parts], 0), (0,))
 
     apply.__name__ = apply.__qualname__ = name
@@ -80,7 +81,7 @@ _EXAMPLE = {"segment_sum": "[3., 5.]", "segment_prod": "[2., 5.]", "segment_max"
 
 def _array(x: ArrayLike) -> Array:
     x = converted(x)
-    return x if hasattr(x, "aval") else to_array(x)
+    return x if hasattr(x, "aval") else to_array(x)             # pyright: ignore[reportReturnType]
 
 
 def _check(caller: str, data: ShapedArray, ids: ShapedArray) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, overload
+
+import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.context import context
@@ -11,7 +12,7 @@ from xjax.core.errors import bad
 from xjax.core.staging import StagingTrace
 from xjax.core.types import typeof
 from xjax.numpy.promote import array_like, aval_of, broadcast_shapes, cast, expand_to, promote, promote_shapes, shape_of
-from xjax.numpy.ufuncs import maximum, minimum, to_array_like
+from xjax.numpy.ufuncs import DTypeRule, maximum, minimum, to_array_like
 from xjax.ops.compare import eq, ne, select_n
 from xjax.ops.complex_numbers import complex as complex_
 from xjax.ops.complex_numbers import imag, real
@@ -21,9 +22,17 @@ from xjax.runtime.one_launch import one_launch
 from xjax.typing import Array, ArrayLike
 
 _NUMBERS = (bool, int, float, complex)
+# Values with a dtype and a shape. A NumPy scalar has the attributes of a NumPy array without axes.
+HostOrArray: TypeAlias = Array | np.ndarray
 
 
-def operand(caller: str, x: ArrayLike) -> ArrayLike:
+@overload
+def operand(caller: str, x: Array) -> Array: ...
+@overload
+def operand(caller: str, x: Any) -> HostOrArray: ...
+
+
+def operand(caller: str, x: Any) -> Any:
     """An array-like value with a dtype: Python numbers become weak arrays, or literals while staging."""
     x = array_like(caller, x)
     if hasattr(x, "aval"):
@@ -36,19 +45,26 @@ def operand(caller: str, x: ArrayLike) -> ArrayLike:
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
-def operands(caller: str, *xs: Any, to: Callable = lambda dtype: dtype, strong: bool = False) -> list[Any]:
+@overload
+def operands(caller: str, *xs: Array, to: DTypeRule = ..., strong: bool = False) -> list[Array]: ...
+@overload
+def operands(caller: str, *xs: ArrayLike, to: DTypeRule = ...,
+             strong: bool = False) -> list[HostOrArray]: ...
+
+
+def operands(caller: str, *xs: Any, to: DTypeRule = lambda dtype: dtype, strong: bool = False) -> list[Any]:
     """Checked arguments of one dtype and rank, none of them a Python number; with `strong`, none weakly typed."""
     promoted = promote_shapes(caller, *promote(caller, *[operand(caller, x) for x in xs], to=to))
     return [cast(caller, x, x.dtype) for x in promoted] if strong else list(promoted)
 
 
-def refuse_complex(caller: str, *xs: Any, exc: type[Exception] = TypeError) -> None:
+def refuse_complex(caller: str, *xs: ArrayLike, exc: type[Exception] = TypeError) -> None:
     """Raise unless all values are real."""
     if any(dtypes.is_complex(aval_of(caller, x).dtype) for x in xs):
         raise bad(caller, "complex numbers are not accepted", fix="use the real parts: x.real.", exc=exc)
 
 
-def refuse_out(caller: str, out: Any) -> None:
+def refuse_out(caller: str, out: object) -> None:
     """Raise if an output array was passed: arrays never change."""
     if out is not None:
         raise bad(caller, "`out` is not supported: arrays never change", fix="use the value that the function returns.",
@@ -87,7 +103,8 @@ def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None 
 
 
 @one_launch
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
+               neginf: ArrayLike | None = None) -> Array:
     """`x` with nan replaced by `nan`, and infinities by default by the largest and the smallest finite number.
 
     Args: x: number[...]; integers are returned unchanged. copy: accepted as in NumPy; arrays never change.
@@ -101,7 +118,7 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = No
         return complex_(*parts)
     info, x = dtypes.finfo(x.dtype), cast(caller, x, x.dtype)
 
-    def limit(value: Any, default: ArrayLike) -> Any:
+    def limit(value: ArrayLike | None, default: ArrayLike) -> ArrayLike:
         return cast(caller, float(default) if value is None else value, x.dtype)
 
     x = choose(ne(x, x), cast(caller, nan, x.dtype), x)

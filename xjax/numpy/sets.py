@@ -68,7 +68,7 @@ def unique(ar: ArrayLike, return_index: bool = False, return_inverse: bool = Fal
         results["values"] = moveaxis(results["values"], 0, axis)
     asked = {"values": True, "first": return_index, "inverse": return_inverse, "counts": return_counts}
     out = tuple(results[name] for name, wanted in asked.items() if wanted)
-    return out if len(out) > 1 else out[0]
+    return out[0] if len(out) == 1 else out
 
 
 def _distinct(rows: Array, equal_nan: bool, size: int | None, fill_value: ArrayLike | None, with_first: bool,
@@ -127,7 +127,7 @@ def _starts_run(columns: Sequence[Any], n: int, equal_nan: bool) -> Array:
         concatenate([head, broadcast_in_dim(np.bool_(False), (n - 1,), ())])
 
 
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> Array:
     """Distinct elements, in increasing order."""
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)
 
@@ -155,7 +155,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueAll:
     """Distinct elements (nans are distinct), first positions, positions of all elements among them, and counts.
 
     >>> unique_all(np.array([3, 1, 3])).counts
@@ -164,12 +164,12 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = No
     return UniqueAll(*unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueCounts:
     """Distinct elements (nans are distinct), and the number of occurrences of each."""
     return UniqueCounts(*unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value))
 
 
-def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None) -> UniqueInverse:
     """Distinct elements (nans are distinct), and the positions of all elements among them."""
     return UniqueInverse(*unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value))
 

@@ -53,7 +53,8 @@ def _indices(caller: str, indices: ArrayLike) -> ArrayLike:
     return integers(indices)
 
 
-def _positions(indices: ArrayLike, size: int, mode: Any, wraps: bool = True) -> tuple[Any, Any]:
+def _positions(indices: ArrayLike, size: int, mode: GatherScatterMode | str,
+               wraps: bool = True) -> tuple[Any, Any]:
     """Positions along an axis of `size`, and the mode of the gather that reads them."""
     if mode == "wrap":
         return _modulo(indices, size), GatherScatterMode.PROMISE_IN_BOUNDS
@@ -104,19 +105,19 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = 
         bool(unique_indices), bool(indices_are_sorted)))
 
 
-def _fill(fill_value: ArrayLike | None, mode: Any, a: ArrayLike) -> Any:
+def _fill(fill_value: ArrayLike | None, mode: GatherScatterMode | str, a: ArrayLike) -> Any:
     return fill_constant(fill_value, a.dtype) if mode is GatherScatterMode.FILL_OR_DROP else None
 
 
 @one_launch
-def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: Any, fill_value: ArrayLike | None,
+def _take(a: ArrayLike, indices: ArrayLike, *, axis: int, mode: GatherScatterMode | str, fill_value: ArrayLike | None,
           flags: tuple[bool, bool]) -> Array:
     shape = a.shape
     positions, mode = _positions(indices, shape[axis], mode, mode is not GatherScatterMode.CLIP)
     ndim = np.ndim(positions)
     out_shape = (*shape[:axis], *np.shape(positions), *shape[axis + 1:])
     if not math.prod(out_shape):
-        return zeros_of(typeof(a).update(shape=out_shape))
+        return zeros_of(typeof(a).update(shape=out_shape))      # pyright: ignore[reportReturnType]
     offsets = (*range(axis), *range(axis + ndim, len(out_shape)))
     return gather(a, broadcast_in_dim(positions, (*np.shape(positions), 1), range(ndim)),
                   GatherDimensionNumbers(offsets, (axis,), (axis,)), (*shape[:axis], 1, *shape[axis + 1:]), mode=mode,
@@ -149,7 +150,7 @@ def _take_along(arr: Array, indices: Array, *, axis: int, mode: GatherScatterMod
                 wraps: bool) -> Array:
     positions, mode = _positions(indices, arr.shape[axis], mode, wraps)
     if not positions.size:
-        return zeros_of(typeof(arr).update(shape=np.shape(positions)))
+        return zeros_of(typeof(arr).update(shape=np.shape(positions)))      # pyright: ignore[reportReturnType]
     others = tuple(d for d in range(arr.ndim) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     return gather(arr, _as_vectors(positions), numbers, (1,) * arr.ndim, mode=mode, fill_value=fill_value)
@@ -283,7 +284,7 @@ def _check_known(caller: str, a: ArrayLike, count: int) -> None:
                   exc=ValueError)
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
     """At each position, the element of the first choice whose condition is true there, else `default`.
 
     Args: condlist: bool arrays; choicelist: as many arrays. All broadcast together.
@@ -304,7 +305,8 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
     return select_n(first, broadcast_to(default, shape), *[broadcast_to(c, shape) for c in choices])
 
 
-def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Array:
+def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any,
+              **kw: Any) -> Array:
     """`funclist[i](x)`, or the number `funclist[i]`, where `condlist[i]` is true.
 
     If several conditions are true, the last one counts. If none is true, the result is that of an extra function, or 0.

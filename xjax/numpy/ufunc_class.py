@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.types import ShapedArray
+from xjax.core.types import ShapedArray, typeof
 from xjax.lax.scan import scan
 from xjax.numpy import composed, reductions, rounding, ufuncs
 from xjax.numpy.at import at as at_index
@@ -49,7 +49,7 @@ class ufunc(metaclass=_Kind):
     """
 
     def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *, name: str | None = None,
-                 nargs: int | None = None, identity: Any = None, call: Callable[..., Any] | None = None,
+                 nargs: int | None = None, identity: float | None = None, call: Callable[..., Any] | None = None,
                  reduce: Callable[..., Any] | None = None, accumulate: Callable[..., Any] | None = None,
                  at: Callable[..., Any] | None = None, reduceat: Callable[..., Any] | None = None):
         if not callable(func):
@@ -65,7 +65,7 @@ class ufunc(metaclass=_Kind):
     def __repr__(self) -> str:
         return f"<xjax.numpy.ufunc {self.__name__!r}>"
 
-    def __call__(self, *args: Any, out: None = None, where: None = None) -> Any:
+    def __call__(self, *args: ArrayLike, out: None = None, where: None = None) -> Any:
         """The function applied to arrays that broadcast together."""
         name = self._caller("")
         refuse_out(name, out)
@@ -78,7 +78,7 @@ class ufunc(metaclass=_Kind):
     def _caller(self, method: str) -> str:
         return f"numpy.ufunc {self.__name__}" + (f".{method}" if method else "")
 
-    def _check_binary(self, method: str, out: Any = None) -> str:
+    def _check_binary(self, method: str, out: object = None) -> str:
         caller = self._caller(method)
         refuse_out(caller, out)
         if (self.nin, self.nout) != (2, 1):
@@ -86,7 +86,7 @@ class ufunc(metaclass=_Kind):
                       fix="use a function with 2 arguments and 1 result.", exc=ValueError)
         return caller
 
-    def _elements(self, caller: str, a: ArrayLike, axis: int, dtype: DTypeLike | None) -> tuple[Any, int]:
+    def _elements(self, caller: str, a: ArrayLike, axis: int, dtype: DTypeLike | None) -> tuple[Array, int]:
         """(`a` with `axis` in front, in the dtype of the function's results; `axis`)."""
         a = operand(caller, a)
         axis = canonical_axis(axis, a.ndim, caller)
@@ -95,8 +95,9 @@ class ufunc(metaclass=_Kind):
             dtype = eval_shape(self._call, one, one).dtype
         return moveaxis(convert_element_type(a, as_dtype(dtype, caller)), axis, 0), axis
 
-    def reduce(self, a: ArrayLike, axis: Any = 0, dtype: DTypeLike | None = None, out: None = None,
-               keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
+    def reduce(self, a: ArrayLike, axis: int | tuple[int, ...] | None = 0, dtype: DTypeLike | None = None,
+               out: None = None, keepdims: bool = False, initial: ArrayLike | None = None,
+               where: ArrayLike | None = None) -> Array:
         """``f(...f(f(a[0], a[1]), a[2])...)`` along an axis, a tuple of axes, or all (None).
 
         Args: initial: comes before the first element; where: bool, elements to include (needs an initial value).
@@ -113,7 +114,7 @@ class ufunc(metaclass=_Kind):
         x, _ = self._elements(name, _flattened(a, axes), 0, dtype)
         start = self.identity if initial is None else initial
         if start is None and (mask is not None or not x.shape[0]):
-            raise bad(name, "there is no first value to start from", given={"a": a.aval},
+            raise bad(name, "there is no first value to start from", given={"a": typeof(a)},
                       fix="pass initial=... for masks and empty axes.", exc=ValueError)
         if start is None:
             carry, x = index_in_dim(x, 0, 0, keepdims=False), slice_in_dim(x, 1, x.shape[0])
@@ -143,7 +144,7 @@ class ufunc(metaclass=_Kind):
 
         return moveaxis(scan(step, index_in_dim(x, 0, 0, keepdims=False), (flag, x))[1], 0, axis)
 
-    def at(self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Array:
+    def at(self, a: ArrayLike, indices: object, b: ArrayLike | None = None, /, *, inplace: bool = True) -> Array:
         """`a` with the function applied at `indices`, once for each occurrence of a position.
 
         Args: b: second argument, which broadcasts to ``a[indices]``; inplace: must be False: arrays never change.
@@ -208,7 +209,7 @@ def _flattened(a: ArrayLike, axes: tuple[int, ...]) -> Array:
     return reshape(a, (int(np.prod(a.shape[:len(axes)], dtype=int)), *a.shape[len(axes):]))
 
 
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: float | None = None) -> ufunc:
     """A `ufunc` from a function of `nin` single elements with `nout` results.
 
     >>> f = frompyfunc(lambda x, y: x * x + y, 2, 1)
@@ -224,15 +225,15 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
 
 def _by(total: Callable, takes_dtype: bool) -> Callable:
     """`ufunc.reduce` by a function of whole arrays."""
-    def reduce(a: ArrayLike, axis: Any = 0, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
-               initial: ArrayLike | None = None, where: Array | None = None) -> Array:
+    def reduce(a: ArrayLike, axis: int | tuple[int, ...] | None = 0, dtype: DTypeLike | None = None, out: None = None,
+               keepdims: bool = False, initial: ArrayLike | None = None, where: Array | None = None) -> Array:
         more = {"dtype": dtype} if takes_dtype else {}
         more |= {} if initial is None else {"initial": initial}
         return total(a, axis, out=out, keepdims=keepdims, where=where, **more)
     return reduce
 
 
-def _attach(function: Callable, identity: Any = None, nin: int = 2, **methods: Callable) -> None:
+def _attach(function: Callable, identity: float | None = None, nin: int = 2, **methods: Callable) -> None:
     made = ufunc(function, nin, 1, identity=identity, call=function, **methods)
     function._ufunc = made
     for name in ("nin", "nout", "nargs", "identity", "reduce", "accumulate", "at", "outer", "reduceat"):

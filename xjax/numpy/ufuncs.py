@@ -6,7 +6,9 @@ Functions made of several operations are in `xjax.numpy.composed`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import ParamSpec, TypeAlias, TypeVar
+
+import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.aliases import alias
@@ -19,7 +21,14 @@ from xjax.ops.complex_numbers import imag_p, real_p
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.dispatch import launched
-from xjax.typing import ArrayLike, DTypeLike
+from xjax.typing import Array as AnyArray
+from xjax.typing import ArrayLike
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
+Unary: TypeAlias = Callable[[ArrayLike], AnyArray]
+Binary: TypeAlias = Callable[[ArrayLike, ArrayLike], AnyArray]
+DTypeRule: TypeAlias = Callable[[np.dtype], np.dtype]
 
 # Dtypes that need no promotion; the narrow types of ml_dtypes take the general path.
 _BITS = frozenset({dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64,
@@ -37,17 +46,17 @@ _LITERAL_X64 = {(dtypes.float64, float): float, (dtypes.float64, int): float, (d
 _SMALL = 2**24
 
 
-def _same(dtype: DTypeLike) -> Any:
+def _same(dtype: np.dtype) -> np.dtype:
     return dtype
 
 
-def to_array_like(caller: str, x: ArrayLike) -> Any:
+def to_array_like(caller: str, x: object) -> AnyArray:
     """`x` as an array or a tracer, for functions that return their argument."""
     x = array_like(caller, x)
-    return x if hasattr(x, "aval") else to_array(x)
+    return x if hasattr(x, "aval") else to_array(x)                 # pyright: ignore[reportReturnType]
 
 
-def _named(f: Callable, name: str, doc: str) -> Callable:
+def _named(f: Callable[Args, Result], name: str, doc: str) -> Callable[Args, Result]:
     f.__name__ = f.__qualname__ = name
     f.__doc__ = doc
     f.__module__ = "xjax.numpy"
@@ -56,8 +65,8 @@ def _named(f: Callable, name: str, doc: str) -> Callable:
 
 # -- makers -------------------------------------------------------------------------------------------------------
 
-def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: frozenset = _NUMBERS,
-           of_bool: Primitive | None = None) -> Callable:
+def binary(name: str, p: Primitive, doc: str, *, to: DTypeRule = _same, direct: frozenset = _NUMBERS,
+           of_bool: Primitive | None = None) -> Binary:
     """A function of two arguments that is the operation `p` after promotion.
 
     Args:
@@ -67,7 +76,7 @@ def binary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: f
     """
     caller = f"numpy.{name}"
 
-    def ufunc(x: ArrayLike, y: ArrayLike, /) -> Any:
+    def ufunc(x: ArrayLike, y: ArrayLike, /) -> AnyArray:
         if type(x) is Array:
             aval = x.aval
             if type(y) is Array:
@@ -90,15 +99,15 @@ def _is_bool(x: ArrayLike, y: ArrayLike) -> bool:
     return dtypes.is_bool(x.dtype) if hasattr(x, "dtype") else type(x) is bool
 
 
-def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: frozenset = _NUMBERS,
-          keep: Callable | None = None) -> Callable:
+def unary(name: str, p: Primitive, doc: str, *, to: DTypeRule = _same, direct: frozenset = _NUMBERS,
+          keep: Callable[[np.dtype], bool] | None = None) -> Unary:
     """A function of one argument that is the operation `p` after promotion.
 
     `keep(dtype)`: whether values of a dtype are returned unchanged (floor of an integer).
     """
     caller = f"numpy.{name}"
 
-    def ufunc(x: ArrayLike, /) -> Any:
+    def ufunc(x: ArrayLike, /) -> AnyArray:
         aval = aval_of(caller, x)
         if type(x) is Array and aval.dtype in direct:
             return p.bind(x)
@@ -112,15 +121,15 @@ def unary(name: str, p: Primitive, doc: str, *, to: Callable = _same, direct: fr
 
 # -- one argument -------------------------------------------------------------------------------------------------
 
-def _inexact(name: str, p: Primitive, doc: str) -> Callable:
+def _inexact(name: str, p: Primitive, doc: str) -> Unary:
     return unary(name, p, f"{doc} Integers become floats.", to=to_inexact, direct=_INEXACT)
 
 
-def _exact(dtype: DTypeLike) -> bool:
+def _exact(dtype: np.dtype) -> bool:
     return not dtypes.is_inexact(dtype)
 
 
-def _has_no_sign(dtype: DTypeLike) -> bool:
+def _has_no_sign(dtype: np.dtype) -> bool:
     return dtypes.is_bool(dtype) or dtypes.is_unsigned(dtype)
 
 
@@ -189,7 +198,7 @@ left_shift = binary("left_shift", bits.shift_left_p, "``x << y``, element-wise, 
 bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
 
 
-def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> AnyArray:
     """``x1 >> x2``, element-wise, for integers: signed ones keep their sign."""
     caller = "numpy.right_shift"
     x1, x2 = promote_shapes(caller, *promote(caller, x1, x2, to=to_numeric))
@@ -205,11 +214,11 @@ bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 _REAL = _ANY - {dtypes.complex64, dtypes.complex128}
 
 
-def _ordering(name: str, p: Primitive, doc: str) -> Callable:
+def _ordering(name: str, p: Primitive, doc: str) -> Binary:
     """A comparison; complex numbers are ordered by real part, equal ones by imaginary part."""
     of_reals = binary(name, p, doc, direct=_REAL)
 
-    def ordered(x: ArrayLike, y: ArrayLike, /) -> Any:
+    def ordered(x: ArrayLike, y: ArrayLike, /) -> AnyArray:
         if not (_is_complex_value(x) or _is_complex_value(y)):
             return of_reals(x, y)
         caller = f"numpy.{name}"

@@ -82,7 +82,7 @@ def vectorize(pyfunc: Callable, *, excluded: Collection[int | str] = frozenset()
     parsed = None if signature is None else parse_signature(caller, signature)
 
     @functools.wraps(pyfunc)
-    def vectorized(*args: Any, **kwargs: Any) -> Any:
+    def vectorized(*args: ArrayLike | None, **kwargs: Any) -> Any:
         places = [i for i, x in enumerate(args) if i not in excluded]
         inputs = [()] * len(places) if parsed is None else parsed.inputs
         if len(places) != len(inputs):

@@ -13,10 +13,10 @@ from xjax.ops.complex_numbers import imag, part_dtype, real
 from xjax.ops.convert import bitcast_convert_type, convert_element_type
 from xjax.ops.shape import reshape
 from xjax.ops.slice import index_in_dim
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, DTypeLike
 
 
-def view(x: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def view(x: Array, dtype: DTypeLike | None = None) -> Array:
     """The same bits as another dtype; the last axis grows or shrinks with the width, as in NumPy.
 
     Raises: ValueError if the bits of the last axis are not a multiple of the new width, or a 0-d array needs an axis.
@@ -64,7 +64,7 @@ def _written(x: Array, new: np.dtype) -> Array:
     return reshape(bitcast_convert_type(x, new), (*leading, last * old_bits // new_bits))
 
 
-def byteswap(x: ArrayLike) -> Array:
+def byteswap(x: Array) -> Array:
     """The bytes of each number in reverse order; of a complex number, of each of its parts.
 
     >>> jnp.arange(3).byteswap()

@@ -25,7 +25,7 @@ from xjax.transforms.custom_jvp import custom_jvp
 from xjax.typing import Array, ArrayLike
 
 
-def _size(caller: str, M: Any) -> int:
+def _size(caller: str, M: int) -> int:
     n = static_int(M, "M", caller)
     if n < 0:
         raise bad(caller, "`M` must not be negative", given={"M": n}, fix="pass the number of samples.")
@@ -76,7 +76,7 @@ def without_scale(scaled: ArrayLike, x: ArrayLike, at_infinity: ArrayLike) -> Ar
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def bessel_i(x: Any, order: int) -> Any:
+def bessel_i(x: Array, order: int) -> Array:
     """Modified Bessel function of the first kind, of an order >= 1, of an array of floats."""
     scaled = bessel_i1e(x) if order == 1 else bessel_ie(x, order)
     return without_scale(scaled, x, x if order % 2 else lax_abs(x))

@@ -14,8 +14,7 @@ _WRITTEN_IN = {
     "index_update": ("index", "index_add", "index_max", "index_min", "index_mul", "index_update"),
 }
 
-__all__ = [name for names in _WRITTEN_IN.values() for name in names]
-
+__all__ = []
 
 __getattr__ = attributes_of(__name__, {name: (f"xjax.numpy.{module}", name)
                                        for module, names in _WRITTEN_IN.items() for name in names})

@@ -56,7 +56,7 @@ def all_weak(avals: Sequence[ShapedArray]) -> bool:
 
 # -- concatenate and split ----------------------------------------------------------------------------------------
 
-def concatenate(operands: Any, dimension: int) -> Array:
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """Join arrays one after another along the axis `dimension`.
 
     Args: operands: arrays any[...] of one dtype, with equal sizes of all other axes.
@@ -64,7 +64,7 @@ def concatenate(operands: Any, dimension: int) -> Array:
     operands = list(operands)
     if not operands:
         raise bad("lax.concatenate", "there is nothing to concatenate", fix="pass at least one array.", exc=ValueError)
-    if len(operands) == 1 and hasattr(operands[0], "aval"):
+    if len(operands) == 1 and isinstance(operands[0], Array):
         return operands[0]
     return concatenate_p.bind(*operands, dimension=static_int(dimension, "dimension", "lax.concatenate"))
 
@@ -319,7 +319,7 @@ def _nullary_batch(p: Callable[[], Primitive]) -> Callable:
     return batch
 
 
-def _no_operands(ct: Any, **params: Any) -> list[Any]:
+def _no_operands(ct: object, **params: object) -> list[Any]:
     return []
 
 

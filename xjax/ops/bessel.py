@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -125,6 +124,6 @@ bessel_i1e_p = unary("bessel_i1e", FLOAT, lambda b, out, x: _derivative_lower(b,
 bessel_i1e = unary_function(bessel_i1e_p, "Modified Bessel function of order 1 times ``exp(-abs(x))``, element-wise.")
 
 
-def bessel_ie(x: Any, order: int) -> Any:
+def bessel_ie(x: ArrayLike, order: int) -> Array:
     """Modified Bessel function of order 2, 3 ... times ``exp(-abs(x))``, element-wise."""
     return _derivative(x, order, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def check_same_dtype(caller: str, *avals: ShapedArray) -> None:
                   fix="convert with lax.convert_element_type(x, dtype), or use xjax.numpy, which promotes.")
 
 
-def static_int(value: Any, name: str, caller: str) -> int:
+def static_int(value: SupportsIndex, name: str, caller: str) -> int:
     """A Python int from an argument that must be static; a traced value raises an error that explains this."""
     try:
         return operator.index(value)
@@ -96,7 +96,7 @@ def _not_static(value: ArrayLike | None, name: str, caller: str) -> Exception:
 _COMPARES_TWO = {f"numpy.{name}": f" numpy.{name}imum(x, y) compares two values." for name in ("max", "min")}
 
 
-def canonical_axis(axis: Any, ndim: int, caller: str, name: str = "axis") -> int:
+def canonical_axis(axis: SupportsIndex, ndim: int, caller: str, name: str = "axis") -> int:
     """The axis in [0, ndim); a negative one counts from the end."""
     axis = static_int(axis, name, caller)
     if not -ndim <= axis < ndim:
@@ -107,14 +107,14 @@ def canonical_axis(axis: Any, ndim: int, caller: str, name: str = "axis") -> int
     return axis % ndim
 
 
-def check_sequence(caller: str, name: str, x: Any) -> None:
+def check_sequence(caller: str, name: str, x: object) -> None:
     """Raise TypeError for a single number where a sequence is needed: ``expand_dims(x, 0)``."""
     if is_single(x):
         raise bad(caller, f"`{name}` must be a sequence", given={name: x if hasattr(x, "aval") else repr(x)},
                   fix="pass a tuple, such as (3,).")
 
 
-def is_single(x: Any) -> bool:
+def is_single(x: object) -> bool:
     """Whether x is a single number. Arrays and tracers without axes count as one, though their types are iterable."""
     return isinstance(x, int) or not isinstance(x, Iterable) or getattr(x, "shape", None) == ()
 

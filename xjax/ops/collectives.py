@@ -7,7 +7,7 @@ operation is lowered to a collective; under `vmap` the batch rule replaces it wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from xjax.core import dtypes
 from xjax.core.context import UNNAMED, context, find_axis
 from xjax.core.errors import bad, did_you_mean
 from xjax.core.hlo import Builder, Value, i64_matrix, return_text, tensor_type
-from xjax.core.primitive import LINEAR, ZERO, Missing, Primitive
+from xjax.core.primitive import LINEAR, ZERO, JVPRule, Missing, Primitive
 from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.types import ShapedArray, Vma, Zero, number_of, typeof
 from xjax.core.varying import typed_axes
@@ -29,9 +29,10 @@ from xjax.ops.reduce import reduce_max, reduce_min
 from xjax.ops.shape import broadcast_in_dim, move_axis, reduce_sum, reshape
 from xjax.ops.slice import dynamic_slice_in_dim, slice_in_dim
 from xjax.ops.zeros import zeros_of
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 
-AxisName = Any
+AxisName = Hashable | Sequence[Hashable]
+Groups = Sequence[Sequence[int]] | None         # the values of `axis_index_groups`
 INT32 = np.dtype(np.int32)
 
 
@@ -120,13 +121,13 @@ def channel(b: Builder) -> str:
     return f"channel_handle = #stablehlo.channel_handle<handle = {b.module.number()}, type = 1>"
 
 
-def no_groups(caller: str, axis_index_groups: Any) -> None:
+def no_groups(caller: str, axis_index_groups: Groups) -> None:
     if axis_index_groups is not None:
         raise bad(f"lax.{caller}", "axis_index_groups over an axis of vmap", fix="use pmap or shard_map, or reshape "
                   "the mapped axis and reduce over a part of it.", exc=NotImplementedError)
 
 
-def groups_key(groups: Any) -> Any:
+def groups_key(groups: Groups) -> tuple[tuple[int, ...], ...] | None:
     return None if groups is None else tuple(tuple(int(i) for i in g) for g in groups)
 
 
@@ -135,7 +136,7 @@ def groups_key(groups: Any) -> Any:
 _NUMBERS = (int, float, complex)                # Python numbers
 
 
-def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def psum(x: PyTree, axis_name: AxisName, *, axis_index_groups: Groups = None) -> PyTree:
     """Sum over a named axis; every element of the axis gets the total. Leaves of trees are summed one by one.
 
     For a Python number the result is a Python number: ``psum(1, "i")`` is the size of the axis.
@@ -148,7 +149,7 @@ def psum(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[in
     return tree_unflatten(tree, [leaf * size if type(leaf) in _NUMBERS else next(sums) for leaf in leaves])
 
 
-def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
+def _sums(arrays: Sequence[Any], names: tuple, groups: Groups) -> Sequence[Any]:
     """Sums over the named axes; axes that types track have their own operation, whose result does not vary."""
     if not arrays:
         return ()
@@ -158,7 +159,7 @@ def _sums(arrays: Sequence[Any], names: tuple, groups: Any) -> Sequence[Any]:
     return [psum_invariant_p.bind(x, axes=typed) for x in arrays] if typed else arrays
 
 
-def _split_typed(caller: str, names: tuple, groups: Any) -> tuple[tuple, tuple]:
+def _split_typed(caller: str, names: tuple, groups: Groups) -> tuple[tuple, tuple]:
     """(names of the axes that types track, names of the other axes)."""
     in_scope = typed_axes()
     typed = tuple(a for a in names if a in in_scope)
@@ -175,7 +176,7 @@ def _as_number(x: Array) -> Array:
     return convert_element_type(x, INT32) if typeof(x).dtype == np.bool_ else x
 
 
-def pmean(x: Any, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Any:
+def pmean(x: PyTree, axis_name: AxisName, *, axis_index_groups: Groups = None) -> PyTree:
     """Mean over a named axis; see `psum`."""
     size = psum(1, axis_name, axis_index_groups=axis_index_groups)
     leaves, tree = flatten(psum(x, axis_name, axis_index_groups=axis_index_groups))
@@ -188,17 +189,17 @@ def _divide(x: Array, n: int) -> Array:
     return div(convert_element_type(x, dtype), number_of(dtype, n))
 
 
-def pmax(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Array:
+def pmax(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Array:
     """Maximum over a named axis, element by element; NaN propagates."""
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
 
-def pmin(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None) -> Array:
+def pmin(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Groups = None) -> Array:
     """Minimum over a named axis, element by element; NaN propagates."""
     return _extreme(pmin_p, x, axis_name, axis_index_groups)
 
 
-def _extreme(p: Primitive, x: Array, axis_name: AxisName, axis_index_groups: Any) -> Array:
+def _extreme(p: Primitive, x: Array, axis_name: AxisName, axis_index_groups: Groups) -> Array:
     names = names_of(axis_name)
     axis_size(names)
     leaves, tree = flatten(x)
@@ -223,7 +224,8 @@ def vary_exchanged(vmas, *, axis_name, **params):
     return [vma], vma
 
 
-def _all_reduce(name: str, combine: str, over_vmap: Callable[..., Any], jvp: Any, transpose: Any) -> Primitive:
+def _all_reduce(name: str, combine: str, over_vmap: Callable[..., Any], jvp: JVPRule,
+                transpose: Callable | Missing) -> Primitive:
     """A collective that combines equal shapes. `over_vmap(x, bdim or None, size)` is its result on a mapped axis."""
     def type_rule(*avals, axes, axis_index_groups):
         return tuple(a.strong() for a in avals)
@@ -313,7 +315,7 @@ def axis_index(axis_name: AxisName) -> Array:
         size = _size(name)
         here = axis_index_p.bind(axis_name=name)
         index = here if index is None else add(mul(index, INT32.type(size)), here)
-    return index
+    return broadcast_in_dim(0, (), ()) if index is None else index
 
 
 def _axis_index_lower(b, out, *, axis_name):
@@ -355,7 +357,7 @@ axis_index_p = Primitive("axis_index", type_rule=lambda *, axis_name: ShapedArra
 
 # -- all_gather and psum_scatter, adjoint to each other -----------------------------------------------------------
 
-def all_gather(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Sequence[Sequence[int]] | None = None,
+def all_gather(x: ArrayLike, axis_name: AxisName, *, axis_index_groups: Groups = None,
                axis: int = 0, tiled: bool = False, to: str = "varying") -> Array:
     """The values of all elements of a named axis, stacked along a new axis (with `tiled`, concatenated along `axis`).
 
@@ -460,7 +462,7 @@ all_gather_invariant_p = Primitive("all_gather_invariant", type_rule=_all_gather
 
 
 def psum_scatter(x: ArrayLike, axis_name: AxisName, *, scatter_dimension: int = 0,
-                 axis_index_groups: Sequence[Sequence[int]] | None = None, tiled: bool = False) -> Array:
+                 axis_index_groups: Groups = None, tiled: bool = False) -> Array:
     """Sum over a named axis; each element of the axis keeps its part of the sum along `scatter_dimension`.
 
     That dimension must have the size of the named axis, and is removed. With `tiled` its size must be a multiple of

@@ -72,7 +72,7 @@ def greater_complex(b: Builder, x: Value, y: Value) -> Value:
 
 # -- select_n -----------------------------------------------------------------------------------------------------
 
-def select_n(which: ArrayLike, *cases: Any) -> Array:
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """Select each element from one of `cases`: ``out[i] = cases[which[i]][i]``.
 
     Args:
@@ -97,7 +97,7 @@ def _select_type(which, *cases):
     check_kinds("select_n", ANY + KEY, *cases)
     check_same_dtype("select_n", *cases)
     given = {"which": which.str_short(), **{f"case {i}": c.str_short() for i, c in enumerate(cases)}}
-    shape = cases[0].shape
+    shape, dtype = cases[0].shape, cases[0].dtype
     if any(c.shape != shape for c in cases):
         raise bad("lax.select_n", "the cases differ in shape", given=given,
                   fix="broadcast them to one shape, or use xjax.numpy.where.")
@@ -107,7 +107,7 @@ def _select_type(which, *cases):
     if dtypes.is_bool(which.dtype) and len(cases) > 2:
         raise bad("lax.select_n", f"a bool cannot choose among {len(cases)} cases", given=given,
                   fix="pass an int32 `which`.")
-    return ShapedArray(shape, cases[0].dtype, all(c.weak_type for c in cases))
+    return ShapedArray(shape, dtype, all(c.weak_type for c in cases))
 
 
 def _select_lower(b: Builder, out: ShapedArray, which: Value, *cases: Value) -> Value:

@@ -9,7 +9,7 @@ reshapes that split a group, or the batch axis, from one axis and merge it into 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -131,7 +131,10 @@ def _transpose(ct, lhs, rhs, **params):
     return [None, _kernel_cotangent(ct, lhs, rhs.aval, **params)]
 
 
-def _as_dtype(x: ArrayLike, dtype: np.dtype) -> ArrayLike:
+T = TypeVar("T", bound=ArrayLike)
+
+
+def _as_dtype(x: T, dtype: np.dtype) -> T | Array:
     return x if typeof(x).dtype == dtype else convert_element_type(x, dtype)
 
 
@@ -163,7 +166,8 @@ def _operand_cotangent(ct: ArrayLike, lhs: ShapedArray, rhs: ArrayLike, *, windo
 
 
 def _kernel_cotangent(ct: ArrayLike, lhs: ArrayLike, rhs: ShapedArray, *, window_strides, padding, lhs_dilation,
-                      rhs_dilation, dimension_numbers, feature_group_count, batch_group_count, **rest) -> Array:
+                      rhs_dilation, dimension_numbers, feature_group_count, batch_group_count,
+                      **rest) -> Array | np.ndarray:
     """Convolution of the operand with the cotangent, summed over the batch: batch and features change roles, and so
     do feature groups and batch groups."""
     if not typeof(ct).size:

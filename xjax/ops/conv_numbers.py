@@ -87,8 +87,9 @@ def conv_general_permutations(dimension_numbers: Sequence[str]) -> tuple[Axes, A
         raise bad(where, "the three strings must have the same spatial letters", given=given,
                   fix="use the same letters in all of them, as in ('NHWC', 'HWIO', 'NHWC').")
     in_order = [c for c in dimension_numbers[1] if c in spatial[1]]
-    return tuple(tuple(spec.index(c) for c in (*letters, *in_order))
-                 for spec, letters in zip(dimension_numbers, _LETTERS, strict=True))
+    lhs, rhs, out = (tuple(spec.index(c) for c in (*letters, *in_order))
+                     for spec, letters in zip(dimension_numbers, _LETTERS, strict=True))
+    return lhs, rhs, out
 
 
 def take(values: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
@@ -134,10 +135,10 @@ def padtype_to_pads(in_shape: Sequence[int], window_shape: Sequence[int], window
 _NAMES = ("VALID", "SAME", "SAME_LOWER")
 
 
-def explicit_pads(padding: Any, caller: str) -> Pads:
+def explicit_pads(padding: Sequence[Sequence[int]], caller: str) -> Pads:
     """(low, high) pairs of integers, from a user's argument."""
     try:
-        pairs = [tuple(pair) for pair in padding]
+        pairs: list[tuple[Any, ...]] = [tuple(pair) for pair in padding]
     except TypeError:
         pairs = [()]
     if any(len(pair) != 2 for pair in pairs):
@@ -196,7 +197,7 @@ def conv_general_shape_tuple(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     return placed(conv_shape_tuple(take(lhs_shape, lhs), take(rhs_shape, rhs), window_strides, padding), out)
 
 
-def conv_transpose_padding(window: int, stride: int, padding: Any) -> tuple[int, int]:
+def conv_transpose_padding(window: int, stride: int, padding: str | Sequence[int]) -> tuple[int, int]:
     """(low, high) of the transposed convolution, from the padding of the convolution of which it is the transpose.
 
     Args: window: size of the kernel, with its dilation; padding: "SAME", "VALID" or (low, high).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xjax.core import dtypes
@@ -32,7 +34,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike, weak_type: bo
     dtype = aval.dtype if new_dtype is None else new_dtype
     if not isinstance(dtype, np.dtype):
         dtype = dtypes.user_dtype(dtype, "lax.convert_element_type")
-    if aval.dtype == dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
+    if aval.dtype == dtype and aval.weak_type == weak_type and isinstance(operand, Array):
         return operand
     if dtypes.is_complex(aval.dtype) and not dtypes.is_complex(dtype) and dtype != np.bool_:
         warn("Casting complex values to real discards the imaginary part", np.exceptions.ComplexWarning)
@@ -51,7 +53,7 @@ def convert_number(x: ArrayLike, dtype: np.dtype) -> np.generic:
     if dtypes.is_int(dtype) and dtypes.is_float(value.dtype):       # NumPy leaves this undefined, XLA saturates
         info = dtypes.iinfo(dtype)
         value = np.asarray(_saturated(float(value), int(info.min), int(info.max)))
-    scalar = value.astype(dtype)[()]
+    scalar: Any = value.astype(dtype)[()]
     return scalar if dtypes.is_canonical(dtype) else number_of(dtype, scalar)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -55,10 +54,10 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     aval = typeof(x)
     if kind is not FftType.RFFT and dtypes.is_float(aval.dtype):
         x = convert_element_type(x, complex_dtype("lax.fft", aval.dtype))
-    return x if not lengths and hasattr(x, "aval") else fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
+    return x if not lengths and isinstance(x, Array) else fft_p.bind(x, fft_type=kind, fft_lengths=lengths)
 
 
-def _as_type(value: Any) -> FftType:
+def _as_type(value: str | FftType) -> FftType:
     if isinstance(value, str) and value.upper() in FftType.__members__:
         return FftType[value.upper()]
     try:

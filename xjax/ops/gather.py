@@ -18,7 +18,7 @@ from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.jaxpr import Jaxpr
-from xjax.core.primitive import Primitive
+from xjax.core.primitive import Missing, Primitive
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.types import ShapedArray, Zero, is_linear, typeof
@@ -76,7 +76,7 @@ def gather(operand: ArrayLike, start_indices: ArrayLike, dimension_numbers: Gath
         fill_value=fill_value)
 
 
-def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array:
+def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array | np.ndarray:
     """Elements of `x` at positions along one axis; the positions are int[..., 1], and must be valid."""
     if not typeof(x).size:                          # a slice of size 1 does not fit into an axis of size 0
         return zeros_of(typeof(x).update(shape=typeof(index_vectors).shape[:-1]))
@@ -85,7 +85,7 @@ def take_along(x: ArrayLike, index_vectors: ArrayLike, dimension: int) -> Array:
     return gather(x, index_vectors, numbers, (1,) * typeof(x).ndim, mode=GatherScatterMode.PROMISE_IN_BOUNDS)
 
 
-def take_all_along(arrays: Sequence[Any], index: Any, dimension: int) -> list[Any]:
+def take_all_along(arrays: Sequence[Any], index: ArrayLike, dimension: int) -> list[Any]:
     """From each array, the elements at positions int[...] along one axis, in the shape of the positions."""
     shape = typeof(index).shape
     vectors = broadcast_in_dim(index, (*shape, 1), range(len(shape)))
@@ -225,7 +225,8 @@ def _gather_batch(axis, args, bdims, **params):
     return gather_p.bind(x, indices, dimension_numbers=n, slice_sizes=sizes, **params), 0
 
 
-def _empty_gather(x: Any, indices: Any, n: GatherDimensionNumbers, sizes: tuple[int, ...]) -> ShapedArray:
+def _empty_gather(x: Array, indices: Array, n: GatherDimensionNumbers,
+                  sizes: tuple[int, ...]) -> ShapedArray:
     """Type of a gather with a batch axis of size 0."""
     dropped = {*n.collapsed_slice_dims, *n.operand_batching_dims}
     offsets = iter([s for d, s in enumerate(sizes) if d not in dropped])
@@ -377,7 +378,7 @@ def _scatter_batch(p: Callable[[], Primitive]) -> Callable:
     return rule
 
 
-def scatter_primitive(name: str, emit: str | Callable | None, jvp: Callable[..., Any], transpose: Any,
+def scatter_primitive(name: str, emit: str | Callable | None, jvp: Callable[..., Any], transpose: Callable | Missing,
                       p: Callable[[], Primitive]) -> Primitive:
     """Create a scatter; `p` returns the primitive itself, for its own rules."""
     return Primitive(name, type_rule=_scatter_type(name), lower=_scatter_lower(emit), jvp=jvp, transpose=transpose,
@@ -392,7 +393,7 @@ def gather_numbers(n: ScatterDimensionNumbers) -> GatherDimensionNumbers:
 
 
 def read_windows(x: ArrayLike, indices: ArrayLike, updates: ShapedArray, n: ScatterDimensionNumbers, *,
-                 mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array:
+                 mode: GatherScatterMode, fill_value: ArrayLike | None = None) -> Array | np.ndarray:
     """The values of `x` in the windows that a scatter of `updates` writes."""
     if not typeof(x).size:                          # a window does not fit into an axis of size 0
         return zeros_of(updates.update(dtype=typeof(x).dtype))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax.core import dtypes, tree
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, types_text
 from xjax.core.lowering import lower_again, lower_barrier
 from xjax.core.primitive import LINEAR, ZERO, Primitive
 from xjax.core.trace import Tracer
-from xjax.core.types import Zero
+from xjax.core.types import ShapedArray, Zero
 from xjax.ops.checks import ANY, KEY
 from xjax.ops.makers import unary, unary_function
 from xjax.ops.zeros import instantiate
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
-def _same_value(b: Builder, out: Any, x: Value) -> Value:
+def _same_value(b: Builder, out: ShapedArray, x: Value) -> Value:
     return x
 
 
@@ -42,7 +40,7 @@ stage = unary_function(stage_p, "The same value, as an array, or as a value of t
 stop_gradient_p = unary("stop_gradient", ANY + KEY, _same_value, ZERO)
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: PyTree) -> PyTree:
     """`x` (an array or a tree of arrays) as a constant: derivatives do not flow through it."""
     return tree.tree_map(stop_gradient_p.bind, x)
 
@@ -57,7 +55,7 @@ computed_again = unary_function(computed_again_p, "The same value, recomputed wh
 
 # -- optimization_barrier -----------------------------------------------------------------------------------------
 
-def optimization_barrier(operand: Any, /) -> Any:
+def optimization_barrier(operand: PyTree, /) -> PyTree:
     """`operand` (an array or a tree of arrays), after a barrier across which the compiler moves no operation."""
     leaves, structure = tree.tree_flatten(operand)
     return tree.tree_unflatten(structure, optimization_barrier_p.bind(*leaves) if leaves else ())

@@ -14,8 +14,8 @@ import numpy as np
 from xjax.core.calls import name_function
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.primitive import ZERO, Primitive
-from xjax.core.types import ShapedArray, Zero, is_linear, number_of, scalar_of, type_of_numbers, typeof
+from xjax.core.primitive import ZERO, JVPRule, Missing, Primitive
+from xjax.core.types import LinearInput, ShapedArray, Zero, is_linear, number_of, scalar_of, type_of_numbers, typeof
 from xjax.ops.checks import NOT_LINEAR, NUMBER, check_kinds, check_same_dtype, kind_of
 from xjax.ops.shape import broadcast_in_dim, expand_dims, move_axis_to_front, reduce_sum, reshape
 from xjax.typing import Array, ArrayLike
@@ -59,12 +59,12 @@ def expand(b: Builder, x: Value, shape: tuple[int, ...]) -> Value:
 def elementwise_lower(emit: str | Callable) -> Callable:
     """Lowering of an element-wise operation: an operation's name, or `emit(b, out, *expanded operands, **params)`."""
     if isinstance(emit, str):
-        def lower_named(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
-            xs = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
-            return b.op(f"{emit} {', '.join(x.name for x in xs)} : {Value('', out).type}", out)
+        def lower_named(b: Builder, out: ShapedArray, *xs: Value, **params: object) -> Value:
+            operands = [x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs]
+            return b.op(f"{emit} {', '.join(x.name for x in operands)} : {Value('', out).type}", out)
         return lower_named
 
-    def lower(b: Builder, out: ShapedArray, *xs: Value, **params: Any) -> Value:
+    def lower(b: Builder, out: ShapedArray, *xs: Value, **params: object) -> Value:
         return emit(b, out, *[x if x.aval.shape == out.shape else expand(b, x, out.shape) for x in xs], **params)
     return lower
 
@@ -110,7 +110,7 @@ def unbroadcast(ct: ArrayLike, aval: ShapedArray) -> ArrayLike:
     return reshape(reduce_sum(ct, axes), aval.shape)
 
 
-def scalar_like(x: ArrayLike, value: complex) -> Any:
+def scalar_like(x: ArrayLike, value: complex) -> np.generic | int | float | complex:
     """The number `value` with the dtype of `x`: a NumPy scalar, or a Python number if `x` is weakly typed."""
     return scalar_of(typeof(x), value)
 
@@ -136,8 +136,8 @@ def fill(tangent: ArrayLike, out: ShapedArray) -> ArrayLike:
     return broadcast_in_dim(tangent, out.shape, tuple(range(out.ndim)) if aval.shape else ())
 
 
-def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, lower_on: LowerOn = None,
-          out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
+def unary(name: str, kinds: str, emit: str | Callable, jvp: JVPRule, *, lower_on: LowerOn = None,
+          out_dtype: Callable | None = None, transpose: Callable | Missing = NOT_LINEAR) -> Primitive:
     """An element-wise primitive of one operand.
 
     `lower_on`: as in `Primitive`.
@@ -163,13 +163,14 @@ def unary(name: str, kinds: str, emit: str | Callable, jvp: Any, *, lower_on: Lo
     return p
 
 
-def to_bool(*_: Any, **__: Any) -> np.dtype:
+def to_bool(*_: object, **__: object) -> np.dtype:
     """`out_dtype` of a primitive with a bool result."""
     return np.dtype(np.bool_)
 
 
-def nary(name: str, kinds: str, emit: str | Callable, jvps: Any, *, lower_on: LowerOn = None,
-         out_dtype: Callable | None = None, transpose: Any = NOT_LINEAR) -> Primitive:
+def nary(name: str, kinds: str, emit: str | Callable, jvps: Sequence[Callable | None] | JVPRule, *,
+         lower_on: LowerOn = None, out_dtype: Callable | None = None,
+         transpose: Callable | Missing = NOT_LINEAR) -> Primitive:
     """An element-wise primitive of several operands of one dtype, unless a parameter `out_dtype` is passed.
 
     `lower_on`: as in `Primitive`, with rules that are called like `emit`.
@@ -204,7 +205,7 @@ def comparison(name: str, kinds: str, emit: Callable) -> Primitive:
     return nary(name, kinds, emit, ZERO, out_dtype=to_bool)
 
 
-def add_transpose(ct: ArrayLike, *args: Any) -> list[Any]:
+def add_transpose(ct: ArrayLike, *args: ArrayLike | LinearInput) -> list[Any]:
     """Transpose of a sum: every linear term gets the cotangent."""
     return [unbroadcast(ct, x.aval) if is_linear(x) else None for x in args]
 
@@ -214,7 +215,7 @@ accumulate_p = nary("add_any", NUMBER, "stablehlo.add", (lambda dx, y, a, b: dx,
                     transpose=add_transpose)
 
 
-def accumulate(x: Any, y: ArrayLike) -> ArrayLike:
+def accumulate(x: ArrayLike | Zero, y: ArrayLike) -> ArrayLike:
     """Sum of two tangents or cotangents, either of which may be Zero."""
     if type(x) is Zero:
         return y
@@ -240,7 +241,7 @@ def bilinear_jvp(p: Callable[[], Primitive]) -> Callable:
 SCALARS = (bool, int, float, complex)
 
 
-def match_scalars(*xs: Any) -> list[Any]:
+def match_scalars(*xs: ArrayLike) -> list[Any]:
     """Convert Python numbers to NumPy scalars of the dtype of the first array among the arguments.
 
     A number that already has this dtype is left as it is, because it is weakly typed.
@@ -264,7 +265,7 @@ _KIND_OF_SCALAR = {bool: "b", int: "i", float: "f", complex: "c"}
 
 def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
     """The public function of a primitive of one operand."""
-    def apply(x: Any) -> Any:
+    def apply(x: ArrayLike) -> Array:
         return p.bind(x)
 
     return _named(apply, name or p.name, doc)
@@ -272,7 +273,7 @@ def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
 
 def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
     """The public function of a primitive of two operands. A Python number takes the dtype of the array operand."""
-    def apply(x: Any, y: Any) -> Any:
+    def apply(x: ArrayLike, y: ArrayLike) -> Array:
         if type(x) in SCALARS or type(y) in SCALARS:
             x, y = match_scalars(x, y)
         return p.bind(x, y)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax.core.errors import bad
 from xjax.core.tree import tree_map
 from xjax.core.types import typeof
 from xjax.core.varying import axes_in_order, typed_axes
 from xjax.ops.collectives import AxisName, all_gather, axis_size, names_of
 from xjax.ops.pvary import pvary_p
-from xjax.typing import Array
+from xjax.typing import Array, PyTree
 
 
-def pcast(x: Any, axis_name: AxisName, *, to: str) -> Any:
+def pcast(x: PyTree, axis_name: AxisName, *, to: str) -> PyTree:
     """`x`, or each array of a tree, with a type that varies along mesh axes; nothing is computed.
 
     In a `shard_map` with `check_vma`, operations cast their operands where necessary. An explicit cast determines where
@@ -48,11 +46,11 @@ def _cast(x: Array, axes: tuple) -> Array:
     return pvary_p.bind(x, axes=axes)
 
 
-def pvary(x: Any, axis_name: AxisName) -> Any:
+def pvary(x: PyTree, axis_name: AxisName) -> PyTree:
     """`pcast(x, axis_name, to="varying")`, by its older name."""
     return pcast(x, axis_name, to="varying")
 
 
-def all_gather_invariant(x: Any, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather_invariant(x: PyTree, axis_name: AxisName, *, axis: int = 0, tiled: bool = False) -> PyTree:
     """`all_gather(x, axis_name, to="invarying")`: the result is equal on all devices, and has such a type."""
     return all_gather(x, axis_name, axis=axis, tiled=tiled, to="invarying")

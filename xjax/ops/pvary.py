@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from xjax.core import dtypes
 from xjax.core.jaxpr import ClosedJaxpr, program_cache
@@ -10,7 +10,13 @@ from xjax.core.primitive import LINEAR, Primitive, primitive_called
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import Vma, typeof
 from xjax.core.varying import axes_in_order
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
+
+
+@overload
+def vary_to(x: Array, vma: Vma) -> Array: ...
+@overload
+def vary_to(x: ArrayLike, vma: Vma) -> ArrayLike: ...
 
 
 def vary_to(x: ArrayLike, vma: Vma) -> ArrayLike:
@@ -31,7 +37,7 @@ def cast_outputs(closed: ClosedJaxpr, vmas: tuple[Vma, ...]) -> ClosedJaxpr:
     if all(a.vma == vma for a, vma in zip(closed.out_avals, vmas, strict=False)):
         return closed
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         outs = closed(*args)
         return [*map(vary_to, outs[:len(vmas)], vmas), *outs[len(vmas):]]
 

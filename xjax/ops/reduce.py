@@ -41,7 +41,7 @@ def reduction(p: Primitive, doc: str) -> Callable:
     """The public function of a reduction."""
     def apply(operand: ArrayLike, axes: Sequence[int]) -> Array:
         axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")
-        return p.bind(operand, axes=axes) if axes or not hasattr(operand, "aval") else operand
+        return operand if not axes and isinstance(operand, Array) else p.bind(operand, axes=axes)
 
     name_function(apply, p.name, "xjax.lax")
     apply.__doc__ = doc + " over `axes`, which are removed; the dtype is kept."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ _KEY_TYPES = (ShapedArray((4,), np.uint32), ShapedArray((2,), np.uint64))
 # -- rng_bit_generator --------------------------------------------------------------------------------------------
 
 def rng_bit_generator(key: PRNGKey, shape: Sequence[int], dtype: DTypeLike = np.uint32,
-                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: Any = None) -> tuple:
+                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT, *, out_sharding: None = None) -> tuple:
     """Random bits, fast, and the next state.
 
     The numbers depend on the device and on XLA's version. Under `vmap` all are drawn together, from the first key.

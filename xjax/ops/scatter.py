@@ -13,7 +13,7 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
-from xjax.core.jaxpr import Jaxpr, Literal
+from xjax.core.jaxpr import Atom, Jaxpr, Literal
 from xjax.core.primitive import Missing, Primitive, primitive_called
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray, Zero, is_linear, number_of, typeof
@@ -95,7 +95,7 @@ def _emit_update(b: Builder, old: Value, new: Value, update_jaxpr: Jaxpr | None)
         return new
     env = dict(zip(update_jaxpr.invars, (old, new), strict=True))
 
-    def value(atom: Any) -> Value:
+    def value(atom: Atom) -> Value:
         return b.constant(atom.val, atom.aval) if type(atom) is Literal else env[atom]
 
     for eqn in update_jaxpr.eqns:

@@ -51,7 +51,7 @@ def _scatter_mul_transpose(ct, x, indices, updates, *, dimension_numbers, **para
 
 
 def _product_tangent(x: ShapedArray, indices: ArrayLike, updates: ArrayLike, d_updates: Array,
-                     n: ScatterDimensionNumbers, mode: GatherScatterMode) -> Array:
+                     n: ScatterDimensionNumbers, mode: GatherScatterMode) -> Array | np.ndarray:
     """Tangent of the product of the updates that hit each element of `x`; 0 for elements without updates.
 
     The updates are sorted by the element that they hit, and multiplied in a tree, in which a new product starts at each

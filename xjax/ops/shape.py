@@ -47,7 +47,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensi
     """
     shape = _shape(shape, "lax.broadcast_in_dim")
     dims = tuple(broadcast_dimensions)
-    if typeof(operand).shape == shape and dims == tuple(range(len(shape))) and hasattr(operand, "aval"):
+    if typeof(operand).shape == shape and dims == tuple(range(len(shape))) and isinstance(operand, Array):
         return operand
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=dims)
 
@@ -98,7 +98,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     aval = typeof(array)
     rank = aval.ndim + len(dimensions)
     new = set(canonical_axes(dimensions, rank, "lax.expand_dims", "dimensions"))
-    if not new:
+    if not new and isinstance(array, Array):
         return array
     kept = [d for d in range(rank) if d not in new]
     shape = [1] * rank
@@ -116,7 +116,7 @@ def reduce_sum(operand: ArrayLike, axes: Sequence[int]) -> Array:
     if not config.allow_f16_reductions and dtypes.accumulator_dtype(aval.dtype) != aval.dtype:
         raise bad("lax.reduce_sum", "sums in half precision are disabled", {"operand": aval.str_short(),
                   "allow_f16_reductions": False}, "convert to float32 first: x.astype('float32').", exc=ValueError)
-    return reduce_sum_p.bind(operand, axes=axes) if axes else operand
+    return operand if not axes and isinstance(operand, Array) else reduce_sum_p.bind(operand, axes=axes)
 
 
 def _reduce_sum_type(x, *, axes):
@@ -151,7 +151,7 @@ def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[i
     new_sizes = _shape(new_sizes, "lax.reshape")
     if dimensions is not None:
         operand = transpose(operand, dimensions)
-    if typeof(operand).shape == new_sizes and hasattr(operand, "aval"):
+    if typeof(operand).shape == new_sizes and isinstance(operand, Array):
         return operand
     return reshape_p.bind(operand, new_sizes=new_sizes, dimensions=None)
 
@@ -185,7 +185,7 @@ reshape_p = Primitive("reshape", type_rule=_reshape_type, lower=_reshape_lower,
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """`array` without the given axes, which must have size 1."""
     axes = canonical_axes(dimensions, typeof(array).ndim, "lax.squeeze", "dimensions")
-    return squeeze_p.bind(array, dimensions=tuple(sorted(axes))) if axes else array
+    return array if not axes and isinstance(array, Array) else squeeze_p.bind(array, dimensions=tuple(sorted(axes)))
 
 
 def _squeeze_type(x, *, dimensions):
@@ -219,7 +219,7 @@ squeeze_p = Primitive("squeeze", type_rule=_squeeze_type, lower=_squeeze_lower,
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """`operand` with its axes in a new order: result axis i is operand axis `permutation[i]`."""
     permutation = tuple(permutation)
-    if permutation == tuple(range(typeof(operand).ndim)) and hasattr(operand, "aval"):
+    if permutation == tuple(range(typeof(operand).ndim)) and isinstance(operand, Array):
         return operand
     return transpose_p.bind(operand, permutation=permutation)
 

@@ -214,7 +214,8 @@ pad_p = Primitive("pad", type_rule=_pad_type, lower=_pad_lower, jvp=jointly_line
 
 # -- starts of dynamic slices -------------------------------------------------------------------------------------
 
-def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool], caller: str) -> list[Any]:
+def _starts(indices: Any, shape: tuple[int, ...], allow_negative: bool | Sequence[bool],
+            caller: str) -> list[Any]:
     """One scalar start for each axis, all of one integer dtype; negative starts count from the end where allowed."""
     if hasattr(indices, "ndim"):
         if indices.ndim != 1 or indices.shape[0] != len(shape):
@@ -275,7 +276,7 @@ def _wide_starts(b: Builder, starts: Sequence[Value]) -> list[Value]:
 
 # -- dynamic_slice ------------------------------------------------------------------------------------------------
 
-def dynamic_slice(operand: ArrayLike, start_indices: Any, slice_sizes: Sequence[int], *,
+def dynamic_slice(operand: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], slice_sizes: Sequence[int], *,
                   allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """The block of shape `slice_sizes` at `start_indices`, which may be traced.
 
@@ -358,7 +359,7 @@ def dynamic_index_in_dim(operand: ArrayLike, index: ArrayLike, axis: int = 0, ke
 
 # -- dynamic_update_slice -----------------------------------------------------------------------------------------
 
-def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: Any, *,
+def dynamic_update_slice(operand: ArrayLike, update: ArrayLike, start_indices: ArrayLike | Sequence[ArrayLike], *,
                          allow_negative_indices: bool | Sequence[bool] = True) -> Array:
     """`operand` with the block at `start_indices` replaced by `update`.
 

@@ -27,7 +27,8 @@ _BOOL = np.dtype(bool)
 
 # -- sort ---------------------------------------------------------------------------------------------------------
 
-def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
+def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True,
+         num_keys: int = 1) -> Any:
     """Elements in ascending order along an axis; NaN is last, -0 and 0 are equal.
 
     For several arrays, -0 and 0 keep their order; in a single array of floats, -0 may be moved before 0.
@@ -82,13 +83,14 @@ def _ordered(b: Builder, x: Value) -> list[Value]:
 
 def _before(b: Builder, xs: Sequence[Value], ys: Sequence[Value]) -> Value:
     """Lexicographic `<` of two rows of keys."""
-    result = None
+    result: Value | None = None
     for x, y in zip(reversed(xs), reversed(ys), strict=True):
         less = b.compare("LT", x, y, "TOTALORDER" if dtypes.is_float(x.aval.dtype) else "")
         if result is None:
             result = less
         else:
             result = b.binary("stablehlo.or", less, b.binary("stablehlo.and", _equal_keys(b, x, y), result))
+    assert result is not None           # there is at least one key
     return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -209,7 +209,7 @@ digamma = unary_function(
 
 def no_derivative(function: str, argument: str, exc: type[Exception] = NotImplementedError) -> Callable:
     """Derivative rule for an argument with respect to which a function has no derivative."""
-    def rule(*_: Any) -> Any:
+    def rule(*_: object) -> NoReturn:
         raise bad(f"lax.{function}", f"there is no derivative with respect to `{argument}`",
                   fix=f"pass `{argument}` as a constant, or through lax.stop_gradient.", exc=exc)
     return rule

@@ -149,6 +149,7 @@ def _scatter_by_elements(b: Builder, out: ShapedArray, source: Value, operand: V
                 for n, a, m, s in zip(out.shape, low, source.aval.shape, window.window_strides, strict=True)]
         share = emit_pad(b, b.select(won, source, none), zero, low, high, [s - 1 for s in window.window_strides])
         total = share if total is None else b.add(total, share)
+    assert total is not None            # a window has at least one element
     return total
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -12,10 +10,10 @@ from xjax.core.types import ShapedArray, Zero, scalar_of
 from xjax.ops.keys import filled_keys
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
 
 
-def full_of(aval: ShapedArray, value: ArrayLike) -> ArrayLike:
+def full_of(aval: ShapedArray, value: ArrayLike) -> Array | np.ndarray:
     """Array of type `aval` filled with `value`."""
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, dtypes.float0)
@@ -24,10 +22,10 @@ def full_of(aval: ShapedArray, value: ArrayLike) -> ArrayLike:
     return vary_to(broadcast_in_dim(scalar_of(aval, value), aval.shape, ()), aval.vma)
 
 
-def zeros_of(aval: ShapedArray) -> ArrayLike:
+def zeros_of(aval: ShapedArray) -> Array | np.ndarray:
     return full_of(aval, 0)
 
 
-def instantiate(x: Any) -> ArrayLike:
+def instantiate(x: ArrayLike | Zero) -> ArrayLike:
     """A tangent or cotangent as an array: Zero becomes zeros (of dtype float0 where there is no derivative)."""
     return zeros_of(x.aval) if type(x) is Zero else x

@@ -7,8 +7,7 @@ A sampler is a function `f(*static, key, *arrays)`. The public function checks i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -26,7 +25,8 @@ from xjax.runtime.arrays.array import Array, retyped, words_of
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.jit import Inline, Jitted, library_jit
 from xjax.runtime.placement.places import ON_ONE_DEVICE
-from xjax.typing import ArrayLike, DTypeLike, PRNGKey
+from xjax.typing import Array as AnyArray
+from xjax.typing import ArrayLike, DTypeLike, PRNGKey, ShapeLike
 
 _UINT32 = np.dtype(np.uint32)
 
@@ -35,13 +35,13 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 
 
 @functools.lru_cache(4096)
-def compiled(f: Callable, *static: Any) -> Jitted:
+def compiled(f: Callable, *static: Hashable) -> Jitted:
     """jit of `f` with its first arguments fixed. The object is cached for these arguments, so that f is traced once."""
     return library_jit(library_rules(functools.partial(f, *static)))
 
 
 @functools.lru_cache(4096)
-def operation(f: Callable, *static: Any) -> Jitted:
+def operation(f: Callable, *static: Hashable) -> Jitted:
     """As `compiled`, for an `f` that is one operation on keys. In a trace it is that operation instead of a call."""
     return library_jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
 
@@ -51,7 +51,7 @@ def default_kind() -> KeyKind:
     return KEY_TYPES[config.default_prng_impl].kind
 
 
-def check_key(caller: str, key: PRNGKey, *, batched: bool = False) -> Any:
+def check_key(caller: str, key: PRNGKey, *, batched: bool = False) -> AnyArray:
     """`key` as a typed key, or with `batched` as an array of keys; words of keys, uint32[..., n], become typed keys.
 
     Raises: TypeError if it is not a key, ValueError for several keys unless `batched`.
@@ -66,7 +66,7 @@ def check_key(caller: str, key: PRNGKey, *, batched: bool = False) -> Any:
     return key
 
 
-def _wrapped(caller: str, words: ArrayLike) -> Any:
+def _wrapped(caller: str, words: ArrayLike) -> AnyArray:
     """The keys whose words the user passed."""
     if config.legacy_prng_key != "allow":
         _report_words(caller)
@@ -88,7 +88,7 @@ def _report_words(caller: str) -> None:
     warn(str(error))
 
 
-def wrap_words(caller: str, words: ArrayLike, kind: KeyKind) -> Any:
+def wrap_words(caller: str, words: ArrayLike, kind: KeyKind) -> AnyArray:
     """Typed keys from words uint32[..., kind.words].
 
     Raises: TypeError for anything else.
@@ -104,7 +104,7 @@ def wrap_words(caller: str, words: ArrayLike, kind: KeyKind) -> Any:
     return random_wrap(words, kind)
 
 
-def unwrap_keys(keys: ArrayLike) -> Any:
+def unwrap_keys(keys: ArrayLike) -> AnyArray:
     """The words of typed keys."""
     return words_of(keys) if type(keys) is Array else random_unwrap(keys)
 
@@ -121,7 +121,7 @@ def _fix_for(kind: KeyKind) -> str:
     return f"create one with random.key(seed), or with random.PRNGKey(seed), a uint32[{kind.words}] for {kind.name!r}."
 
 
-def check_shape(caller: str, shape: Any) -> tuple[int, ...]:
+def check_shape(caller: str, shape: ShapeLike) -> tuple[int, ...]:
     """The shape of a result as a tuple of Python ints >= 0; an int n means (n,)."""
     if isinstance(shape, (int, np.integer)):
         shape = (shape,)
@@ -137,7 +137,7 @@ def check_shape(caller: str, shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def common_shape(caller: str, shape: Any, *arguments: Any) -> tuple[int, ...]:
+def common_shape(caller: str, shape: ShapeLike | None, *arguments: ArrayLike) -> tuple[int, ...]:
     """`shape` as a tuple (None: the common shape of the arguments), to which the arguments must broadcast.
 
     Raises: ValueError if they do not.
@@ -159,7 +159,7 @@ def _fits(parameter: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     return len(parameter) <= len(shape) and all(n in (1, m) for n, m in zip(parameter, last, strict=True))
 
 
-def check_parameters(caller: str, dtype: np.dtype, *parameters: Any) -> None:
+def check_parameters(caller: str, dtype: np.dtype, *parameters: ArrayLike) -> None:
     """Raise TypePromotionError unless each parameter converts to `dtype` without loss by JAX's promotion."""
     for x in parameters:
         if result_type(x, dtype) != dtype:
@@ -169,8 +169,8 @@ def check_parameters(caller: str, dtype: np.dtype, *parameters: Any) -> None:
                       exc=TypePromotionError)
 
 
-def draw(caller: str, sampler: Callable, key: PRNGKey, shape: Any, dtype: DTypeLike | None, *parameters: Any,
-         kinds: str = "f") -> Any:
+def draw(caller: str, sampler: Callable, key: PRNGKey, shape: ShapeLike | None, dtype: DTypeLike | None,
+         *parameters: ArrayLike, kinds: str = "f") -> AnyArray:
     """Run ``sampler(shape, dtype, key, *parameters)``; the parameters broadcast to `shape` (None: their own shape)."""
     key = check_key(caller, key)
     dtype = check_dtype(caller, dtype, kinds)
@@ -183,7 +183,7 @@ _KINDS = {"f": (dtypes.is_float, "floating-point"), "fc": (dtypes.is_inexact, "f
           "i": (dtypes.is_int, "integer"), "u": (dtypes.is_unsigned, "unsigned integer")}
 
 
-def check_dtype(caller: str, dtype: DTypeLike | None, kinds: str, default: Any = float,
+def check_dtype(caller: str, dtype: DTypeLike | None, kinds: str, default: DTypeLike = float,
                 exc: type[Exception] = ValueError) -> np.dtype:
     """`dtype`, or `default` if it is None, as a canonical dtype.
 

@@ -99,10 +99,11 @@ def _complex_normal(shape: tuple[int, ...], dtype: np.dtype, key: PRNGKey) -> Ar
     return lax.div(lax.add(re, lax.mul(dtype.type(1j), im)), dtype.type(np.sqrt(2)))
 
 
-def two_keys(key: PRNGKey) -> tuple[Any, Any]:
+def two_keys(key: PRNGKey) -> tuple[Array, Array]:
     """Two keys from one."""
     keys = split_key((2,), key)
-    return tuple(lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
+    first, second = (lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,)) for i in (0, 1))
+    return first, second
 
 
 def truncated_normal(key: PRNGKey, lower: ArrayLike, upper: ArrayLike, shape: Sequence[int] | None = None,

@@ -22,7 +22,7 @@ from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
 
 def _until(done: Callable, step: Callable, state: tuple, limit: int) -> tuple:
     """Repeat ``state = step(*state)`` until `done(*state)`, an array, is true everywhere, at most `limit` times."""
-    def cond(carry: tuple) -> Any:
+    def cond(carry: tuple) -> Array:
         return jnp.any(~done(*carry[1:])) & (carry[0] < limit)
 
     return lax.while_loop(cond, lambda carry: (carry[0] + np.int32(1), *step(*carry[1:])), (np.int32(0), *state))[1:]
@@ -84,7 +84,7 @@ def _by_ratio(dtype: np.dtype, key: PRNGKey, lam: Array, limit: int) -> Array:
     inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
     v_r = 0.9277 - 3.6224 / (b - 2)
 
-    def step(counts: Any, accepted: Array, key: PRNGKey) -> tuple:
+    def step(counts: Array, accepted: Array, key: PRNGKey) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(lam.shape, lam.dtype, u_key) - 0.5
         v = unit_floats(lam.shape, lam.dtype, v_key)
@@ -160,7 +160,7 @@ def _by_transformed_ratio(dtype: np.dtype, key: PRNGKey, n: Array, p: Array) -> 
     alpha = (2.83 + 5.1 / b) * deviation
     m = jnp.floor((n + 1) * p)
 
-    def step(counts: Any, accepted: Array, key: PRNGKey) -> tuple:
+    def step(counts: Array, accepted: Array, key: PRNGKey) -> tuple:
         key, u_key, v_key = _three_keys(key)
         u = unit_floats(p.shape, p.dtype, u_key) - 0.5
         v = unit_floats(p.shape, p.dtype, v_key)

@@ -27,6 +27,7 @@ from xjax.random.arguments import UINTS, check_dtype, check_key, check_shape, co
 from xjax.random.threefry import threefry_bits, threefry_fold_in, threefry_split
 from xjax.transforms.vmap import vmap
 from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
+from xjax.typing import Array as AnyArray
 
 
 class _Generator(NamedTuple):
@@ -66,7 +67,7 @@ def key_operation(name: str, f: Callable, type_rule: Callable, batch: Callable, 
                      evaluate=evaluate)
 
 
-def _with_params(f: Callable, params: tuple, *args: Any) -> Array:
+def _with_params(f: Callable, params: tuple, *args: AnyArray) -> Array:
     return f(*args, **dict(params))
 
 

@@ -8,7 +8,7 @@ keys, arrays uint32[..., n] that are used as keys of the default generator (`PRN
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NewType
+from typing import NewType
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from xjax.random.generators import fold_in_key, seed_words, split_key
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.places import new_place
-from xjax.typing import ArrayLike, DTypeLike
+from xjax.typing import Array as AnyArray
+from xjax.typing import ArrayLike, DTypeLike, ShapeLike
 
 _MASK = 0xFFFFFFFF
 
@@ -32,7 +33,7 @@ _MASK = 0xFFFFFFFF
 Key = NewType("Key", Array)
 
 
-def key(seed: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
+def key(seed: ArrayLike, *, impl: str | KeyType | None = None, dtype: DTypeLike | KeyType | None = None) -> AnyArray:
     """A typed key from an integer.
 
     Args:
@@ -51,7 +52,7 @@ def key(seed: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) ->
     return wrap_words("key", _seeded("key", seed, kind), kind)
 
 
-def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Any:
+def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> AnyArray:
     """The words of `key(seed, impl=impl)`, or with jax_enable_custom_prng the typed key.
 
     Returns: uint32[2] for "threefry2x32", uint32[4] for the others.
@@ -73,7 +74,7 @@ def key_dtype(impl_spec: str | None = None) -> KeyType:
     return KEY_TYPES[_kind("key_dtype", impl_spec).name]
 
 
-def _chosen(caller: str, impl: Any, dtype: DTypeLike | None) -> KeyKind:
+def _chosen(caller: str, impl: str | KeyType | None, dtype: DTypeLike | KeyType | None) -> KeyKind:
     """The generator named by `impl` or by `dtype`."""
     if impl is not None and dtype is not None:
         raise bad(f"random.{caller}", "takes `impl` or `dtype`, not both", given={"impl": impl, "dtype": dtype},
@@ -81,7 +82,7 @@ def _chosen(caller: str, impl: Any, dtype: DTypeLike | None) -> KeyKind:
     return _kind(caller, impl if dtype is None else dtype)
 
 
-def _kind(caller: str, impl: Any) -> KeyKind:
+def _kind(caller: str, impl: DTypeLike | KeyType | None) -> KeyKind:
     if impl is None:
         return default_kind()
     if isinstance(impl, KeyType):
@@ -95,7 +96,7 @@ def _kind(caller: str, impl: Any) -> KeyKind:
 
 # -- seeds --------------------------------------------------------------------------------------------------------
 
-def _seeded(caller: str, seed: ArrayLike, kind: KeyKind) -> Any:
+def _seeded(caller: str, seed: ArrayLike, kind: KeyKind) -> AnyArray:
     """The words of the key of a seed."""
     caller, seed = f"random.{caller}", converted(seed)
     if config.random_seed_offset:
@@ -125,7 +126,7 @@ def _from_number(seed: int, width: int, kind: KeyKind) -> Array:
     return to_array(np.array([high, seed & _MASK] * (kind.words // 2), np.uint32), new_place())
 
 
-def _from_array(count: int, seed: Any) -> Any:
+def _from_array(count: int, seed: AnyArray) -> AnyArray:
     low = lax.convert_element_type(seed, np.uint32)
     high = np.uint32(0)
     if dtypes.itemsize_bits(seed.dtype) == 64:
@@ -135,7 +136,7 @@ def _from_array(count: int, seed: Any) -> Any:
 
 # -- keys from keys -----------------------------------------------------------------------------------------------
 
-def split(key: Array, num: int | Sequence[int] = 2) -> Any:
+def split(key: AnyArray, num: ShapeLike = 2) -> AnyArray:
     """New, independent keys from one key, which should not be used again.
 
     Args: key: a random key; num: the number of keys, or the shape of the array of keys.
@@ -151,20 +152,20 @@ def split(key: Array, num: int | Sequence[int] = 2) -> Any:
     return _as_given(key, operation(split_key, shape)(typed))
 
 
-def _as_given(key: Array, keys: Any) -> Any:
+def _as_given(key: AnyArray, keys: AnyArray) -> AnyArray:
     """`keys` in the form of `key`, which the user passed: typed keys or words."""
     return keys if _is_typed(key) else unwrap_keys(keys)
 
 
-def _is_typed(key: Array) -> bool:
+def _is_typed(key: AnyArray) -> bool:
     return is_key(typeof(key))
 
 
-def _split_shape(num: Any) -> tuple[int, ...]:
+def _split_shape(num: ShapeLike) -> tuple[int, ...]:
     return tuple([static_int(n, "num", "random.split") for n in (num if isinstance(num, Sequence) else (num,))])
 
 
-def fold_in(key: Array, data: ArrayLike) -> Any:
+def fold_in(key: AnyArray, data: ArrayLike) -> AnyArray:
     """A new key from a key and a number, such as a step or the index of a layer.
 
     Args: key: a random key; data: a number, converted to uint32 (arrays wrap around, Python ints must fit).
@@ -182,7 +183,7 @@ def fold_in(key: Array, data: ArrayLike) -> Any:
     return _as_given(key, operation(fold_in_key)(typed, data))
 
 
-def clone(key: Array) -> Any:
+def clone(key: AnyArray) -> AnyArray:
     """The same key, for intended reuse."""
     check_key("clone", key, batched=True)
     return key
@@ -190,7 +191,7 @@ def clone(key: Array) -> Any:
 
 # -- typed keys and words -----------------------------------------------------------------------------------------
 
-def key_data(keys: ArrayLike) -> Any:
+def key_data(keys: ArrayLike) -> AnyArray:
     """The words of keys, uint32[..., n].
 
     >>> key_data(key(7, impl="rbg"))
@@ -199,7 +200,8 @@ def key_data(keys: ArrayLike) -> Any:
     return unwrap_keys(check_key("key_data", keys, batched=True))
 
 
-def wrap_key_data(key_bits_array: ArrayLike, *, impl: Any = None, dtype: DTypeLike | None = None) -> Any:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | KeyType | None = None,
+                  dtype: DTypeLike | KeyType | None = None) -> AnyArray:
     """Typed keys from their words, uint32[..., n]: the inverse of `key_data`. `impl` and `dtype` are those of `key`."""
     return wrap_words("wrap_key_data", key_bits_array, _chosen("wrap_key_data", impl, dtype))
 

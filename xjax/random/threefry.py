@@ -27,9 +27,10 @@ def threefry_bits(width: int, shape: tuple[int, ...], key: PRNGKey) -> Array:
     return draw(width, shape, key)
 
 
-def key_words(key: PRNGKey) -> tuple[Any, Any]:
+def key_words(key: PRNGKey) -> tuple[Array, Array]:
     """The two words of a key, uint32[] each."""
-    return tuple(lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
+    first, second = (lax.squeeze(lax.slice(key, (i,), (i + 1,)), (0,)) for i in (0, 1))
+    return first, second
 
 
 def threefry_split(shape: tuple[int, ...], key: PRNGKey) -> Array:
@@ -103,7 +104,7 @@ def _linear_index(shape: tuple[int, ...], dtype: np.dtype) -> ArrayLike:
 
 # -- in pairs -----------------------------------------------------------------------------------------------------
 
-def encrypt_in_pairs(key: tuple[Any, Any], counters: ArrayLike) -> Array:
+def encrypt_in_pairs(key: tuple[Array, Array], counters: Array) -> Array:
     """Encrypt the numbers along the last axis: the first half has the high words of the blocks, the second the low."""
     count = counters.shape[-1]
     half = (count + 1) // 2
@@ -138,7 +139,7 @@ def _row(keys: Array, i: int) -> Array:
     return lax.squeeze(lax.slice_in_dim(keys, i, i + 1), (0,))
 
 
-def _narrow_words(words: Any, width: int) -> Any:
+def _narrow_words(words: Array, width: int) -> Array:
     """Each 32-bit word as 32 / width narrower numbers, low bits first."""
     count, parts = words.shape[0], 32 // width
     distances = np.arange(parts, dtype=np.uint32) * np.uint32(width)

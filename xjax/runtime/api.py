@@ -18,10 +18,10 @@ from xjax.runtime.arrays.array import Array
 from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.process import memory
 from xjax.transforms import trace_cache
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
-def device_get(x: Any) -> Any:
+def device_get(x: PyTree) -> PyTree:
     """A tree with each `Array` replaced by its value as a (read-only) NumPy array, except keys; other leaves stay.
 
     Raises: TracerArrayConversionError for a traced value.
@@ -38,13 +38,13 @@ def _get(x: ArrayLike) -> ArrayLike:
     return moves.device_get(x) if type(x) is Array and not is_key(x.aval) else x
 
 
-def block_until_ready(x: Any) -> Any:
+def block_until_ready(x: PyTree) -> PyTree:
     """Wait until every array of the tree `x` is computed; returns `x`. Raises the error of a failed computation."""
     moves.block_until_ready(tree_leaves(x))
     return x
 
 
-def copy_to_host_async(x: Any) -> Any:
+def copy_to_host_async(x: PyTree) -> PyTree:
     """Start copying the arrays of the tree `x` to the host, so that reading them later waits less; returns `x`."""
     for leaf in tree_leaves(x):
         if type(leaf) is Array:

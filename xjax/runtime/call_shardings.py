@@ -28,7 +28,7 @@ class CallShardings:
 
     __slots__ = ("_caller", "_ins", "_outs", "_of_arguments")
 
-    def __init__(self, caller: str, ins: Any, outs: Any):
+    def __init__(self, caller: str, ins: PyTree, outs: PyTree):
         self._caller, self._outs = caller, outs
         self._ins = tuple(ins) if isinstance(ins, list) else ins        # a list is accepted for the tuple of arguments
         self._of_arguments: dict[tuple, list[Sharding | None]] = {}
@@ -96,7 +96,7 @@ class CallShardings:
             return fun
         caller = f"{self._caller}: out_shardings"
 
-        def constrained(*args: Any, **kwargs: Any) -> Any:
+        def constrained(*args: object, **kwargs: object) -> PyTree:
             return constrain_tree(caller, fun(*args, **kwargs), self._outs, even=True)
 
         return constrained

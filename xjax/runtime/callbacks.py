@@ -7,7 +7,7 @@ here with the declared types.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from xjax.runtime.dispatch import eval_trace
 from xjax.runtime.placement.current_mesh import without_mesh
 from xjax.runtime.placement.places import on, place_with
 from xjax.runtime.xla import XlaRuntimeError
+from xjax.typing import ArrayLike
 
 HostFunction = Callable[..., Sequence[Any]]         # (*Arrays) -> values of arrays
 
@@ -93,7 +94,7 @@ def _checked(caller: str, values: Sequence[Any], avals: Sequence[ShapedArray]) -
     return results
 
 
-def _as_numpy(y: Any) -> np.ndarray:
+def _as_numpy(y: ArrayLike) -> np.ndarray:
     value = np.asarray(y)
     if dtypes.is_supported(value.dtype):
         dtype = dtypes.canonicalize_dtype(value.dtype)
@@ -150,7 +151,8 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
       ordered: the call follows all earlier ordered calls; each call passes a token to the next.
       partitioned: in a program that XLA partitions over devices, call the function once for each shard.
     """
-    if ordered and b.token is None:
+    token = b.token if ordered else None
+    if ordered and token is None:
         raise bad(caller, "an ordered effect in the combining function of a reduction, whose calls have no order",
                   fix="drop ordered=True.", exc=ValueError)
     if has_effect and b.axes is not None and b.axes.automatic:
@@ -158,10 +160,10 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
                   given={"not manual": ", ".join(map(repr, b.axes.automatic))},
                   fix="make all axes manual: drop axis_names=. Or use pure_callback.", exc=NotImplementedError)
     on_whole = b.is_cut and not partitioned
-    ins = [b.token, *operands] if ordered else list(operands)
+    ins = [*operands] if token is None else [token, *operands]
     if on_whole:
         ins = [_on_all_devices(b, x) for x in ins]
-    avals = [b.token.aval, *outs] if ordered else list(outs)
+    avals = [*outs] if token is None else [token.aval, *outs]
     target = f"xla_ffi{'_partitioned' if partitioned else ''}_python_{'cpu' if b.module.platform == 'cpu' else 'gpu'}"
     attributes = [f'call_target_name = "{target}_callback"', "api_version = 4 : i32",
                   f"has_side_effect = {'true' if has_effect else 'false'}",
@@ -181,7 +183,7 @@ def emit_call(b: Builder, caller: str, function: HostFunction, operands: Sequenc
     return results
 
 
-def _layouts(avals: Any) -> str:
+def _layouts(avals: Iterable[ShapedArray]) -> str:
     """Row-major layouts, as in NumPy; without them XLA would choose."""
     axes = [list(reversed(range(aval.ndim))) for aval in avals]
     return "[" + ", ".join(f"dense<{a if a else ''}> : tensor<{len(a)}xindex>" for a in axes) + "]"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core import array_type
 from xjax.core.errors import bad
 from xjax.core.hlo import Builder, Value
 from xjax.core.memory_kinds import Space, in_memory
@@ -23,10 +24,11 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
 from xjax.runtime.sharding_constraint import fixed, lower_constraint, mesh_of_one, with_new_axis
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
-def device_put(x: Any, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: Any = None) -> Any:
+def device_put(x: PyTree, device: PyTree = None, *, src: PyTree = None, donate: bool = False,
+               may_alias: bool | None = None) -> PyTree:
     """A tree of arrays on a device, or sharded over devices; they are committed.
 
     Args:
@@ -80,7 +82,7 @@ def _placed(device: Any) -> Any:
 _OF_ONE_MEMORY = {Array, np.ndarray}    # types that are never arrays of another library on a GPU
 
 
-def put_one(x: ArrayLike, device: Any) -> Array:
+def put_one(x: ArrayLike, device: Any) -> array_type.Array:
     """`device_put` of one array, number or traced value."""
     if not isinstance(x, Tracer):
         if type(x) not in _OF_ONE_MEMORY and is_on_gpu(x):
@@ -104,7 +106,7 @@ def _sharding_of(x: ArrayLike, space: Space) -> Sharding:
     return to_array(x).sharding.with_memory_kind(space.other_memory)
 
 
-def _mesh_for(device: Any) -> Mesh | None:
+def _mesh_for(device: Any) -> Mesh | AbstractMesh | None:
     """The mesh on which a program with this operation must run."""
     if isinstance(device, SingleDeviceSharding):
         return mesh_of_one(device.devices[0])

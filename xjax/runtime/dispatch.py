@@ -88,7 +88,7 @@ class EvalTrace(Trace):
     def _run_or_watch(self, p: Primitive, args: tuple, params: dict) -> Any:
         return self._run(p, args, params) if self._watch is None else self._watch(self._run, p, args, params)
 
-    def _run(self, p: Primitive, args: tuple, params: dict) -> Any:
+    def _run(self, p: Primitive, args: Sequence[Any], params: dict) -> Any:
         """Compute one operation, in the general case; other arguments become arrays on the first array's device."""
         if p.evaluate is not None:
             return p.evaluate(*args, **params)
@@ -183,7 +183,7 @@ config.on_first_use("context_mesh", eval_trace.choose_by_context)
 stage_p.evaluate = to_array
 
 
-def launched(p: Primitive, fallback: Callable) -> Callable:
+def launched(p: Primitive, fallback: Callable[[ArrayLike], Array]) -> Callable[[ArrayLike], Array]:
     """A function of one array that launches `p` directly if the executable for the array's type is cached.
 
     Otherwise it returns `fallback(x)`, which must bind `p`. The shortcut saves three Python calls, a quarter of the

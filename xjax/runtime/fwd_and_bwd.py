@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xjax.core.calls import canonical_argnums, check_callable, function_name, merge_args, split_args
 from xjax.runtime.jit import jit
 from xjax.transforms.autodiff import vjp
+from xjax.typing import PyTree
 
 
 def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = False,
@@ -30,12 +30,12 @@ def fwd_and_bwd(fun: Callable, argnums: int | Sequence[int], has_aux: bool = Fal
     check_callable("fwd_and_bwd", fun)
     caller = f"fwd_and_bwd of `{function_name(fun)}`"
 
-    def fwd(*args: Any, **kwargs: Any) -> tuple:
+    def fwd(*args: object, **kwargs: object) -> tuple:
         nums = canonical_argnums(argnums, len(args), caller)
         chosen, rest = split_args(args, nums)
         return vjp(lambda *xs: fun(*merge_args(xs, rest, nums, len(args)), **kwargs), *chosen, has_aux=has_aux)
 
-    def bwd(residuals: Callable, ct: Any) -> Any:
+    def bwd(residuals: Callable, ct: PyTree) -> PyTree:
         cotangents = residuals(ct)
         return tuple(cotangents) if isinstance(argnums, (tuple, list)) else cotangents[0]
 

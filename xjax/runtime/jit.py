@@ -13,19 +13,21 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
 from xjax.core.cache import Cache
 from xjax.core.calls import (
     PickledByName,
+    api_boundary,
     argument_error,
     argument_types,
     check_callable,
     flatten_function,
     function_name,
     leaf_names,
+    leave_boundary,
 )
 from xjax.core.config import config, default_device
 from xjax.core.context import at_root, context
@@ -60,7 +62,7 @@ _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so n
 class Jitted(PickledByName):
     """A compiled function, made by `jit`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Any = None,
+    def __init__(self, fun: Callable, static: StaticArguments, inline: bool, device: Device | Sharding | None = None,
                  shardings: CallShardings | None = None, options: Options = ()):
         functools.update_wrapper(self, fun)
         self._fun, self._static, self._inline = fun, static, inline
@@ -78,48 +80,52 @@ class Jitted(PickledByName):
         self._fast: Cache[Launcher] = Cache()
         self._hot = self._fast.young
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not at_root():
-            return self._call_traced(args, kwargs)
-        key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
-        for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 % of a call
-            if type(x) is Array:
-                key += x.aval, x._place
-                bufs.append(x._buf)
-            elif self._has_static and type(x) not in _NEVER_STATIC:
-                key += type(x), x
-            else:
-                take = None if kwargs else OPERANDS.get(type(x))
-                on_host = None if take is None else take(x, key, bufs)
-                if on_host is None:
-                    return self._call(args, kwargs)
-                has_host_values = has_host_values or on_host
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         try:
-            launcher = self._hot.get(tuple(key))
-        except TypeError:                   # a value that is not hashable
-            return self._call(args, kwargs)
-        if launcher is None:
-            return self._call(args, kwargs, key)
-        if has_host_values and launcher.host_call is None:
-            return launcher.launch_with_host_values(bufs, args)
-        try:                                # both ways to launch, inlined: method calls cost 3 to 5 %
-            if has_host_values:
-                bufs = launcher.host_call(*bufs)
-            else:
-                bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
-        except LaunchErrors as error:
-            raise launch_error(error, (*args, *kwargs.values())) from None
-        if launcher.unflatten is None:
-            return Array(bufs[0], launcher.aval, launcher.place)
-        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+            if not at_root():
+                return self._call_traced(args, kwargs)
+            key, bufs, has_host_values = [context.trace_key or config.trace_key(), *kwargs], [], False
+            for x in (*args, *kwargs.values()) if kwargs else args:     # calling `add_operands` costs 3 % of a call
+                if type(x) is Array:
+                    key += x.aval, x._place
+                    bufs.append(x._buf)
+                elif self._has_static and type(x) not in _NEVER_STATIC:
+                    key += type(x), x
+                else:
+                    take = None if kwargs else OPERANDS.get(type(x))
+                    on_host = None if take is None else take(x, key, bufs)
+                    if on_host is None:
+                        return self._call(args, kwargs)
+                    has_host_values = has_host_values or on_host
+            try:
+                launcher = self._hot.get(tuple(key))
+            except TypeError:                   # a value that is not hashable
+                return self._call(args, kwargs)
+            if launcher is None:
+                return self._call(args, kwargs, key)
+            if has_host_values and launcher.host_call is None:
+                return launcher.launch_with_host_values(bufs, args)
+            try:                                # both ways to launch, inlined: method calls cost 3 to 5 %
+                if has_host_values:
+                    bufs = launcher.host_call(*bufs)
+                else:
+                    bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+            except LaunchErrors as error:
+                raise launch_error(error, (*args, *kwargs.values())) from None
+            if launcher.unflatten is None:
+                return Array(bufs[0], launcher.aval, launcher.place)
+            return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+        except Exception as error:
+            leave_boundary(error)
+            raise
 
-    def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> Any:
+    def _call(self, args: tuple, kwargs: dict, written: Sequence[Any] | None = None) -> PyTree:
         """An eager call, in the general case.
 
         Args:
@@ -160,14 +166,14 @@ class Jitted(PickledByName):
         order = [*range(len(args)), *[len(args) + names.index(name) for name in sorted(names)]]
         self._fast[tuple(key)] = launcher.reordered(order)
 
-    def _call_python(self, args: tuple, kwargs: dict) -> Any:
+    def _call_python(self, args: tuple, kwargs: dict) -> PyTree:
         """The call under `disable_jit`."""
         if self.numbers_as_arrays:
             args = tuple([x if i in self._static.nums else _as_array(x) for i, x in enumerate(args)])
             kwargs = {k: x if k in self._static.names else _as_array(x) for k, x in kwargs.items()}
         return self._fun(*args, **kwargs)
 
-    def _call_on_device(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
+    def _call_on_device(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
         if placing_mesh() is not None:
             raise bad(f"jit `{self._name}`", "has its own device, but a mesh is set by set_mesh",
                       {"device": repr(self._device), "mesh": repr(placing_mesh())},
@@ -178,7 +184,7 @@ class Jitted(PickledByName):
             out = self._launcher(arrays, tree, static)(arrays)
             return out if leaves else tree_map(lambda x: put(x, on(self._device)), out)
 
-    def _launcher(self, arrays: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
+    def _launcher(self, arrays: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
         key = (tree, static, config.trace_key(), *(types_and_places(arrays) if arrays else [config.default_device]))
         launcher = self._by_types.get(key)
         if launcher is None:
@@ -192,7 +198,7 @@ class Jitted(PickledByName):
             caller = f"jit `{self._name}`"
             raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
-    def _compile(self, leaves: Sequence[Array], tree: PyTree, static: Any) -> Launcher:
+    def _compile(self, leaves: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
         traced = self._trace([x.aval for x in leaves], tree, static)
         consts = [to_array(c) for c in traced.consts]
         watching = is_watching()            # no donation then: the call may be repeated to find a NaN
@@ -211,11 +217,11 @@ class Jitted(PickledByName):
         return Launcher(executable, consts, traced.out_tree, like=leaves,
                         watch=watch if watching else None)
 
-    def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: Any) -> Any:
+    def _run_python(self, leaves: Sequence[Any], tree: PyTree, static: tuple | None) -> PyTree:
         args, kwargs = tree_unflatten(tree, leaves)
         return self._static.put_back(self._fun, static)(*args, **kwargs)
 
-    def _call_traced(self, args: tuple, kwargs: dict) -> Any:
+    def _call_traced(self, args: tuple, kwargs: dict) -> PyTree:
         """The call inside a transform: one operation, or the inlined operations of the program."""
         if config.disable_jit:
             return self._call_python(args, kwargs)
@@ -238,7 +244,7 @@ class Jitted(PickledByName):
                    for x, s in zip(out, traced.out_shardings, strict=True)]
         return tree_unflatten(traced.out_tree, out)
 
-    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any) -> Program:
+    def _trace(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None) -> Program:
         key = (tree, tuple(avals), static, self._static.key, config.trace_key(), context.axes)
         program = self._programs.get(key)
         if program is None:
@@ -247,7 +253,7 @@ class Jitted(PickledByName):
                 self._programs[key] = program
         return program
 
-    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: Any, key: tuple) -> Program:
+    def _trace_now(self, avals: Sequence[ShapedArray], tree: PyTree, static: tuple | None, key: tuple) -> Program:
         fun = self._static.put_back(self._fun, static)
         if self._shardings is not None:
             fun = self._shardings.constraining_results(fun)
@@ -268,7 +274,8 @@ class Jitted(PickledByName):
 
     # -- inspection -----------------------------------------------------------------------------------------------
 
-    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+    @api_boundary
+    def trace(self, *args: object, **kwargs: object) -> Traced:
         """The traced program for arguments of these types (arrays or `ShapeDtypeStruct`s)."""
         program, tree, avals, leaves = self._trace_for(args, kwargs)
         wanted = [None] * len(leaves) if self._shardings is None else self._shardings.of_arguments(tree)
@@ -278,11 +285,13 @@ class Jitted(PickledByName):
                      for a, x, s, d in zip(avals, leaves, wanted, self._static.donated_leaves(tree), strict=True)]
         return Traced(program, arguments, tree, self._name, self._options)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    @api_boundary
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program as StableHLO for arguments of these types, before compilation."""
         return self.trace(*args, **kwargs).lower()
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def eval_shape(self, *args: object, **kwargs: object) -> PyTree:
         """Shapes, dtypes and `out_shardings` of the result, without computing it."""
         traced, *_ = self._trace_for(args, kwargs)
         return traced.out_info()
@@ -339,11 +348,32 @@ def _inlined(caller: str, inline: bool | Inline) -> bool:
     return inline is Inline.JAX_EARLY
 
 
+class JitOptions(TypedDict, total=False):
+    """The keyword arguments of `jit`."""
+
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    donate_argnames: str | Sequence[str] | None
+    keep_unused: bool
+    inline: bool | Inline
+    device: Device | Sharding | None
+    backend: str | None
+    in_shardings: PyTree
+    out_shardings: PyTree
+    compiler_options: Mapping[str, Any] | None
+
+
+@overload
+def jit(fun: Callable, **options: Unpack[JitOptions]) -> Jitted: ...
+@overload
+def jit(fun: None = None, **options: Unpack[JitOptions]) -> Callable[[Callable], Jitted]: ...
 def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | None = None,
         static_argnames: str | Sequence[str] | None = None, donate_argnums: int | Sequence[int] | None = None,
         donate_argnames: str | Sequence[str] | None = None, keep_unused: bool = False, inline: bool | Inline = False,
-        device: Any = None, backend: str | None = None, in_shardings: Any = None, out_shardings: Any = None,
-        compiler_options: Mapping[str, Any] | None = None) -> Jitted:
+        device: Device | Sharding | None = None, backend: str | None = None, in_shardings: PyTree = None,
+        out_shardings: PyTree = None,
+        compiler_options: Mapping[str, Any] | None = None) -> Jitted | Callable[[Callable], Jitted]:
     """Compile a function; also a decorator, with or without arguments.
 
     The function is traced once for each combination of argument structure, shapes, dtypes and static values.
@@ -398,11 +428,11 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
                   as_options(caller, compiler_options))
 
 
-def _as_array(x: ArrayLike) -> Array:
+def _as_array(x: Any) -> Any:
     return to_array(x) if type(x) in NUMBERS else x
 
 
-def library_jit(fun: Callable | None = None, **options: Any) -> Any:
+def library_jit(fun: Callable | None = None, **options: Unpack[JitOptions]) -> Any:
     """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays."""
     if fun is None:
         return functools.partial(library_jit, **options)

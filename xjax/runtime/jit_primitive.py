@@ -16,7 +16,7 @@ from xjax.core.staging import hoist_consts
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.programs.executable import program_executable
 from xjax.transforms.call_rules import CallRules
-from xjax.typing import Array
+from xjax.typing import Array, ArrayLike
 
 
 class _JitRules(CallRules):
@@ -38,7 +38,7 @@ def _evaluate(*args, name, jaxpr):
 
 
 class _Jit(Primitive):
-    def bind(self, *args: Any, name: str, jaxpr: ClosedJaxpr) -> list[Array]:
+    def bind(self, *args: ArrayLike, name: str, jaxpr: ClosedJaxpr) -> list[Array]:
         """The call; constants of the program (those from `make_jaxpr` have some) become its first arguments."""
         if jaxpr.consts:
             jaxpr, consts = hoist_consts(jaxpr)

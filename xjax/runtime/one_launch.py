@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from xjax.core.cache import Cache
+from xjax.core.calls import leave_boundary
 from xjax.core.config import config
 from xjax.core.context import at_root, context
 from xjax.core.errors import JAXIndexError, JAXTypeError
@@ -26,8 +27,18 @@ from xjax.runtime.programs.executable import load
 from xjax.runtime.programs.launch import Launcher, LaunchErrors, launch_error
 from xjax.runtime.programs.lowering import lower_program
 from xjax.runtime.watch import is_watching
+from xjax.typing import PyTree
+
+Args = ParamSpec("Args")
+Result = TypeVar("Result")
 
 _PLAIN = object()           # in place of a launcher: the call cannot be one program, so `fun` is called each time
+
+
+@overload
+def one_launch(fun: Callable[Args, Result], *, arrays: int = 1) -> Callable[Args, Result]: ...
+@overload
+def one_launch(*, arrays: int) -> Callable[[Callable[Args, Result]], Callable[Args, Result]]: ...
 
 
 def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
@@ -43,44 +54,48 @@ def one_launch(fun: Callable | None = None, *, arrays: int = 1) -> Callable:
     launchers: Cache[Any] = Cache("eager functions")
 
     @functools.wraps(fun)
-    def launch(*args: Any, **kwargs: Any) -> Any:
-        if not at_root():
-            return fun(*args, **kwargs)
-        if len(args) == 1 and not kwargs and type(args[0]) is Array:        # shortcut for the most common call
-            x, = args
-            launcher = launchers.young.get((context.trace_key, x.aval, x._place))
-            if launcher is not None and launcher is not _PLAIN:
-                return launcher.launch([x._buf], args)
-        key, bufs, has_numbers = [config.trace_key(), *kwargs], [], False
-        for name, x in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
-            if type(x) is Array:
-                key += x.aval, x._place
-                bufs.append(x._buf)
-            elif x is not None and name in operands:
-                place = _place_of_number(x, args)
-                if place is None:
-                    return fun(*args, **kwargs)
-                has_numbers = add_number(x, place, key, bufs) or has_numbers
-            else:
-                key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
-        key = tuple(key)
+    def launch(*args: object, **kwargs: object) -> PyTree:
         try:
-            launcher = launchers.get(key)
-        except TypeError:                   # an unhashable static value
-            return fun(*args, **kwargs)
-        if launcher is None:
-            launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
-        if launcher is _PLAIN:
-            return fun(*args, **kwargs)
-        if has_numbers:
-            return launcher.launch_with_host_values(bufs, (*args, *kwargs.values()))
-        try:
-            bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
-        except LaunchErrors as error:
-            raise launch_error(error, (*args, *kwargs.values())) from None
-        if launcher.unflatten is None:
-            return Array(bufs[0], launcher.aval, launcher.place)
-        return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+            if not at_root():
+                return fun(*args, **kwargs)
+            if len(args) == 1 and not kwargs and type(args[0]) is Array:        # shortcut for the most common call
+                x, = args
+                launcher = launchers.young.get((context.trace_key, x.aval, x._place))
+                if launcher is not None and launcher is not _PLAIN:
+                    return launcher.launch([x._buf], args)
+            key, bufs, has_numbers = [config.trace_key(), *kwargs], [], False
+            for name, x in (*enumerate(args), *kwargs.items()) if kwargs else enumerate(args):
+                if type(x) is Array:
+                    key += x.aval, x._place
+                    bufs.append(x._buf)
+                elif x is not None and name in operands:
+                    place = _place_of_number(x, args)
+                    if place is None:
+                        return fun(*args, **kwargs)
+                    has_numbers = add_number(x, place, key, bufs) or has_numbers
+                else:
+                    key += type(x), repr(x) if type(x) is float else x          # 0.0 == -0.0
+            key = tuple(key)
+            try:
+                launcher = launchers.get(key)
+            except TypeError:                   # an unhashable static value
+                return fun(*args, **kwargs)
+            if launcher is None:
+                launcher = launchers[key] = _compile(fun, launch.__name__, operands, args, kwargs)
+            if launcher is _PLAIN:
+                return fun(*args, **kwargs)
+            if has_numbers:
+                return launcher.launch_with_host_values(bufs, (*args, *kwargs.values()))
+            try:
+                bufs = launcher.execute(bufs).consume_with_handlers(launcher.handlers)
+            except LaunchErrors as error:
+                raise launch_error(error, (*args, *kwargs.values())) from None
+            if launcher.unflatten is None:
+                return Array(bufs[0], launcher.aval, launcher.place)
+            return launcher.unflatten([*map(Array, bufs, launcher.out_avals, launcher.out_places)])
+        except Exception as error:
+            leave_boundary(error)
+            raise
 
     return launch
 
@@ -107,7 +122,7 @@ def _compile(fun: Callable, name: str, operands: frozenset[int | str], args: Seq
         return _PLAIN
     tree = None
 
-    def of_arrays(*traced: Any) -> Sequence[Any]:
+    def of_arrays(*traced: Array) -> Sequence[Any]:
         nonlocal tree
         rest = iter(traced)
         all_args = [next(rest) if type(x) is Array else x for x in values]

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from xjax.core.cache import Cache
-from xjax.core.calls import argument_types, check_callable, flatten_function, function_name
+from xjax.core.calls import api_boundary, argument_types, check_callable, flatten_function, function_name
 from xjax.core.config import config
 from xjax.core.context import UNNAMED, at_root, context
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Var
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, flatten_axes, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, flatten_axes, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.ops.shape import expand_dims, squeeze
@@ -34,7 +34,7 @@ from xjax.runtime.placement.current_mesh import manual_around
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import check_same_layout
-from xjax.runtime.placement.sharding import NamedSharding
+from xjax.runtime.placement.sharding import NamedSharding, Sharding
 from xjax.runtime.programs.launch import Executable, Launcher
 from xjax.runtime.reshard import local_mesh, local_shape
 from xjax.runtime.shard_map import Region, bind_shard_map, executable_of, program_of
@@ -51,7 +51,7 @@ class _Traced:
     __slots__ = ("program", "consts", "mesh", "in_specs", "out_specs", "out_tree")
 
     def __init__(self, program: ClosedJaxpr, consts: list[Any], mesh: Mesh, in_specs: tuple, out_specs: tuple,
-                 out_tree: Any):
+                 out_tree: PyTreeDef):
         self.program, self.consts, self.mesh = program, consts, mesh
         self.in_specs, self.out_specs, self.out_tree = in_specs, out_specs, out_tree
 
@@ -66,7 +66,7 @@ class _Traced:
 class Pmapped:
     """A function mapped over devices, made by `pmap`; called like the function it wraps."""
 
-    def __init__(self, fun: Callable, axis_name: str | None, in_axes: Any, out_axes: Any, static: StaticArguments,
+    def __init__(self, fun: Callable, axis_name: str | None, in_axes: PyTree, out_axes: PyTree, static: StaticArguments,
                  devices: Sequence[Any] | None, backend: str | None, axis_size: int | None):
         functools.update_wrapper(self, fun)
         self._fun, self._axis_name, self._in_axes, self._out_axes = fun, axis_name, in_axes, out_axes
@@ -76,13 +76,14 @@ class Pmapped:
         self._programs: Cache[_Traced] = Cache()
         self._by_types: Cache[Launcher] = Cache(self._caller)
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> Callable:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<pmap of {self._fun!r}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
         plain = {*map(type, leaves)} == {Array}             # a shortcut for training loops, where a microsecond counts
@@ -114,7 +115,7 @@ class Pmapped:
                       for x, s in zip(leaves, launcher.argument_shardings(), strict=True)]
         return launcher(leaves)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+    def lower(self, *args: object, **kwargs: object) -> Lowered:
         """The program as StableHLO for arguments of these types (arrays or `ShapeDtypeStruct`s), before compilation."""
         args, kwargs, static = self._static.take_out(args, kwargs)
         leaves, tree = flatten((args, kwargs))
@@ -156,7 +157,7 @@ class Pmapped:
         flat = flatten_function(self._static.put_back(self._fun, static), tree, keywords=True, caller=self._caller)
         out_axes: list[int | None] = []
 
-        def body(*parts: Any) -> list[Any]:
+        def body(*parts: ArrayLike) -> list[Any]:
             outs = flat(*[x if d is None else squeeze(x, (d,)) for x, d in zip(parts, axes, strict=True)])
             wanted = flatten_axes(f"{self._caller}: out_axes", flat.out_tree, self._out_axes)
             out_axes[:] = [self._out_axis(y, d) for y, d in zip(outs, wanted, strict=True)]
@@ -167,7 +168,8 @@ class Pmapped:
         specs = (PartitionSpec(),) * len(consts) + specs
         return _Traced(program, list(consts), mesh, specs, tuple(_spec(d, name) for d in out_axes), flat.out_tree)
 
-    def _mapped_axes(self, tree: PyTree, args: Sequence[Any], avals: Sequence[ShapedArray], static: Any) -> list:
+    def _mapped_axes(self, tree: PyTree, args: Sequence[Any], avals: Sequence[ShapedArray],
+                     static: tuple | None) -> list:
         in_axes = tuple(self._in_axes) if isinstance(self._in_axes, list) else self._in_axes
         if isinstance(in_axes, tuple) and static is not None and len(in_axes) == static[0]:
             in_axes = tuple(d for i, d in enumerate(in_axes) if i not in self._static.nums)
@@ -189,7 +191,7 @@ class Pmapped:
             out.append(d)
         return out
 
-    def _out_axis(self, y: Any, d: ArrayLike | None) -> int | None:
+    def _out_axis(self, y: ArrayLike, d: ArrayLike | None) -> int | None:
         if d is None:
             return None
         rank = typeof(y).ndim + 1
@@ -247,7 +249,7 @@ def _of_this_process(whole: Executable, mesh: Mesh, in_specs: tuple, out_specs: 
     return own
 
 
-def _only_part(whole: ShapedArray, sharding: Any) -> Any:
+def _only_part(whole: ShapedArray, sharding: Sharding) -> xla.ResultHandler:
     """The handler that makes this process's only part of a result a buffer on one device."""
     stored = on_device_type(whole)
     handler = xla.result_handler(stored, sharding.xla(stored.ndim))
@@ -273,7 +275,7 @@ def _place(x: ArrayLike, sharding: NamedSharding) -> Array:
     return from_numpy(x, sharding) if isinstance(x, np.ndarray) else put(to_array(x), sharding)
 
 
-def pmap(fun: Callable, axis_name: str | None = None, *, in_axes: Any = 0, out_axes: Any = 0,
+def pmap(fun: Callable, axis_name: str | None = None, *, in_axes: PyTree = 0, out_axes: PyTree = 0,
          static_broadcasted_argnums: int | Sequence[int] = (), devices: Sequence[Any] | None = None,
          backend: str | None = None, axis_size: int | None = None,
          donate_argnums: int | Sequence[int] = ()) -> Callable:

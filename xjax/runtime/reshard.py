@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, finest_mesh, named_on
 from xjax.runtime.programs.executable import compile_sharded
 from xjax.runtime.programs.launch import Executable
+from xjax.typing import ArrayLike
 
 _executables: Cache[Executable] = Cache()
 backend.on_clear(_executables.clear)
@@ -70,7 +70,7 @@ def _moving(aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> 
     return executable
 
 
-def check(x: Any, sharding: Sharding) -> None:
+def check(x: ArrayLike, sharding: Sharding) -> None:
     """Raise if `device_put` cannot put a value there, or if processes pass different values for one array."""
     if not sharding.addressable_list:
         raise bad("device_put", "the device is of another process", {"devices": sharding.devices},

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import flatten_function, function_name
+from xjax.core.calls import api_boundary, flatten_function, function_name
 from xjax.core.context import Axis, axes_in_scope, context
 from xjax.core.errors import bad
 from xjax.core.flags import Flags, flagged, unflagged
@@ -30,7 +30,7 @@ from xjax.ops.shape import reshape
 from xjax.runtime.arrays.array import Array, put
 from xjax.runtime.arrays.moves import to_array
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
-from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over
+from xjax.runtime.placement.current_mesh import devices_for, manual_around, mesh_to_map_over, region_mesh
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import check_same_devices
@@ -42,13 +42,14 @@ from xjax.transforms.batching import MappedAxis, axes_used, batch_program
 from xjax.transforms.call_rules import CallRules
 from xjax.transforms.linearize import linearize_program
 from xjax.transforms.transpose import transpose_program
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 Specs = tuple[PartitionSpec, ...]
 
 
-def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, mesh: Mesh | AbstractMesh | None = None,
-              axis_names: Collection[Any] = (), check_vma: bool = True) -> Callable:
+def shard_map(f: Callable | None = None, /, *, out_specs: PyTree, in_specs: PyTree,
+              mesh: Mesh | AbstractMesh | None = None, axis_names: Collection[Any] = (),
+              check_vma: bool = True) -> Callable:
     """Map `f` over the shards of its arguments on the devices of `mesh`.
 
     Args:
@@ -75,7 +76,8 @@ def shard_map(f: Callable | None = None, /, *, out_specs: Any, in_specs: Any, me
     name = f"shard_map of `{function_name(f)}`"
 
     @functools.wraps(f)
-    def mapped(*args: Any) -> Any:
+    @api_boundary
+    def mapped(*args: object) -> PyTree:
         region = _region(name, mesh, axis_names, check_vma)
         leaves, tree = flatten(args)
         specs = _specs_of(f"{name}: in_specs", "argument", tree, tuple(in_specs) if isinstance(in_specs, list)
@@ -129,7 +131,7 @@ class Region(NamedTuple):
 
 def _region(caller: str, mesh: Mesh | AbstractMesh | None, axis_names: Collection[Any], check_vma: bool) -> Region:
     around = manual_around()
-    outer: Any = around[0].owner if around else None
+    outer = region_mesh()
     if outer is None:
         mesh = mesh_to_map_over(caller, mesh)
     elif mesh is None or mesh == outer or (isinstance(mesh, AbstractMesh) and mesh.shape_tuple == outer.shape_tuple):
@@ -157,7 +159,7 @@ def _axes_of(spec: PartitionSpec) -> Vma:
     return frozenset(spec.all_axes())
 
 
-def _specs_of(caller: str, what: str, tree: PyTree, specs: Any, default: PartitionSpec | None = None) -> Specs:
+def _specs_of(caller: str, what: str, tree: PyTree, specs: PyTree, default: PartitionSpec | None = None) -> Specs:
     """A spec for each leaf, `default` for None."""
     specs = [default if s is None else s for s in flatten_axes(caller, tree, specs)]
     if not all(isinstance(s, PartitionSpec) for s in specs):
@@ -265,14 +267,14 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
             b.axes = None
     inner = Builder(b.module, axes_inside, b.level + 1)
     params = [Value(f"%{b.module.number()}", a.plain) for a in jaxpr.in_avals]
-    ordered = b.token is not None and "ordered" in jaxpr.effects
-    if ordered:                             # each device gets the token and returns one for its own calls
-        xs, outs = (*xs, b.token), [*outs, b.token.aval]
+    token = b.token if "ordered" in jaxpr.effects else None
+    if token is not None:                   # each device gets the token and returns one for its own calls
+        xs, outs = (*xs, token), [*outs, token.aval]
         in_specs, out_specs = (*in_specs, PartitionSpec()), (*out_specs, PartitionSpec())
-        inner.token = Value(f"%{b.module.number()}", b.token.aval)
+        inner.token = Value(f"%{b.module.number()}", token.aval)
         params.append(inner.token)
     results = lower_closed(inner, jaxpr, params[:len(jaxpr.in_avals)])
-    if ordered:
+    if token is not None:
         results = [*results, inner.token]
     is_open = b.axes is not None or len(newly_manual_axes) < len(mesh.axis_names)
 
@@ -287,7 +289,7 @@ def _lower(b: Builder, outs, *xs: Value, mesh: Mesh, in_specs: Specs, out_specs:
     values = b.ops(f"sdy.manual_computation({', '.join(x.name for x in xs)}) in_shardings=[{texts(in_specs, params)}] "
                   f"out_shardings=[{texts(out_specs, results)}] manual_axes={{{axes}}} ({head}) {{\n{body}\n}} : "
                   f"({', '.join(x.type for x in xs)}) -> ({types})", outs)
-    if ordered:
+    if token is not None:
         *values, b.token = values
     return values
 
@@ -426,7 +428,7 @@ def _residual_specs(avals: Sequence[ShapedArray], params: dict) -> list[Partitio
 @program_cache
 def _wrap_outputs(closed: ClosedJaxpr, first: int) -> ClosedJaxpr:
     """The program with a leading axis of size 1 added to its results, from position `first` on."""
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         outs = closed(*args)
         return [*outs[:first], *[reshape(x, (1, *typeof(x).shape)) for x in outs[first:]]]
     return trace_to_jaxpr(run, closed.in_avals, "linearize")
@@ -437,7 +439,7 @@ def _wrap_inputs(closed: ClosedJaxpr, stacked: Flags) -> ClosedJaxpr:
     """The program with the leading axis of size 1 removed from its flagged leading inputs."""
     flags = [*stacked, *[False] * (len(closed.in_avals) - len(stacked))]
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         return closed(*[reshape(x, typeof(x).shape[1:]) if flag else x for x, flag in zip(args, flags, strict=True)])
 
     avals = [a.update(shape=(1, *a.shape)) if flag else a for a, flag in zip(closed.in_avals, flags, strict=True)]
@@ -455,7 +457,7 @@ def _transposed_body(jaxpr: ClosedJaxpr, linear: Flags, nonzero: Flags, region: 
     transposed, has = transpose_program(jaxpr, linear, nonzero)
     ct_specs, specs_out = flagged(out_specs, nonzero), flagged(flagged(in_specs, linear), has)
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         k = linear.count(False)
         shares = [_share(ct, region, s) for ct, s in zip(args[k:], ct_specs, strict=True)]
         return [_total(ct, region, s) for ct, s in zip(transposed(*args[:k], *shares), specs_out, strict=True)]

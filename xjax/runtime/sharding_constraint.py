@@ -18,12 +18,13 @@ from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import UNCONSTRAINED, PartitionSpec
 from xjax.runtime.placement.places import check_same_devices, on
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding
-from xjax.typing import Array, ArrayLike
+from xjax.runtime.xla import Device
+from xjax.typing import Array, ArrayLike, PyTree
 
 _WHERE = "lax.with_sharding_constraint"
 
 
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: PyTree, shardings: PyTree) -> PyTree:
     """`x`, sharded by the compiler as `shardings` state; in eager execution it is moved.
 
     Inside a program the shards need not be of equal size.
@@ -43,14 +44,14 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     return constrain_tree(_WHERE, x, shardings)
 
 
-def constrain_tree(caller: str, x: Any, shardings: Any, even: bool = False) -> Any:
+def constrain_tree(caller: str, x: PyTree, shardings: PyTree, even: bool = False) -> PyTree:
     """`with_sharding_constraint` for another public function, named `caller` in errors; see `constrain`."""
     leaves, tree = flatten(x)
     wanted = flatten_axes(caller, tree, shardings)
     return tree_unflatten(tree, [constrain(caller, leaf, s, even) for leaf, s in zip(leaves, wanted, strict=True)])
 
 
-def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
+def reshard(xs: ArrayLike, out_shardings: PyTree) -> Array:
     """`xs` sharded as `out_shardings` state: `with_sharding_constraint` under JAX's name for meshes of explicit axes.
 
     Raises: as `with_sharding_constraint`; ValueError for None, which is not a sharding.
@@ -62,7 +63,7 @@ def reshard(xs: ArrayLike, out_shardings: Any) -> Array:
     return constrain_tree("reshard", xs, out_shardings)
 
 
-def as_sharding(caller: str, given: Any) -> Sharding | None:
+def as_sharding(caller: str, given: Sharding | PartitionSpec | None) -> Sharding | None:
     """The sharding that a user gives; a `PartitionSpec` is over the current mesh, None stays None.
 
     Raises: RuntimeError for a PartitionSpec without a mesh (`reshard`: ValueError), TypeError for other types.
@@ -80,7 +81,7 @@ def as_sharding(caller: str, given: Any) -> Sharding | None:
     return NamedSharding(mesh, given)
 
 
-def constrain(caller: str, x: ArrayLike, given: Any, even: bool = False) -> ArrayLike:
+def constrain(caller: str, x: ArrayLike, given: Sharding | PartitionSpec | None, even: bool = False) -> ArrayLike:
     """One array, constrained to the sharding `given`; None leaves the sharding to the compiler.
 
     Args:
@@ -114,7 +115,7 @@ def constrain(caller: str, x: ArrayLike, given: Any, even: bool = False) -> Arra
     return sharding_constraint_p.bind(x, mesh=mesh, spec=spec)
 
 
-def mesh_of_one(device: Any) -> Mesh:
+def mesh_of_one(device: Device) -> Mesh:
     """The mesh without axes of a program on one device: its results have a `SingleDeviceSharding`."""
     return Mesh(device, ())
 

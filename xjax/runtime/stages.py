@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
+from xjax.core.calls import api_boundary, argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr, with_inner_consts
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
 from xjax.runtime import xla
@@ -24,6 +24,7 @@ from xjax.runtime.call_shardings import on_devices
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.current_mesh import current_mesh
 from xjax.runtime.placement.mesh import Mesh
+from xjax.runtime.placement.mesh_axes import AxisName
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.places import Place, default_place, home_of, inputs_read, sharding_of
 from xjax.runtime.placement.sharding import NamedSharding, Sharding
@@ -32,7 +33,7 @@ from xjax.runtime.programs.launch import Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
-from xjax.typing import ArrayLike, DTypeLike
+from xjax.typing import ArrayLike, DTypeLike, PyTree
 
 
 class ShapeDtypeStruct:
@@ -52,7 +53,8 @@ class ShapeDtypeStruct:
 
     __slots__ = ("_type", "sharding")
 
-    def __init__(self, shape: Sequence[int], dtype: DTypeLike, *, weak_type: bool = False, sharding: Any = None):
+    def __init__(self, shape: Sequence[int], dtype: DTypeLike, *, weak_type: bool = False,
+                 sharding: Sharding | PartitionSpec | None = None):
         check_sequence("ShapeDtypeStruct", "shape", shape)
         self._type = ShapedArray(tuple(shape), dtypes.explicit_dtype(dtype), weak_type)
         self.sharding = _checked_sharding(sharding, self._type)
@@ -68,7 +70,7 @@ class ShapeDtypeStruct:
         """The type and sharding of an array, a number, or an object with `shape` and `dtype`."""
         return cls.of(abstract(x), getattr(x, "sharding", None))
 
-    def update(self, **changed: Any) -> ShapeDtypeStruct:
+    def update(self, **changed: object) -> ShapeDtypeStruct:
         """The same with another `shape`, `dtype`, `weak_type` or `sharding`."""
         fields = {"shape": self.shape, "dtype": self.dtype, "weak_type": self.weak_type, "sharding": self.sharding}
         return ShapeDtypeStruct(**{**fields, **changed})
@@ -94,7 +96,7 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{place})"
 
 
-def _checked_sharding(sharding: Any, aval: ShapedArray) -> Sharding | None:
+def _checked_sharding(sharding: Sharding | PartitionSpec | None, aval: ShapedArray) -> Sharding | None:
     if sharding is None:
         return None
     caller = "ShapeDtypeStruct"
@@ -124,7 +126,7 @@ def abstract(x: ArrayLike) -> ShapedArray:
         raise
 
 
-def place_of(x: Any) -> Place:
+def place_of(x: ArrayLike | ShapeDtypeStruct | Sharding) -> Place:
     """The placement of an array, or the sharding of a `ShapeDtypeStruct`; the default device for other arguments."""
     if type(x) is Array:
         return x._place
@@ -137,14 +139,14 @@ class Program:
 
     __slots__ = ("program", "consts", "out_tree", "out_shardings", "cacheable")
 
-    def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: Any,
+    def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: PyTreeDef,
                  out_shardings: tuple[Sharding | None, ...] = ()):
         self.program, self.consts, self.out_tree = program, consts, out_tree
         self.out_shardings = out_shardings          # constraints on the results; (): none
         # A program that captured tracers belongs to the transform that runs now.
         self.cacheable = not any(isinstance(c, Tracer) for c in consts)
 
-    def out_info(self) -> Any:
+    def out_info(self) -> PyTree:
         """A `ShapeDtypeStruct` for each array of the result."""
         avals = self.program.out_avals
         shardings = self.out_shardings or (None,) * len(avals)
@@ -171,12 +173,13 @@ class Argument(NamedTuple):
 class _Stage:
     """Common to all stages: the types of arguments and result, and their structure."""
 
-    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = ()):
+    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: PyTreeDef, name: str,
+                 options: Options = ()):
         self._traced, self._arguments, self.in_tree, self.fun_name = traced, tuple(arguments), in_tree, name
         self._options = options
 
     @property
-    def out_tree(self) -> Any:
+    def out_tree(self) -> PyTreeDef:
         return self._traced.out_tree
 
     @property
@@ -191,7 +194,7 @@ class _Stage:
                                              for x in self._arguments])
 
     @property
-    def out_info(self) -> Any:
+    def out_info(self) -> PyTree:
         """Shapes and dtypes of the result, with the shardings to which it is constrained."""
         return self._traced.out_info()
 
@@ -250,8 +253,8 @@ def _one_platform(name: str, platforms: Sequence[str]) -> str:
 class Lowered(_Stage):
     """A program as StableHLO text: `jit(f).lower(*args)`."""
 
-    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: Any, name: str, options: Options = (),
-                 platform: str | None = None):
+    def __init__(self, traced: Program, arguments: Sequence[Argument], in_tree: PyTreeDef, name: str,
+                 options: Options = (), platform: str | None = None):
         super().__init__(traced, arguments, in_tree, name, options)
         self._platform = platform                       # None: the platform of the arguments' devices
 
@@ -306,7 +309,7 @@ class Compiled(_Stage):
             self._traced.out_shardings, len(self._traced.consts), f"jit `{self.fun_name}`")
         self._launcher = Launcher(self._executable, [to_array(c) for c in self._traced.consts], self.out_tree)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten((args, kwargs))
         caller = f"compiled `{self.fun_name}`"
         if tree != self.in_tree:
@@ -336,7 +339,7 @@ class Compiled(_Stage):
                           fix="move it with xjax.device_put(x, compiled.input_shardings...), or compile again for it.",
                           exc=ValueError)
 
-    def runtime_executable(self) -> Any:
+    def runtime_executable(self) -> xla.Executable:
         """The jaxlib object of the executable."""
         return self._executable.loaded
 
@@ -353,16 +356,16 @@ class Compiled(_Stage):
         return self._executable.memory_analysis()
 
     @property
-    def input_shardings(self) -> Any:
+    def input_shardings(self) -> PyTree:
         """Shardings of the arguments, as (args, kwargs)."""
         return tree_unflatten(self.in_tree, self._launcher.argument_shardings())
 
     @property
-    def output_shardings(self) -> Any:
+    def output_shardings(self) -> PyTree:
         return tree_unflatten(self.out_tree, self._executable.out_shardings)
 
 
-def _trace(fun: Callable, static_argnums: Any, args: tuple, kwargs: dict,
+def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwargs: dict,
            caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
     static = StaticArguments(fun, static_argnums, None, transform=caller)
     args, kwargs, key = static.take_out(args, kwargs)
@@ -375,7 +378,7 @@ def _trace(fun: Callable, static_argnums: Any, args: tuple, kwargs: dict,
         return trace_to_jaxpr(flat, avals, flat.caller, names), flat.out_tree
 
 
-def _named_axes(axis_env: Any) -> list[Axis]:
+def _named_axes(axis_env: Sequence[tuple[AxisName, int]] | None) -> list[Axis]:
     """The axes of `make_jaxpr(axis_env=)`. Raises: ValueError unless it is a sequence of pairs, TypeError for sizes."""
     try:
         pairs = [(name, size) for name, size in axis_env or ()]
@@ -385,8 +388,8 @@ def _named_axes(axis_env: Any) -> list[Axis]:
     return [Axis(name, static_int(size, "axis_env", "make_jaxpr"), None) for name, size in pairs]
 
 
-def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env: Any = None,
-               return_shape: bool = False) -> Callable:
+def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
+               axis_env: Sequence[tuple[AxisName, int]] | None = None, return_shape: bool = False) -> Callable:
     """Return a function that returns the program of `fun` for its arguments (arrays or `ShapeDtypeStruct`s).
 
     Args:
@@ -400,7 +403,8 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     axes = _named_axes(axis_env)
 
     @functools.wraps(fun)
-    def make_jaxpr_f(*args: Any, **kwargs: Any) -> ClosedJaxpr:
+    @api_boundary
+    def make_jaxpr_f(*args: object, **kwargs: object) -> ClosedJaxpr | tuple[ClosedJaxpr, PyTree]:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         closed = with_inner_consts(closed)
         if return_shape:
@@ -410,7 +414,8 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (), axis_env
     return make_jaxpr_f
 
 
-def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
+@api_boundary
+def eval_shape(fun: Callable, *args: object, **kwargs: object) -> PyTree:
     """Shapes and dtypes of `fun(*args)` without computing it.
 
     >>> xjax.eval_shape(lambda x: x @ x.T, xjax.ShapeDtypeStruct((2, 3), "float32"))
@@ -423,7 +428,7 @@ def eval_shape(fun: Callable, *args: Any, **kwargs: Any) -> Any:
     leaves, tree = [], None
 
     @functools.wraps(fun)
-    def arrays(*args: Any, **kwargs: Any) -> list[Any]:
+    def arrays(*args: object, **kwargs: object) -> list[Any]:
         nonlocal leaves, tree
         leaves, tree = flatten(fun(*args, **kwargs))
         return [x for x in leaves if not isinstance(x, ShapeDtypeStruct)]

@@ -13,12 +13,12 @@ from xjax.core.tree import flatten, tree_unflatten
 from xjax.typing import PyTree
 
 
-def _positions(caller: str, option: str, x: Any) -> tuple[int, ...]:
+def _positions(caller: str, option: str, x: int | Sequence[int] | None) -> tuple[int, ...]:
     """The positions in an option's value: an int, or several."""
     return () if x is None else as_argnums(x, caller, option, f"pass names as {option.replace('nums', 'names')}.")
 
 
-def _names(caller: str, option: str, x: Any) -> tuple[str, ...]:
+def _names(caller: str, option: str, x: str | Sequence[str] | None) -> tuple[str, ...]:
     """The names in an option's value: a string, or several."""
     names = () if x is None else (x,) if isinstance(x, str) or not isinstance(x, Iterable) else tuple(x)
     if not all(isinstance(name, str) for name in names):
@@ -60,7 +60,8 @@ class StaticArguments:
 
     __slots__ = ("nums", "names", "donate_nums", "donate_names", "given", "key", "signature", "_caller", "_forms")
 
-    def __init__(self, fun: Callable, nums: Any, names: Any, donate_nums: Any = None, donate_names: Any = None,
+    def __init__(self, fun: Callable, nums: int | Sequence[int] | None, names: str | Sequence[str] | None,
+                 donate_nums: int | Sequence[int] | None = None, donate_names: str | Sequence[str] | None = None,
                  transform: str = "jit"):
         self._caller = f"{transform} of `{function_name(fun)}`"
         self.signature = _signature(fun)
@@ -125,7 +126,7 @@ class StaticArguments:
         fixed = dict(zip(which, values, strict=True))
         by_name = {name: value for name, value in fixed.items() if isinstance(name, str)}
 
-        def with_static(*args: Any, **kwargs: Any) -> Any:
+        def with_static(*args: object, **kwargs: object) -> Any:
             dynamic = iter(args)
             return fun(*[fixed[i] if i in fixed else next(dynamic) for i in range(count)], **kwargs, **by_name)
 

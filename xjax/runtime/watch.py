@@ -95,7 +95,7 @@ def watch_devices(caller: str) -> Watch:
     return watch
 
 
-def _watched_operation(run: Callable, p: Primitive, args: tuple, params: dict) -> Any:
+def _watched_operation(run: Callable, p: Primitive, args: Sequence[Any], params: dict) -> Any:
     """`run(p, args, params)`, with a check of its result."""
     if not is_watching():
         return run(p, args, params)

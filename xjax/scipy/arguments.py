@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,23 +18,25 @@ from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.convert import convert_element_type_p
 from xjax.typing import Array, ArrayLike
 
+Result = TypeVar("Result")
 
-def floats(name: str, *xs: Any) -> list[Any]:
+
+def floats(name: str, *xs: ArrayLike) -> list[Array]:
     """The arguments of `scipy.special.<name>` as arrays of one float or complex dtype and one rank."""
     caller = f"scipy.special.{name}"
     return [to_array_like(caller, x) for x in promote_shapes(caller, *promote_inexact(caller, *xs))]
 
 
-def reals(name: str, *xs: Any) -> list[Any]:
+def reals(name: str, *xs: ArrayLike) -> list[Array]:
     """The arguments as by `floats`, but real. Raises: ValueError for complex numbers."""
-    xs = floats(name, *xs)
-    if dtypes.is_complex(xs[0].dtype):
-        raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": xs[0].dtype.name},
+    values = floats(name, *xs)
+    if dtypes.is_complex(values[0].dtype):
+        raise bad(f"scipy.special.{name}", "complex numbers are not accepted", given={"dtype": values[0].dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
-    return xs
+    return values
 
 
-def single_or_double(name: str, x: ArrayLike) -> list[Any]:
+def single_or_double(name: str, x: ArrayLike) -> list[Array]:
     """The argument as an array of floats of 32 or 64 bits. Raises: TypeError if it has another dtype."""
     x, = floats(name, x)
     if not dtypes.is_float(x.dtype) or x.dtype.itemsize < 4:
@@ -43,17 +45,17 @@ def single_or_double(name: str, x: ArrayLike) -> list[Any]:
     return [x]
 
 
-def of_reals(name: str, function: Callable[..., Any], *xs: Any) -> Any:
+def of_reals(name: str, function: Callable[..., Result], *xs: ArrayLike) -> Result:
     """``function(*xs)``, one or several arrays, for real floats of one shape; 16-bit floats are computed in 32 bits."""
-    xs = jnp.broadcast_arrays(*reals(name, *xs))
-    dtype = xs[0].dtype
+    values = jnp.broadcast_arrays(*reals(name, *xs))
+    dtype = values[0].dtype
     if dtype.itemsize >= 4:
-        return function(*xs)
-    wide = [lax.convert_element_type(x, np.float32) for x in xs]
+        return function(*values)
+    wide = [lax.convert_element_type(x, np.float32) for x in values]
     return tree_map(lambda y: lax.convert_element_type(y, dtype), function(*wide))
 
 
-def weak_as(y: Any, *xs: Any) -> Any:
+def weak_as(y: Array, *xs: ArrayLike) -> Array:
     """`y` with a weak type if all of `xs`, the arguments of the function, have one or are Python numbers."""
     if not all(typeof(x).weak_type for x in xs):
         return y

@@ -23,6 +23,7 @@ from xjax.lax.double_word import Pair, exp_of, log1p_of, log_of, product_of, sum
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import floats, horner, of_reals, weak_as
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 class _Logarithm(NamedTuple):
@@ -53,7 +54,7 @@ def _terms(n: int, eps: float) -> list[float]:
     return [float(c) for c in terms[:last + 1]]
 
 
-def _power_of(log: Pair, power: Any) -> Pair:
+def _power_of(log: Pair, power: Array) -> Pair:
     """``power * log``, 0 where the power is 0."""
     high, low = product_of(power, log.high)
     rest = low + power * log.low
@@ -62,7 +63,7 @@ def _power_of(log: Pair, power: Any) -> Pair:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
+def _scaled_power(logarithm: _Logarithm, n: int, x: Array, power: Array) -> Array:
     """S(n)."""
     log = logarithm.exact(x)
     high, low = _power_of(log, power)
@@ -91,7 +92,8 @@ def _scaled_power(logarithm: _Logarithm, n: int, x: Any, power: Any) -> Any:
 
 
 @_scaled_power.defjvp
-def _scaled_power_jvp(logarithm: _Logarithm, n: int, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _scaled_power_jvp(logarithm: _Logarithm, n: int, primals: Sequence[Array],
+                      tangents: Sequence[Array]) -> tuple[Array, Array]:
     (x, power), (dx, dp) = primals, tangents
     by_x = _lower_power(logarithm, 1, x, power)
     if n:
@@ -100,7 +102,7 @@ def _scaled_power_jvp(logarithm: _Logarithm, n: int, primals: Sequence[Any], tan
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _lower_power(logarithm: _Logarithm, m: int, x: Any, power: Any) -> Any:
+def _lower_power(logarithm: _Logarithm, m: int, x: Array, power: Array) -> Array:
     """x, or 1 + x, to the power of ``power - m``."""
     difference, lost = sum_of(power, jnp.full_like(power, -m))
     log = logarithm.exact(x)
@@ -110,13 +112,14 @@ def _lower_power(logarithm: _Logarithm, m: int, x: Any, power: Any) -> Any:
 
 
 @_lower_power.defjvp
-def _lower_power_jvp(logarithm: _Logarithm, m: int, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _lower_power_jvp(logarithm: _Logarithm, m: int, primals: Sequence[Array],
+                     tangents: Sequence[Array]) -> tuple[Array, Array]:
     (x, power), (dx, dp) = primals, tangents
     y = _lower_power(logarithm, m, x, power)
     return y, dx * ((power - m) * _lower_power(logarithm, m + 1, x, power)) + dp * (logarithm.rounded(x) * y)
 
 
-def _of_complex(log: Any, power: Any) -> Any:
+def _of_complex(log: Array, power: Array) -> Array:
     """S(0) of complex numbers, without pairs; it is analytic, and is differentiated as it is."""
     t = jnp.where(power == 0, 0, power * log)
     near = jnp.abs(t) < _end(0)
@@ -125,7 +128,7 @@ def _of_complex(log: Any, power: Any) -> Any:
     return jnp.where(near, series, jnp.expm1(jnp.where(near, 1, t)) / jnp.where(near, 1, power))
 
 
-def _box_cox(name: str, logarithm: _Logarithm, x: Any, power: Any) -> Any:
+def _box_cox(name: str, logarithm: _Logarithm, x: ArrayLike, power: ArrayLike) -> Array:
     x, power = floats(name, x, power)
     if dtypes.is_complex(x.dtype):
         return _of_complex(logarithm.rounded(x), power)
@@ -133,12 +136,12 @@ def _box_cox(name: str, logarithm: _Logarithm, x: Any, power: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def boxcox(x: Any, lmbda: Any) -> Any:
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """``(x ** lmbda - 1) / lmbda``, element-wise; ``log(x)`` where lmbda is 0."""
     return _box_cox("boxcox", _LOG, x, lmbda)
 
 
 @one_launch(arrays=2)
-def boxcox1p(x: Any, lmbda: Any) -> Any:
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """``((1 + x) ** lmbda - 1) / lmbda``, element-wise; ``log(1 + x)`` where lmbda is 0."""
     return _box_cox("boxcox1p", _LOG1P, x, lmbda)

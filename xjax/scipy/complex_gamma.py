@@ -7,7 +7,6 @@ In the right half-plane they are computed by Stirling's series, for small z afte
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ _LARGE = 20.0                           # for larger abs(z) the series needs no 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def _stirling_tail(z: Any) -> Any:
+def _stirling_tail(z: Array) -> Array:
     inverse = 1 / z
     return inverse * horner(inverse * inverse, _STIRLING)
 

@@ -150,7 +150,7 @@ def exact_decay(n: int, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[:, 0], values * ((1 + 2 * x) * (1 + x) ** n)[:, 0]
 
 
-def decay_variable(x: Any) -> Any:
+def decay_variable(x: Array) -> Array:
     near = jnp.minimum(x, 1e30)                             # beyond it the result is 1
     return (near - _DECAY_SCALE) / (near + _DECAY_SCALE)
 
@@ -172,7 +172,7 @@ def _decay_terms(n: int, dtype: np.dtype) -> list[float]:
     terms = np.polynomial.chebyshev.cheb2poly(series[:count])
     if n == 0:
         terms, _ = np.polynomial.polynomial.polydiv([terms[0] - 1, *terms[1:]], [1, 1])
-    return terms.tolist()
+    return [float(c) for c in np.atleast_1d(terms)]
 
 
 # erfcx in single precision, a quotient fitted to a relative error of 2**-29 up to 1e4, with positive terms only.
@@ -182,7 +182,7 @@ _IN_SINGLE = ((0.9999999989453389, 1.5527948701761725, 1.1562832687083393, 0.498
                0.026671041268600586))
 
 
-def _scaled_erfc_in_single(x: Any) -> Any:
+def _scaled_erfc_in_single(x: Array) -> Array:
     far, near = x > 1e4, jnp.minimum(x, 1e4)
     return (jnp.where(far, math.sqrt(1 / math.pi), horner(near, _IN_SINGLE[0]))
             / jnp.where(far, x, horner(near, _IN_SINGLE[1])))
@@ -310,11 +310,11 @@ def _bend_terms(size: int) -> list[list[float]]:
     return [[k * c for k, c in enumerate(terms)][1:] for terms in slopes]
 
 
-def _dawsn_bend(x: Any) -> Any:
+def _dawsn_bend(x: Array) -> Array:
     size, (start, _) = jnp.abs(x), _BENDS[-1]
     near = size < start
 
-    def by_place(*values: float) -> Any:
+    def by_place(*values: float) -> Array:
         number = x.dtype.type
         return functools.reduce(lambda rest, at: jnp.where(size < _BENDS[at][0], number(values[at]), rest),
                                 range(len(values) - 2, -1, -1), lax.full_like(x, values[-1]))

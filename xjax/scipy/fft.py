@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -107,7 +106,7 @@ def _several_axes(name: str, of_last: Callable, doc: str) -> Callable:
     caller = f"scipy.fft.{name}"
 
     @one_launch
-    def transform(x: ArrayLike, type: int = 2, s: int | Sequence[int] | None = None, axes: Any = None,
+    def transform(x: ArrayLike, type: int = 2, s: int | Sequence[int] | None = None, axes: Sequence[int] | None = None,
                   norm: str | None = None) -> Array:
         x, = inexact(caller, x)
         if s is not None:

@@ -52,7 +52,7 @@ def gamma(x: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _gamma(x: Any) -> Any:
+def _gamma(x: Array) -> Array:
     """gamma(x) of real numbers; for x < 0 by reflection: ``gamma(x) gamma(1 - x) = pi / sin(pi x)``."""
     above = gamma_from_1(raised(pair(x)))
     below_1 = jnp.where(x < 0, math.pi / (sine_of_turns(pair(x)) * above), above / x)
@@ -92,7 +92,7 @@ def _factorial(n: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _factorial_of_reals(n: Any) -> Any:
+def _factorial_of_reals(n: Array) -> Array:
     inside = jnp.where((n >= 0) & (n < np.inf), n, 0)
     return jnp.where(n == np.inf, n, jnp.where(n < 0, 0, gamma_from_1(sum_of(inside, lax.full_like(n, 1))) + (n - n)))
 
@@ -142,7 +142,7 @@ def _poch(z: Array, m: Array) -> Array:
     return of_reals("poch", _poch_of_floats, z, m)
 
 
-def _poch_of_floats(z: Any, m: Any) -> Any:
+def _poch_of_floats(z: Array, m: Array) -> Array:
     """The Pochhammer symbol, below 0 by ``gamma(x) = pi / (sin(pi x) gamma(1 - x))``. For both arguments this leaves
     a quotient of gamma functions, for one of them a product."""
     pole, both = _poch_cases(z, m)
@@ -158,7 +158,7 @@ def _poch_of_floats(z: Any, m: Any) -> Any:
     return jnp.where((z != z) | (m != m), np.nan, jnp.where(m == 0, 1, value))
 
 
-def _reflection(x: Pair) -> Any:
+def _reflection(x: Pair) -> Array:
     """The factor of ``1 / gamma(x)`` next to the gamma function of ``raised(x)``, or next to its inverse."""
     return jnp.where(x.high <= 0, sine_of_turns(x) / math.pi, jnp.where(x.high < 1, x.high, 1))
 
@@ -179,7 +179,7 @@ def _poch_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any
 
 # -- beta ---------------------------------------------------------------------------------------------------------
 
-def _beta_ends(a: Any, b: Any) -> tuple[Any, Any, Any]:
+def _beta_ends(a: Array, b: Array) -> tuple[Array, Array, Array]:
     """The arguments as a <= b, and whether the beta function has a pole there.
 
     For whole a <= 0, whole b > 0 and a + b <= 0 the poles of ``gamma(a) gamma(b) / gamma(a + b)`` cancel, and the limit
@@ -228,7 +228,7 @@ def _positive_rise(a: Array, b: Array) -> Array:
     return _rise_terms(a, b)
 
 
-def _positive_rise_slope(a: Any, b: Any) -> Any:
+def _positive_rise_slope(a: Array, b: Array) -> Array:
     return jvp(lambda a: _rise_terms(a, b), (a,), (lax.full_like(a, 1),))[1]
 
 
@@ -253,7 +253,7 @@ def _log_beta(a: ArrayLike, b: ArrayLike) -> Array:
 _log_beta.defjvps(lambda da, y, a, b: da * -_digamma_rise(a, b), lambda db, y, a, b: db * -_digamma_rise(b, a))
 
 
-def _log_beta_of_floats(a: Any, b: Any) -> Any:
+def _log_beta_of_floats(a: Array, b: Array) -> Array:
     parts, (low, high, pole) = _beta_parts(a, b), _beta_ends(a, b)
     exponent = sum_of_all(*parts.beta.terms)
     log_beta = exponent.high + (exponent.low + lax.log(parts.beta.factor))
@@ -270,7 +270,7 @@ class _BetaParts(NamedTuple):
     inverted: Any
 
 
-def _beta_parts(a: Any, b: Any) -> _BetaParts:
+def _beta_parts(a: Array, b: Array) -> _BetaParts:
     """beta(a, b) by a beta function of p, q > 0: negative numbers among a, b and c = a + b are reflected.
 
     For a <= b, beta(a, b) is
@@ -313,7 +313,7 @@ def _beta(a: Array, b: Array) -> Array:
     return of_reals("beta", _beta_of_floats, a, b)
 
 
-def _beta_of_floats(a: Any, b: Any) -> Any:
+def _beta_of_floats(a: Array, b: Array) -> Array:
     parts, (low, high, pole) = _beta_parts(a, b), _beta_ends(a, b)
     value = parts.beta.value()
     value = jnp.where(parts.inverted, parts.factor / value, parts.factor * value)
@@ -324,7 +324,7 @@ def _beta_of_floats(a: Any, b: Any) -> Any:
 
 
 @functools.partial(_beta.defjvp, symbolic_zeros=True)
-def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Array, Array]:
     """A barrier separates the value: fused with the slopes, its program takes twice the time on CPUs."""
     (a, b), (da, db) = primals, tangents
     y = lax.optimization_barrier(_beta(a, b))
@@ -350,11 +350,11 @@ def _choices(n: ArrayLike, k: ArrayLike) -> Array:
 
 
 @custom_jvp
-def _binomial(n: Any, k: Any) -> Any:
+def _binomial(n: Array, k: Array) -> Array:
     return of_reals("comb", _binomial_of_floats, n, k)
 
 
-def _binomial_of_floats(n: Any, k: Any) -> Any:
+def _binomial_of_floats(n: Array, k: Array) -> Array:
     """``1 / ((n + 1) beta(n - k + 1, k + 1))``. Where n + 1 rounds to n it is ``1 / (k beta(n - k + 1, k))``, since the
     first beta function may be outside of the range of the dtype."""
     inside = _has_choices(n, k) & (n < np.inf)
@@ -368,11 +368,11 @@ def _binomial_of_floats(n: Any, k: Any) -> Any:
     return jnp.where(inside, jnp.where(k == 0, 1, 1 / beta.value()), at_end)
 
 
-def _has_choices(n: Any, k: Any) -> Any:
+def _has_choices(n: Array, k: Array) -> Array:
     return (k <= n) & (n >= 0) & (k >= 0)
 
 
-def _binomial_slope(log_slope: Callable, y: Any, n: Any, k: Any) -> Any:
+def _binomial_slope(log_slope: Callable[[Array, Array], Array], y: Array, n: Array, k: Array) -> Array:
     """The slope, from that of the logarithm; 0 where the value is constant."""
     inside = _has_choices(n, k) & (n < np.inf)
     return y * jnp.where(inside, log_slope(jnp.where(inside, n, 0), jnp.where(inside, k, 0)), 0)

@@ -33,7 +33,7 @@ def _series(x: Array, ups: Sequence[Any], downs: Sequence[Any]) -> Array:
     """
     eps = float(np.finfo(x.dtype).eps)
 
-    def cond(state: tuple) -> Any:
+    def cond(state: tuple) -> Array:
         k, active, *_ = state
         return (k < _LIMIT) & jnp.any(active)
 
@@ -80,7 +80,7 @@ def _rule(function: custom_jvp, value: Callable, slope: Callable) -> None:
             if i == len(primals) - 1:
                 share = slope(*primals)
             else:
-                def alone(p: Any, i: int = i) -> Any:
+                def alone(p: Array, i: int = i) -> Array:
                     return value(*primals[:i], p, *primals[i + 1:])
                 share = jvp(alone, (primals[i],), (lax.full_like(primals[i], 1),))[1]
             change = change + dx * share
@@ -163,7 +163,7 @@ def _towards_one(a: Array, b: Array, c: Array, x: Array) -> Array:
     """2F1 at 1/2 <= x < 1, by Taylor series from 1/2 on, each of which halves the distance to the singularity at 1."""
     half, end = lax.full_like(x, 0.5), 1 - x
 
-    def cond(state: tuple) -> Any:
+    def cond(state: tuple) -> Array:
         return jnp.any(state[0] > end)
 
     def move(state: tuple) -> tuple:

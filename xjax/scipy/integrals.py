@@ -42,7 +42,7 @@ def _scaled_fraction(n: Array, x: Array, depth: int) -> Array:
 _RECURRENCE_END = 20                    # for higher orders the fraction converges at every x
 
 
-def _near(n: Any, x: Any) -> Any:
+def _near(n: Array, x: Array) -> Array:
     """E_n(x) for whole n from 1 to 20 and 0 < x <= 1, from E_1 by ``n E_(n+1)(x) = exp(-x) - x E_n(x)``.
 
     For x >= 0.35 all terms are divided by ``exp(-x)``, which avoids its rounding error in the differences.
@@ -56,7 +56,7 @@ def _near(n: Any, x: Any) -> Any:
     return jnp.where(is_small, value, shrink * value)
 
 
-def _depth(x: Any) -> int:
+def _depth(x: Array) -> int:
     """The depth at which the fraction is exact for x >= 1."""
     return 90 if x.dtype == np.float64 else 30
 
@@ -110,12 +110,12 @@ _EXP1_MIDDLE = np.polynomial.chebyshev.cheb2poly(
 _EXP1_SERIES = [(-1) ** k / ((k + 1) * float(math.factorial(k + 1))) for k in range(20)]
 
 
-def _exp1_near_0(x: Any) -> Any:
+def _exp1_near_0(x: Array) -> Array:
     """E_1(x) for x up to 0.35."""
     return x * horner(x, _EXP1_SERIES) - (np.euler_gamma + jnp.log(x))
 
 
-def _exp1_middle(x: Any) -> Any:
+def _exp1_middle(x: Array) -> Array:
     """``exp(x) E_1(x)`` for x between 0.35 and 1."""
     return horner((x - _MIDDLE) / _MIDDLE_WIDTH, _EXP1_MIDDLE)
 
@@ -241,7 +241,7 @@ def _owen_integral(h: Array, a: Array) -> Array:
     for node, weight in zip(0.5 * (nodes + 1), 0.5 * weights, strict=True):
         t = end * float(node)
         total = total + float(weight) * jnp.exp(-0.5 * jnp.square(h * t)) / (1 + t * t)
-    return bell(jnp.minimum(h, 40.0)) / (2 * math.pi) * end * total
+    return bell(h) / (2 * math.pi) * end * total
 
 
 @custom_jvp
@@ -261,17 +261,17 @@ def _owens_t_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, 
     return _owens_t(h, a), dh * _slope_in_h(h, a) + da * (_joint_density(h, a) / (1 + a * a))
 
 
-def _product_or_0(h: Any, a: Any) -> tuple[Any, Any]:
+def _product_or_0(h: Array, a: Array) -> tuple[Array, Array]:
     """``h * a`` in two parts, of size at most 40; 0 also if one factor is 0 and the other infinite."""
     high, low = product_of(jnp.where(a == 0, 0, h), jnp.where(h == 0, 0, a))
     return jnp.clip(high, -40, 40), low
 
 
 @custom_jvp
-def _joint_density(h: Any, a: Any) -> Any:
+def _joint_density(h: Array, a: Array) -> Array:
     """The density of two independent normal variables at (h, a h); it is 0 beyond 40."""
     high, low = _product_or_0(h, a)
-    rounded = bell(jnp.minimum(jnp.abs(h), 40.0)) * bell(high) / (2 * math.pi)
+    rounded = bell(h) * bell(high) / (2 * math.pi)
     return rounded - rounded * jnp.where(rounded == 0, 0, high * low)
 
 
@@ -279,7 +279,7 @@ _joint_density.defjvps(lambda dh, y, h, a: dh * -(h * y * (1 + a * a)), lambda d
 
 
 @custom_jvp
-def _slope_in_h(h: Any, a: Any) -> Any:
+def _slope_in_h(h: Array, a: Array) -> Array:
     high, _ = _product_or_0(h, a)
     return -0.5 * density(h) * lax.erf(high * math.sqrt(0.5))
 
@@ -287,7 +287,7 @@ def _slope_in_h(h: Any, a: Any) -> Any:
 _MORE_THAN_1 = (1 / np.cumprod(np.arange(3.0, 35, 2))).tolist()
 
 
-def _bend_in_h(y: Any, h: Any, a: Any) -> Any:
+def _bend_in_h(y: Array, h: Array, a: Array) -> Array:
     """``-h y - a j``, where y is the slope and j the joint density.
 
     For small a h, y is ``-a h j m`` with m near 1, and the terms would cancel near h = 1; so m - 1 and h - 1 are used.

@@ -58,7 +58,7 @@ class RegularGridInterpolator:
         new.grid, new.values, new.fill_value = children
         return new
 
-    def __call__(self, xi: Any, method: str | None = None) -> Array:
+    def __call__(self, xi: ArrayLike | Sequence[ArrayLike], method: str | None = None) -> Array:
         """Values at points.
 
         Args: xi: real[..., number of axes], or a tuple of an array for each axis; method: None for that of the object.
@@ -90,10 +90,10 @@ def _check(grid: tuple[Any, ...], values: Array, fill: Array | None) -> None:
                   exc=ValueError)
 
 
-def _points(xi: Any, axes: int) -> Array:
+def _points(xi: ArrayLike | Sequence[ArrayLike], axes: int) -> Array:
     """Points [..., axes] from an array or a tuple of arrays."""
     if isinstance(xi, tuple):
-        xi = jnp.stack(jnp.broadcast_arrays(*xi), -1) if len(xi) > 1 else xi[0]
+        xi = xi[0] if len(xi) == 1 else jnp.stack(jnp.broadcast_arrays(*xi), -1)
     x, = promote_inexact(_NAME, jnp.asarray(array_like(_NAME, xi)))
     if x.ndim == 1:
         x = jnp.reshape(x, (-1, axes))
@@ -135,7 +135,7 @@ def _nearest(f: RegularGridInterpolator, points: Array) -> Array:
     return _filled(f, values, outside, channels)
 
 
-def _filled(f: RegularGridInterpolator, values: Any, outside: Array, channels: tuple[int, ...]) -> Array:
+def _filled(f: RegularGridInterpolator, values: Array, outside: Array, channels: tuple[int, ...]) -> Array:
     return values if f.fill_value is None else jnp.where(jnp.expand_dims(outside, channels), f.fill_value, values)
 
 

@@ -57,8 +57,8 @@ def _rounded(x: Array) -> Array:
     return x if dtypes.is_int(x.dtype) else lax.round(x)
 
 
-def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int, mode: str = "constant",
-                    cval: Any = 0.0) -> Array:
+def map_coordinates(input: ArrayLike, coordinates: Sequence[ArrayLike], order: int, mode: str = "constant",
+                    cval: ArrayLike = 0.0) -> Array:
     """Values of an array between its elements.
 
     Args:
@@ -87,7 +87,7 @@ def map_coordinates(input: ArrayLike, coordinates: Sequence[Any], order: int, mo
 
 
 @functools.partial(library_jit, static_argnums=(3, 4))
-def _mapped(x: Array, coordinates: list[Any], cval: Array, order: int, mode: str) -> Array:
+def _mapped(x: Array, coordinates: list[Array], cval: Array, order: int, mode: str) -> Array:
     axes = [_nodes(c, n, order, mode) for c, n in zip(coordinates, x.shape, strict=True)]
     total = None
     for corner in itertools.product(*axes):
@@ -97,6 +97,7 @@ def _mapped(x: Array, coordinates: list[Any], cval: Array, order: int, mode: str
         if order:
             value = math.prod(node.weight for node in corner) * value
         total = value if total is None else total + value
+    assert total is not None                                # there is a corner, even without axes
     return (_rounded(total) if dtypes.is_int(x.dtype) else total).astype(x.dtype)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.lax.double_word import square_of
+from xjax.lax.double_word import log_2, split
 from xjax.ops.checks import static_int
 from xjax.runtime.jit import library_jit
 from xjax.runtime.one_launch import one_launch
@@ -39,23 +40,48 @@ def _ndtr(x: Array) -> Array:
     return jnp.where(x > 0, 1 - tail, tail)
 
 
-def tail_of(x: Any) -> Any:
+def tail_of(x: Array) -> Array:
     """``ndtr(-abs(x))``. Computed as ``erfc(abs(x) / sqrt(2)) / 2``, rounding the quotient costs about x**2 ulp."""
     size = jnp.minimum(jnp.abs(x), 40.0)                    # the result is 0 beyond 40
     return 0.5 * scaled_erfc(size * math.sqrt(0.5), 0) * bell(size)
 
 
-def bell(x: Any) -> Any:
-    """``exp(-x**2 / 2)`` of numbers up to 40."""
-    square = square_of(x)
-    rounded = jnp.exp(-0.5 * square.high)
-    return rounded - rounded * (0.5 * square.low)
+_LOG_2_HALF = 0.35      # the remainder of a logarithm after a multiple of log(2) is at most this
+
+
+@functools.cache
+def _exp_terms(size: int) -> list[float]:
+    """``(exp(r) - 1 - r) / r**2`` as a polynomial in r, for abs(r) up to `_LOG_2_HALF`. size: bytes of the dtype."""
+    power_series = 1 / np.cumprod(np.arange(2, 32, dtype=np.longdouble))
+    series = chebyshev_series(lambda t: np.polynomial.polynomial.polyval(_LOG_2_HALF * t, power_series),
+                              5 if size == 4 else 10)
+    terms = np.polynomial.chebyshev.cheb2poly(series)
+    return (terms / np.longdouble(_LOG_2_HALF) ** np.arange(len(terms))).astype(float).tolist()
+
+
+def bell(x: Array) -> Array:
+    """``exp(-x**2 / 2)``, 0 where it would be subnormal.
+
+    The exponential is computed here, since its argument has more digits than a float: ``2**n exp(r)``, where r is the
+    sum of exact products and a correction. This takes as long as the exponential of a rounded square.
+    """
+    info, (log_2_high, log_2_low) = dtypes.finfo(x.dtype), log_2(x.dtype)
+    bias = info.maxexp - 1
+    size = jnp.minimum(jnp.abs(x), math.sqrt(2 * math.log(2) * bias))       # there n is -bias, and 2**n becomes 0
+    high, low = split(size)
+    n = jnp.floor(size * size * (-0.5 / math.log(2)) + 0.5)
+    half = -0.5 * high
+    r = (half * high - n * log_2_high) + (low * (half - 0.5 * size) - n * log_2_low)
+    integers = np.int64 if x.dtype == np.float64 else np.int32
+    power = lax.shift_left(n.astype(integers) + integers(bias), integers(info.nmant))
+    growth = 1 + (r + r * r * horner(r, _exp_terms(x.dtype.itemsize)))
+    return growth * lax.bitcast_convert_type(power, x.dtype)
 
 
 @custom_jvp
-def density(x: Any) -> Any:
+def density(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi)``."""
-    return bell(jnp.minimum(jnp.abs(x), 40.0)) * math.sqrt(0.5 / math.pi)
+    return bell(x) * math.sqrt(0.5 / math.pi)
 
 
 density.defjvps(lambda dx, y, x: dx * -(x * y))
@@ -96,7 +122,7 @@ def _log_ndtr_jvp(series_order: int, primals: Sequence[Any], tangents: Sequence[
 def _hazard(x: Array) -> Array:
     """``exp(-x**2 / 2) / sqrt(2 pi) / ndtr(x)``. For x <= 0 the exponential, which may underflow, is cancelled."""
     above, size = x > 0, jnp.abs(x)
-    decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(jnp.minimum(size, 40.0))
+    decay, shrink = scaled_erfc(size * math.sqrt(0.5), 0), bell(size)
     return (jnp.where(above, math.sqrt(0.5 / math.pi) * shrink, math.sqrt(2 / math.pi))
             / jnp.where(above, 1 - 0.5 * decay * shrink, decay))
 
@@ -114,7 +140,7 @@ def _hazard_terms(dtype: np.dtype) -> list[float]:
 
 
 @custom_jvp
-def _hazard_slope(x: Any) -> Any:
+def _hazard_slope(x: Array) -> Array:
     """``-h (x + h)``, where h is the hazard; for x <= 0, where x and h cancel, a polynomial."""
     hazard, above = _hazard(x), x > 0
     below = horner(decay_variable(jnp.where(above, 0, -x) * math.sqrt(0.5)), _hazard_terms(x.dtype))
@@ -127,7 +153,7 @@ def _hazard_slope_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[
     (x,), (dx,) = primals, tangents
     y, hazard, above = _hazard_slope(x), _hazard(x), x > 0
 
-    def below(x: Any) -> Any:
+    def below(x: Array) -> Array:
         z = -x * math.sqrt(0.5)
         return scaled_erfc(z, 1) / jnp.square(scaled_erfc(z, 0)) * math.sqrt(1 / math.pi)
 
@@ -210,7 +236,7 @@ def _erfcinv(y: Array) -> Array:
 
 
 @custom_jvp
-def _erfcinv_slope(y: Any) -> Any:
+def _erfcinv_slope(y: Array) -> Array:
     """``-sqrt(pi) / 2 exp(z**2)`` at z = erfcinv(y), by the tail as in `_ndtri_slope`."""
     z, tail = _erfcinv(y), lax.min(y, 2 - y)
     inside = tail > 0

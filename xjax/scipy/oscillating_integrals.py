@@ -103,7 +103,7 @@ def _sici(x: Array) -> tuple[Any, Any]:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _sinc(x: Any, n: int) -> Any:
+def _sinc(x: Array, n: int) -> Array:
     """The n-th derivative of ``sin(x) / x``. Near 0 it is a series whose terms hardly cancel. Farther out it is
     computed from the derivative of order n - 1 and the n-th derivative of the sine."""
     near = jnp.abs(x) < n + 1
@@ -194,7 +194,8 @@ def _fresnel(x: Array) -> tuple[Any, Any]:
     sine, cosine = _fresnel_series(jnp.minimum(size, _FRESNEL_START))
     sine = jnp.where(near, sine, 0.5 - scale * lack)
     cosine = jnp.where(near, cosine, 0.5 + scale * excess)
-    return tuple(jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
+    sine, cosine = (jnp.copysign(jnp.where(jnp.isinf(size), 0.5, part), x) for part in (sine, cosine))
+    return sine, cosine
 
 
 @_fresnel.defjvp

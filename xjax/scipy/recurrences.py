@@ -50,10 +50,10 @@ def _bessel_jn(z: Array, v: int, n_iter: int) -> Array:
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
-def _bessel_orders(z: Any, v: int, n_iter: int) -> Any:
+def _bessel_orders(z: Array, v: int, n_iter: int) -> Array:
     """J(0) ... J(v) by Miller's recurrence for the ratios ``J(k) / J(k - 1) = z / (2 k - z J(k + 1) / J(k))``, which do
     not overflow. J(0) follows from ``1 = J(0) + 2 J(2) + 2 J(4) + ...``."""
-    def ratio(above: Any, k: Any) -> tuple[Any, Any]:
+    def ratio(above: Array, k: ArrayLike) -> tuple[Any, Any]:
         quotient = z / (2 * k - z * above)
         return quotient, quotient
 

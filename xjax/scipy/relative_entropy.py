@@ -22,6 +22,7 @@ from xjax.lax.double_word import log_2
 from xjax.runtime.one_launch import one_launch
 from xjax.scipy.arguments import chebyshev_series, horner, of_reals, weak_as
 from xjax.transforms.custom_jvp import custom_jvp
+from xjax.typing import Array, ArrayLike
 
 
 @functools.cache
@@ -43,17 +44,17 @@ class _Quotient(NamedTuple):
     scale: Any                  # a power of 2
 
 
-def _bits(x: Any) -> tuple[Any, Any]:
+def _bits(x: Array) -> tuple[Array, Array]:
     """(The bits of ``factor * x`` as integers, factor); the factor makes subnormal numbers normal, else it is 1."""
     factor = jnp.where(x < float(dtypes.finfo(x.dtype).smallest_normal), 2.0 ** (_digits(x) + 1), 1)
     return lax.bitcast_convert_type(x * factor, np.int64 if x.dtype == np.float64 else np.int32), factor
 
 
-def _digits(x: Any) -> int:
+def _digits(x: Array) -> int:
     return dtypes.finfo(x.dtype).nmant
 
 
-def _quotient(p: Any, q: Any) -> _Quotient:
+def _quotient(p: Array, q: Array) -> _Quotient:
     """The quotient, from the bits of p and q. It is only valid for positive finite numbers."""
     digits = _digits(p)
     (bits_p, grown_p), (bits_q, grown_q) = _bits(p), _bits(q)
@@ -73,7 +74,7 @@ def _quotient(p: Any, q: Any) -> _Quotient:
 
 
 @custom_jvp
-def _log_ratio(p: Any, q: Any) -> Any:
+def _log_ratio(p: Array, q: Array) -> Array:
     """``log(p / q)`` of positive numbers."""
     at = _quotient(p, q)
     high, low = log_2(p.dtype)
@@ -82,7 +83,7 @@ def _log_ratio(p: Any, q: Any) -> Any:
     return jnp.where((p < np.inf) & (q < np.inf), log_ratio, jnp.where((p == p) & (q == q), end, np.nan))
 
 
-def _inverse(x: Any) -> Any:
+def _inverse(x: Array) -> Array:
     return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)              # the logarithm is only used for x > 0
 
 
@@ -90,37 +91,37 @@ _log_ratio.defjvps(lambda dp, y, p, q: dp * _inverse(p), lambda dq, y, p, q: -dq
 
 
 @custom_jvp
-def _rel_entr(p: Any, q: Any) -> Any:
+def _rel_entr(p: Array, q: Array) -> Array:
     return _at_edges(p, q, p * _log_ratio(p, q), 0)
 
 
 @custom_jvp
-def _kl_div(p: Any, q: Any) -> Any:
+def _kl_div(p: Array, q: Array) -> Array:
     at, entropy = _quotient(p, q), p * _log_ratio(p, q)
     near = at.difference * at.s * (1 + at.s * (1 + at.s) * at.b) * at.scale
     inside = jnp.where((at.k == 0) & (p < np.inf) & (q < np.inf), near, entropy - (p - q))
     return _at_edges(p, q, jnp.where(p < np.inf, inside, entropy), q)
 
 
-def _at_edges(p: Any, q: Any, inside: Any, at_zero: Any) -> Any:
+def _at_edges(p: Array, q: Array, inside: Array, at_zero: ArrayLike) -> Array:
     """`inside` for p, q > 0 or nan, `at_zero` where p is 0 and q >= 0, inf elsewhere."""
     outside = (p <= 0) & (q == q) | (q <= 0) & (p == p)
     return jnp.where(outside, jnp.where((p == 0) & (q >= 0), at_zero, np.inf), inside)
 
 
-def _where_both_positive(slope: Any, p: Any, q: Any, at_zero: float) -> Any:
+def _where_both_positive(slope: Array, p: Array, q: Array, at_zero: float) -> Array:
     """`slope` for p, q > 0, `at_zero` where p is 0 and q >= 0, 0 elsewhere."""
     smallest = float(dtypes.finfo(typeof(p).dtype).smallest_normal)         # the quotient of subnormal numbers is 0 / 0
     return jnp.where((p >= smallest) & (q >= smallest), slope, jnp.where((p == 0) & (q >= 0), at_zero, 0))
 
 
 @custom_jvp
-def _ratio(p: Any, q: Any) -> Any:
+def _ratio(p: Array, q: Array) -> Array:
     return jnp.divide(p, q)
 
 
 @custom_jvp
-def _share_off(p: Any, q: Any) -> Any:
+def _share_off(p: Array, q: Array) -> Array:
     """``1 - p / q`` of positive numbers."""
     info = dtypes.finfo(typeof(q).dtype)
     small = q < float(info.smallest_normal) / float(info.eps)             # the difference may be subnormal
@@ -140,7 +141,7 @@ _kl_div.defjvps(
 
 
 @one_launch(arrays=2)
-def rel_entr(p: Any, q: Any) -> Any:
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """``p * log(p / q)``, element-wise: 0 where p is 0 and q >= 0; inf where p or q is negative, or only q is 0.
 
     Raises: ValueError for complex numbers.
@@ -149,6 +150,6 @@ def rel_entr(p: Any, q: Any) -> Any:
 
 
 @one_launch(arrays=2)
-def kl_div(p: Any, q: Any) -> Any:
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """``p * log(p / q) - p + q``, element-wise: q where p is 0 and q >= 0; inf where `rel_entr` is."""
     return weak_as(of_reals("kl_div", _kl_div, p, q), p, q)

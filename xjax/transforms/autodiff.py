@@ -9,6 +9,7 @@ from typing import Any
 from xjax.core import dtypes
 from xjax.core.calls import (
     Flat,
+    api_boundary,
     argument_types,
     as_argnums,
     canonical_argnums,
@@ -22,7 +23,15 @@ from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xjax.core.staging import StagingTrace
-from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten, treedef_is_leaf
+from xjax.core.tree import (
+    PyTreeDef,
+    flatten,
+    leaf_paths,
+    tree_mismatch,
+    tree_structure,
+    tree_unflatten,
+    treedef_is_leaf,
+)
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, Zero, is_array_like, scalar_of, typeof, with_zeros
 from xjax.ops.convert import convert_element_type
@@ -33,7 +42,7 @@ from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.linearize import Linearized, linearize_flat, only_live
 from xjax.transforms.transpose import backward
 from xjax.transforms.vjp_function import VJP, flags_of
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
 def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
@@ -57,7 +66,8 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     value_and_grad_f = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _caller="grad")
 
     @functools.wraps(fun)
-    def grad_f(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def grad_f(*args: object, **kwargs: object) -> PyTree:
         value, g = value_and_grad_f(*args, **kwargs)
         return (g, value[1]) if has_aux else g
 
@@ -77,7 +87,8 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     check_no_reduce_axes(name, reduce_axes)
 
     @functools.wraps(fun)
-    def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def value_and_grad_f(*args: object, **kwargs: object) -> PyTree:
         nums = canonical_argnums(argnums, len(args), name, missing=TypeError)
         if not nums:
             raise bad(name, "argnums is empty", given={"argnums": repr(argnums)},
@@ -111,12 +122,12 @@ def _gradients(lin: Linearized, residuals: Sequence[Any], cts: Sequence[Any], av
             for aval, flag in zip(avals, lin.active, strict=True)]
 
 
-def _as_result(ct: Any) -> ArrayLike:
+def _as_result(ct: ArrayLike | Zero) -> ArrayLike:
     """A tangent or cotangent as a result for the user: symbolic zeros instantiated, host values as arrays."""
     return instantiate(ct) if type(ct) is Zero else _as_array(ct)
 
 
-def _as_array(x: Any) -> Any:
+def _as_array(x: ArrayLike) -> ArrayLike:
     """A host value as an array, so that its type does not change with options; unchanged while a program is traced."""
     if hasattr(x, "aval"):
         return x
@@ -187,8 +198,10 @@ def check_output(caller: str, aval: ShapedArray, holomorphic: bool) -> None:
 
 # -- vjp, jvp, linearize ------------------------------------------------------------------------------------------
 
-def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = (),
-        saveable_args: Any = True, in_nzs: Any = None) -> Any:
+
+@api_boundary
+def vjp(fun: Callable, *primals: PyTree, has_aux: bool = False, reduce_axes: Sequence[Any] = (),
+        saveable_args: PyTree = True, in_nzs: PyTree = None) -> tuple[Any, ...]:
     """(value, function that maps a cotangent of the value to the tuple of cotangents of `primals`).
 
     The function is a tree whose leaves are the residuals, so it can be returned from a transformed function.
@@ -219,7 +232,7 @@ def vjp(fun: Callable, *primals: Any, has_aux: bool = False, reduce_axes: Sequen
     return (value, back, flat.aux) if has_aux else (value, back)
 
 
-def _active(caller: str, leaves: Sequence[Any], in_nzs: Any, treedef: Any) -> list[bool]:
+def _active(caller: str, leaves: Sequence[Any], in_nzs: PyTree, treedef: PyTreeDef) -> list[bool]:
     """Flags of the leaves with tangents: leaves of inexact dtype, except leaves that `in_nzs` flags False."""
     flags = flags_of(caller, "in_nzs", True if in_nzs is None else in_nzs, treedef)
     return [flag and dtypes.is_inexact(typeof(x).dtype) for x, flag in zip(leaves, flags, strict=True)]
@@ -232,7 +245,7 @@ class _Linear:
     `custom_vjp` rule can use it as a residual.
     """
 
-    def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: Any, out_tree: Any, caller: str):
+    def __init__(self, lin: Linearized, primals: Sequence[Any], in_tree: PyTreeDef, out_tree: PyTreeDef, caller: str):
         self.lin = lin._replace(outs=[], program=ClosedJaxpr(lin.program.jaxpr))
         self.in_tree, self.out_tree, self.caller = in_tree, out_tree, caller
         self.in_avals = [typeof(x) for x in primals]
@@ -252,7 +265,7 @@ class _Linear:
 class _VjpFunction(_Linear):
     """Maps the residuals and a cotangent of the value to cotangents of the inputs."""
 
-    def __call__(self, residuals: Sequence[Any], ct: Any, *more: Any) -> tuple:
+    def __call__(self, residuals: Sequence[Any], ct: PyTree, *more: object) -> tuple:
         if more:
             raise bad(self.caller, f"the function from vjp takes one cotangent, but got {len(more) + 1}",
                       fix="pass a tuple as one argument: back((ct_1, ct_2)).")
@@ -268,7 +281,7 @@ class _VjpFunction(_Linear):
 
 
 def _check_tangent(caller: str, what: str, x: ArrayLike, aval: ShapedArray,
-                   wrong_dtype: type[Exception] = TypeError) -> ArrayLike:
+                   wrong_dtype: type[Exception] = TypeError) -> ArrayLike | Zero:
     """A tangent or cotangent, checked against the type of its value; Python numbers are converted to its dtype.
 
     Args: wrong_dtype: the class of the error for a tangent of another dtype.
@@ -294,7 +307,8 @@ def _check_tangent(caller: str, what: str, x: ArrayLike, aval: ShapedArray,
     return vary_to(x if got.dtype == want.dtype else convert_element_type(x, want.dtype), want.vma)
 
 
-def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+@api_boundary
+def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> tuple[Any, ...]:
     """(value, derivative of `fun` at `primals` along `tangents`); with `has_aux`, (value, tangent, aux).
 
     >>> y, dy = xjax.jvp(xjax.numpy.sin, (0.0,), (3.0,))
@@ -319,7 +333,8 @@ def jvp(fun: Callable, primals: Sequence[Any], tangents: Sequence[Any], has_aux:
     return (*out, flat.aux) if has_aux else out
 
 
-def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any = None) -> Any:
+@api_boundary
+def linearize(fun: Callable, *primals: PyTree, has_aux: bool = False, in_nzs: PyTree = None) -> tuple[Any, ...]:
     """(value, function that maps tangents of `primals` to the tangent of the value); `fun` runs once.
 
     Args:
@@ -345,7 +360,7 @@ def linearize(fun: Callable, *primals: Any, has_aux: bool = False, in_nzs: Any =
 class _LinearFunction(_Linear):
     """Maps the residuals and tangents of the inputs to the tangent of the value."""
 
-    def __call__(self, residuals: Sequence[Any], *tangents: Any) -> Any:
+    def __call__(self, residuals: Sequence[Any], *tangents: PyTree) -> PyTree:
         dxs, tree = flatten(tangents)
         if tree != self.in_tree:
             raise bad(self.caller, "tangents must have the structure of the primals",

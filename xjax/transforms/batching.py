@@ -15,7 +15,7 @@ from xjax.core.types import ShapedArray, Vma, typeof
 from xjax.core.varying import INVARIANT, typed_axes
 from xjax.ops.pvary import vary_to
 from xjax.ops.shape import broadcast_in_dim, move_axis
-from xjax.typing import Array, ArrayLike
+from xjax.typing import ArrayLike
 
 Bdim = int | None
 
@@ -78,6 +78,8 @@ class BatchTrace(Trace):
 
     __slots__ = ("axis",)
 
+    parent: Trace
+
     def __init__(self, parent: Trace, axis: BatchAxis):
         super().__init__(parent, axis.tag)
         self.axis = axis
@@ -87,7 +89,7 @@ class BatchTrace(Trace):
             return x.value, x.bdim
         return x, None
 
-    def join(self, value: ArrayLike, bdim: Bdim) -> Array:
+    def join(self, value: ArrayLike, bdim: Bdim) -> ArrayLike:
         return value if bdim is None else BatchTracer(self.tag, value, bdim)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -145,7 +147,7 @@ def batch_flat(f: Callable[..., Sequence[Any]], axis: BatchAxis, args: Sequence[
     return [y for y, _ in pairs], [b for _, b in pairs]
 
 
-def place_axis(x: ArrayLike, bdim: Bdim, destination: Bdim, size: int) -> Array:
+def place_axis(x: ArrayLike, bdim: Bdim, destination: Bdim, size: int) -> ArrayLike:
     """`x` with its mapped axis moved to `destination`; an unmapped value is repeated."""
     if bdim is None:
         if destination is None:
@@ -168,7 +170,7 @@ def batch_program(closed: ClosedJaxpr, mapped: MappedAxis, in_dims: tuple[Bdim, 
     spread = typed_axes().intersection(mapped.mesh_axes)        # axes along which mapped values vary
     forced = (force_out,) * len(closed.out_avals) if isinstance(force_out, bool) else force_out
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         nonlocal out_dims
         outs, dims = batch_flat(closed, BatchAxis(size, mapped.name, Tag("vmap"), mapped.mesh_axes), args,
                                 in_dims)

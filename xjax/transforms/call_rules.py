@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from xjax.core.context import current_trace
 from xjax.core.flags import Flags, flagged, merge, nonzero_flags, unflagged
-from xjax.core.types import is_linear, typeof, with_zeros
-from xjax.transforms.batching import Bdim, batch_program
+from xjax.core.trace import Trace
+from xjax.core.types import LinearInput, is_linear, typeof, with_zeros
+from xjax.transforms.batching import BatchAxis, Bdim, batch_program
 from xjax.transforms.jvp import jvp_program
 from xjax.transforms.linearize import LinearizedProgram, linearize_program, split_program
 from xjax.transforms.transpose import transpose_program
+from xjax.typing import ArrayLike
 
 _NO_SCOPE = nullcontext()
 
@@ -102,12 +104,13 @@ class CallRules:
         """(the transposed program, flags of the linear inputs for which it computes a cotangent)"""
         return transpose_program(program, linear, nonzero)
 
-    def batched_of(self, program: Any, axis: Any, bdims: Sequence[Bdim], params: dict) -> tuple[Any, tuple[Bdim, ...]]:
+    def batched_of(self, program: Any, axis: BatchAxis, bdims: Sequence[Bdim],
+                   params: dict) -> tuple[Any, tuple[Bdim, ...]]:
         return batch_program(program, axis.mapped, tuple(bdims))
 
     # -- the rules -------------------------------------------------------------------------------------------------
 
-    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any], **params: object) -> tuple[list[Any], list[Any]]:
         closed = params[self.program]
         nonzero = nonzero_flags(tangents)
         with self.scope(params):
@@ -117,7 +120,7 @@ class CallRules:
         return outs, with_zeros(has, dys, map(typeof, outs))
 
     def linearize(self, trace: Any, primals: Sequence[Any], tangents: Sequence[Any],
-                  **params: Any) -> tuple[list[Any], list[Any]]:
+                  **params: object) -> tuple[list[Any], list[Any]]:
         closed = params[self.program]
         active = nonzero_flags(tangents)
         with self.scope(params):
@@ -129,7 +132,7 @@ class CallRules:
             dys = self.bind_tangent(lin, [*residuals, *flagged(tangents, active)], params, active)
         return outs, with_zeros(lin.nonzero, dys, map(typeof, outs))
 
-    def split(self, trace: Any, args: Sequence[Any], params: dict) -> list[Any]:
+    def split(self, trace: Trace, args: Sequence[Any], params: dict) -> list[Any]:
         """The operation, if a derivative rule applies it to tangents: the part without tangents runs in the parent."""
         closed = params[self.program]
         tangent = tuple(trace.is_tangent(x) for x in args)
@@ -143,7 +146,7 @@ class CallRules:
                                        params, tangent)
         return merge(cut.from_tangent, others, results[:n])
 
-    def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    def transpose(self, cts: Sequence[Any], *args: ArrayLike | LinearInput, **params: object) -> list[Any]:
         closed = params[self.program]
         linear = tuple(map(is_linear, args))
         nonzero = nonzero_flags(cts)
@@ -154,8 +157,8 @@ class CallRules:
         flags = iter(has)
         return [next(in_cts) if lin and next(flags) else None for lin in linear]
 
-    def batch(self, axis: Any, args: Sequence[Any], bdims: Sequence[Bdim],
-              **params: Any) -> tuple[list[Any], Sequence[Bdim]]:
+    def batch(self, axis: BatchAxis, args: Sequence[Any], bdims: Sequence[Bdim],
+              **params: object) -> tuple[list[Any], Sequence[Bdim]]:
         closed = params[self.program]
         with self.scope(params):
             program, out_dims = self.batched_of(closed, axis, bdims, params)

@@ -24,12 +24,13 @@ from xjax.core.types import ShapedArray
 from xjax.ops.checks import ANY
 from xjax.ops.dot import dot_general_p
 from xjax.ops.makers import unary
+from xjax.typing import PyTree
 
 # Values are named, their tangents are not.
 name_p = unary("name", ANY, lambda b, out, x, *, name: x, lambda dx, y, x, *, name: dx)
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: PyTree, name: str) -> PyTree:
     """`x`, a tree of arrays, marked with a name for policies; the values are unchanged."""
     return trees.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
 
@@ -113,22 +114,22 @@ def with_moves(first: Sequence[Eqn], saved: Mapping[Var, Offloadable | None],
 # -- policies -------------------------------------------------------------------------------------------------------
 # Policies with arguments compare by value: an equal policy, created again for each call, uses the same cached programs.
 
-def everything_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
+def everything_saveable(prim: Primitive, *_: object, **params: object) -> bool:
     """Keep all values, as without checkpoint."""
     return True
 
 
-def nothing_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
+def nothing_saveable(prim: Primitive, *_: object, **params: object) -> bool:
     """Keep the inputs only, as without a policy."""
     return False
 
 
-def dots_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
+def dots_saveable(prim: Primitive, *_: object, **params: object) -> bool:
     """Keep the results of matrix products and convolutions."""
     return prim.name in ("dot_general", "conv_general_dilated", "ragged_dot_general")
 
 
-def dots_with_no_batch_dims_saveable(prim: Primitive, *_: Any, **params: Any) -> bool:
+def dots_with_no_batch_dims_saveable(prim: Primitive, *_: object, **params: Any) -> bool:
     """Keep the results of matrix products without batch dimensions, such as activation times weight."""
     return prim is dot_general_p and not params["dimension_numbers"][1][0]
 
@@ -144,7 +145,7 @@ class _ByName:
     others: Any
     unnamed: Any
 
-    def __call__(self, prim: Primitive, *_: Any, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *_: object, **params: object) -> bool:
         if prim is not name_p:
             return self.unnamed
         return next((answer for name, answer in self.names if name == params["name"]), self.others)
@@ -174,7 +175,7 @@ class _Either:
     first: Policy
     second: Policy
 
-    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> bool:
+    def __call__(self, prim: Primitive, *avals: ShapedArray, **params: object) -> bool | _Verdict | Offloadable:
         return self.first(prim, *avals, **params) or self.second(prim, *avals, **params)
 
 
@@ -187,7 +188,7 @@ def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
 class _OffloadDots:
     memory: Offloadable
 
-    def __call__(self, prim: Primitive, *avals: Any, **params: Any) -> Any:
+    def __call__(self, prim: Primitive, *avals: object, **params: object) -> _Verdict | Offloadable:
         return self.memory if dots_with_no_batch_dims_saveable(prim, *avals, **params) else Recompute
 
 

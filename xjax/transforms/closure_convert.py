@@ -13,10 +13,10 @@ from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import typeof
 from xjax.transforms.batching import BatchTracer
 from xjax.transforms.jvp import DualTracer
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 
 
-def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[Any]]:
+def closure_convert(fun: Callable, *example_args: PyTree) -> tuple[Callable, list[Any]]:
     """(`converted`, `values`) such that `converted(*args, *values)` is `fun(*args)`.
 
     `values` are the values that `fun` closes over and that may be differentiated. A custom rule can differentiate them
@@ -40,7 +40,7 @@ def closure_convert(fun: Callable, *example_args: Any) -> tuple[Callable, list[A
     values = [x for x, flag in zip(closed.consts, is_value, strict=True) if flag]
     count = len(example_args)
 
-    def converted(*args: Any) -> Array:
+    def converted(*args: PyTree) -> Array:
         if len(args) != count + len(values):
             raise bad(caller, f"the converted function takes {count} arguments and then {len(values)} captured values",
                       given={"arguments": str(len(args))}, fix="call it as converted(*args, *values).")

@@ -12,10 +12,11 @@ from xjax.core.tree import flatten, tree_unflatten
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import typeof
 from xjax.transforms.custom_vjp import custom_vjp
+from xjax.typing import ArrayLike, PyTree
 
 
 def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, remat: bool = False,
-                    with_accums: Any = None) -> Callable:
+                    with_accums: object = None) -> Callable:
     """Decorator of a function that returns (value, rule), where `rule(ct)` returns the cotangents of its arguments.
 
     The rule may use all values that the function computed; it is traced once, when the function is differentiated. It
@@ -38,15 +39,15 @@ def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, rem
     if fun is None:
         return custom_gradient
 
-    def value(*args: Any) -> Any:
+    def value(*args: PyTree) -> PyTree:
         return _pair(fun, args)[0]
 
-    def forward(*args: Any) -> tuple[Any, Any]:
+    def forward(*args: PyTree) -> tuple[Any, Any]:
         out, rule = _pair(fun, args)
         leaves, out_tree = flatten(out)
         ct_tree = None
 
-        def flat_rule(*cts: Any) -> list[Any]:
+        def flat_rule(*cts: ArrayLike) -> list[Any]:
             nonlocal ct_tree
             in_cts = rule(tree_unflatten(out_tree, cts))
             if len(args) == 1 and not (isinstance(in_cts, (tuple, list)) and len(in_cts) == 1):
@@ -58,12 +59,12 @@ def custom_gradient(fun: Callable | None = None, *, with_logs: bool = False, rem
         program, consts = hoist_consts(trace_to_jaxpr(flat_rule, [typeof(y).tangent() for y in leaves],
                                                       "custom_gradient"))
 
-        def apply(*args: Any) -> Any:
+        def apply(*args: PyTree) -> PyTree:
             return tree_unflatten(ct_tree, program(*args))
 
         return out, Partial(apply, *consts)
 
-    def backward(rule: Partial, ct: Any) -> Any:
+    def backward(rule: Partial, ct: PyTree) -> PyTree:
         return rule(*flatten(ct)[0])
 
     wrapped = _WithGradient(functools.wraps(fun)(value))

@@ -19,7 +19,7 @@ from xjax.core.lowering import lower_call
 from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
-from xjax.core.tree import flatten, leaf_paths, tree_map, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, leaf_paths, tree_map, tree_mismatch, tree_unflatten
 from xjax.core.types import Zero, is_linear, typeof
 from xjax.ops.identity import stop_gradient
 from xjax.ops.makers import accumulate
@@ -38,6 +38,7 @@ from xjax.transforms.rule_functions import (
     unsymbolic,
 )
 from xjax.transforms.transpose import backward
+from xjax.typing import ArrayLike, PyTree
 
 
 class custom_jvp(FunctionWithRule):
@@ -90,7 +91,7 @@ class custom_jvp(FunctionWithRule):
 
         self.defjvp(rule)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         if self.jvp is None:
             raise bad(self._caller, "has no derivative rule", fix="define one with @f.defjvp.", exc=AttributeError)
         args = positional_arguments(self.fun, args, kwargs, self._caller)
@@ -109,7 +110,7 @@ class custom_jvp(FunctionWithRule):
 class _Rule:
     """The user's rule on flat lists; it checks the result of the rule against the result of the function."""
 
-    def __init__(self, rule: Callable, flat: PrimalFunction, in_tree: Any, symbolic_zeros: bool, name: str):
+    def __init__(self, rule: Callable, flat: PrimalFunction, in_tree: PyTreeDef, symbolic_zeros: bool, name: str):
         self.rule, self.flat, self.in_tree, self.symbolic_zeros = rule, flat, in_tree, symbolic_zeros
         self.__name__ = name
 
@@ -160,7 +161,7 @@ def _stage(trace: StagingTrace, args, params):
 def _without_consts(rule: Callable, count: int, name: str) -> Callable:
     """The rule for a staged call whose first `count` arguments are values that the function captured."""
     @functools.wraps(rule, updated=())
-    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple:
         if any(type(dx) is not Zero for dx in tangents[:count]):
             raise closed_over(f"custom_jvp `{name}`")
         return rule(primals[count:], tangents[count:])
@@ -176,7 +177,7 @@ def _batch(axis, args, bdims, *, name, call_jaxpr, jvp, symbolic_zeros):
         nonzero = [type(dx) is not Zero for dx in tangents]
         moving: list[bool] = []                         # which results have a tangent; integers have none
 
-        def rule(*flat: Any) -> list[Any]:
+        def rule(*flat: ArrayLike) -> list[Any]:
             nonzeros = iter(flat[len(primals):])
             inner = [next(nonzeros) if flag else Zero(typeof(x).tangent())
                      for x, flag in zip(flat[:len(primals)], nonzero, strict=True)]

@@ -20,6 +20,7 @@ from xjax.core.primitive import Calls, Missing, Primitive
 from xjax.core.staging import StagingTrace, hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
 from xjax.core.tree import (
+    PyTreeDef,
     broadcast_prefix,
     flatten,
     keystr,
@@ -89,8 +90,9 @@ class custom_vjp(FunctionWithRule):
                       exc=NotImplementedError)
         self.fwd, self.bwd, self.symbolic_zeros, self.optimize_remat = fwd, bwd, symbolic_zeros, optimize_remat
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.fwd is None or self.bwd is None:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
+        rule, back = self.fwd, self.bwd
+        if rule is None or back is None:
             raise bad(self._caller, "has no derivative rule", fix="define one with f.defvjp(fwd, bwd).",
                       exc=AttributeError)
         args = positional_arguments(self.fun, args, kwargs, self._caller)
@@ -101,10 +103,10 @@ class custom_vjp(FunctionWithRule):
         leaves, tree = flatten(chosen)
         count = len(args)
         flat = PrimalFunction(lambda *xs: self.fun(*merge_args(xs, rest, nums, count)), tree, self._caller)
-        fwd = _Forward(lambda *xs: self.fwd(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
-                       function_name(self.fwd))
-        bwd = _Backward(functools.partial(self.bwd, *rest), flat, tree, [typeof(x) for x in leaves],
-                        self.symbolic_zeros, function_name(self.bwd))
+        fwd = _Forward(lambda *xs: rule(*merge_args(xs, rest, nums, count)), flat, tree, self.symbolic_zeros,
+                       function_name(rule))
+        bwd = _Backward(functools.partial(back, *rest), flat, tree, [typeof(x) for x in leaves],
+                        self.symbolic_zeros, function_name(back))
         outs = custom_vjp_call_p.bind(*leaves, name=function_name(self.fun), call_jaxpr=flat, fwd=fwd, bwd=bwd,
                                       symbolic_zeros=self.symbolic_zeros)
         return tree_unflatten(flat.out_tree, outs)
@@ -126,7 +128,7 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
-def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
+def custom_vjp_primal_tree_values(tree: PyTree) -> PyTree:
     """The arguments of `fwd` under `symbolic_zeros`, with each `CustomVJPPrimal` replaced by its value."""
     def value(leaf: CustomVJPPrimal) -> ArrayLike:
         if type(leaf) is not CustomVJPPrimal:
@@ -139,14 +141,14 @@ def custom_vjp_primal_tree_values(tree: PyTree) -> Any:
 class _Forward:
     """`fwd` on flat lists: (result leaves, residual leaves, structure of the residuals)."""
 
-    def __init__(self, fwd: Callable, flat: PrimalFunction, in_tree: Any, symbolic_zeros: bool, name: str):
+    def __init__(self, fwd: Callable, flat: PrimalFunction, in_tree: PyTreeDef, symbolic_zeros: bool, name: str):
         self.fwd, self.flat, self.in_tree, self.symbolic_zeros = fwd, flat, in_tree, symbolic_zeros
         self.__name__ = name
 
-    def __call__(self, perturbed: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[Any], Any]:
-        if self.symbolic_zeros:
-            leaves = [CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
-        out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, leaves))
+    def __call__(self, perturbed: Sequence[bool], *leaves: ArrayLike) -> tuple[list[Any], list[Any], Any]:
+        primals = leaves if not self.symbolic_zeros else [
+            CustomVJPPrimal(x, flag) for x, flag in zip(leaves, perturbed, strict=True)]
+        out = call_rule(self.flat.caller, self.fwd, *tree_unflatten(self.in_tree, primals))
         if not isinstance(out, (tuple, list)) or len(out) != 2:
             raise bad(self.flat.caller, "`fwd` must return a pair (value, residuals)",
                       given={"returned": f"{type(out).__name__} {out!r:.60}"}, fix="return f(x), residuals.")
@@ -171,7 +173,7 @@ class ResidualTree(NamedTuple):
     def num_leaves(self) -> int:
         return sum(x is _ARRAY for x in self.leaves)
 
-    def unflatten(self, arrays: Sequence[Any]) -> Any:
+    def unflatten(self, arrays: Sequence[Any]) -> PyTree:
         remaining = iter(arrays)
         return tree_unflatten(self.tree, [next(remaining) if x is _ARRAY else x for x in self.leaves])
 
@@ -179,7 +181,7 @@ class ResidualTree(NamedTuple):
 class _Backward:
     """`bwd` on flat lists; it checks the result of `bwd` against the arguments."""
 
-    def __init__(self, bwd: Callable, flat: PrimalFunction, in_tree: Any, in_avals: Sequence[Any],
+    def __init__(self, bwd: Callable, flat: PrimalFunction, in_tree: PyTreeDef, in_avals: Sequence[Any],
                  symbolic_zeros: bool, name: str):
         self.bwd, self.flat, self.in_tree, self.in_avals = bwd, flat, in_tree, in_avals
         self.symbolic_zeros, self.__name__ = symbolic_zeros, name
@@ -199,7 +201,7 @@ class _Backward:
             in_cts += self._argument(k, ct_arg, slot)
         return in_cts
 
-    def _argument(self, k: int, ct: Any, slot: Any) -> list[Any]:
+    def _argument(self, k: int, ct: PyTree, slot: Any) -> list[Any]:
         """Cotangents of the leaves of argument `k`."""
         caller = self.flat.caller
         pairs, tree = tree_flatten_with_path(slot)
@@ -245,7 +247,7 @@ def _stage(trace: StagingTrace, args, params):
 
 def _without_consts(fwd: Callable, bwd: Callable, count: int, caller: str) -> tuple[Callable, Callable]:
     """The rules for a staged call whose first `count` arguments are values that the function captured."""
-    def forward(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
+    def forward(perturbed: Sequence[bool], *xs: ArrayLike) -> tuple[list[Any], list[Any], Any]:
         if any(perturbed[:count]):
             raise closed_over(caller)
         return fwd(perturbed[count:], *xs[count:])
@@ -271,10 +273,10 @@ def _jvp(primals, tangents, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
 
 
 def _batch(axis, args, bdims, *, name, call_jaxpr, fwd, bwd, symbolic_zeros):
-    def batched_fwd(perturbed: Sequence[bool], *xs: Any) -> tuple[list[Any], list[Any], Any]:
+    def batched_fwd(perturbed: Sequence[bool], *xs: ArrayLike) -> tuple[list[Any], list[Any], Any]:
         tree, count = None, 0
 
-        def run(*inner: Any) -> list[Any]:
+        def run(*inner: ArrayLike) -> list[Any]:
             nonlocal tree, count
             outs, residuals, tree = fwd(perturbed, *inner)
             count = len(outs)
@@ -294,7 +296,7 @@ def _batched_backward(bwd: Callable, axis: BatchAxis, bdims: Sequence[int | None
     def batched(tree: PyTree, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         n, zero_cts, zeros = len(residuals), [type(ct) is Zero for ct in cts], []
 
-        def run(*inner: Any) -> list[Any]:
+        def run(*inner: ArrayLike) -> list[Any]:
             nonzeros = iter(inner[n:])
             element = [Zero(without_axis(ct.aval, 0)) if zero else next(nonzeros)
                        for ct, zero in zip(cts, zero_cts, strict=True)]

@@ -21,7 +21,7 @@ from xjax.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xjax.core.lowering import lower_call
 from xjax.core.primitive import Calls, Primitive
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
-from xjax.core.tree import flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, leaf_paths, tree_mismatch, tree_structure, tree_unflatten
 from xjax.core.types import LinearInput, Zero, typeof, with_zeros
 from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import instantiate
@@ -33,7 +33,7 @@ from xjax.transforms.remat import recomputing
 from xjax.transforms.rule_functions import FunctionWithRule, check_like, positional_arguments
 from xjax.transforms.trace_cache import trace_function
 from xjax.transforms.transpose import backward
-from xjax.typing import Array, ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 # (size of the axis, which arguments are mapped, arguments) -> (results, which of them are mapped)
 Rule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Sequence[bool]]]
@@ -68,10 +68,10 @@ class custom_vmap(FunctionWithRule):
         self.vmap_rule = vmap_rule
         return vmap_rule
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> PyTree:
         if self.vmap_rule is None:
             raise bad(self._caller, "has no rule for vmap", fix="define one with @f.def_vmap.", exc=AttributeError)
-        args = tuple(positional_arguments(self.fun, args, kwargs, self._caller))
+        args = positional_arguments(self.fun, args, kwargs, self._caller)
         leaves, tree = flatten(args)
         traced = trace_function(self.fun, tree, [typeof(x) for x in leaves], self._caller)
         rule = _UserRule(self.vmap_rule, self._caller, tree, traced)
@@ -83,7 +83,7 @@ class custom_vmap(FunctionWithRule):
 class _UserRule:
     """The user's rule on flat lists; it checks the result of the rule against the result of the function."""
 
-    def __init__(self, rule: Callable, caller: str, in_tree: Any, traced: Any):
+    def __init__(self, rule: Callable, caller: str, in_tree: PyTreeDef, traced: Any):
         self.rule, self.caller, self.in_tree = rule, caller, in_tree
         self.out_tree, self.out_avals, self.captured = traced.out_tree, traced.program.out_avals, len(traced.consts)
         self.__name__ = function_name(rule)
@@ -133,7 +133,7 @@ class _Split:
             self.tangents.append(_repeat(dx, tangent_batched, either, size))
 
 
-def _repeat(x: ArrayLike, batched: bool, wanted: bool, size: int) -> Array:
+def _repeat(x: ArrayLike, batched: bool, wanted: bool, size: int) -> ArrayLike:
     return place_axis(x, None, 0, size) if wanted and not batched else x
 
 
@@ -141,7 +141,7 @@ def _value_of(rule: Rule, size: int, batched: Sequence[bool]) -> tuple[Callable,
     """The rule as a flat function of its arguments, and a list that it fills with the flags of mapped results."""
     out_batched: list[bool] = []
 
-    def run(*xs: Any) -> list[Any]:
+    def run(*xs: ArrayLike) -> list[Any]:
         outs, out_batched[:] = rule(size, batched, xs)
         return list(outs)
 
@@ -184,7 +184,7 @@ def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any]
         fixed = [None if lin else next(others) for lin in linear]
         run, out_batched = _value_of(rule, size, [x is None or x[1] for x in fixed])
 
-        def of_linear(*xs: Any) -> list[Any]:
+        def of_linear(*xs: ArrayLike) -> list[Any]:
             values = iter(xs)
             return run(*[next(values) if x is None else x[0] for x in fixed])
 
@@ -199,7 +199,7 @@ def _transposed_rule(rule: Rule, linear: Sequence[bool], in_avals: Sequence[Any]
     return functools.wraps(rule, updated=())(batched_transpose)
 
 
-def _out_cotangent(ct: ArrayLike, batched: bool, wanted: bool, size: int) -> Array:
+def _out_cotangent(ct: ArrayLike, batched: bool, wanted: bool, size: int) -> ArrayLike:
     """The cotangent of a result of the rule: repeated for a mapped result, summed for a result that is not mapped."""
     ct = _repeat(ct, batched, True, size)
     return ct if wanted else reduce_sum(ct, (0,))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import canonical_argnums, check_callable, function_name, merge_args, split_args
+from xjax.core.calls import api_boundary, canonical_argnums, check_callable, function_name, merge_args, split_args
 from xjax.core.errors import bad
 from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import typeof
@@ -17,7 +17,7 @@ from xjax.ops.convert import convert_element_type
 from xjax.ops.shape import reshape
 from xjax.transforms.autodiff import argument_paths, check_input, check_output, jvp, vjp
 from xjax.transforms.vmap import vmap
-from xjax.typing import Array
+from xjax.typing import Array, PyTree
 
 
 def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
@@ -30,7 +30,8 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     name = f"jacfwd of `{function_name(fun)}`"
 
     @functools.wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def jacobian(*args: object, **kwargs: object) -> PyTree:
         f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
         leaves, treedef = flatten(chosen)
         nums = canonical_argnums(argnums, len(args), name)
@@ -40,7 +41,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
                 raise bad(name, f"needs real inputs, but {path} is complex", given={path: typeof(x).str_short()},
                           fix="use holomorphic=True for a complex-differentiable function, jvp for other functions.")
 
-        def push(basis: list[Array]) -> Any:
+        def push(basis: list[Array]) -> PyTree:
             return jvp(f, chosen, tree_unflatten(treedef, basis), has_aux=has_aux)
 
         y, columns, *aux = vmap(push, out_axes=(None, -1, None) if has_aux else (None, -1))(_basis(leaves))
@@ -62,7 +63,8 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     name = f"jacrev of `{function_name(fun)}`"
 
     @functools.wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def jacobian(*args: object, **kwargs: object) -> PyTree:
         f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
         nums = canonical_argnums(argnums, len(args), name)
         for x, path in zip(flatten(chosen)[0], argument_paths(args, nums), strict=True):
@@ -81,6 +83,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     return jacobian
 
 
+@api_boundary
 def jacobian(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False,
              allow_int: bool = False) -> Callable:
     """The same as `jacrev`."""
@@ -99,7 +102,7 @@ def _partial(fun, args, kwargs, argnums, caller):
     nums = canonical_argnums(argnums, len(args), caller)
     chosen, rest = split_args(args, nums)
 
-    def f(*xs: Any) -> Any:
+    def f(*xs: PyTree) -> PyTree:
         return fun(*merge_args(xs, rest, nums, len(args)), **kwargs)
 
     return f, chosen, (lambda t: tuple(t)) if isinstance(argnums, (tuple, list)) else (lambda t: t[0])

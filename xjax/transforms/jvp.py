@@ -43,13 +43,15 @@ class DualTrace(Trace):
 
     __slots__ = ()
 
+    parent: Trace
+
     def split(self, x: ArrayLike) -> tuple[Any, Any]:
         """(primal, tangent) of a value; a value of another trace is constant."""
         if type(x) is DualTracer and x.tag is self.tag:
             return x.primal, x.tangent
         return x, Zero(typeof(x).tangent())
 
-    def join(self, primal: ArrayLike, tangent: Any) -> Array:
+    def join(self, primal: ArrayLike, tangent: Array | Zero) -> ArrayLike:
         return primal if type(tangent) is Zero else DualTracer(self.tag, primal, tangent)
 
     def process(self, p: Primitive, args: tuple, params: dict) -> Any:
@@ -126,7 +128,7 @@ def jvp_program(closed: ClosedJaxpr, nonzero: tuple[bool, ...],
     """
     has_tangent: tuple[bool, ...] = ()
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         nonlocal has_tangent
         n = len(nonzero)
         outs, douts = jvp_flat(closed, args[:n], with_zeros(nonzero, args[n:], closed.in_avals))

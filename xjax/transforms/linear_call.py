@@ -18,13 +18,13 @@ from xjax.ops.zeros import instantiate
 from xjax.transforms.batching import BatchAxis, batch_flat, batch_program, with_axis
 from xjax.transforms.jvp import jvp_flat
 from xjax.transforms.rule_functions import check_like, closed_over, fit_cotangent, open_axis
-from xjax.typing import PyTree
+from xjax.typing import ArrayLike, PyTree
 
 # Returns (transposed program, captured values), computed at the first call.
 Transpose = Callable[[], tuple[ClosedJaxpr, Sequence[Any]]]
 
 
-def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, linear_args: Any) -> Any:
+def linear_call(fun: Callable, fun_transpose: Callable, residual_args: PyTree, linear_args: PyTree) -> PyTree:
     """`fun(residual_args, linear_args)`, with `fun_transpose(residual_args, ct)` as its transpose.
 
     Args:
@@ -62,7 +62,7 @@ def linear_call(fun: Callable, fun_transpose: Callable, residual_args: Any, line
     return tree_unflatten(flat.out_tree, outs)
 
 
-def _check_transpose(caller: str, tree: PyTree, avals: Sequence[Any], got: Any, got_avals: Sequence[Any]) -> None:
+def _check_transpose(caller: str, tree: PyTree, avals: Sequence[Any], got: PyTree, got_avals: Sequence[Any]) -> None:
     if got != tree:
         raise bad(caller, "`fun_transpose` must return a tree with the structure of the linear arguments",
                   given=tree_mismatch("result", tree, got), fix="return one cotangent for each linear argument.")
@@ -132,7 +132,7 @@ def _batch(axis, args, bdims, *, callee, transpose_thunk, num_callee_consts, num
 def _batched_transpose(program: ClosedJaxpr, axis: BatchAxis, in_dims: Sequence[int | None],
                        wanted: Sequence[int | None]) -> ClosedJaxpr:
     """The transposed program of a mapped call; cotangents of linear arguments that are not mapped are summed."""
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         outs, dims = batch_flat(program, open_axis(axis), args, in_dims)
         return [fit_cotangent(y, d, b, axis.size) for y, d, b in zip(outs, dims, wanted, strict=True)]
 

@@ -6,21 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xjax.core import dtypes
-from xjax.core.calls import check_callable, flatten_function, function_name
+from xjax.core.calls import api_boundary, check_callable, flatten_function, function_name
 from xjax.core.errors import bad
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr
-from xjax.core.tree import flatten, tree_mismatch, tree_unflatten
+from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
 from xjax.core.tree_nodes import Partial
 from xjax.core.types import LinearInput, ShapedArray, typeof
 from xjax.ops.convert import convert_element_type
 from xjax.ops.zeros import instantiate
 from xjax.transforms.autodiff import check_no_reduce_axes
 from xjax.transforms.transpose import backward
-from xjax.typing import Array
+from xjax.typing import Array, PyTree
 
 
-def linear_transpose(fun: Callable, *primals: Any, reduce_axes: tuple[Array, ...] = ()) -> Callable:
+@api_boundary
+def linear_transpose(fun: Callable, *primals: PyTree, reduce_axes: tuple[Array, ...] = ()) -> Callable:
     """The transpose of a linear function: maps a cotangent of its result to the tuple of cotangents of its arguments.
 
     Args:
@@ -53,11 +54,12 @@ class _Transposed:
     `Partial` binds the captured values, as leaves of a tree.
     """
 
-    def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: Any, out_tree: Any, caller: str):
+    def __init__(self, closed: ClosedJaxpr, avals: Sequence[ShapedArray], in_tree: PyTreeDef, out_tree: PyTreeDef,
+                 caller: str):
         self.jaxpr, self.out_avals, self.avals = closed.jaxpr, closed.out_avals, avals
         self.in_tree, self.out_tree, self.caller = in_tree, out_tree, caller
 
-    def __call__(self, consts: Sequence[Any], ct: Any) -> tuple[Array, ...]:
+    def __call__(self, consts: Sequence[Any], ct: PyTree) -> tuple[Array, ...]:
         cts, tree = flatten(ct)
         if tree != self.out_tree:
             raise bad(self.caller, "the structure of the cotangent differs from that of the function's result",
@@ -75,7 +77,7 @@ class _Transposed:
         return tree_unflatten(self.in_tree, [instantiate(ct) for ct in in_cts])
 
 
-def _type(x: Any) -> ShapedArray:
+def _type(x: object) -> ShapedArray:
     if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
         return ShapedArray(tuple(x.shape), dtypes.canonicalize_dtype(x.dtype))
     return typeof(x)

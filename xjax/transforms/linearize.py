@@ -29,6 +29,8 @@ class SplitTrace(Trace):
 
     __slots__ = ("tangent",)
 
+    parent: Trace
+
     def __init__(self, parent: Trace, tangent: StagingTrace):
         super().__init__(parent, tangent.tag)
         self.tangent = tangent
@@ -56,7 +58,7 @@ class LinearizeTrace(DualTrace):
         self.tangent = StagingTrace(parent, caller)
         self.split_trace = SplitTrace(parent, self.tangent)
 
-    def join(self, primal: ArrayLike, tangent: Any) -> Array:
+    def join(self, primal: ArrayLike, tangent: Array | Zero) -> ArrayLike:
         if type(primal) is StagingTracer and primal.tag is self.tangent.tag:
             raise bad("linearize", "a derivative rule made a result depend on a tangent",
                       given={"result": primal.aval.str_short()},
@@ -143,7 +145,7 @@ def linearize_program(closed: ClosedJaxpr, active: tuple[bool, ...],
     """Linearize a program; outputs flagged in `instantiated` always get a tangent."""
     lin: Linearized | None = None
 
-    def forward(*args: Any) -> list[Any]:
+    def forward(*args: ArrayLike) -> list[Any]:
         nonlocal lin
 
         lin = linearize_flat(closed, args, active, "linearize")
@@ -197,7 +199,7 @@ def split_program(closed: ClosedJaxpr, tangent: tuple[bool, ...]) -> tuple[Close
     from_tangent: tuple[bool, ...] = ()
     second: ClosedJaxpr | None = None
 
-    def run(*known: Any) -> list[Any]:
+    def run(*known: ArrayLike) -> list[Any]:
         nonlocal from_tangent, second
         inner = StagingTrace(context.trace, "split")
         split = SplitTrace(context.trace, inner)

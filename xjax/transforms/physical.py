@@ -15,7 +15,7 @@ import numpy as np
 from xjax.core.config import config, enable_x64
 from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, programs_in, subjaxprs
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, program_cache, programs_in, subjaxprs
 from xjax.core.key_types import is_key, physical
 from xjax.core.primitive import ByProgram
 from xjax.core.staging import StagingTrace, StagingTracer, trace_to_jaxpr
@@ -59,7 +59,7 @@ def _on_words(closed: ClosedJaxpr) -> ClosedJaxpr:
     return trace.finish(args, [_value(v, env) for v in j.outvars])
 
 
-def _value(v: Any, env: dict) -> ArrayLike:
+def _value(v: Atom, env: dict) -> ArrayLike:
     return v.val if type(v) is Literal else env[v]
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from xjax.core.aliases import alias
 from xjax.core.calls import (
+    api_boundary,
     argument_names,
     argument_types,
     as_argnums,
@@ -46,11 +47,12 @@ from xjax.transforms.checkpoint_policies import Offloadable, Policy, verdict, wi
 from xjax.transforms.linearize import LinearizedProgram, linearize_program
 from xjax.transforms.residuals import log_residuals
 from xjax.transforms.trace_cache import remember, trace_function
+from xjax.typing import ArrayLike, PyTree
 
 
 def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool] = True, policy: Policy | None = None,
                static_argnums: int | Sequence[int] = (), static_argnames: str | Iterable[str] = (),
-               concrete: Any = None) -> Callable:
+               concrete: object = None) -> Callable:
     """`fun`, but the values that its derivative needs are recomputed instead of saved.
 
     Args:
@@ -75,7 +77,8 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
     nums = tuple(dict.fromkeys(as_argnums(static_argnums, caller, "static_argnums")))
 
     @functools.wraps(fun)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def checkpointed(*args: object, **kwargs: object) -> PyTree:
         static = set(canonical_argnums(nums, len(args), caller, "static_argnums"))
         if names:
             static |= {i for i, name in enumerate(argument_names(fun, args, kwargs)[:len(args)]) if name in names}
@@ -87,7 +90,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
         fixed_key = fixed, tuple(sorted(fixed_kwargs.items()))
         _check_hashable(fun, fixed_key)
 
-        def call(*xs: Any, **kw: Any) -> Any:
+        def call(*xs: object, **kw: object) -> PyTree:
             return fun(*merge_args(fixed, xs, static, len(args)), **kw, **fixed_kwargs)
 
         def trace() -> tuple:
@@ -105,7 +108,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
 remat = alias(checkpoint, "remat")
 
 
-def _check_options(fun: Any, policy: Any, concrete: Any) -> None:
+def _check_options(fun: object, policy: object, concrete: object) -> None:
     check_callable("checkpoint", fun)
     if policy is not None and not callable(policy):
         raise bad("checkpoint", "`policy` must be a function (primitive, *types, **params) -> bool, or None",
@@ -115,7 +118,7 @@ def _check_options(fun: Any, policy: Any, concrete: Any) -> None:
                   "depends on by static_argnums.", exc=NotImplementedError)
 
 
-def _check_hashable(fun: Any, key: Any) -> None:
+def _check_hashable(fun: Callable, key: object) -> None:
     try:
         hash(key)
     except TypeError as error:
@@ -183,7 +186,7 @@ def recomputing(jaxpr: ClosedJaxpr, active: Flags, policy: Policy | None) -> Lin
     recompute = ClosedJaxpr(Jaxpr(j.constvars, [*saved, *j.invars], again, residuals), forward.consts)
     known = len(saved) + len(jaxpr.in_avals)
 
-    def tangent(*args: Any) -> list[Any]:
+    def tangent(*args: ArrayLike) -> list[Any]:
         return lin.tangent(*recompute(*args[:known]), *args[known:])
 
     avals = [*(v.aval for v in saved), *jaxpr.in_avals, *lin.tangent.in_avals[len(residuals):]]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 from xjax.core import dtypes
 from xjax.core.calls import Flat, PickledByName, canonical_argnums, function_name
 from xjax.core.errors import UnexpectedTracerError, bad, did_you_mean
 from xjax.core.trace import Tag
-from xjax.core.tree import leaf_paths, tree_map, tree_mismatch
+from xjax.core.tree import PyTreeDef, leaf_paths, tree_map, tree_mismatch
 from xjax.core.types import ShapedArray, Vma, Zero, typeof
 from xjax.core.varying import axes_in_order
 from xjax.ops.collectives import psum_invariant_p
@@ -21,7 +21,7 @@ from xjax.ops.shape import reduce_sum
 from xjax.ops.zeros import zeros_of
 from xjax.transforms.batching import BatchAxis, BatchTracer, batch_flat, place_axis
 from xjax.transforms.jvp import DualTracer
-from xjax.typing import Array, ArrayLike, PyTree
+from xjax.typing import ArrayLike, PyTree
 
 
 class FunctionWithRule(PickledByName):
@@ -40,7 +40,7 @@ class FunctionWithRule(PickledByName):
         self.nondiff_argnames = tuple(nondiff_argnames)
         self._caller = f"{self.transform} `{function_name(fun)}`"
 
-    def __get__(self, instance: Any, owner: type) -> Callable:
+    def __get__(self, instance: object, owner: type) -> FunctionWithRule | functools.partial:
         return self if instance is None else functools.partial(self, instance)
 
     def _static_positions(self, count: int) -> set[int]:
@@ -58,11 +58,11 @@ class FunctionWithRule(PickledByName):
         return positions
 
 
-def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> list[Any]:
+def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, caller: str) -> tuple[Any, ...]:
     """Arguments in the order of the signature, with defaults: rules have positional arguments only."""
     code = getattr(fun, "__code__", None)
     if not kwargs and (code is None or len(args) >= code.co_argcount):
-        return list(args)
+        return tuple(args)
     try:
         bound = inspect.signature(fun).bind(*args, **kwargs)
     except TypeError as error:
@@ -73,7 +73,7 @@ def positional_arguments(fun: Callable, args: Sequence[Any], kwargs: dict, calle
     if passed:
         raise bad(caller, "keyword-only arguments cannot be passed to a derivative rule",
                   given={"keywords": ", ".join(passed)}, fix="make them positional parameters.")
-    return list(bound.args)
+    return bound.args
 
 
 class PrimalFunction(Flat):
@@ -81,11 +81,11 @@ class PrimalFunction(Flat):
 
     __slots__ = ("out_avals",)
 
-    def __init__(self, fun: Callable, in_tree: Any, caller: str):
+    def __init__(self, fun: Callable, in_tree: PyTreeDef, caller: str):
         super().__init__(fun, in_tree, keywords=False, has_aux=False, caller=caller)
         self.out_avals: list[Any] | None = None
 
-    def __call__(self, *leaves: Any) -> list[Any]:
+    def __call__(self, *leaves: ArrayLike) -> list[Any]:
         outs = super().__call__(*leaves)
         self.out_avals = [typeof(y) for y in outs]
         return outs
@@ -104,6 +104,7 @@ class PrimalFunction(Flat):
 _RETURN_THE_VALUE = "return the result of the function: call it in the rule, on the primals."
 
 
+@final
 class SymbolicZero:
     """A zero tangent or cotangent, in a rule with `symbolic_zeros`.
 
@@ -130,20 +131,20 @@ class SymbolicZero:
         return f"SymbolicZero({self.aval.str_short()})"
 
 
-def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+def zero_from_primal(val: PyTree, symbolic_zeros: bool = False) -> PyTree:
     """The zero tangent of a tree of values: zeros (of dtype float0 for integers), or `SymbolicZero`s."""
-    def zero(x: ArrayLike) -> Any:
+    def zero(x: ArrayLike) -> ArrayLike | SymbolicZero:
         aval = typeof(x).tangent()
         return SymbolicZero(aval) if symbolic_zeros else zeros_of(aval)
     return tree_map(zero, val)
 
 
-def symbolic(x: Any) -> Any:
+def symbolic(x: ArrayLike | Zero) -> ArrayLike | SymbolicZero:
     """A tangent or cotangent in the form for user rules with `symbolic_zeros`."""
     return SymbolicZero(x.aval) if type(x) is Zero else x
 
 
-def unsymbolic(x: Any) -> Any:
+def unsymbolic(x: ArrayLike | Zero | SymbolicZero) -> ArrayLike | Zero:
     """Inverse of `symbolic`."""
     return Zero(x.aval) if type(x) is SymbolicZero else x
 
@@ -168,7 +169,7 @@ def check_closure(caller: str, values: Sequence[Any]) -> None:
             raise closed_over(caller)
 
 
-def call_rule(caller: str, rule: Callable, *args: Any) -> Any:
+def call_rule(caller: str, rule: Callable, *args: object) -> Any:
     """`rule(*args)`; an error for traced values that the user's rule closes over is replaced by a clearer one."""
     try:
         return rule(*args)
@@ -185,20 +186,20 @@ def open_axis(axis: BatchAxis) -> BatchAxis:
 
 def batched_call(f: Callable[..., Sequence[Any]], axis: BatchAxis, bdims: Sequence[int | None]) -> Callable:
     """`f(*flat) -> flat` for arrays mapped at `bdims`; every result is mapped at axis 0."""
-    def call(*args: Any) -> list[Any]:
+    def call(*args: ArrayLike) -> list[Any]:
         outs, dims = batch_flat(f, open_axis(axis), args, bdims)
         return [place_axis(y, b, 0, axis.size) for y, b in zip(outs, dims, strict=True)]
     return call
 
 
-def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> Array:
+def fit_cotangent(ct: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> ArrayLike:
     """A cotangent with the mapped axis of its argument; for an argument that is not mapped, the sum over the axis."""
     if wanted is None:
         return reduce_sum(place_axis(ct, bdim, 0, size), (0,))
     return place_axis(ct, bdim, wanted, size)
 
 
-def fit_vma(caller: str, what: str, x: ArrayLike, vma: Vma, total: bool) -> Array:
+def fit_vma(caller: str, what: str, x: ArrayLike | Zero, vma: Vma, total: bool) -> ArrayLike | Zero:
     """A derivative from a user's rule, cast to vary along the mesh axes `vma` of its value.
 
     Args: total: if it varies along other axes, sum it over them, because the value is equal on devices along them.
@@ -217,7 +218,7 @@ def fit_vma(caller: str, what: str, x: ArrayLike, vma: Vma, total: bool) -> Arra
               exc=ValueError)
 
 
-def wide_cotangent(x: Any, aval: ShapedArray) -> Any:
+def wide_cotangent(x: ArrayLike | Zero, aval: ShapedArray) -> ArrayLike | Zero:
     """A rule's cotangent, converted to the 64-bit dtype of its argument if it was computed without x64."""
     if dtypes.is_canonical(aval.dtype) or type(x) is Zero or typeof(x).dtype != dtypes.canonicalize_dtype(aval.dtype):
         return x

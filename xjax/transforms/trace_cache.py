@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from xjax.core.cache import Cache
 from xjax.core.calls import flatten_function
@@ -17,6 +17,7 @@ from xjax.core.context import context
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import hoist_consts, trace_to_jaxpr
 from xjax.core.trace import Tracer
+from xjax.core.tree import PyTreeDef
 from xjax.core.types import ShapedArray
 
 
@@ -28,8 +29,8 @@ class TracedFunction(NamedTuple):
     out_tree: Any
 
 
-def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], caller: str, *, keywords: bool = False,
-                   arg_names: Sequence[str] | None = None) -> TracedFunction:
+def trace_function(fun: Callable, in_tree: PyTreeDef, avals: Sequence[ShapedArray], caller: str, *,
+                   keywords: bool = False, arg_names: Sequence[str] | None = None) -> TracedFunction:
     """Trace `fun(*args)`, or `fun(*args, **kwargs)` with `keywords`; the arguments have the structure `in_tree`."""
     flat = flatten_function(fun, in_tree, keywords=keywords, caller=caller)
     closed = trace_to_jaxpr(flat, avals, caller, arg_names)
@@ -37,10 +38,11 @@ def trace_function(fun: Callable, in_tree: Any, avals: Sequence[ShapedArray], ca
     return TracedFunction(program, list(consts), flat.out_tree)
 
 
+Made = TypeVar("Made")
 _remembered: weakref.WeakKeyDictionary[Callable, Cache] = weakref.WeakKeyDictionary()
 
 
-def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Any, Sequence[Any]]]) -> Any:
+def remember(fun: Callable, key: tuple, make: Callable[[], tuple[Made, Sequence[Any]]]) -> Made:
     """The first result of `make() -> (result, captured values)`, cached as long as `fun` lives.
 
     A result with captured tracers belongs to the current transform, so it is not cached.

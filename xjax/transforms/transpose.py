@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xjax.core.context import context
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, program_cache
+from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, program_cache
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import LinearInput, Zero, with_zeros
 from xjax.ops.makers import accumulate_p
 from xjax.ops.zeros import instantiate
+from xjax.typing import ArrayLike
 
 
 def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
@@ -31,7 +32,7 @@ def backward(jaxpr: Jaxpr, consts: Sequence[Any], inputs: Sequence[Any], cts: Se
 
     ct_of: dict[Var, Any] = {}
 
-    def add_ct(v: Any, ct: Any) -> None:
+    def add_ct(v: Atom, ct: ArrayLike | Zero) -> None:
         if ct is None or type(ct) is Zero or type(v) is Literal or v not in linear:
             return
         ct_of[v] = accumulate_p.bind(ct_of[v], ct) if v in ct_of else ct
@@ -85,7 +86,7 @@ def transpose_program(closed: ClosedJaxpr, linear: tuple[bool, ...], nonzero_cts
     """
     has_ct: tuple[bool, ...] = ()
 
-    def run(*args: Any) -> list[Any]:
+    def run(*args: ArrayLike) -> list[Any]:
         nonlocal has_ct
         values = iter(args)
         inputs = [LinearInput(a) if lin else next(values) for a, lin in zip(closed.in_avals, linear, strict=True)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from xjax.core.errors import bad
 from xjax.core.jaxpr import Jaxpr
-from xjax.core.tree import flatten, leaf_paths, tree_unflatten, treedef_is_leaf
+from xjax.core.tree import PyTreeDef, flatten, leaf_paths, tree_unflatten, treedef_is_leaf
 from xjax.core.tree_nodes import register_pytree_node
+from xjax.typing import PyTree
 
 
 class _Absent:
@@ -56,7 +57,7 @@ class VJP:
         self.args_res, self.opaque_residuals, self.want_logs = args_res, opaque_residuals, want_logs
 
     @classmethod
-    def of(cls, fun: Any, residuals: Sequence[Any], leaves: Sequence[Any], saveable: Sequence[bool]) -> VJP:
+    def of(cls, fun: Callable, residuals: Sequence[Any], leaves: Sequence[Any], saveable: Sequence[bool]) -> VJP:
         """`fun(residuals, cotangent)` with its residuals; some of them may be leaves of the arguments."""
         position = {id(x): i for i, x in enumerate(leaves)}
         opaque: list[Any] = []
@@ -72,12 +73,12 @@ class VJP:
         return cls(fun, tuple(sources), list(tree_unflatten(fun.in_tree, kept)), opaque)
 
     @property
-    def in_tree(self) -> Any:
+    def in_tree(self) -> PyTreeDef:
         """Structure of the arguments."""
         return self.fun.in_tree
 
     @property
-    def out_tree(self) -> Any:
+    def out_tree(self) -> PyTreeDef:
         """Structure of the value."""
         return self.fun.out_tree
 
@@ -111,7 +112,7 @@ class VJP:
         fun, *rest = (changed.get(name, getattr(self, name)) for name in fields)
         return VJP(fun, self._sources, *rest)
 
-    def with_refs(self, *refs: Any) -> Any:
+    def with_refs(self, *refs: object) -> NoReturn:
         """Not supported: in JAX, it adds gradients to mutable arrays. Raises: NotImplementedError."""
         raise bad(f"{self.fun.caller}: with_refs", "mutable arrays are not in scope", {"arguments": len(refs)},
                   "add the cotangents that the function returns: total = tree.map(numpy.add, total, back(ct)).",
@@ -121,7 +122,7 @@ class VJP:
         return (f"VJP({self.fun.caller}, in_tree={self.in_tree}, out_tree={self.out_tree}, args_res={self.args_res}, "
                 f"opaque_residuals={self.opaque_residuals})")
 
-    def __call__(self, *cts: Any) -> tuple:
+    def __call__(self, *cts: PyTree) -> tuple:
         leaves = flatten(self.args_res, is_leaf=lambda x: isinstance(x, _Absent))[0]
         missing = [i for is_argument, i in self._sources if is_argument and isinstance(leaves[i], NotSaveable)]
         if missing:
@@ -139,7 +140,7 @@ register_pytree_node(
     lambda aux, children: VJP(*aux[:2], *children, aux[2]))
 
 
-def flags_of(caller: str, name: str, flags: Any, treedef: Any) -> list[bool]:
+def flags_of(caller: str, name: str, flags: PyTree, treedef: PyTreeDef) -> list[bool]:
     """A flag for each leaf, from a tree of bools that is a prefix of `treedef`; the types of containers may differ."""
     if isinstance(flags, bool):
         return [flags] * treedef.num_leaves

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from xjax.core.calls import argument_error, argument_names, check_callable, flatten_function, function_name
+from xjax.core.calls import (
+    api_boundary,
+    argument_error,
+    argument_names,
+    check_callable,
+    flatten_function,
+    function_name,
+)
 from xjax.core.errors import bad
 from xjax.core.trace import Tag
 from xjax.core.tree import flatten, flatten_axes, leaf_paths, tree_structure, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import static_int
 from xjax.transforms.batching import BatchAxis, batch_flat, place_axis
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 
 
-def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: str | None = None, axis_size: int | None = None,
-         spmd_axis_name: Any = None) -> Callable:
+def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: str | None = None,
+         axis_size: int | None = None, spmd_axis_name: Hashable = None) -> Callable:
     """A function that applies `fun` to every element along an axis of its arguments.
 
     Args:
@@ -44,7 +51,8 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: str | No
                   given={"in_axes": repr(in_axes)}, fix="write in_axes=0 or in_axes=(0, None).")
 
     @functools.wraps(fun)
-    def vmap_f(*args: Any, **kwargs: Any) -> Any:
+    @api_boundary
+    def vmap_f(*args: object, **kwargs: object) -> PyTree:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise bad(name, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
                       given={"in_axes": repr(in_axes)}, fix="give one entry for each positional argument.",
@@ -71,7 +79,7 @@ def vmap(fun: Callable, in_axes: Any = 0, out_axes: Any = 0, axis_name: str | No
     return vmap_f
 
 
-def _in_dim(caller: str, aval: ShapedArray, dim: Any) -> int:
+def _in_dim(caller: str, aval: ShapedArray, dim: int) -> int:
     dim = static_int(dim, "in_axes", caller)
     if not -aval.ndim <= dim < aval.ndim:
         raise bad(caller, f"cannot map axis {dim} of an array with {aval.ndim} axes",
@@ -118,7 +126,7 @@ def _sizes_by_argument(fun, args, kwargs, leaves, dims, axis_size) -> list[str]:
     return lines + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
 
 
-def _place(caller: str, y: ArrayLike, bdim: int | None, wanted: Any, size: int) -> ArrayLike:
+def _place(caller: str, y: ArrayLike, bdim: int | None, wanted: int | None, size: int) -> ArrayLike:
     if wanted is None:
         if bdim is not None:
             raise bad(caller, "out_axes is None for a result that depends on the mapped axis",

@@ -19,16 +19,16 @@ accept_old_names("xnn.graph", {
     "host": "transforms splits encodings points generators",
 })
 
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":                      # looked up by the import system
-        raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
-    api = importlib.import_module("xnn.graph.api")
-    globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})
-    if name not in globals():
-        raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
-    return globals()[name]
+if not TYPE_CHECKING:                                                    # for type checkers, other names are errors
+    def __getattr__(name: str) -> Any:
+        if name.startswith("__") and name != "__all__":                  # looked up by the import system
+            raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
+        api = importlib.import_module("xnn.graph.api")
+        globals().update({"__all__": api.__all__}, **{each: getattr(api, each) for each in api.__all__})
+        if name not in globals():
+            raise AttributeError(f"module 'xnn.graph' has no attribute {name!r}")
+        return globals()[name]
 
 
 def __dir__() -> list[str]:
-    return sorted(__getattr__("__all__"))
+    return sorted(importlib.import_module("xnn.graph.api").__all__)

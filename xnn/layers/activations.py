@@ -10,13 +10,14 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
+from xjax.typing import Array
 from xnn import rng as rng_lib
 from xnn.checks import check_float, check_params, check_shape
 from xnn.layer import Layer, recorded, shape_kept
 from xnn.layers.elementwise import elementwise, stateless
 
 
-def _soft_shrink(x, threshold=0.5):
+def _soft_shrink(x: Array, threshold: float = 0.5) -> Array:
     return jnp.where(jnp.abs(x) > threshold, x - jnp.sign(x) * threshold, 0)
 
 

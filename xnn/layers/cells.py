@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import xjax.numpy as jnp
-from xjax import lax, nn, random, tree_util
+from xjax import ShapeDtypeStruct, lax, nn, random, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
-from xjax.typing import Array, ArrayLike, Params
+from xjax.typing import Array, ArrayLike, Params, PyTree
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import Layer, recorded
+from xnn.rng import Rng
 
 Init = Callable | None
 
@@ -42,7 +43,8 @@ class Recurrence:
     advance: Callable[[Any, Any, Any], tuple[Any, Any]]
     spatial: int = 0
 
-    def __call__(self, params: Params, x: ArrayLike, carry: Any = None, *, rng: Any = None, train: bool = False) -> Any:
+    def __call__(self, params: Params, x: ArrayLike, carry: Any = None, *, rng: Rng = None,
+                 train: bool = False) -> PyTree:
         x = self.check(params, x)
         first = self.first(x)
         carry = first if carry is None else check_carry(self.name, carry, first)
@@ -54,12 +56,12 @@ class Recurrence:
         check_params(self.name, params, x, **self.shapes(x.shape[-1]))
         return x
 
-    def first(self, x: Any) -> Any:
+    def first(self, x: Array | ShapeDtypeStruct) -> PyTree:
         """The carry before the first step, zeros, for inputs with the shape and dtype of x."""
         return tree_util.tree_map(lambda features: jnp.zeros((*x.shape[:-1], features), x.dtype), self.carry)
 
 
-def check_carry(caller: str, carry: Any, expected: Any) -> Any:
+def check_carry(caller: str, carry: PyTree, expected: PyTree) -> PyTree:
     """The carry, as arrays.  Raises: TypeError unless it has the form, shapes and dtypes of `expected`."""
     is_same = tree_util.tree_structure(carry) == tree_util.tree_structure(expected)
     carry = tree_util.tree_map(jnp.asarray, carry)
@@ -208,7 +210,7 @@ def ConvLSTMCell(features: int, window: int | tuple[int, ...], *, bias: bool = T
                  _drawn(features, w_init, recurrent_init, b_init, forget_bias), window=window)
 
 
-def _cell(recurrence: Recurrence, n_out: int, draw: Callable, **settings: Any) -> Layer:
+def _cell(recurrence: Recurrence, n_out: int, draw: Callable, **settings: object) -> Layer:
     """The layer of a recurrence; ``draw(rng, shapes) -> params``."""
 
     def init(rng, in_shape):

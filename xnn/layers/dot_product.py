@@ -24,6 +24,7 @@ from xnn.layers.dropout import Dropout
 from xnn.layers.positions import check_mask, check_sequence, fill_slots, init_slots, positions_of, write
 from xnn.layers.relative import ALiBi, Rotary
 from xnn.precision import at_least_float32
+from xnn.rng import Rng
 
 
 @recorded()
@@ -143,7 +144,7 @@ class _Heads(NamedTuple):
         mask = check_mask(self.name, mask, (query.shape[0], self.heads, query.shape[1], key.shape[1]))
         return [mask if mask.ndim == 4 else mask[:, None, None]]
 
-    def means(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None, rng: Any = None,
+    def means(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None, rng: Rng = None,
               train: bool = False, noncausal: list[Any] | None = None) -> Array:
         """The weighted means of values, [batch, queries, heads * head_size].
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PRNGKey
 from xnn import rng as rng_lib
 from xnn.checks import as_axes, check_float, type_text
 from xnn.layer import Layer, recorded, shape_kept
@@ -93,7 +92,7 @@ def AlphaDropout(rate: float, *, broadcast: int | Sequence[int] = ()) -> Layer:
     return Layer(shape_kept, apply, "AlphaDropout", settings={"broadcast": broadcast}, positionwise=True)
 
 
-def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> Any:
+def keep_some(rng: PRNGKey | RowKey, x: ArrayLike | CSR, keep: float, broadcast: Sequence[int] = ()) -> Array | CSR:
     """x, an array or CSR, where each value is kept with probability `keep` and divided by it; the others are 0."""
     if isinstance(x, CSR):
         mask = rng_lib.bernoulli_at(rng, keep, x.rows, x.indices)
@@ -102,11 +101,11 @@ def keep_some(rng: Any, x: Any, keep: float, broadcast: Sequence[int] = ()) -> A
     return _scaled(_mask(rng, x, keep, broadcast), x, keep)
 
 
-def _scaled(mask, x, keep):
+def _scaled(mask: Array, x: Array, keep: float) -> Array:
     return jnp.where(mask, x / keep, 0.0)
 
 
-def _mask(rng: Any, x: Array, keep: float, broadcast: Sequence[int]) -> Array:
+def _mask(rng: PRNGKey | RowKey, x: Array, keep: float, broadcast: Sequence[int]) -> Array:
     """A random bool mask of the shape of x, constant along the axes of `broadcast`."""
     axes = {a % x.ndim for a in broadcast}
     if isinstance(rng, RowKey) and 0 in axes:

@@ -12,7 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax, nn, tree_util
 from xjax.errors import bad
 from xjax.nn import initializers
-from xjax.typing import Array
+from xjax.typing import Array, PyTree
 from xnn import rng as rng_lib
 from xnn.checks import as_row_mask, check_entries, check_float, check_shape, check_state
 from xnn.composites import Calls, apply_child, init_child, place
@@ -84,7 +84,7 @@ class _Routing(NamedTuple):
         return tokens if factor is None else min(tokens, math.ceil(factor * self.k * tokens / self.n))
 
 
-def auxiliary_loss(state: Any, *, balance: float = 0.01, z: float = 0.001) -> Array:
+def auxiliary_loss(state: PyTree, *, balance: float = 0.01, z: float = 0.001) -> Array:
     """``balance * balance_loss + z * z_loss``, summed over all mixtures of experts in the state of a model.
 
     The weights are those of Switch Transformer and ST-MoE. 0 for a model without such layers.
@@ -136,7 +136,7 @@ def _mixture(children: Mapping[str, Layer], routing: _Routing) -> Layer:
                  parts=Parts(children, walk, rebuild), positionwise=routing.eval_capacity is None)
 
 
-def _routed(call: Calls, state: Any, x: Array, mask: Array | None, routing: _Routing) -> tuple[Any, Any]:
+def _routed(call: Calls, state: PyTree, x: Array, mask: Array | None, routing: _Routing) -> tuple[Any, Any]:
     """(Output, new state). Args: call: applies router, experts and noise layer; mask: bool[...] or None."""
     x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
     logits = call("router", x)
@@ -215,7 +215,7 @@ def _plan(logits: Array, counts: Array, routing: _Routing, n_slots: int) -> _Pla
     return _Plan(counts, probs, experts, gates, slots, n_slots)
 
 
-def _new_state(state: Any, logits: Array, plan: _Plan) -> dict[str, Any]:
+def _new_state(state: PyTree, logits: Array, plan: _Plan) -> dict[str, Any]:
     n, weights = plan.probs.shape[-1], plan.counts.astype(plan.probs.dtype)
     weights = weights / jnp.maximum(jnp.sum(weights), 1)
     share = weights @ jnp.mean(nn.one_hot(plan.experts, n, dtype=plan.probs.dtype), 1)

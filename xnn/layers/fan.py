@@ -7,6 +7,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Shape
 from xnn.layer import Layer
 from xnn.layers.elementwise import stateless
 
@@ -31,7 +32,7 @@ def FanInConcat(axis: int = -1) -> Layer:
     return stateless(lambda xs: jnp.concatenate(xs, axis), out_shape, "FanInConcat", {"axis": axis}, axis == -1)
 
 
-def _sum_shape(in_shapes):
+def _sum_shape(in_shapes: Sequence[Shape]) -> Shape:
     first, rest = _first("FanInSum", in_shapes)
     if any(shape != first for shape in rest):
         raise _shapes_differ("FanInSum", in_shapes, "")

@@ -8,6 +8,7 @@ import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
 from xjax.nn import initializers
+from xjax.typing import PyTree
 from xnn.checks import as_axes, check_float, check_params, check_shape, type_text
 from xnn.inputs import Input
 from xnn.layer import Layer, recorded
@@ -53,7 +54,7 @@ def DenseGeneral(features: int | Sequence[int], axis: int | Sequence[int] = -1, 
     return Layer(init, apply, "DenseGeneral", positionwise=all(a < 0 for a in in_axes))
 
 
-def _axes(caller: str, shape: Any, axes: Sequence[int]) -> tuple[int, ...]:
+def _axes(caller: str, shape: PyTree, axes: Sequence[int]) -> tuple[int, ...]:
     """The axes as indices from 0. Raises: TypeError for an axis that does not exist, is repeated, or has size -1."""
     rank = len(shape)
     start = tuple(a + rank if a < 0 else a for a in axes)
@@ -109,7 +110,7 @@ def Einsum(equation: str, shape: Sequence[int], *, bias: bool = True, w_init: Ca
 class _Equation:
     """The axis labels of an equation ``x,w->y``; `sizes` maps the labels of w to sizes."""
 
-    def __init__(self, equation: str, shape: tuple[int, ...]):
+    def __init__(self, equation: str, shape: tuple[int, ...]) -> None:
         operands, arrow, self.y = equation.replace(" ", "").partition("->")
         self.equation, (self.x, comma, self.w) = equation, operands.partition(",")
         self.sizes = dict(zip(self.w, shape, strict=False))

@@ -100,8 +100,8 @@ def _adding(name: str, init: Callable, rows: Callable) -> Layer:
 # -- counting ------------------------------------------------------------------------------------------------------
 
 
-def positions_of(caller: str, x: ArrayLike, mask: ArrayLike | None, positions: ArrayLike | None,
-                 start: ArrayLike | None = None) -> Array:
+def positions_of(caller: str, x: Array, mask: ArrayLike | None, positions: ArrayLike | None,
+                 start: Array | None = None) -> Array:
     """int32 [batch or 1, time]: the position of each vector of x [batch, time, features] in its sequence.
 
     Args:
@@ -135,8 +135,8 @@ def init_slots(batch: int, length: int) -> dict[str, Any]:
     return {"positions": jnp.full((batch, length), -1, "int32"), "filled": jnp.zeros((), "int32")}
 
 
-def fill_slots(caller: str, slots: Mapping[str, Any], x: ArrayLike, mask: ArrayLike | None,
-               positions: Any) -> tuple[Any, dict[str, Any]]:
+def fill_slots(caller: str, slots: Mapping[str, Any], x: Array, mask: ArrayLike | None,
+               positions: ArrayLike | None) -> tuple[Array, dict[str, Array]]:
     """(Positions of the new vectors x, slots that include them).
 
     Raises: TypeError for a mask of pairs; ValueError for more vectors than slots.
@@ -153,7 +153,7 @@ def fill_slots(caller: str, slots: Mapping[str, Any], x: ArrayLike, mask: ArrayL
     return at, {"positions": write(slots["positions"], new, slots["filled"]), "filled": slots["filled"] + time}
 
 
-def write(slots: ArrayLike, new: ArrayLike, at: ArrayLike) -> Array:
+def write(slots: Array, new: Array, at: ArrayLike) -> Array:
     """`slots` [batch, length, ...] with `new` [batch, time, ...] written from slot `at`, in the dtype of `new`.
 
     An empty cache is float32; with weights in half precision it gets their dtype when it is first written to.

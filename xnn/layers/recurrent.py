@@ -5,6 +5,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import PyTree
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
 from xnn.layer import Layer, recorded
@@ -45,7 +46,7 @@ def _two_ways(scans: Mapping[str, Layer], return_carry: bool) -> Layer:
                    rebuild=lambda some: _two_ways(some, return_carry))
 
 
-def _one_for_each(caller: str, carry: Any, n: int) -> Any:
+def _one_for_each(caller: str, carry: PyTree, n: int) -> PyTree:
     """The carries of n layers, from the carry of the whole layer."""
     if carry is None:
         return (None,) * n

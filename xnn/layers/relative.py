@@ -48,7 +48,7 @@ class Rotary:
         frequencies = self.base ** (-np.arange(0, n, 2) / max(n, 1))
         return self.scaling(frequencies) if self.scaling else frequencies
 
-    def rotate(self, x: ArrayLike, at: ArrayLike) -> Array:
+    def rotate(self, x: Array, at: ArrayLike) -> Array:
         """x [batch, time, heads, head_size] rotated by the angles of the positions `at`, int [batch or 1, time]."""
         frequencies = self.frequencies(x.shape[-1])
         n = 2 * len(frequencies)

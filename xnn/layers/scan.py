@@ -11,20 +11,20 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike, Params
+from xjax.typing import Array, ArrayLike, Params, PyTree
 from xnn.checks import check_float, check_shape, type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import Input, bind, map_shapes
 from xnn.layer import CacheFns, Layer, Parts, as_layer, note_path, recorded
 from xnn.layers.cells import Recurrence, check_carry
-from xnn.rng import fold_in
+from xnn.rng import Rng, fold_in
 
 _LENGTHS = Input("lengths", None, "int[batch], number of positions that count, from the first one")
 _MASK = Input("mask", None, "bool[batch, time], True at positions that count")
 _CARRY = Input("carry", None, "carry before the first step; None: zeros")
 
 
-def init_carry(cell: Layer, params: Params, x: Any, **extra: Any) -> Any:
+def init_carry(cell: Layer, params: Params, x: PyTree, **extra: PyTree) -> PyTree:
     """The initial carry of a cell: zeros, for the input x of one step, or its type.
 
     Args: extra: extra inputs of the cell by name.
@@ -150,7 +150,7 @@ def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], opti
     return tree_util.tree_map(_axes_swapped, y), carry
 
 
-def _steps(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], rng: Any, train: bool) -> tuple:
+def _steps(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], rng: Rng, train: bool) -> tuple:
     """(Inputs of the steps, with time first; ``step(carry, input, i) -> (y, carry)``; the initial carry)."""
     xs = _axes_swapped(x)
     of_one_step = xjax.ShapeDtypeStruct(xs.shape[1:], x.dtype)
@@ -194,7 +194,7 @@ def _checked_input(name: str, value: ArrayLike, x: Array, shape: tuple[int, ...]
     return value
 
 
-def _chosen(choice: Array, one: Any, other: Any) -> Any:
+def _chosen(choice: Array, one: PyTree, other: PyTree) -> PyTree:
     """Rows of `one` where `choice`, bool[batch], is True, and of `other` elsewhere, leaf by leaf."""
 
     def choose(a, b):

@@ -4,6 +4,7 @@ import math
 
 import xjax.numpy as jnp
 from xjax.errors import bad
+from xjax.typing import Shape
 from xnn.layer import Layer
 from xnn.layers.elementwise import stateless
 
@@ -32,7 +33,7 @@ def Reshape(*sizes: int) -> Layer:
     return stateless(lambda x: jnp.reshape(x, out_shape(jnp.shape(x))), out_shape, "Reshape", {"sizes": sizes}, False)
 
 
-def _flat(shape):
+def _flat(shape: Shape) -> Shape:
     if not shape or min(shape[1:], default=0) < 0:
         raise bad("Flatten", "only the first size may be -1", {"in_shape": repr(shape)}, "pass all the others to init.")
     return (shape[0], math.prod(shape[1:]))

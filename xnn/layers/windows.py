@@ -10,7 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 from xnn.checks import check_shape, counted
 
 Pads = tuple[tuple[int, int], ...]
@@ -74,7 +74,7 @@ class Window(NamedTuple):
         """The spatial sizes in a shape."""
         return tuple(shape[-self.n_axes - 1:-1])
 
-    def check_shape(self, in_shape: Any) -> tuple[int, ...]:
+    def check_shape(self, in_shape: PyTree) -> tuple[int, ...]:
         """The argument in_shape of `init`. Raises: TypeError for too few axes or an unknown number of features."""
         return check_spatial_shape(self.caller, in_shape, self.n_axes)
 
@@ -148,15 +148,15 @@ def pads_of(caller: str, name: str, value: Any, n: int, least: int | None = None
               {name: repr(value), "spatial axes": n}, f"pass {name}={((1, 1),) * n}.")
 
 
-def _is_pair(value: Any) -> bool:
+def _is_pair(value: object) -> bool:
     return isinstance(value, tuple | list) and len(value) == 2 and all(map(_is_int, value))
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_spatial_shape(caller: str, in_shape: Any, n: int) -> tuple[int, ...]:
+def check_spatial_shape(caller: str, in_shape: PyTree, n: int) -> tuple[int, ...]:
     """The shape of an input with n spatial axes. Raises: TypeError for too few axes or unknown features."""
     in_shape = check_shape(caller, in_shape)
     if len(in_shape) <= n:

@@ -5,8 +5,6 @@ Losses are computed in float32 or wider, and returned in the dtype of the predic
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import xjax.numpy as jnp
@@ -55,7 +53,7 @@ def spread_weights(caller: str, losses: ArrayLike, weights: ArrayLike) -> Array:
     return jnp.broadcast_to(spread, losses.shape).astype(losses.dtype)
 
 
-def wide(caller: str, x: ArrayLike, min_rank: int = 0) -> tuple[Any, Any]:
+def wide(caller: str, x: ArrayLike, min_rank: int = 0) -> tuple[Array, np.dtype]:
     """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats."""
     x = check_float(caller, x, min_rank)
     return x.astype(at_least_float32(x.dtype)), x.dtype

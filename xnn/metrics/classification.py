@@ -27,7 +27,7 @@ def accuracy(logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None 
     return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
 
 
-def top_k_accuracy(logits: ArrayLike, labels: ArrayLike, k: int = 5, *, weights: Any = None,
+def top_k_accuracy(logits: ArrayLike, labels: ArrayLike, k: int = 5, *, weights: ArrayLike | None = None,
                    reduction: str | None = "mean") -> Array:
     """Share of examples whose label is among the k largest logits; equal logits count in order. See `accuracy`."""
     right = _among_largest("top_k_accuracy", logits, labels, k)
@@ -48,7 +48,8 @@ def _among_largest(caller: str, logits: ArrayLike, labels: ArrayLike, k: int) ->
     return (is_class[..., 0] & (jnp.sum(before, -1) < k)).astype(np.float32)
 
 
-def perplexity(logits: ArrayLike, labels: ArrayLike, *, ignored_label: int | None = None, weights: Any = None) -> Array:
+def perplexity(logits: ArrayLike, labels: ArrayLike, *, ignored_label: int | None = None,
+               weights: ArrayLike | None = None) -> Array:
     """``exp`` of the mean cross-entropy of tokens; it is n for uniform predictions over n tokens."""
     return jnp.exp(_entropy("perplexity", logits, labels, ignored_label, weights))
 

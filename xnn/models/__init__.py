@@ -69,12 +69,12 @@ _FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "
           **dict.fromkeys(("APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack", "GCNStack", "GINStack",
                            "GraphSAGEStack", "SGCStack", "graph_stack"), "graph_networks")}
 
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    if name not in _FILES:
-        raise AttributeError(f"module 'xnn.models' has no attribute {name!r}")
-    globals()[name] = getattr(importlib.import_module(f"xnn.models.{_FILES[name]}"), name)
-    return globals()[name]
+if not TYPE_CHECKING:                   # for type checkers, other names are errors
+    def __getattr__(name: str) -> Callable[..., Any]:
+        if name not in _FILES:
+            raise AttributeError(f"module 'xnn.models' has no attribute {name!r}")
+        globals()[name] = getattr(importlib.import_module(f"xnn.models.{_FILES[name]}"), name)
+        return globals()[name]
 
 
 __all__ = [

@@ -5,6 +5,7 @@ from typing import Any
 
 from xjax import nn
 from xjax.nn import initializers
+from xjax.typing import Array
 from xnn.combinators import named
 from xnn.compose import composite
 from xnn.layer import Layer
@@ -57,13 +58,13 @@ def _block(config: ResNetConfig, features: int, stride: int = 1, project: bool =
                      shortcut=shortcut)
 
 
-def _basic_block(layers, x):
+def _basic_block(layers: Any, x: Array) -> Array:
     y = nn.relu(layers.norm1(layers.conv1(x)))
     y = layers.norm2(layers.conv2(y))
     return nn.relu(y + layers.shortcut(x))
 
 
-def _bottleneck_block(layers, x):
+def _bottleneck_block(layers: Any, x: Array) -> Array:
     y = nn.relu(layers.norm1(layers.conv1(x)))
     y = nn.relu(layers.norm2(layers.conv2(y)))
     y = layers.norm3(layers.conv3(y))

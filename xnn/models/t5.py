@@ -1,6 +1,7 @@
 """T5, an encoder-decoder transformer for text with relative positions (Raffel et al., 2020)."""
 
 import dataclasses
+from collections.abc import Callable
 
 from xjax import nn
 from xjax.nn import initializers
@@ -86,7 +87,7 @@ def _bias(config: T5Config, bidirectional: bool) -> Layer:
                         bidirectional=bidirectional, init=initializers.normal(config.features**-0.5))
 
 
-def _attention(config: T5Config, kind, **options) -> Layer:
+def _attention(config: T5Config, kind: Callable[..., Layer], **options: object) -> Layer:
     return kind(config.features, config.heads, head_size=config.head_size, bias=False, dropout=config.dropout,
                 scale=1.0, **options)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import xjax
 import xjax.numpy as jnp
@@ -16,7 +15,7 @@ from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import Dense, Flatten, Relu, Reshape
 from xnn.models.configs import VAEConfig
-from xnn.rng import RowKey
+from xnn.rng import Rng, RowKey
 
 
 def VAE(config: VAEConfig = VAEConfig()) -> Layer:
@@ -77,7 +76,7 @@ def _NormalSample() -> Layer:
     return Layer(init, apply, "NormalSample", positionwise=True)
 
 
-def _normal_like(rng: Any, x: Array) -> Array:
+def _normal_like(rng: Rng, x: Array) -> Array:
     """Standard normal numbers of the shape of x; a `RowKey` draws them row by row."""
     if not isinstance(rng, RowKey):
         return random.normal(rng, x.shape, x.dtype)

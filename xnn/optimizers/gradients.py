@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.typing import Array, ArrayLike, PyTree
@@ -25,7 +23,7 @@ def _wide(x: Array) -> Array:
     return x.astype(jnp.float32) if jnp.result_type(x) in (jnp.float16, jnp.bfloat16) else x
 
 
-def clip_grads(grad_tree: Any, max_norm: ArrayLike) -> Any:
+def clip_grads(grad_tree: PyTree, max_norm: ArrayLike) -> PyTree:
     """The tree unchanged if its `l2_norm` is below max_norm, else scaled to that norm; gradients keep their dtypes.
 
     >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array
 from xnn.optimizers.schedules import Schedule, Step, make_schedule
 from xnn.optimizers.trees import Optimizer, optimizer
 
@@ -29,10 +29,10 @@ def _inverse_root(x: Array) -> Array:
     return jnp.where(positive, 1.0 / jnp.sqrt(jnp.where(positive, x, 1)), 0.0)
 
 
-def _unbiased(average: ArrayLike, decay: float, i: Step) -> Array:
+def _unbiased(average: Array, decay: float, i: Step) -> Array:
     """The bias correction of an exponential average that started at 0: its divisor after step i."""
-    decay = jnp.asarray(decay, average.dtype)
-    return 1 - (decay ** (i + 1) if isinstance(i, int) else lax.pow(decay, i + 1))
+    rate = jnp.asarray(decay, average.dtype)
+    return 1 - (rate ** (i + 1) if isinstance(i, int) else lax.pow(rate, i + 1))
 
 
 @optimizer

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, ParamSpec, TypeAlias
 
 from xjax import tree_util
 from xjax.errors import bad, tree_mismatch
-from xjax.typing import PyTree
+from xjax.typing import Params, PyTree
 from xnn.optimizers.schedules import Step
 
-Params = State = Updates = Any  # trees of arrays
+State: TypeAlias = PyTree
+Updates: TypeAlias = PyTree
 InitFn = Callable[[Params], "OptimizerState"]
 UpdateFn = Callable[[Step, Updates, "OptimizerState"], "OptimizerState"]
 ParamsFn = Callable[["OptimizerState"], Params]
+P = ParamSpec("P")
 
 
 class Optimizer(NamedTuple):
@@ -52,7 +54,7 @@ tree_util.register_pytree_node(
     lambda state: (((tree_util.GetAttrKey("packed_state"), state.packed_state),), state[1:]))
 
 
-def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> Callable[..., Optimizer]:
+def optimizer(opt_maker: Callable[P, tuple[Callable, Callable, Callable]]) -> Callable[P, Optimizer]:
     """Decorator that extends an optimizer for one array to trees of arrays.
 
     Args:
@@ -70,7 +72,7 @@ def optimizer(opt_maker: Callable[..., tuple[Callable, Callable, Callable]]) -> 
     {'w': Array([-0.5,  0.5], dtype=float32)}
     """
     @functools.wraps(opt_maker)
-    def tree_opt_maker(*args: Any, **kwargs: Any) -> Optimizer:
+    def tree_opt_maker(*args: P.args, **kwargs: P.kwargs) -> Optimizer:
         return _for_trees(f"optimizers.{opt_maker.__name__}", *opt_maker(*args, **kwargs))
 
     return tree_opt_maker
@@ -130,15 +132,15 @@ def _state_mismatch(before: OptimizerState, after: OptimizerState) -> list[str]:
 class JoinPoint:
     """A leaf that holds `subtree`, the state of one parameter, at the parameter's place in the tree."""
 
-    def __init__(self, subtree: Any):
+    def __init__(self, subtree: PyTree) -> None:
         self.subtree = subtree
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[PyTree]:
         """Yields the subtree, for code that treats all leaves as containers."""
         yield self.subtree
 
 
-def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
+def unpack_optimizer_state(opt_state: OptimizerState) -> PyTree:
     """The tree of parameters with each parameter replaced by a `JoinPoint` of its state; it can be pickled.
 
     >>> state = xnn.optimizers.momentum(0.1, 0.9).init_fn({"w": jnp.ones(2)})
@@ -149,7 +151,7 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     return opt_state.tree_def.unflatten(map(JoinPoint, states))
 
 
-def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
+def pack_optimizer_state(marked_pytree: PyTree) -> OptimizerState:
     """The inverse of `unpack_optimizer_state`.  Raises: TypeError if a leaf is not a `JoinPoint`."""
     leaves, tree = tree_util.tree_flatten(marked_pytree)
     for path, leaf in tree_util.tree_leaves_with_path(marked_pytree):

@@ -20,7 +20,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
-from xjax.typing import ArrayLike, DTypeLike, PRNGKey
+from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey, PyTree, Shape
 from xnn.checks import type_text
 from xnn.layer import Params
 from xnn.params.patterns import Pattern, by_path, dtype_of, listing, selected, shape_of
@@ -56,7 +56,7 @@ def low_rank(key: PRNGKey, params: Params, pattern: Pattern, rank: int, *,
     return {path: _factors(key, path, shape_of(leaf), rank, dtype or dtype_of(leaf)) for path, leaf in leaves.items()}
 
 
-def _factors(key, path, shape, rank, dtype):
+def _factors(key: PRNGKey, path: str, shape: Shape, rank: int, dtype: DTypeLike) -> dict[str, Array]:
     *leading, n_in, n_out = shape
     key = random.fold_in(key, zlib.crc32(path.encode()))
     a = random.normal(key, (*leading, n_in, rank), dtype) / math.sqrt(max(n_in, 1))
@@ -87,7 +87,7 @@ def adapted(params: Params, adapters: Mapping[str, Any], scale: ArrayLike = 1.0)
                                    for path, factors in adapters.items()})
 
 
-def _adapted(caller, path, w, factors, scale):
+def _adapted(caller: str, path: str, w: ArrayLike, factors: PyTree, scale: ArrayLike) -> Array:
     if not isinstance(factors, Mapping) or set(factors) != {"a", "b"}:
         raise bad(caller, "an adapter must be a dict with keys a and b", {"path": repr(path), "adapter": factors},
                   "pass adapters made by params.low_rank, or trees of their structure.")

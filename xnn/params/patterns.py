@@ -3,7 +3,7 @@
 import difflib
 import fnmatch
 import math
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import bad, did_you_mean
+from xjax.typing import PyTree
 from xnn.layer import Params
 
 Pattern = str | Callable[[str, Any], bool] | Sequence[Any]
@@ -104,7 +105,7 @@ def by_path(caller: str, params: Params) -> dict[str, Any]:
     return leaves
 
 
-def with_leaves(params: Params, leaves: Any) -> Params:
+def with_leaves(params: Params, leaves: Iterable[PyTree]) -> Params:
     """A tree of the same structure with these leaves, in the order of `paths`."""
     return tree_util.tree_structure(params).unflatten(leaves)
 

@@ -114,7 +114,7 @@ def ema(average: Params, params: Params, decay: ArrayLike, *, step: ArrayLike | 
     return with_leaves(average, (_averaged(old[path], new[path], rate) for path in old))
 
 
-def _averaged(old, new, rate):
+def _averaged(old: ArrayLike, new: ArrayLike, rate: ArrayLike) -> ArrayLike:
     dtype = dtype_of(old)
     if not jnp.issubdtype(dtype, jnp.inexact):
         return new

@@ -11,6 +11,7 @@ import numpy as np
 
 import xjax
 from xjax.errors import bad
+from xjax.typing import PyTree
 from xnn import safetensors
 from xnn.checks import counted, type_text
 from xnn.layer import Layer, Params, init_types
@@ -48,7 +49,7 @@ def load(folder: str | Path) -> Pretrained:
     return Pretrained(model, *_weights(model, family, config, tensors), config)
 
 
-def save(folder: str | Path, config: Any, params: Params, state: Any = ()) -> None:
+def save(folder: str | Path, config: Any, params: Params, state: PyTree = ()) -> None:
     """Writes config.json and model.safetensors, which `load` and `transformers` can read.
 
     The format cannot store `zero_init` and `axis_name` of a ResNet, which affect training only.
@@ -175,7 +176,7 @@ def _places(one: Tensor, config: Any) -> list[tuple[str, int | None]]:
     return [(one.theirs.format(i=i), i) for i in range(config.layers)]
 
 
-def _leaves(params: Params, state: Any) -> dict[str, Any]:
+def _leaves(params: Params, state: PyTree) -> dict[str, Any]:
     """Leaves by path, without the parts that `with_shared` adds; paths in the state start with `STATE`."""
     ours = {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
     return ours | {f"{STATE}{path}": leaf for path, leaf in paths(state).items()}

@@ -17,7 +17,7 @@ from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
-from xnn.moved_modules import old_attribute
+from xnn.moved_modules import old_attribute, old_keywords
 from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted, spread
 from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum
@@ -285,10 +285,11 @@ class CSR:
         return f"<CSR {type_text(self)}>"
 
 
+CSR.__init__ = old_keywords(near="by_row", far="by_col")(CSR.__init__)
 tree_util.register_dataclass(CSR, ["data", "by_row", "by_col"], ["shape"])
 
 
-def is_scipy_sparse(x: Any) -> bool:
+def is_scipy_sparse(x: object) -> bool:
     """Whether x is a SciPy sparse matrix or array, without importing SciPy."""
     scipy_sparse = sys.modules.get("scipy.sparse")  # always loaded if such a matrix exists
     return scipy_sparse is not None and scipy_sparse.issparse(x)
@@ -298,7 +299,7 @@ def _on_device(side: Side) -> Side:
     return tree_util.tree_map(jnp.asarray, side)
 
 
-def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:
+def _sides(rows: np.ndarray, cols: np.ndarray, n_rows: int, n_cols: int) -> tuple[Side, Side]:
     """Tables of a matrix and of its transpose, from positions sorted by row."""
     to_cols = np.argsort(cols, kind="stable")
     to_rows = np.empty_like(to_cols)
@@ -306,12 +307,12 @@ def _sides(rows, cols, n_rows, n_cols) -> tuple[Side, Side]:
     return _side(rows, cols, n_rows, to_rows), _side(cols[to_cols], rows[to_cols], n_cols, to_cols)
 
 
-def _side(rows, cols, n_rows, order) -> Side:
+def _side(rows: np.ndarray, cols: np.ndarray, n_rows: int, order: np.ndarray) -> Side:
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_rows))])
     return Side(*(jnp.asarray(table.astype(np.int32)) for table in (rows, cols, indptr, order)))
 
 
-def _checked_shape(caller, shape) -> tuple[int, int]:
+def _checked_shape(caller: str, shape: Any) -> tuple[int, int]:
     ok = isinstance(shape, tuple | list) and len(shape) == 2
     if not ok or not all(isinstance(n, int | np.integer) and 0 <= n <= _MAX_INDEX for n in shape):
         raise bad(caller, "shape must be (n_rows, n_cols), each below 2**31", {"shape": repr(shape)},
@@ -319,7 +320,7 @@ def _checked_shape(caller, shape) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def _host_array(caller, name, x) -> np.ndarray:
+def _host_array(caller: str, name: str, x: object) -> np.ndarray:
     try:
         return np.asarray(x)
     except TracerArrayConversionError as err:
@@ -332,7 +333,7 @@ def _host_array(caller, name, x) -> np.ndarray:
         ) from err
 
 
-def _host_indices(caller, name, x) -> np.ndarray:
+def _host_indices(caller: str, name: str, x: object) -> np.ndarray:
     x = _host_array(caller, name, x)
     x = x.astype(np.int64) if x.size == 0 else x  # an empty list is float64 to NumPy
     if x.ndim != 1 or x.dtype.kind not in "iu" or x.size > _MAX_INDEX:
@@ -341,7 +342,7 @@ def _host_indices(caller, name, x) -> np.ndarray:
     return x
 
 
-def _check_range(caller, name, x, size) -> None:
+def _check_range(caller: str, name: str, x: np.ndarray, size: int) -> None:
     wrong = np.flatnonzero((x < 0) | (x >= size))
     if wrong.size:
         raise bad(caller, f"an index in {name} is outside the matrix",
@@ -364,7 +365,7 @@ def _to_scipy(caller: str, csr: CSR) -> Any:
     return scipy_sparse.csr_array(tuple(np.array(part) for part in arrays), shape=csr.shape)
 
 
-def _dense_operand(dense, csr: CSR) -> Array:
+def _dense_operand(dense: ArrayLike, csr: CSR) -> Array:
     dense = jnp.asarray(dense)
     if dense.ndim not in (1, 2) or dense.shape[0] != csr.shape[1]:
         what = "takes a dense vector or matrix with one row for each column of the sparse matrix"

@@ -25,7 +25,7 @@ def neighbour_max(x: ArrayLike, by_row: Side, by_col: Side) -> Array:
 
 
 @neighbour_max.defjvp
-def _rule(primals, tangents):
+def _rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     (x, by_row, by_col), (dx, *_) = primals, tangents
     largest = neighbour_max(x, by_row, by_col)
     # Infinite maxima become NaN, which equals nothing, so that they have no gradient.

@@ -73,7 +73,7 @@ def product(values: ArrayLike | None, x: ArrayLike, by_row: Side, by_col: Side) 
     return linear_call(lambda tables, x: _row_sums(tables[0], x, tables[1]), transposed, (values, by_row, by_col), x)
 
 
-def _product_rule(primals, tangents):
+def _product_rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     (values, x, by_row, by_col), (d_values, dx, *_) = primals, tangents
     return product(values, x, by_row, by_col), _sum_of([
         None if isinstance(dx, SymbolicZero) else product(values, dx, by_row, by_col),
@@ -90,7 +90,7 @@ def _by_values(values: Array, x: Array, by_row: Side, by_col: Side) -> Array:
                        (x, by_row), values)
 
 
-def _by_values_rule(primals, tangents):
+def _by_values_rule(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
     (values, x, by_row, by_col), (d_values, dx, *_) = primals, tangents
     return _by_values(values, x, by_row, by_col), _sum_of([
         None if isinstance(d_values, SymbolicZero) else _by_values(d_values, x, by_row, by_col),
@@ -118,7 +118,7 @@ def _row_sums(values: Array | None, x: Array, side: Side) -> Array:
     return ops.segment_sum(picked, side.rows, num_segments=n_rows, indices_are_sorted=True).astype(x.dtype)
 
 
-def sampled(left: ArrayLike, right: ArrayLike, rows: ArrayLike, cols: ArrayLike) -> Array:
+def sampled(left: Array, right: Array, rows: Array | np.ndarray, cols: Array | np.ndarray) -> Array:
     """``sum_f left[rows[k], ..., f] right[cols[k], ..., f]`` for each k: [n, ..., f], [m, ..., f] -> [nnz, ...]."""
     f, measured = left.shape[-1], limits("sampled products", xjax.default_backend()) or {}
     if f > (step := int(measured["at_once"])):              # limits the memory of the terms [nnz, f]

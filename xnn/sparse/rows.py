@@ -21,7 +21,7 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.typing import Array, ArrayLike, DTypeLike
+from xjax.typing import Array, DTypeLike
 from xnn.moved_modules import old_names
 
 WIDTHS = (1, 2, 4, 8, 16)
@@ -222,7 +222,7 @@ def _as_pairs(x: Array) -> Array:
     return lax.bitcast_convert_type(x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2), np.uint32)
 
 
-def _paired(*halves: Any) -> Array:
+def _paired(*halves: Array) -> Array:
     """Pairs of two float32 numbers, each rounded to bfloat16: uint32."""
     first, second = (lax.bitcast_convert_type(lax.reduce_precision(x, 8, 7), np.uint32) for x in halves)
     return first >> np.uint32(16) | second
@@ -235,6 +235,11 @@ _HALVES = (lambda pair: lax.bitcast_convert_type(pair << np.uint32(16), np.float
 
 def _paired_message_sum(rows: SlicedEll, messages: Array) -> Array:
     return _paired(*(_message_sum(rows, half(messages)) for half in _HALVES))
+
+
+def is_empty(rows: SlicedEll) -> Array:
+    """bool[n_rows]: whether a row stores no value."""
+    return rows.place == 0
 
 
 def _placed(rows: SlicedEll, like: Array, terms: Callable[..., Any], reduce: Callable[..., Any]) -> Array:
@@ -263,22 +268,22 @@ def _packed(block: EllBlock, values: Array) -> Array:
     return lax.optimization_barrier(jnp.where(there, at(values, places), 0))
 
 
-def over_columns(rows: ArrayLike, x: ArrayLike) -> Array:
+def over_columns(rows: Array, x: Array | np.ndarray) -> Array:
     """`rows` with an axis of size 1 appended for each axis of x after its first."""
     return rows.reshape(rows.shape + (1,) * (x.ndim - 1))
 
 
-def widened(x: ArrayLike) -> Array:
+def widened(x: Array) -> Array:
     """Half-precision numbers as float32, the dtype of their sums."""
     return x.astype(np.float32) if x.dtype.itemsize < 4 else x
 
 
-def spread(x: ArrayLike, index: ArrayLike) -> Array:
+def spread(x: Array | np.ndarray, index: Array | np.ndarray) -> Array:
     """``x[index]`` for repeated indices: x is computed once, and not recomputed by each reader."""
     return at(lax.optimization_barrier(x), index)
 
 
-def at(x: ArrayLike, index: ArrayLike) -> Array:
+def at(x: Array, index: Array | np.ndarray) -> Array:
     """``x[index]`` without a check: the indices were checked when the matrix was made, and a check costs a select."""
     return x.at[index].get(mode="promise_in_bounds")
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,11 +29,13 @@ from xjax.custom_derivatives import linear_call
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
-from xnn.sparse.rows import message_max, message_sum, over_columns, spread
+from xnn.sparse.rows import SlicedEll, is_empty, message_max, message_sum, over_columns, spread
+
+A = TypeVar("A", Array, np.ndarray)
 
 
 def segment_sum(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                is_sorted: bool = False, rows: Any = None) -> Array:
+                is_sorted: bool = False, rows: SlicedEll | None = None) -> Array:
     """Sum of the rows of each segment.
 
     >>> segment_sum(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -43,7 +46,7 @@ def segment_sum(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLik
 
 
 def segment_count(ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None, is_sorted: bool = False,
-                  rows: Any = None, dtype: DTypeLike = np.int32) -> Array:
+                  rows: SlicedEll | None = None, dtype: DTypeLike = np.int32) -> Array:
     """Number of rows of each segment: [n_segments].
 
     >>> segment_count(jnp.array([0, 0, 2]), 3)
@@ -54,7 +57,7 @@ def segment_count(ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = N
 
 
 def segment_mean(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                 is_sorted: bool = False, rows: Any = None) -> Array:
+                 is_sorted: bool = False, rows: SlicedEll | None = None) -> Array:
     """Mean of the rows of each segment.
 
     >>> segment_mean(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -68,7 +71,7 @@ def segment_mean(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLi
 
 
 def segment_std(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                is_sorted: bool = False, rows: Any = None, epsilon: float = 1e-5) -> Array:
+                is_sorted: bool = False, rows: SlicedEll | None = None, epsilon: float = 1e-5) -> Array:
     """Standard deviation of the rows of each segment, in two passes: the root of the mean of ``(x - mean)**2``.
 
     A variance up to `epsilon` counts as 0 and has no gradient, because the gradient of the root is unbounded near 0
@@ -87,7 +90,7 @@ def segment_std(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLik
 
 
 def segment_max(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                is_sorted: bool = False, rows: Any = None) -> Array:
+                is_sorted: bool = False, rows: SlicedEll | None = None) -> Array:
     """Maximum over the rows of each segment, column by column; rows with equal values share its gradient.
 
     >>> segment_max(jnp.array([-1.0, -2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -97,7 +100,7 @@ def segment_max(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLik
 
 
 def segment_min(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                is_sorted: bool = False, rows: Any = None) -> Array:
+                is_sorted: bool = False, rows: SlicedEll | None = None) -> Array:
     """Minimum over the rows of each segment, column by column; see `segment_max`.
 
     >>> segment_min(jnp.array([1.0, 2.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -107,7 +110,7 @@ def segment_min(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLik
 
 
 def segment_prod(x: ArrayLike, ids: ArrayLike, n_segments: int, *, mask: ArrayLike | None = None,
-                 is_sorted: bool = False, rows: Any = None) -> Array:
+                 is_sorted: bool = False, rows: SlicedEll | None = None) -> Array:
     """Product of the rows of each segment; 0 for a segment without rows, as in the other reductions.
 
     >>> segment_prod(jnp.array([2.0, 3.0, 5.0]), jnp.array([0, 0, 2]), 3)
@@ -139,7 +142,7 @@ def _product_of_runs(one: tuple[Array, Array], other: tuple[Array, Array]) -> tu
 
 
 def segment_softmax(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | None = None, *,
-                    mask: ArrayLike | None = None, is_sorted: bool = False, rows: Any = None) -> Any:
+                    mask: ArrayLike | None = None, is_sorted: bool = False, rows: SlicedEll | None = None) -> Any:
     """Softmax over the rows of each segment, with the shape of x; 0 for rows that do not count.
 
     Args: own: [n_segments, ...], one more row for each segment, which is not in x.
@@ -155,11 +158,12 @@ def segment_softmax(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLik
     grown, own, total = segment_exp(x, ids, n_segments, own, mask=mask, is_sorted=is_sorted, rows=rows)
     divisor = rows_of(total, ids, is_sorted=is_sorted, rows=rows)
     weights = grown / jnp.where(divisor == 0, 1, divisor)
-    return weights if own is None else (weights, own / total)
+    return weights if own is None else (weights, own / jnp.where(total == 0, 1, total))
 
 
 def segment_exp(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | None = None, *,
-                mask: ArrayLike | None = None, is_sorted: bool = False, rows: Any = None) -> tuple[Any, Any, Any]:
+                mask: ArrayLike | None = None, is_sorted: bool = False,
+                rows: SlicedEll | None = None) -> tuple[Array, Array | None, Array]:
     """Numerators and denominator of `segment_softmax`: ``exp(x - maximum of the segment)``, and sums over segments.
 
     Derivatives are correct only for quotients of the results, in which the maximum cancels.
@@ -170,19 +174,21 @@ def segment_exp(x: ArrayLike, ids: ArrayLike, n_segments: int, own: ArrayLike | 
     # Without barriers XLA recomputes scores, exponentials and their cotangents for every term that reads them.
     x = lax.optimization_barrier(kept(x, _counted(ids, n_segments, mask), -np.inf))
     largest = _largest(lax.stop_gradient(x), ids, n_segments, **options)
-    shift = jnp.where(jnp.isfinite(largest), largest, 0)
     if own is not None:
-        shift = jnp.maximum(shift, lax.stop_gradient(own))
+        if rows is not None:                # empty rows have 0 here, which may be far above their own score
+            largest = jnp.where(over_columns(is_empty(rows), largest), -np.inf, largest)
+        largest = jnp.maximum(largest, lax.stop_gradient(own))
+    shift = jnp.where(jnp.isfinite(largest), largest, 0)
     grown = lax.optimization_barrier(jnp.exp(x - rows_of(shift, ids, **options)))   # exp(-inf) for rows not counted
     total = segment_sum(grown, ids, n_segments, **options)
     if own is None:
         return grown, None, total
-    own = jnp.exp(own - shift)
-    return grown, own, total + own
+    grown_own: Array = jnp.exp(own - shift)
+    return grown, grown_own, total + grown_own
 
 
 def segment_top_k(x: ArrayLike, ids: ArrayLike, n_segments: int, k: int, *,
-                  mask: ArrayLike | None = None) -> tuple[Any, Any]:
+                  mask: ArrayLike | None = None) -> tuple[Array, Array]:
     """Positions of the k largest values of each segment, in descending order, and whether they exist.
 
     Equal values are in the order of their positions; NaN counts as larger than all numbers.
@@ -213,7 +219,8 @@ def segment_top_k(x: ArrayLike, ids: ArrayLike, n_segments: int, k: int, *,
     return jnp.where(exists, positions, 0).astype(np.int32), exists
 
 
-def rows_of(table: ArrayLike, ids: ArrayLike, *, is_sorted: bool = False, rows: Any = None) -> Array:
+def rows_of(table: Array | np.ndarray, ids: Array | np.ndarray, *, is_sorted: bool = False,
+            rows: SlicedEll | None = None) -> Array:
     """``table[ids]``: for each row the value of its segment; 0 for a row that belongs to no segment."""
     n = table.shape[0]
     if n == 0:
@@ -227,18 +234,19 @@ def rows_of(table: ArrayLike, ids: ArrayLike, *, is_sorted: bool = False, rows: 
         lambda known, ct: segment_sum(ct, known[0], n, is_sorted=is_sorted, rows=known[1]), (ids, rows), table)
 
 
-def _counted_ids(ids: ArrayLike, n_segments: int) -> Array:
+def _counted_ids(ids: Array | np.ndarray, n_segments: int) -> Array:
     """ids with every invalid id replaced by n_segments, because a negative index would count from the end."""
     return jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
 
 
-def _counted(ids: ArrayLike, n_segments: int, mask: ArrayLike | None) -> Array:
+def _counted(ids: Array | np.ndarray, n_segments: int, mask: ArrayLike | None) -> Array | np.ndarray:
     """bool[n]: whether a row belongs to a segment."""
     counted = (ids >= 0) & (ids < n_segments)
     return counted if mask is None else counted & jnp.asarray(mask)
 
 
-def _wide_sum(x: Array, ids: Array, n_segments: int, mask: ArrayLike | None, is_sorted: bool, rows: Any) -> Array:
+def _wide_sum(x: Array, ids: Array, n_segments: int, mask: ArrayLike | None, is_sorted: bool,
+              rows: SlicedEll | None) -> Array:
     """Sum in 32 bits for narrower dtypes, because a sum of ones in bfloat16 stops at 256."""
     x = kept(x, mask, 0)
     if x.dtype.itemsize < 4:
@@ -249,26 +257,26 @@ def _wide_sum(x: Array, ids: Array, n_segments: int, mask: ArrayLike | None, is_
                        (rows, ids), x)
 
 
-def _largest(x: Array, ids: ArrayLike, n_segments: int, *, is_sorted: bool, rows: Any) -> Array:
+def _largest(x: Array, ids: ArrayLike, n_segments: int, *, is_sorted: bool, rows: SlicedEll | None) -> Array:
     """Maximum over the rows of each segment, without derivatives; any value for a segment without rows."""
     if rows is None:
         return ops.segment_max(x, ids, n_segments, indices_are_sorted=is_sorted)
     return _by_rows(message_max, rows, x)
 
 
-def _by_rows(reduce: Any, rows: Any, x: Array) -> Array:
+def _by_rows(reduce: Callable[[SlicedEll, Array], Array], rows: SlicedEll, x: Array) -> Array:
     return reduce(rows, x.reshape(x.shape[0], -1)).reshape(-1, *x.shape[1:])
 
 
 def _extreme(caller: str, sign: int, x: ArrayLike, ids: ArrayLike, n_segments: int, mask: ArrayLike | None,
-             is_sorted: bool, rows: Any) -> Array:
+             is_sorted: bool, rows: SlicedEll | None) -> Array:
     x, ids = _rows(caller, x, ids, mask)
     find = _float_extreme if jnp.issubdtype(x.dtype, np.inexact) else _find_extreme
     return find(sign, n_segments, is_sorted, x, ids, mask, rows)
 
 
 def _find_extreme(sign: int, n_segments: int, is_sorted: bool, x: Array, ids: Array, mask: ArrayLike | None,
-                  rows: Any) -> Array:
+                  rows: SlicedEll | None) -> Array:
     options, is_float = {"is_sorted": is_sorted, "rows": rows}, jnp.issubdtype(x.dtype, np.inexact)
     x = kept(x, mask, -sign * np.inf if is_float else (jnp.iinfo(x.dtype).min if sign > 0 else jnp.iinfo(x.dtype).max))
     flip = (lambda x: x) if sign > 0 else operator.neg if is_float else operator.invert    # -x of integers overflows
@@ -281,7 +289,8 @@ _float_extreme = functools.partial(xjax.custom_jvp, nondiff_argnums=(0, 1, 2))(_
 
 
 @_float_extreme.defjvp
-def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
+def _extreme_rule(sign: int, n_segments: int, is_sorted: bool, primals: tuple,
+                  tangents: tuple) -> tuple[Array, Array]:
     """The derivative is that of the mean of the rows equal to the extreme, if the extreme is finite."""
     (x, ids, mask, rows), (dx, *_) = primals, tangents
     options = {"mask": mask, "is_sorted": is_sorted, "rows": rows}
@@ -293,7 +302,7 @@ def _extreme_rule(sign, n_segments, is_sorted, primals, tangents):
     return extreme, segment_sum(jnp.where(equal, dx, 0), ids, n_segments, **options) / jnp.maximum(ties, 1)
 
 
-def _rows(caller: str, x: ArrayLike, ids: ArrayLike, mask: ArrayLike | None) -> tuple[Any, Any]:
+def _rows(caller: str, x: ArrayLike, ids: ArrayLike, mask: ArrayLike | None) -> tuple[Array, Array]:
     x, ids = jnp.asarray(x), jnp.asarray(ids)
     if x.dtype == np.bool_:
         raise bad(caller, "needs numbers, not bools", {"x": type_text(x)}, "convert them: x.astype('int32').")
@@ -306,7 +315,7 @@ def _rows(caller: str, x: ArrayLike, ids: ArrayLike, mask: ArrayLike | None) -> 
     return x, ids.astype(np.int32) if ids.dtype.itemsize < 4 else ids      # n_segments may need more than 16 bits
 
 
-def kept(x: ArrayLike, mask: ArrayLike | None, fill: Any) -> Array:
+def kept(x: A, mask: ArrayLike | None, fill: ArrayLike) -> A | Array:
     """x with `fill` in the rows where `mask` is False."""
     if mask is None:
         return x

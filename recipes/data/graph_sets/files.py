@@ -14,7 +14,7 @@ from recipes.errors import DataError
 from recipes.lazy import sp, xnn
 
 if TYPE_CHECKING:
-    from xjax.typing import ArrayLike
+    from xjax.typing import ArrayLike, PyTree
 
 
 class NodeSet(NamedTuple):
@@ -66,8 +66,8 @@ def as_labelled(nodes: NodeSet, path: Path) -> LabelledGraph:
                          np.maximum(labels, 0).astype(np.int32), int(labels.max(initial=0)) + 1, nodes.split)
 
 
-def make_graph(senders: np.ndarray, receivers: np.ndarray, nodes: ArrayLike | None, edges: Any, n: int,
-               file: Path) -> Any:
+def make_graph(senders: np.ndarray, receivers: np.ndarray, nodes: ArrayLike | None, edges: PyTree, n: int,
+               file: Path) -> xnn.graph.Graph:
     """The Graph. Raises: DataError if an edge ends at an unknown node, or has no row of features."""
     check_count(n, file)
     for ends in (senders, receivers):

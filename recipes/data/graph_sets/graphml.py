@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from xml.parsers import expat
 
 import numpy as np
@@ -50,7 +49,7 @@ def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: st
     return NodeSet(made, labels, {}, np.array(list(map(str, graph))))
 
 
-def _parsed(file: Path) -> Any:
+def _parsed(file: Path) -> nx.Graph:
     if not file.is_file():
         raise wrong(file, "the file is missing", {}, "PATH of a GraphML file.")
     content = file.read_bytes()
@@ -71,7 +70,7 @@ class _DoctypeError(Exception):
     """The file declares a document type."""
 
 
-def _refuse(*_: Any) -> None:
+def _refuse(*_: object) -> None:
     raise _DoctypeError
 
 

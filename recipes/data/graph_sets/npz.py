@@ -11,15 +11,15 @@ Names of nodes, features and classes in these files are pickled objects, which c
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
-from recipes.lazy import sp
+from recipes.lazy import sp, xnn
 
 if TYPE_CHECKING:
-    from xjax.typing import ArrayLike
+    pass
 
 _MOST_FEATURES = 2 ** 32          # values of a dense float32 matrix: 16 GB
 
@@ -92,20 +92,21 @@ def _arrays(file: Path, needed: list[str], optional: list[str]) -> dict[str, np.
     return arrays
 
 
-def _matrix(file: Path, name: str, data: ArrayLike, indices: ArrayLike, indptr: ArrayLike, shape: ArrayLike) -> Any:
+def _matrix(file: Path, name: str, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray,
+            shape: np.ndarray) -> sp.spmatrix:
     """Builds the matrix and checks every index, which SciPy's C++ code does not."""
     try:
         if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu" or shape.dtype.kind not in "iu":
             raise ValueError("indices are not integers")
         out = sp.csr_matrix((data, indices, indptr), shape=tuple(shape.ravel().tolist()))
         out.check_format(full_check=True)
-        return out.astype(np.float32)
+        return sp.csr_matrix(out, dtype=np.float32)
     except (TypeError, ValueError, OverflowError, IndexError) as err:
         raise wrong(file, f"the sparse matrix {name} is inconsistent".replace("matrix  ", "matrix "), {"why": str(err)},
                     "the .npz file as it was published.") from None
 
 
-def _from_pairs(file: Path, row: np.ndarray, col: np.ndarray, data: np.ndarray, n: int) -> Any:
+def _from_pairs(file: Path, row: np.ndarray, col: np.ndarray, data: np.ndarray, n: int) -> sp.spmatrix:
     fits = row.shape == col.shape == data.shape and row.ndim == 1 and row.dtype.kind in "iu" and col.dtype.kind in "iu"
     if not fits or (row.size and not 0 <= min(row.min(), col.min()) <= max(row.max(), col.max()) < n):
         raise wrong(file, "the sparse matrix is inconsistent",
@@ -114,7 +115,7 @@ def _from_pairs(file: Path, row: np.ndarray, col: np.ndarray, data: np.ndarray, 
     return sp.csr_matrix((data.astype(np.float32), (row, col)), shape=(n, n))
 
 
-def _check(file: Path, adjacency: Any, features: ArrayLike | None, labels: ArrayLike | None) -> None:
+def _check(file: Path, adjacency: sp.spmatrix, features: np.ndarray | None, labels: np.ndarray | None) -> None:
     n, square = adjacency.shape[0], adjacency.shape[0] == adjacency.shape[1]
     fine = (square and (features is None or (features.ndim == 2 and len(features) == n and np.isfinite(features).all()))
             and (labels is None or (labels.shape == (n,) and labels.dtype.kind in "iu")))
@@ -124,12 +125,12 @@ def _check(file: Path, adjacency: Any, features: ArrayLike | None, labels: Array
                     "a square adjacency, finite features [n, f] and integer labels [n].")
 
 
-def _graph(file: Path, adjacency: Any, features: ArrayLike | None) -> Any:
+def _graph(file: Path, adjacency: sp.spmatrix, features: np.ndarray | None) -> xnn.graph.Graph:
     entries = adjacency.tocoo()
     weights = None if (entries.data == 1).all() else entries.data
     return make_graph(entries.col.astype(np.int64), entries.row.astype(np.int64),
                       None if features is None else features.astype(np.float32), weights, adjacency.shape[0], file)
 
 
-def _text(x: ArrayLike) -> str:
+def _text(x: np.ndarray | None) -> str:
     return "none" if x is None else f"{x.dtype}{list(x.shape)}"

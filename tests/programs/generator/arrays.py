@@ -14,7 +14,7 @@ Written = tuple[str, Tree] | None
 
 
 def _one(kinds: str, write: Callable[[Writer, Var], Written], min_rank: int = 0, filled: bool = False):
-    """A row's function of one operand, of at least this rank, without empty axes if `filled`."""
+    """The `write` of a row with one operand, of at least this rank, without empty axes if `filled`."""
     def row(w):
         x = w.operand(kinds, lambda t: len(t.shape) >= min_rank and (t.size or not filled))
         return x and write(w, x)
@@ -204,13 +204,13 @@ def _split(w: Writer, x: Var) -> Written:
 # ---------------------------------------------------------------- contractions
 
 def _ones(shape: tuple[int, ...]) -> Var:
-    """A constant matrix for a contraction that finds no partner."""
+    """A constant matrix, for a contraction without a second operand in scope."""
     return f"np.linspace(0.3, 0.9, {math.prod(shape)}).reshape({shape})", Leaf("float64", shape)
 
 
 def _partner(w: Writer, accept: Callable[[Leaf], bool], otherwise: tuple[int, ...]) -> Var:
-    found = w.pick(lambda t: t.dtype in ("float32", "float64", "complex128", "int32") and accept(t))
-    return found if found is not None and w.rng.random() < 0.8 else _ones(otherwise)
+    variable = w.pick(lambda t: t.dtype in ("float32", "float64", "complex128", "int32") and accept(t))
+    return variable if variable is not None and w.rng.random() < 0.8 else _ones(otherwise)
 
 
 def _matmul(spell: str):
@@ -285,10 +285,10 @@ def _static_index(w: Writer, x: Var) -> Written:
 
 
 def _where_to(w: Writer, n: int) -> Var:
-    """An integer array to index an axis of size n with; now and then out of range."""
-    found = w.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) <= 1)
-    if found is not None and w.rng.random() < 0.8:
-        return (found[0] if w.rng.random() < 0.3 else f"({found[0]} % {n})"), found[1]
+    """An integer array that indexes an axis of size n; sometimes out of range."""
+    variable = w.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) <= 1)
+    if variable is not None and w.rng.random() < 0.8:
+        return (variable[0] if w.rng.random() < 0.3 else f"({variable[0]} % {n})"), variable[1]
     picks = [w.rng.randint(-n, n - 1) for _ in range(w.rng.randint(1, 3))]
     return f"np.array({picks})", Leaf("int64", (len(picks),))
 
@@ -324,7 +324,7 @@ def _at(w: Writer, x: Var) -> Written:
     method = w.rng.choice(("set", "add", "add", "multiply", "max", "min", "apply"))
     n = x[1].shape[0]
     i, i_type = _where_to(w, n) if w.rng.random() < 0.6 else (str(w.rng.randint(-n, n - 1)), Leaf("int64", ()))
-    if method == "set" and i_type.shape:        # which of two writes to one element wins is not defined
+    if method == "set" and i_type.shape:        # which of two writes to one element wins is undefined
         i, i_type = f"jnp.array({w.rng.sample(range(n), min(n, 2))})", Leaf("int64", (min(n, 2),))
     piece = i_type.shape + x[1].shape[1:]
     y = w.pick(lambda t: t.dtype == x[1].dtype and t.shape in ((), piece))
@@ -336,7 +336,7 @@ def _at(w: Writer, x: Var) -> Written:
 
 
 def _window(w: Writer, leaf: Leaf) -> tuple[tuple[int, ...], str]:
-    """Sizes and text of the starts; all starts are int32, because JAX refuses a number beside an int32 with x64."""
+    """Sizes and text of the starts; all are int32, because with x64 JAX refuses a Python number next to an int32."""
     sizes = tuple(w.rng.randint(1, n) if n else 0 for n in leaf.shape)
     i = w.pick(lambda t: t.dtype == "int32" and t.shape == ())
     return sizes, ", ".join(i[0] if i and w.rng.random() < 0.6 else f"np.int32({w.rng.randint(0, n)})" for n in sizes)
@@ -372,7 +372,7 @@ def _one_hot(w: Writer, x: Var) -> Written:
 # ---------------------------------------------------------------- random numbers
 
 def draw(name: str, dtype: str = "float64", arguments: str = "") -> Op:
-    """Random numbers from a fixed key, from a folded one, or from one key for each row under vmap."""
+    """Random numbers from a fixed key, from a folded key, or from a key for each row under vmap."""
     def write(w):
         shape = tuple(w.rng.randint(1, 3) for _ in range(w.rng.randint(0, 2)))
         i = w.pick(lambda t: t.dtype == "int32" and t.shape == ())
@@ -397,7 +397,7 @@ def _permutation(w: Writer, x: Var) -> Written:
 # ---------------------------------------------------------------- collectives
 
 def collective(name: str, text: str, type_of: Callable[[Leaf, int], Leaf]) -> Op:
-    """An operation over the mapped axis of the program, where there is one."""
+    """An operation over the mapped axis of the program, if it has one."""
     def write(w):
         x = w.operand("f") if w.settings.axis else None
         if x is None:
@@ -425,7 +425,7 @@ ARRAYS = [
     reduction("var", "f"), reduction("std", "f", SMALL), reduction("any", "b"), reduction("all", "b"),
     reduction("argmax", filled=True, dtype=_position), reduction("argmin", filled=True, dtype=_position),
     reduction("count_nonzero", "fib", dtype=_position), reduction("ptp", "f", filled=True),
-    # median: JAX gives a 0-d array one axis with keepdims; NumPy and xjax none.
+    # median with keepdims of a 0-d array: JAX's result has one axis; NumPy's and xjax's has none.
     reduction("nansum", "f"), reduction("median", "f", filled=True, min_rank=1),
     reduction("logsumexp", "f", call="nn.{}"),
     along("cumsum"), along("cumprod"), along("sort"), along("argsort", dtype="int64"), along("flip", "fibc"),

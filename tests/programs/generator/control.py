@@ -1,6 +1,6 @@
-"""Control flow, custom derivative rules and calls under transforms: constructs that hold functions of their own.
+"""Control flow, custom derivative rules and calls under transforms: constructs that contain functions.
 
-Each construct writes one line. `compose(writer, n)` writes n random lines into a writer, which is how programs nest.
+Each construct writes one line. `compose(writer, n)` writes n random lines; constructs call it, so programs nest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CALL_TRANSFORMS = ("jit", "remat", "vmap", "grad", "vjp", "jvp", "linearize", "j
 
 
 def some_leaf(w: Writer) -> Leaf:
-    """A small type, mostly float64; now and then empty."""
+    """A small type, mostly float64; sometimes empty."""
     shape = tuple(w.rng.choice((1, 2, 2, 3, 3, 4)) for _ in range(w.rng.choice((0, 1, 1, 2))))
     if shape and w.rng.random() < 0.03:
         shape = (0, *shape[1:])
@@ -47,7 +47,7 @@ def nested(w: Writer, compose: Compose, types: tuple[Tree, ...], out: Tree, clos
 
 
 def _float_in_scope(w: Writer) -> None:
-    """Operations turn floats into whatever they need: there must be one."""
+    """Make sure that a float is in scope: operations convert floats into any type they need."""
     if w.pick(lambda t: t.dtype in FLOATS) is None:
         w.env.append(("jnp.full((), 0.8, 'float64')", Leaf("float64", ())))
 
@@ -65,7 +65,7 @@ def _operands(w: Writer, most: int = 2) -> tuple[list[str], tuple[Leaf, ...]]:
 
 
 def cond(w: Writer, compose: Compose) -> None:
-    """``lax.cond`` on a drawn predicate, operands passed and closed over."""
+    """``lax.cond`` on a drawn predicate, with operands passed and closed over."""
     texts, types = _operands(w)
     out = some_tree(w)
     branches = [nested(w, compose, types, out) for _ in range(2)]
@@ -74,7 +74,7 @@ def cond(w: Writer, compose: Compose) -> None:
 
 
 def switch(w: Writer, compose: Compose) -> None:
-    """``lax.switch`` among two to four branches; the index may lie outside."""
+    """``lax.switch`` among two to four branches; the index may be out of range."""
     texts, types = _operands(w)
     out = some_tree(w)
     branches = [nested(w, compose, types, out) for _ in range(w.rng.randint(2, 4))]
@@ -110,7 +110,7 @@ def _stacked(tree: Tree, length: int) -> Tree:
 
 
 def while_loop(w: Writer, compose: Compose) -> None:
-    """``lax.while_loop`` that counts, and may stop sooner by a value."""
+    """``lax.while_loop`` that counts, and may stop sooner on a value."""
     carry = some_tree(w)
     start = tree_text(carry, w.fitted)
     inner = w.inner()
@@ -128,7 +128,7 @@ def while_loop(w: Writer, compose: Compose) -> None:
 
 
 def fori_loop(w: Writer, compose: Compose) -> None:
-    """``lax.fori_loop``, with static bounds or (where no reverse mode is near) a computed one."""
+    """``lax.fori_loop``, with static bounds or, outside of reverse mode, a computed one."""
     carry = some_tree(w)
     start = tree_text(carry, w.fitted)
     f = nested(w, compose, (Leaf("int32", ()), carry), carry)
@@ -151,21 +151,21 @@ def map_(w: Writer, compose: Compose) -> None:
 # ---------------------------------------------------------------- custom rules
 
 def _custom(w: Writer, compose: Compose) -> tuple[Function, str, str]:
-    """A function of floats without closure, the text of arguments for it, and a name."""
+    """A function of floats without closure, the text of its arguments, and a name."""
     chosen = [w.pick(lambda t: t.dtype in FLOATS) for _ in range(w.rng.randint(1, 2))]
     f = nested(w, compose, tuple(t for _, t in chosen), some_tree(w, floats=True), closure=False)
     return f, ", ".join(x for x, _ in chosen), w.name("c")
 
 
 def _scale(w: Writer, of: str) -> str:
-    """A factor in a rule; by a Python condition on a value in concrete programs."""
+    """A factor in a rule; in concrete programs, chosen by a Python condition on a value."""
     if w.settings.concrete and w.rng.random() < 0.7:
         return f"(2.0 if jnp.sum({of}) > 0.2 else 0.5)"
     return "1.5"
 
 
 def custom_jvp(w: Writer, compose: Compose) -> None:
-    """A function whose rule scales the tangent, so that a rule that is not used shows."""
+    """A function whose rule scales the tangent, so that ignoring the rule changes the result."""
     f, args, name = _custom(w, compose)
     times = "jax.tree_util.tree_map(lambda d: {} * d, {})"
     scaled = times.format(_scale(w, "primals[0]"), "d_out")
@@ -206,7 +206,7 @@ def custom_gradient(w: Writer, compose: Compose) -> None:
 # ---------------------------------------------------------------- calls
 
 def call(w: Writer, compose: Compose) -> None:
-    """A nested function under one or two transforms, called on fitting values."""
+    """A nested function under one or two transforms, called on values of fitting types."""
     types = tuple(some_leaf(w) for _ in range(w.rng.randint(0, 1)))
     types = (Leaf("float64", some_leaf(w).shape), *types)
     out = some_tree(w, floats=w.rng.random() < 0.7)

@@ -1,4 +1,4 @@
-"""Counts of what ran: operations, transforms, nested pairs of transforms, constructs inside transforms."""
+"""Counts of drawn operations, transforms, nested pairs of transforms, and constructs inside transforms."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.programs.generator.draw import ROWS
 from tests.programs.generator.program import Function, Program
 from tests.programs.generator.transforms import TRANSFORMS
 
-# What both libraries refuse, so that it is drawn rarely: maps over devices inside one another, reverse mode of a while
-# loop, forward mode of a function that has a rule for reverse mode alone.
+# Both libraries refuse these, so they are drawn rarely: pmap inside pmap, reverse mode of a while loop, forward
+# mode of a function that has a rule for reverse mode alone.
 REFUSED = {("pmap", "pmap"), *((t, "while_loop") for t in ("grad", "vjp", "jacrev")),
            *((t, c) for t in ("jvp", "linearize", "jacfwd") for c in REVERSE_ONLY)}
-LEAST = 20                      # occurrences of everything in 5,000 programs
+LEAST = 20                      # required occurrences of everything in 5,000 programs
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Coverage:
         self._function(p.body, around)
 
     def _stack(self, names: tuple[str, ...], around: tuple[str, ...]) -> None:
-        """Count transforms, outermost first, that stand inside others."""
+        """Count transforms, outermost first, inside the transforms `around`."""
         for k, name in enumerate(names):
             self.transforms[name] += 1
             self.pairs.update({(outer, name) for outer in around + names[:k]})
@@ -56,7 +56,7 @@ class Coverage:
                     self._function(item, around + here)
 
     def rare(self, least: int) -> list[str]:
-        """What occurred less often than `least`."""
+        """Everything that occurred less often than `least`."""
         pairs = [(a, b) for a in TRANSFORMS for b in TRANSFORMS if (a, b) not in REFUSED]
         inside = [(a, c) for a in TRANSFORMS for c in CONSTRUCTS if (a, c) not in REFUSED]
         groups = ((sorted({row.name for row in ROWS}), self.operations), (TRANSFORMS, self.transforms),

@@ -1,4 +1,4 @@
-"""From a seed to a program: the body, the transforms around it, how it is run, and its inputs."""
+"""From a seed to a program: the body, the transforms around it, how it runs, and its inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.programs.generator.transforms import TRANSFORMS, apply, draw_step
 from tests.programs.generator.writer import Settings, Writer, all_allowed
 
 ROWS = [*ELEMENTWISE, *ARRAYS, *LIBRARY]
-# Lines of a body by the number of derivatives around it: each derivative multiplies the work.
+# Lines of a body, by the number of derivatives around it: each derivative multiplies the work.
 _LINES = (6, 5, 3, 2, 1)
 _EAGER, _WILD, _CONCRETE, _COLLECTIVES = 0.25, 0.12, 0.06, 0.12
 _CONTROL = (0.25, 0.1, 0.0)         # chance of a construct, by depth
@@ -70,7 +70,7 @@ def _argument_types(w: Writer) -> list[Tree]:
 
 
 def compose(w: Writer, count: int) -> None:
-    """Write about this many random lines."""
+    """Write about `count` random lines."""
     for _ in range(count):
         if w.rng.random() < _CONTROL[min(w.depth, 2)]:
             _construct(w)
@@ -86,7 +86,7 @@ def _construct(w: Writer) -> None:
 
 
 def _operation(w: Writer) -> None:
-    """One line with an operation that finds operands and gives no large result."""
+    """One line with an operation that has operands in scope and no large result."""
     rows = COLLECTIVES if w.settings.axis and w.depth == 0 and w.rng.random() < 0.35 else ROWS
     for _ in range(20):
         row = w.rng.choice(rows)
@@ -97,7 +97,7 @@ def _operation(w: Writer) -> None:
 
 
 def _results(w: Writer) -> tuple[Tree, str]:
-    """Type and text of what the body returns: some of its last values, one of them with a derivative."""
+    """Type and text of the result of the body: some of its last values, one of them differentiable."""
     late = w.env[-8:]
     chosen = w.rng.sample(late, min(len(late), w.rng.randint(1, 3)))
     if not any(t.dtype in INEXACT for _, t in chosen):
@@ -115,7 +115,7 @@ def _results(w: Writer) -> tuple[Tree, str]:
 
 def _surround(rng: random.Random, stack: list[str], signature: Signature,
               axis: tuple[str, int] | None) -> tuple[tuple[Step, ...], Signature]:
-    """Settings for the transforms; one that cannot stand where it was drawn is left out."""
+    """Settings for the transforms; a transform that does not fit its function is left out."""
     steps = []
     for name in stack:
         step = draw_step(rng, name, signature, axis if not steps else None)
@@ -131,7 +131,7 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 0.5, 2.0, np.nan, np.inf, -np.inf)
 
 
 def inputs(p: Program) -> list[Tree]:
-    """Arrays for the arguments: away from ties and domain borders, but for wild programs."""
+    """Arrays for the arguments: away from ties and the borders of domains, except for wild programs."""
     rng = np.random.default_rng(p.seed)
 
     def value(leaf: Leaf) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Element-wise operations as rows: name, text, kinds of operands, and what keeps an operand in the domain.
+"""Element-wise operations as rows: name, text, kinds of operands, and a guard that keeps an operand in the domain.
 
-A guard stands around the first operand of a unary operation and around the second of a binary one. Wild programs leave
-it out: then NaN, infinities and branch points appear, and are compared.
+A guard wraps the first operand of a unary operation and the second of a binary one. Wild programs leave it out: then
+NaN, infinities and branch points appear, and are compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unary(name: str, kinds: str = "f", guard: str = ANY, dtype: str | None = Non
           always_guarded: bool = False) -> Op:
     """``jnp.name(x)``; `call` gives another module; `dtype` fixes that of the result.
 
-    always_guarded: in wild programs too, for a function on whose edges we differ from JAX on purpose.
+    always_guarded: also in wild programs, for a function that deliberately differs from JAX at its edges.
     """
     def write(w):
         x = w.operand(kinds)
@@ -44,7 +44,7 @@ def unary(name: str, kinds: str = "f", guard: str = ANY, dtype: str | None = Non
 
 
 def binary(name: str, kinds: str = "f", guard: str = ANY, dtype: str | None = None, call: str = "jnp.{}") -> Op:
-    """``jnp.name(x, y)`` with y broadcast to x, or with the operands exchanged where no guard stands."""
+    """``jnp.name(x, y)`` with y broadcast to x; the operands may be exchanged if there is no guard."""
     def write(w):
         x = w.operand(kinds)
         if x is None:
@@ -74,7 +74,7 @@ def operator(name: str, symbol: str, kinds: str = "fic", guard: str = ANY, dtype
 
 
 def _arguments(call: str) -> tuple[str, str]:
-    """The two arguments of ``name(a, b)``; commas inside brackets do not split."""
+    """The two arguments in ``name(a, b)``; commas inside brackets do not split."""
     inner, depth = call[call.index("(") + 1:-1], 0
     for k, c in enumerate(inner):
         depth += (c in "([{") - (c in ")]}")
@@ -167,7 +167,7 @@ def _integer_pow(w: Writer) -> tuple[str, Tree] | None:
 
 
 def _scalar_mix(w: Writer) -> tuple[str, Tree] | None:
-    """Numbers of Python and NumPy scalars: weak and strong types."""
+    """Python numbers and NumPy scalars: weak and strong types."""
     x = w.operand("fi")
     if x is None:
         return None

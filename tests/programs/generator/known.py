@@ -1,4 +1,4 @@
-"""Differences that are JAX's own faults or choices of xjax: each with a narrow condition and the reason."""
+"""Differences that are faults of JAX or choices of xjax: each with a narrow condition and the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.programs.generator.program import Program
 
 
 class Known(NamedTuple):
-    """A difference: all patterns of `text` are in the program, all of `detail` in what is said to differ."""
+    """A difference: all patterns of `text` occur in the program, and all of `detail` in the reported difference."""
 
     reason: str
     text: tuple[str, ...]
@@ -26,7 +26,7 @@ KNOWN = (
           ("custom_vjp|custom_gradient",), ("forward-mode differentiation",)),
     Known("lax.map with batch_size over a leaf without elements: JAX divides by zero",
           ("batch_size=",), ("ZeroDivisionError: integer modulo by zero",)),
-    Known("lax.top_k of NaN: JAX takes one with a sign bit (0 / 0 on x86) for the smallest, xjax any for the largest, "
+    Known("lax.top_k of NaN: in JAX one with a sign bit (0 / 0 on x86) is the smallest, in xjax any is the largest, "
           "as sort does", (r"lax\.top_k",), ("nan",)),
     Known("reverse mode of a reduce_window whose result is not used: JAX refuses its operation of pairs",
           (r"lax\.reduce_window",), ("Linearization failed to produce known values",)),
@@ -35,7 +35,7 @@ KNOWN = (
           (r"special\.exp1",), ("No constant handler for type",)),
     Known("JAX computes isfinite of integers while it traces, and remat then refuses the bool",
           ("remat_of",), ("'bool' object has no attribute 'dtype'",)),
-    Known("the derivative of xlogy and xlog1py beside an integer: JAX refuses it",
+    Known("the derivative of xlogy and xlog1py with an integer operand: JAX refuses it",
           (r"special\.xlog",), ("does not accept dtype int",)),
     Known("exp1 of inf is 0, in JAX NaN", ("wild", r"special\.exp1"), ("nan",)),
     Known("a NaN slope times the zeros of a basis vector: XLA makes JAX's product a selection",
@@ -52,6 +52,6 @@ KNOWN = (
 
 
 def known_difference(p: Program, detail: str) -> str | None:
-    """The reason why this difference is expected, None if it is not."""
+    """The reason why this difference is expected; None if it is not."""
     text = p.text()
     return next((known.reason for known in KNOWN if known.explains(text, detail)), None)

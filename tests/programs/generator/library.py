@@ -159,14 +159,14 @@ def _two_positive(name: str, call: str = SPECIAL) -> Op:
 
 
 def _incomplete_gamma(name: str) -> Op:
-    """With a constant parameter: JAX has no second derivative in it."""
+    """A function with a constant parameter, in which JAX has no second derivative."""
     call = SPECIAL.format(name)
     return Op(call, _one("f", lambda w, x: (f"{call}(1.5, {POSITIVE.format(x[0])})", x[1])))
 
 
 LIBRARY = [
     *_LINALG,
-    # At 0 and 1 the slope of ndtri is infinite, JAX's is 0.
+    # At 0 and 1 the slope of ndtri is infinite; JAX's is 0.
     *(unary(name, guard=guard, call=SPECIAL, always_guarded=name == "ndtri") for name, guard in (
         ("gammaln", POSITIVE), ("gamma", POSITIVE), ("digamma", POSITIVE), ("erf", "{}"), ("erfc", "{}"),
         ("erfinv", INSIDE), ("expit", "{}"), ("logit", SHARE), ("i0", SMALL), ("i0e", "{}"), ("i1", SMALL),
@@ -186,7 +186,7 @@ LIBRARY = [
     along("nancumsum"), along("cumulative_sum"),
     Op("jnp.diff", _one("f", _diff, 1)), Op("jnp.quantile", _one("f", _quantile, 1, True)),
     Op("jnp.gradient", _in_one_dimension("jnp.gradient({x})", lambda n: n, 2)),
-    # Finite numbers: XLA multiplies a NaN of the kernel with zeros of the padding, or not, as the algorithm has it.
+    # Finite numbers: XLA's algorithm decides whether it multiplies a NaN of the kernel with the zeros of the padding.
     Op("jnp.convolve", _in_one_dimension(f"jnp.convolve({_FINITE}, jnp.sin({_FINITE}))", lambda n: 2 * n - 1)),
     Op("jnp.correlate", _in_one_dimension(f"jnp.correlate({_FINITE}, jnp.sin({_FINITE}), 'same')", lambda n: n)),
     Op("jnp.vander", _in_one_dimension("jnp.vander({x}, 3).sum(1)", lambda n: n)),
@@ -197,7 +197,7 @@ LIBRARY = [
     Op("jnp.digitize", _in_one_dimension("jnp.digitize({x}, np.array([-0.5, 0.4, 1.0]))", lambda n: n, dtype="int64")),
     Op("jnp.polyval", _one("f", lambda w, x: (f"jnp.polyval(np.array([0.5, -1.0, 0.25]), {x[0]})",
                                               Leaf("float64", x[1].shape)))),
-    # Finite numbers: the integral of inf is inf, JAX's is NaN.
+    # Finite numbers: the integral of inf is inf; JAX's is NaN.
     Op("jnp.trapezoid", _one("f", lambda w, x: (f"jnp.trapezoid(jnp.tanh({x[0]}), dx=0.5)",
                                                 Leaf(x[1].dtype, x[1].shape[:-1])), 1)),
     Op("jnp.rot90", _rank_two(lambda w, x: (f"jnp.rot90({x[0]})", Leaf(x[1].dtype, x[1].shape[::-1])))),

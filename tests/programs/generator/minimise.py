@@ -1,4 +1,4 @@
-"""Make a failing program smaller: leave out transforms and lines as long as it fails in the same way."""
+"""Make a failing program smaller: leave out transforms and lines while it fails in the same way."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _MOST_TRIALS = 80
 
 
 def minimise(p: Program, fails: Callable[[Program], bool], trials: int = _MOST_TRIALS) -> Program:
-    """The smallest program found in so many trials; `fails(p)` holds for it."""
-    found = True
-    while found and trials > 0:
-        found = False
+    """The smallest program with `fails(p)`, after at most `trials` trials."""
+    shrunk = True
+    while shrunk and trials > 0:
+        shrunk = False
         for smaller in _smaller(p):
             trials -= 1
             if fails(smaller):
-                p, found = smaller, True
+                p, shrunk = smaller, True
                 break
             if trials <= 0:
                 break
@@ -42,7 +42,7 @@ def _smaller(p: Program) -> Iterator[Program]:
 
 
 def without(f: Function, gone: Line) -> Function:
-    """The function without this line; its result is replaced by constants of the same type."""
+    """The function without this line, whose result becomes constants of the same type."""
     constants = tree_text(gone.type, lambda t: f"jnp.full({t.shape}, 0.7, '{t.dtype}')")
 
     def edit(text: str) -> str:

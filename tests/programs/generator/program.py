@@ -1,7 +1,7 @@
-"""What a random program is: types, lines, functions and transforms as plain data, and its text as Python source.
+"""A random program: types, lines, functions and transforms as plain data, and its text as Python source.
 
-The text is the program: both libraries execute it as it is printed, with `jax`, `jnp`, `lax` and `nn` bound to their
-own modules. So a failing program can be read, and pasted into a file.
+Both libraries execute the printed text, with `jax`, `jnp`, `lax` and `nn` bound to their own modules. So a failing
+program can be read, and pasted into a file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-# From the narrowest to the widest: two of them promote to the later one.
+# From the narrowest to the widest: two dtypes promote to the later one.
 DTYPES = ("bool", "int32", "int64", "float32", "float64", "complex128")
 INEXACT = ("float32", "float64", "complex128")
 FLOATS = ("float32", "float64")
@@ -47,7 +47,7 @@ def map_tree(f: Callable[[Leaf], Any], tree: Tree) -> Any:
 
 
 def parts(expression: str, tree: Tree) -> Iterator[tuple[str, Leaf]]:
-    """(expression, type) of every leaf of the value that `expression` stands for."""
+    """(expression, type) of every leaf of the value of `expression`."""
     if isinstance(tree, Leaf):
         yield expression, tree
     else:
@@ -82,9 +82,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Line:
-    """``name = text``, after the functions and raw lines in `defs`; `op` names the row it was drawn from.
+    """``name = text``, after the functions and raw lines in `defs`; `op` is the name of the row that drew it.
 
-    `stack`: transforms that stand around the functions in `defs`, innermost first.
+    `stack`: the transforms around the functions in `defs`, innermost first.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Function:
         return "\n".join(out)
 
     def walk(self) -> Iterator[tuple[Function, Line]]:
-        """Every line, at any depth, with the function that it stands in."""
+        """Every line at any depth, with the function that contains it."""
         for line in self.lines:
             yield self, line
             for item in line.defs:
@@ -134,7 +134,7 @@ class Signature(NamedTuple):
 class Program:
     """A function, the transforms around it (innermost first), and how it is run.
 
-    `eager`: xjax runs it without an outer jit. `concrete`: Python control flow on values stands in it, so that real JAX
+    `eager`: xjax runs it without an outer jit. `concrete`: it has Python control flow on values, so real JAX
     must run it eagerly too. `wild`: operands are not kept inside the domains, and the inputs hold ties, NaN and inf.
     """
 
@@ -157,7 +157,7 @@ class Program:
         return f"# seed {self.seed}, arguments: {kinds}{', wild' if self.wild else ''}\n" + "\n".join(out) + "\n"
 
 
-# Transforms that stand in the text under their own names; all others are functions of `wrappers`.
+# Transforms that the text calls by their own names; all others are functions of `wrappers`.
 _DIRECT = {"jit": "jax.jit", "vmap": "jax.vmap", "pmap": "jax.pmap"}
 
 
@@ -170,7 +170,7 @@ def step_text(step: Step, inner: str) -> str:
 
 
 def names() -> Iterator[int]:
-    """Numbers for names: unique in a program."""
+    """Numbers for names, unique in a program."""
     return itertools.count()
 
 

@@ -1,7 +1,7 @@
-"""Run one program with both libraries and compare: values, types, trees, and what is raised.
+"""Run one program with both libraries and compare values, types, trees and errors.
 
-The oracle is real JAX in float64. It runs under jit, which is much faster than op by op, except where Python control
-flow on values stands in the program.
+The oracle is real JAX in float64. It runs under jit, which is much faster than op by op, unless the program has Python
+control flow on values.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FAMILIES = (NotImplementedError, IndexError, KeyError, TypeError, ValueError, A
 
 
 class Verdict(NamedTuple):
-    """kind: "same", "both raise", "ill-conditioned", "known", or what differs: a mismatch."""
+    """kind: "same", "both raise", "ill-conditioned", "known", or a mismatch."""
 
     kind: str
     detail: str = ""
@@ -45,9 +45,9 @@ class Verdict(NamedTuple):
 
 
 def check(jax: Any, p: Program) -> dict[str, str]:
-    """Kind of the outcome, and the reason if it is not "same".
+    """The kind of the outcome, and the reason if it is not "same".
 
-    Of a mismatch also its text: the difference and the smallest program that shows it.
+    For a mismatch also its text: the difference and the smallest program that shows it.
     """
     verdict = compare(jax, p)
     if not verdict.mismatch:
@@ -57,7 +57,7 @@ def check(jax: Any, p: Program) -> dict[str, str]:
 
 
 def compare(jax: Any, p: Program) -> Verdict:
-    """Run the program with real JAX and with xjax, and say how they agree."""
+    """Run the program with real JAX and with xjax, and judge how they agree."""
     arguments = inputs(p)
     with x64(jax):
         theirs = execute(jax, p if p.concrete else replace(p, eager=False), arguments)
@@ -78,20 +78,20 @@ def x64(jax: Any) -> Iterator[None]:
 
 
 def execute(lib: Any, p: Program, arguments: list[Any]) -> Outcome:
-    """The source, run with `lib` as jax."""
+    """The outcome of the source with `lib` as jax."""
     names = {"jax": lib, "jnp": lib.numpy, "lax": lib.lax, "nn": lib.nn, "np": np, **_HELPERS}
 
     def run() -> Any:
         exec(compile(p.text(), f"<program {p.seed}>", "exec"), names)
         out = names["program"](*lib.tree_util.tree_map(lib.numpy.asarray, arguments))
         for x in wrappers.leaves(out):
-            np.asarray(x)                               # raises what was not raised yet
+            np.asarray(x)                               # raises errors that are still pending
         return out
     return outcome(run)
 
 
 def judge(p: Program, ours: Outcome, theirs: Outcome) -> Verdict:
-    """How two results agree."""
+    """Judge how two results agree."""
     if theirs.error is not None and ours.error is not None:
         mine, other = family(ours.error), family(theirs.error)
         if mine == other:
@@ -101,21 +101,21 @@ def judge(p: Program, ours: Outcome, theirs: Outcome) -> Verdict:
         return Verdict("only jax raises", describe(theirs.error))
     if ours.error is not None:
         return Verdict("only xjax raises", f"{describe(ours.error)}\n{_place(ours.error)}")
-    found = difference(ours.value, theirs.value, **_tolerances(p, theirs))
-    return Verdict(*found) if found else Verdict("same")
+    differs = difference(ours.value, theirs.value, **_tolerances(p, theirs))
+    return Verdict(*differs) if differs else Verdict("same")
 
 
 def _tolerances(p: Program, result: Outcome) -> dict[str, Any]:
-    """Those of single precision, if that has a part in the results, whatever their own dtypes."""
+    """The tolerances; of single precision if any part of the results is, whatever their own dtypes."""
     narrow = "float32" in p.text() or any(x.dtype in (np.float32, np.complex64) for x in wrappers.leaves(result.value))
     return _NARROW if narrow else _WIDE
 
 
 def ill_conditioned(jax: Any, p: Program, arguments: list[Any], ours: Outcome, theirs: Outcome) -> bool:
-    """True if rounding alone explains the difference: JAX's own result moves as far.
+    """Whether rounding alone explains the difference: JAX's own result changes as much.
 
-    The inputs are changed by a relative 1e-11, a thousand to a million times the rounding error of the program; and the
-    program is run in JAX's other mode, whose order of operations differs. A tie decided by rounding shows in either.
+    The inputs are changed by a relative 1e-11, a thousand to a million times the rounding error of the program. The
+    program also runs in JAX's other mode, whose order of operations differs. Either shows a tie that rounding decides.
     """
     rng = np.random.default_rng(p.seed + 1)
 
@@ -152,5 +152,5 @@ def describe(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost frames."""
+    """The innermost frames of the traceback."""
     return "".join(traceback.format_tb(error.__traceback__)[-3:])

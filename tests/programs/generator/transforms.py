@@ -1,4 +1,4 @@
-"""The transforms: for each, how its settings are drawn for a function of given types, and the types that come out."""
+"""The transforms: the drawing of their settings for a function of given types, and the types of the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE_LIMIT = 2000
 
 @dataclass(frozen=True)
 class Transform:
-    """`draw` gives settings or None where the transform cannot stand; `type` the signature of the outcome."""
+    """`draw` gives settings, or None if the transform does not fit the function; `type` gives the new signature."""
 
     draw: Callable[[random.Random, Signature], Settings | None]
     type: Callable[[Signature, Settings], Signature]
@@ -30,7 +30,7 @@ def apply(step: Step, signature: Signature) -> Signature:
 
 
 def draw_step(rng: random.Random, name: str, signature: Signature, axis: tuple[str, int] | None = None) -> Step | None:
-    """Settings for this transform, None if it cannot stand around such a function.
+    """Settings for this transform; None if it does not fit a function of this signature.
 
     axis: (name, size) of the axis that the function uses in collectives; the step must be a vmap or pmap.
     """
@@ -46,7 +46,7 @@ def draw_step(rng: random.Random, name: str, signature: Signature, axis: tuple[s
 
 
 def _differentiable(rng: random.Random, sig: Signature, dtypes: tuple[str, ...] = INEXACT) -> tuple[int, ...] | None:
-    """Some arguments that have only leaves of these dtypes."""
+    """Some arguments whose leaves all have these dtypes."""
     good = [i for i, a in enumerate(sig.args) if all(leaf.dtype in dtypes for leaf in leaves(a))]
     if not good or not any(leaf.dtype in dtypes for leaf in leaves(sig.out)):
         return None
@@ -54,7 +54,7 @@ def _differentiable(rng: random.Random, sig: Signature, dtypes: tuple[str, ...] 
 
 
 def _draw_wrt(**choices: tuple) -> Callable[[random.Random, Signature], Settings | None]:
-    """Draw `wrt` and one value for each of the choices."""
+    """A function that draws `wrt` and one value for each of the choices."""
     def draw(rng, sig):
         wrt = _differentiable(rng, sig)
         return wrt and {"wrt": wrt, **{k: rng.choice(v) for k, v in choices.items()}}
@@ -75,7 +75,7 @@ def _real(tree: Tree) -> list[Leaf]:
 
 
 def _sorted_leaves(tree: Tree) -> list[Leaf]:
-    """Leaves in the order in which both libraries flatten: dicts by key."""
+    """Leaves in the order in which both libraries flatten them: dicts by key."""
     if isinstance(tree, Leaf):
         return [tree]
     values = [tree[k] for k in sorted(tree)] if isinstance(tree, dict) else tree
@@ -110,7 +110,7 @@ def _type_jacobian(forward: bool) -> Callable[[Signature, Settings], Signature]:
 
 
 def _insert(tree: Tree, axis: int | None, size: int) -> Tree:
-    """The types with one more axis of this size; a negative axis counts in the larger shape."""
+    """The types with one more axis of this size; a negative axis counts from the end of the larger shape."""
     if axis is None:
         return tree
 
@@ -181,7 +181,8 @@ TRANSFORMS = {
     "jacfwd": Transform(_draw_jacobian, _type_jacobian(True), derivative=True),
     "jacrev": Transform(_draw_jacobian, _type_jacobian(False), True, True),
     "vmap": Transform(_draw_mapped((1, 2, 2, 3, 3)), _type_mapped),
-    # JAX 0.10.2 mistakes negative axes of pmap: out_axes=-1 gives (8, 1, 1) for (2, 1) on 4 devices, in_axes=-2 raises.
+    # JAX 0.10.2 mishandles negative axes of pmap: out_axes=-1 gives (8, 1, 1) for (2, 1) on 4 devices, in_axes=-2
+    # raises.
     "pmap": Transform(_draw_mapped((2, 4), negative=False), _type_mapped),
     "scan": Transform(_draw_over(reverse=(False, False, True), unroll=(1, 1, 2)), _type_over(True)),
     "map": Transform(_draw_over(batch_size=(None, None, 2)), _type_over(False)),

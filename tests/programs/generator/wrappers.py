@@ -1,6 +1,6 @@
-"""Transforms as functions of (library, function): what a printed program calls besides the library itself.
+"""Transforms as functions of (library, function), which printed programs call besides the library itself.
 
-Each takes `jax`, which is either library, and works for any trees of arguments and results.
+Each takes `jax`, either library, and works for any trees of arguments and results.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def leaves(tree: Any) -> list[Any]:
-    """Arrays in dicts, lists and tuples, in the order of their keys."""
+    """Arrays in dicts, lists and tuples; those of a dict in the order of its keys."""
     if isinstance(tree, dict):
         return [x for k in sorted(tree) for x in leaves(tree[k])]
     if isinstance(tree, (list, tuple)):
@@ -37,7 +37,7 @@ def put(xs: tuple, where: tuple[int, ...], new: tuple) -> list[Any]:
 
 
 def total(jax: Any, tree: Any) -> Any:
-    """float64 sum of all float and complex elements, weighted so that none cancel."""
+    """The float64 sum of all float and complex elements, weighted so that none cancel."""
     jnp = jax.numpy
     out = jnp.zeros((), "float64")
     for k, x in enumerate(inexact(tree)):
@@ -52,7 +52,7 @@ def tangents(jax: Any, trees: Any) -> Any:
 
 
 def cotangents(jax: Any, tree: Any) -> Any:
-    """One for each leaf; those of integers are float0."""
+    """A cotangent for each leaf; those of integers are float0."""
     return jax.tree_util.tree_map(
         lambda x: jax.numpy.cos(x) if x.dtype.kind in "fc" else np.zeros(x.shape, jax.float0), tree)
 
@@ -63,7 +63,7 @@ def _narrow(f: Any, xs: tuple, wrt: tuple[int, ...]) -> tuple[Any, tuple]:
 
 
 def grad_of(jax: Any, f: Any, wrt: tuple[int, ...], kind: str = "grad") -> Any:
-    """Gradient of the total; kind: "grad", "value_and_grad", or "aux" (the result of f comes along)."""
+    """Gradient of the total; kind: "grad", "value_and_grad", or "aux" (with the result of f as auxiliary data)."""
     if kind == "aux":
         def with_aux(*xs):
             out = f(*xs)

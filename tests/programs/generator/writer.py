@@ -17,11 +17,11 @@ _RANK_LIMIT = 4
 
 @dataclass
 class Settings:
-    """What holds for a whole program.
+    """Settings of a whole program.
 
-    axis: (name, size) of the mapped axis that collectives may use, in the body of the program alone. wild: no care for
-    domains. concrete: Python control flow on values may be written. reverse: while loops are to be avoided. forward:
-    rules for reverse mode alone are.
+    axis: (name, size) of the mapped axis that collectives may use, in the body of the program alone. wild: operands may
+    leave the domains. concrete: Python control flow on values may be written. reverse: avoid while loops. forward:
+    avoid rules for reverse mode alone.
     """
 
     wild: bool = False
@@ -46,12 +46,12 @@ class Writer:
         return f"{letter}{next(self.numbers)}"
 
     def inner(self, closure: bool = True) -> Writer:
-        """Writer of a nested function, which sees the variables of this one if `closure`."""
+        """The writer of a nested function; with `closure`, it may use the variables of this one."""
         seen = [v for v in self.env if self.rng.random() < 0.6] if closure else []
         return Writer(self.rng, self.settings, self.numbers, self.depth + 1, seen)
 
     def add(self, expression: str, tree: Tree) -> None:
-        """Bring a value into scope."""
+        """Add a value to the scope."""
         self.env.extend(parts(expression, tree))
 
     def line(self, op: str, text: str, tree: Tree, defs: tuple = (), stack: tuple = ()) -> str:
@@ -67,40 +67,40 @@ class Writer:
     # ---------------------------------------------------------------- operands
 
     def pick(self, accept: Callable[[Leaf], bool]) -> Var | None:
-        """A variable of a fitting type, later ones more often."""
+        """A variable whose type `accept` allows; later ones are more likely."""
         good = [v for v in self.env if accept(v[1])]
         if not good:
             return None
         return good[max(self.rng.randrange(len(good)), self.rng.randrange(len(good)))]
 
     def operand(self, kinds: str, accept: Callable[[Leaf], bool] = lambda leaf: True) -> Var | None:
-        """A variable of one of these kinds; a float one is turned into what is asked for where there is none."""
+        """A variable of one of these kinds; without one, a float variable is converted."""
         kind = self.rng.choice(kinds)
-        found = self.pick(lambda leaf: KINDS[leaf.dtype] == kind and accept(leaf))
-        if found is not None:
-            return found
-        found = self.pick(lambda leaf: leaf.dtype in FLOATS and accept(leaf))
-        if found is None:
+        variable = self.pick(lambda leaf: KINDS[leaf.dtype] == kind and accept(leaf))
+        if variable is not None:
+            return variable
+        variable = self.pick(lambda leaf: leaf.dtype in FLOATS and accept(leaf))
+        if variable is None:
             return None
-        x, leaf = found
+        x, leaf = variable
         if kind == "f":
-            return found
+            return variable
         text, dtype = {
             "b": (f"({x} > 0.4)", "bool"), "i": (f"jnp.floor(2.4 * jnp.tanh({x})).astype('int32')", "int32"),
             "c": (f"lax.complex({x}, 0.5 * {x}).astype('complex128')", "complex128")}[kind]
         return text, Leaf(dtype, leaf.shape)
 
     def like(self, x: Var, kinds: str) -> Var:
-        """An operand that broadcasts against x without making it larger than x: a variable, or a number."""
+        """An operand that broadcasts against x without enlarging it: a variable, or a number."""
         shape = x[1].shape
 
         def fits(leaf):
             return KINDS[leaf.dtype] in kinds and broadcasts_into(leaf.shape, shape)
-        found = self.pick(fits) if self.rng.random() < 0.85 else None
-        if found is None:
+        variable = self.pick(fits) if self.rng.random() < 0.85 else None
+        if variable is None:
             number = self.rng.choice(("2", "3")) if "f" not in kinds else self.rng.choice(("0.7", "1.3", "2"))
-            return number, Leaf("bool", ())     # a Python number changes no dtype here
-        return found
+            return number, Leaf("bool", ())     # a Python number does not change the dtype
+        return variable
 
     def fitted(self, accept: Leaf, smooth: bool = True) -> str:
         """An expression of exactly this type, made from a variable; floats are bounded if `smooth`."""
@@ -118,18 +118,18 @@ class Writer:
 
 
 def broadcasts_into(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    """True if an array of shape `small` can be broadcast to `large`."""
+    """Whether an array of shape `small` can be broadcast to `large`."""
     tail = large[len(large) - len(small):] if small else ()
     return len(small) <= len(large) and all(a in (1, b) for a, b in zip(small, tail, strict=True))
 
 
 def result(x: Leaf, *others: Leaf, dtype: str | None = None) -> Leaf:
-    """Type of an element-wise operation whose first operand has the shape of the result."""
+    """The type of an element-wise operation whose first operand has the shape of the result."""
     return Leaf(dtype or promote(x.dtype, *(o.dtype for o in others)), x.shape)
 
 
 def allowed(leaf: Leaf) -> bool:
-    """Small enough to go on with."""
+    """Whether a result is small enough to be used further."""
     return leaf.size <= _SIZE_LIMIT and len(leaf.shape) <= _RANK_LIMIT
 
 

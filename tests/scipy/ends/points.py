@@ -1,4 +1,4 @@
-"""The ends of a dtype: the numbers at which functions have limits, poles, kinks, or leave the range of floats."""
+"""The ends of a dtype: numbers at which functions have limits, poles or kinks, or leave the range of floats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FEW_SIZES = (0.0, 0.5, 1.0, 2.0, 2.5, 30.0, 1e4, INF)
 
 
 def real(dtype: Any) -> list[float]:
-    """Both signs of: 0, infinity, whole and half numbers, and numbers up to the largest and down to denormal ones."""
+    """With both signs: 0, infinity, whole and half numbers, the largest number, and numbers down to denormal ones."""
     info = np.finfo(dtype)
     sizes = (*SIZES, *map(float, (info.smallest_normal, info.smallest_subnormal, info.eps, info.max, info.max / 4,
                                   2 * np.sqrt(info.max))))
@@ -22,7 +22,7 @@ def real(dtype: Any) -> list[float]:
 
 
 def few(dtype: Any) -> list[float]:
-    """Of these so many as fit the functions of several arguments."""
+    """A selection of these numbers, for functions of several arguments."""
     info = np.finfo(dtype)
     sizes = (*FEW_SIZES, 1e-10, float(info.max), float(info.smallest_subnormal), float(np.sqrt(info.smallest_normal)))
     return [sign * x for x in sizes for sign in (1.0, -1.0)] + [NAN]
@@ -34,7 +34,7 @@ def order(dtype: Any) -> list[float]:
 
 
 def count(dtype: Any) -> list[float]:
-    """Whole numbers, and what is not one."""
+    """Whole numbers, and other numbers."""
     return [-1.0, 0.0, -0.0, 0.5, 1.0, 2.0, 2.5, 7.0, 50.0, INF, -INF, NAN]
 
 
@@ -43,12 +43,12 @@ def trials(dtype: Any) -> list[float]:
 
 
 def shape(dtype: Any) -> list[float]:
-    """Parameters that have to be above 0."""
+    """Parameters that must be above 0."""
     return [-INF, -1.0, 0.0, 1e-3, 0.5, 1.0, 2.0, 9.0, 10.0, 60.0, NAN]
 
 
 def share(dtype: Any) -> list[float]:
-    """Probabilities, and what is none."""
+    """Probabilities, and numbers outside of [0, 1]."""
     info = np.finfo(dtype)
     return [-1.0, 0.0, -0.0, float(info.smallest_subnormal), float(info.smallest_normal), 1e-10, 0.25, 0.5,
             1 - float(info.epsneg), 1.0, 2.0, INF, NAN]

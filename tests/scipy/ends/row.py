@@ -1,4 +1,4 @@
-"""A row of the tables of ends: one function at all combinations of the ends of its arguments, beside SciPy's."""
+"""A row of the tables of ends: one function at all combinations of the ends of its arguments, compared with SciPy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import xjax
 from tests.scipy.ends import points
 from xjax import numpy as jnp
 
-# In units in the last place of a value v, times ``1 + abs(log(v))``: what rounding of its logarithm does to it.
+# In ulp of a value v, times ``1 + abs(log(v))``: the error in v from rounding its logarithm.
 ULPS = 64
 
 
 class Apart(NamedTuple):
-    """Where SciPy's result is not the wanted one.
+    """Arguments at which SciPy's result is wrong or unwanted.
 
-    why: the reason. where(*args): at which arguments. right(*args): the wanted result; None asks for nothing, and the
-    reason says why.
+    why: the reason. where(*args): the arguments. right(*args): the wanted result; None: any result passes, for the
+    given reason.
     """
 
     why: str
@@ -32,8 +32,8 @@ class EndsRow(NamedTuple):
 
     name: in messages. fun: xjax's. oracle: SciPy's, which gets float64.
     axes: for each argument the name of a list of `points`, or numbers.
-    apart: where SciPy is wrong. grads: which arguments are differentiated.
-    no_slope: where a slope may be nan though the value is finite, with the reason.
+    apart: the arguments at which SciPy is wrong. grads: the arguments that are differentiated.
+    no_slope: the arguments at which a slope may be nan though the value is finite, with the reason.
     tol: relative to `ULPS`. log: whether results are logarithms, maybe of numbers close to 1.
     integers: arguments that are integers in xjax.
     """
@@ -61,14 +61,14 @@ class EndsRow(NamedTuple):
 
 
 def wrong_values(row: EndsRow, dtype: str) -> list[str]:
-    """What differs from SciPy and is not listed, as text."""
+    """The unlisted differences from SciPy, as text."""
     args = row.arguments(dtype)
     with xjax.enable_x64(True):
-        found = _parts(row.fun(*row.typed(args)))
+        result = _parts(row.fun(*row.typed(args)))
     wide = [x.astype(np.float64) for x in args]
     accepted = [_wanted(row, xs) for xs in _flushed(wide, dtype)]
     texts = []
-    for part, got in enumerate(found):
+    for part, got in enumerate(result):
         right = np.zeros(got.shape, bool)
         for wants, is_open in accepted:
             right |= is_open | _agree(got, wants[part], dtype, row)
@@ -78,7 +78,7 @@ def wrong_values(row: EndsRow, dtype: str) -> list[str]:
 
 
 def nan_slopes(row: EndsRow, dtype: str) -> list[str]:
-    """Where the value is finite, and a slope is nan, as text."""
+    """The arguments with a finite value and a slope of nan, as text."""
     args = row.typed(row.arguments(dtype))
     with xjax.enable_x64(True):
         def sums(*xs: Any) -> Any:
@@ -106,7 +106,7 @@ def _parts(y: Any) -> list[np.ndarray]:
 
 
 def _wanted(row: EndsRow, args: list[np.ndarray]) -> tuple[list[np.ndarray], np.ndarray]:
-    """The wanted results, and where any is."""
+    """The wanted results, and a mask of the arguments that have one."""
     with np.errstate(all="ignore"):
         wants = _split(row.oracle(*args))
         is_open = np.zeros(args[0].shape, bool)
@@ -122,8 +122,7 @@ def _wanted(row: EndsRow, args: list[np.ndarray]) -> tuple[list[np.ndarray], np.
 
 
 def _flushed(args: list[np.ndarray], dtype: str) -> Iterator[list[np.ndarray]]:
-    """The arguments; and with 0 in place of denormal numbers, all or those of one argument: XLA's code may flush them.
-    """
+    """The arguments; then with 0 in place of denormal numbers, in all or in one: XLA's code may flush them."""
     def flush(x: np.ndarray) -> np.ndarray:
         return np.where(np.abs(x) < np.finfo(dtype).smallest_normal, np.copysign(0, x), x)
     yield args
@@ -133,7 +132,7 @@ def _flushed(args: list[np.ndarray], dtype: str) -> Iterator[list[np.ndarray]]:
 
 
 def _agree(got: np.ndarray, want: np.ndarray, dtype: str, row: EndsRow) -> np.ndarray:
-    """Whether results agree: nan with nan, and a zero has no sign."""
+    """Whether results agree: nan equals nan, and the sign of a zero does not matter."""
     info = np.finfo(dtype)
     got = got.astype(np.float64)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""The ends of the special functions: where SciPy's result is not the wanted one, the reason stands beside it."""
+"""The ends of the special functions; where SciPy's result is not the wanted one, the row gives the reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def row(name: str, *axes: Any, **options: Any) -> EndsRow:
 
 
 def exactly(f: Callable[..., Any]) -> Callable[..., np.ndarray]:
-    """A function of mpmath numbers as one of arrays; nan where it has a pole, or would take too long."""
+    """A function of arrays from one of mpmath numbers; nan at poles, and where it would take too long."""
     @functools.lru_cache(None)
     def one(*args: float) -> float:
         if any(x != x or abs(x) == INF for x in args):
@@ -42,12 +42,12 @@ def whole(x: Any) -> Any:
 
 
 def pole(x: Any) -> Any:
-    """0, -1, -2 ..."""
+    """Whether a number is one of 0, -1, -2 ..."""
     return (x <= 0) & whole(x)
 
 
 def below(x: Any) -> Any:
-    """-1, -2 ... and -inf, to whose sides a function has limits of other signs."""
+    """Whether a number is -inf, or one of -1, -2 ..., where a function has limits of both signs."""
     return (x < 0) & whole(x)
 
 
@@ -56,7 +56,7 @@ def any_nan(*xs: Any) -> Any:
 
 
 def none_special(*xs: Any) -> Any:
-    """Numbers so far from the ends of floats that mpmath is asked."""
+    """Whether all numbers are far enough from the ends of floats for mpmath."""
     return functools.reduce(np.logical_and, [(np.abs(x) < 1e9) & ((x == 0) | (np.abs(x) > 1e-30)) for x in xs])
 
 
@@ -65,17 +65,17 @@ def limit_at_pole(a: Any, b: Any) -> Any:
 
 
 def limit(a: Any, b: Any) -> Any:
-    """Of the beta function where a is 0, -1 ..."""
+    """The limit of the beta function where a is 0, -1 ..."""
     return (-1) ** int(b) * mpmath.beta(1 - a - b, b)
 
 
 NAN_STAYS = Apart("nan is never lost; SciPy looks at a pole first", any_nan, NAN)
-BOTH_LARGE = Apart("it vanishes; SciPy has nan", lambda a, b: (a >= 1e300) & (b >= 1e300), 0)
+BOTH_LARGE = Apart("the limit is 0; SciPy has nan", lambda a, b: (a >= 1e300) & (b >= 1e300), 0)
 C_LIBRARY = Apart("no limit; inf as in C and JAX, SciPy has -inf", lambda x: x == -INF, INF)
-LARGEST = Apart("two poles cancel, and leave gamma(n) max**-n; SciPy has inf",
+LARGEST = Apart("two poles cancel to gamma(n) max**-n; SciPy has inf",
                 lambda a, b: (np.minimum(a, b) < -1e38) & np.isin(np.maximum(a, b), (1, 2, 30, 1e4)) & (a + b > -INF),
                 lambda a, b: oracle.gammaln(np.maximum(a, b)) - np.maximum(a, b) * np.log(-np.minimum(a, b)))
-OPPOSITE = Apart("two poles cancel, and leave beta(1, n) = 1 / n; SciPy has inf",
+OPPOSITE = Apart("two poles cancel to beta(1, n) = 1 / n; SciPy has inf",
                  lambda a, b: (np.abs(a) > 1e38) & (a == -b) & np.isfinite(a), lambda a, b: -np.log(np.abs(a)))
 UNDERFLOW = "SciPy takes the logarithm in place of a power near 0, or of a quotient that underflows"
 DIGITS = "SciPy adds up logarithms that cancel, and loses digits"
@@ -168,7 +168,7 @@ SEVERAL = [
         Apart("SciPy has 8 digits", lambda h, a: (np.abs(h) == 30) & (np.abs(a) < 1e-9) & (a != 0), exactly(
             lambda h, a: a * mpmath.exp(-h * h / 2) / (2 * mpmath.pi))),)),
     *(row(name, "few", "few", no_slope=(
-        Apart("beside 0 it is nan", lambda x, y, s=s: (y < s) & (np.abs(x) < 1e-37), None),))
+        Apart("near 0 it is nan", lambda x, y, s=s: (y < s) & (np.abs(x) < 1e-37), None),))
       for name, s in (("xlogy", 0.0), ("xlog1py", -1.0))),
     row("expn", "order", "real", grads=(1,)),
     row("betainc", "shape", "shape", "share", grads=(2,), no_slope=(

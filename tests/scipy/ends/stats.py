@@ -1,4 +1,4 @@
-"""The ends of the functions of distributions: where SciPy's result is not the wanted one, with the reason."""
+"""The ends of the functions of distributions, with the reason where SciPy's result is not the wanted one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from xjax.scipy import stats
 
 INF, NAN = np.inf, np.nan
 ALL = "logpdf pdf cdf logcdf sf logsf"
-OVERFLOWING = {("beta", "pdf"), ("binom", "pmf"), ("nbinom", "pmf")}         # SciPy raises an error where they overflow
+OVERFLOWING = {("beta", "pdf"), ("binom", "pmf"), ("nbinom", "pmf")}  # SciPy raises an error where these overflow
 
 STEP = Apart("of scale 0 the limit, all mass in one point, as in JAX; SciPy has nan", lambda *args: args[-1] == 0, None)
 
 
 def rows(name: str, functions: str, *axes: Any, apart: dict[str, tuple[Apart, ...]] | None = None,
          no_slope: tuple[Apart, ...] = (), grads: tuple[int, ...] = (0,), tol: float = 1.0) -> Iterator[EndsRow]:
-    """A row for each function; `axes` are those of all, in quantile functions with a share in place of x."""
+    """A row for each function; `axes` are those of all functions; quantile functions have a share in place of x."""
     for f in functions.split():
         ours, theirs = (getattr(getattr(library, name), f) for library in (stats, oracle))
         if (name, f) in OVERFLOWING:
@@ -38,7 +38,7 @@ def _exp_of(log: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _sized(name: str, f: str, limit: float = 1e-36) -> Any:
-    """Where a probability is below the range of float32."""
+    """The `where` of an entry for probabilities below the range of float32."""
     with_log = getattr(getattr(oracle, name), f.removeprefix("log"))
 
     def where(*args: Any) -> Any:
@@ -48,7 +48,7 @@ def _sized(name: str, f: str, limit: float = 1e-36) -> Any:
 
 
 ABSOLUTE = Apart("the density of abs(scale), as in JAX", lambda *args: args[-1] < 0, None)
-# float32 divides by the scale below its normal numbers, or beyond its largest.
+# The quotient x / scale underflows below float32's normal numbers, or overflows.
 RANGE = Apart("x / scale leaves the range of float32",
               lambda x, *_: (np.abs(x) > 1e37) | (x != 0) & (np.abs(x) < 1e-37), None)
 FAR_SLOPE = Apart("not mended: the slope of a density is 0 times that of its logarithm, which is infinite",
@@ -64,14 +64,14 @@ def underflowing(name: str) -> dict[str, tuple[Apart, ...]]:
 
 GUMBEL = {f: (Apart("SciPy has nan at infinity", lambda x, *a: np.isinf(x) & (a[-1] > 0) & (a[-2] == a[-2]),
                      limit),) for f, limit in (("logpdf", -INF), ("pdf", 0.0))}
-UNDERFLOW = "SciPy takes the logarithm of what underflows"
+UNDERFLOW = "SciPy takes the logarithm of a number that underflows"
 BEYOND_600 = {f: (Apart(UNDERFLOW, lambda x, loc, scale, s=s: (scale > 0) & (s * (x - loc) / scale > 600),
                         lambda x, loc, scale, s=s: -s * (x - loc) / scale),)
               for f, s in (("logsf", 1), ("logcdf", -1))}
 
 
 def of_mass(why: str, where: Callable[..., Any], log_mass: Callable[..., Any] | float) -> dict[str, tuple[Apart, ...]]:
-    """Where the wanted probability has this logarithm."""
+    """Entries for the arguments whose wanted probability has this logarithm."""
     log = log_mass if callable(log_mass) else lambda *args: np.full(args[0].shape, log_mass)
     return {"logpmf": (Apart(why, where, log),), "pmf": (Apart(why, where, lambda *args: np.exp(log(*args))),)}
 
@@ -85,7 +85,7 @@ def log_choices(n: Any, k: Any) -> Any:
 
 
 def exact_entropy(mu: np.ndarray) -> np.ndarray:
-    """Of Poisson's distribution; SciPy's own sum does not converge for large mu."""
+    """The entropy of Poisson's distribution; SciPy's own sum does not converge for large mu."""
     def one(mu: float) -> float:
         spread = 15 * int(np.sqrt(mu)) + 60
         with mpmath.workdps(30):
@@ -155,7 +155,7 @@ ROWS = [
         of_mass(ENDLESS, lambda k, n, p: (k == INF) & (n > 0) & (p >= 0) & (p <= 1), -INF))),
     *rows("poisson", "logpmf pmf cdf", "count", [-1.0, 0.0, 1e-10, 0.5, 3.0, 50.0, 1e4, INF, NAN], grads=(1,),
           apart=of_mass(ENDLESS, lambda k, mu: (k == INF) & (mu >= 0), -INF)),
-    # It adds up numbers with logarithms of up to 360, a hundred times itself, that are rounded.
+    # A sum of numbers with rounded logarithms of up to 360, a hundred times the result.
     *(row._replace(oracle=exact_entropy)
       for row in rows("poisson", "entropy", [0.0, 1e-3, 0.5, 3.0, 50.0, 99.5, 101.0, 1e4], tol=2)),
 ]

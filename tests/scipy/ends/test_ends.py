@@ -1,4 +1,4 @@
-"""Special functions and distributions at the ends of their arguments, beside SciPy's, and their slopes there.
+"""Special functions and distributions at the ends of their arguments: values, compared with SciPy, and slopes.
 
 Each public function has a row in `special` or `stats`; the points are in `points`.
 """
@@ -48,7 +48,7 @@ def test_every_function_has_a_row():
     assert not {*names} & {*left_out}
 
 
-# The limits from inside where a share is 0 or a sum is off, with SciPy's result where it has one.
+# The limits from inside where a share is 0 or a sum is off, with SciPy's result if it has one.
 VECTORS = [
     ("dirichlet", ([0.0, 0.4, 0.6], [1.0, 2.0, 3.0]), None), ("dirichlet", ([0.0, 0.4, 0.6], [2.0, 2.0, 3.0]), 0.0),
     ("dirichlet", ([0.0, 0.4, 0.6], [0.5, 2.0, 3.0]), np.inf), ("dirichlet", ([1.0, 0.0, 0.0], [1.0, 1.0, 1.0]), None),
@@ -89,12 +89,12 @@ ZEROS = [
 @pytest.mark.parametrize("name, args, wanted", ZEROS, ids=[f"{name}{args}" for name, args, _ in ZEROS])
 def test_signs_of_zero(name, args, wanted, dtype):
     with xjax.enable_x64(True):
-        found = float(getattr(special, name)(*args[:-1], np.asarray(args[-1], dtype)))
-    assert found == wanted
-    assert np.signbit(found) == np.signbit(wanted)
+        result = float(getattr(special, name)(*args[:-1], np.asarray(args[-1], dtype)))
+    assert result == wanted
+    assert np.signbit(result) == np.signbit(wanted)
 
 
-# Slopes by hand of probabilities at the ends of p or mu, the last argument.
+# Slopes, computed by hand, of probabilities at the ends of p or mu, the last argument.
 SLOPES = [
     ("bernoulli.pmf", (1, 0), 1), ("bernoulli.pmf", (0, 0), -1), ("bernoulli.pmf", (0, 1), -1),
     ("binom.pmf", (1, 2, 0), 2), ("binom.pmf", (1, 2, 1), -2), ("binom.pmf", (0, 3, 0), -3),
@@ -120,21 +120,21 @@ def test_second_slopes_of_probabilities_at_ends():
 
 @pytest.mark.parametrize("name", ["i0", "i1"])
 def test_bessel_functions_near_the_overflow(name):
-    """They are finite where the exponential that they grow with is not."""
+    """They are finite although the exponential that they grow with overflows."""
     for dtype, ends in (("float32", (85.0, 88.6, 89.5, 91.5)), ("float64", (700.0, 709.5, 712.0, 713.5))):
         x = np.array([*ends, *(-e for e in ends)], dtype)
         with xjax.enable_x64(True):
-            found, slope = getattr(special, name)(x), xjax.vmap(xjax.grad(getattr(special, name)))(x)
+            result, slope = getattr(special, name)(x), xjax.vmap(xjax.grad(getattr(special, name)))(x)
         growth = np.exp(np.abs(x).astype(np.longdouble))                # SciPy's own i0 overflows with it
         wanted = {k: getattr(scipy.special, f"{k}e")(x.astype(np.float64)) * growth for k in ("i0", "i1")}
-        np.testing.assert_allclose(found, wanted[name].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(result, wanted[name].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
         if name == "i0":
             np.testing.assert_allclose(slope, wanted["i1"].astype(np.float64), rtol=10 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_derivatives_of_bessel_functions_at_zero(dtype):
-    """jax-ml/jax#40628. Those of even order are 0 for i1, which is the derivative of i0."""
+    """jax-ml/jax#40628. The derivatives of even order are 0 for i1, which is the derivative of i0."""
     f = special.i0
     x = np.array([-30, -9, -1, -0.3, -0.25, -0.01, -1e-20, 0, 1e-20, 5e-3, 0.02, 0.27, 0.29, 2, 60], dtype)
     with xjax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""Checks of layers whose input or output is not one array of nodes: the same questions as of every row."""
+"""Checks of layers whose input or output is not one array of nodes: the same checks as of every row."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from xjax import tree_util
 
 
 def doubled(tree):
-    """NumPy arrays, floats in float64."""
+    """The tree as NumPy arrays, with floats in float64."""
     return tree_util.tree_map(lambda v: np.asarray(v, np.float64) if jnp.issubdtype(v.dtype, np.floating) else
                               np.asarray(v), tree)
 
 
 def cast(tree, dtype):
-    """The floats of a tree in another dtype."""
+    """The tree with its floats in another dtype."""
     return tree_util.tree_map(
         lambda v: np.asarray(v).astype(dtype) if jnp.issubdtype(v.dtype, np.floating) else v, tree)
 
@@ -23,7 +23,7 @@ def cast(tree, dtype):
 def check_numerics(f, floats, tol=1.0):
     """Values under vmap, gradients of both modes against differences in float64, bfloat16 stays bfloat16; all compiled.
 
-    Args: f: a function of a tree of floats, which gives a tree of floats.
+    Args: f: a function from a tree of floats to a tree of floats.
     """
     doubled_floats = tree_util.tree_map(lambda leaf: np.stack([leaf, leaf]), floats)
     y, mapped = xjax.jit(lambda floats, doubles: (f(floats), xjax.vmap(f)(doubles)))(floats, doubled_floats)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: graphs with features and weights, in any direction, with loops, repeats and lonely nodes."""
+"""Hypothesis strategies: graphs with features and weights, in any direction, with loops, repeats and isolated nodes."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ from xnn.graph import Graph
 
 @st.composite
 def graphs(draw, max_nodes=7, features=True, loops=True, repeats=True, min_nodes=0):
-    """One graph; the weights and features of edges say which edge it was."""
+    """One graph; the weights and features of edges identify the edge."""
     n = draw(st.integers(min_nodes, max_nodes))
     e = draw(st.integers(0, 14)) if n else 0
     ends = draw(arrays.arrays(np.int32, (2, e), elements=st.integers(0, max(n - 1, 0))))
@@ -25,13 +25,13 @@ def graphs(draw, max_nodes=7, features=True, loops=True, repeats=True, min_nodes
 
 
 @st.composite
-def batches(draw, **how):
+def batches(draw, **options):
     """A batch of one to four graphs."""
-    return xg.batch(draw(st.lists(graphs(**how), min_size=1, max_size=4)))
+    return xg.batch(draw(st.lists(graphs(**options), min_size=1, max_size=4)))
 
 
 def triples(graph):
-    """The edges with their values, in an order of their own: (sender, receiver, values...)."""
+    """The sorted edges with their values: (sender, receiver, values...)."""
     columns = [np.asarray(graph.senders), np.asarray(graph.receivers)]
     if graph.weight is not None:
         columns.append(np.asarray(graph.weight))
@@ -41,7 +41,7 @@ def triples(graph):
 
 
 def assert_sound(graph):
-    """What `Graph` promises: edges join nodes of their graph, counts add up, the sorted order is one."""
+    """Assert the invariants of `Graph`: edges join nodes of one graph, counts add up, sorted edges are sorted."""
     owner = np.asarray(graph.node_graph)
     assert np.array_equal(owner[graph.senders], graph.edge_graph) and np.array_equal(
         owner[graph.receivers], graph.edge_graph)

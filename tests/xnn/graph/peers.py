@@ -1,6 +1,6 @@
-"""PyTorch Geometric's layers on our graphs: what a row's `peer` gets.
+"""PyTorch Geometric's layers on graphs of xnn, for the `peer` of a row.
 
-``peer(params) -> (module, call)``, with the weights of our params; ``call(x, graph)`` runs it on a `TorchGraph`.
+``peer(params) -> (module, call)``, with the weights of xnn's params; ``call(x, graph)`` runs it on a `TorchGraph`.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class TorchGraph(NamedTuple):
 
 
 def to_torch(graph: Graph) -> TorchGraph:
-    """The graph as PyTorch Geometric takes it."""
+    """The graph in PyTorch Geometric's form."""
     tensor = lambda x: None if x is None else torch.tensor(np.array(x))
     return TorchGraph(tensor(np.stack([graph.senders, graph.receivers]).astype(np.int64)), tensor(graph.weight),
                       tensor(graph.edge_features), tensor(np.asarray(graph.node_graph, np.int64)))

@@ -1,4 +1,4 @@
-"""`GraphRow`: a layer on a graph, with its value in NumPy and, where PyTorch Geometric has it, the layer there."""
+"""`GraphRow`: a layer on a graph, with its value in NumPy and, if it exists, PyTorch Geometric's layer."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,23 +10,24 @@ from xjax import random, tree_util
 from xnn import Layer
 from xnn.graph import Graph
 
-KEY = random.key(0)             # of wrong calls
+KEY = random.key(0)             # of invalid calls
 
 
 class GraphRow(NamedTuple):
-    """
+    """A layer, its reference values and its properties.
+
     Attributes:
       layer: ``apply(params, x, graph, ...) -> y``, x the features of the nodes.
-      oracle: ``(params, x, graph) -> y`` of NumPy arrays in float64: the output in evaluation, written from the paper's
-        formula with loops over nodes or edges. The graph is a `Graph` of NumPy arrays.
+      oracle: ``(params, x, graph) -> y`` of NumPy arrays in float64: the output in evaluation, by loops from the
+        paper's formula. The graph is a `Graph` of NumPy arrays.
       features: number of features of a node.
       weights: whether the layer reads the weights of edges.
       edge_features: number of features of an edge, for a layer that reads them; None for others.
       per: "node": y has a row for each node; "graph": for each graph of a batch.
       random: whether training draws random numbers.
       extra: further inputs by name, ``(Generator, graph) -> array``.
-      peer: ``(params) -> torch module`` with the same weights, and how to call it: see `tests/xnn/graph/peers.py`. None
-        where PyTorch Geometric has no such layer.
+      peer: ``(params) -> torch module`` with the same weights, and its call: see `tests/xnn/graph/peers.py`. None if
+        PyTorch Geometric has no such layer.
       ordered: whether y depends on the order of the edges that a node receives.
       sparse: whether the features of the nodes may be a `CSR`.
       tol: tolerance, relative to that of one layer; larger for long sums and recurrences.
@@ -81,14 +82,14 @@ def make_params(row: GraphRow, dtype: Any = np.float32, seed: int = 0) -> Any:
 
 
 def init_shapes(row: GraphRow, graph: Graph) -> dict[str, Any]:
-    """The shapes that `init` needs beside that of x: the graph, where weights depend on its edge features."""
+    """The shapes that `init` needs besides that of x: the graph, if weights depend on its edge features."""
     needed = {"graph": graph} if "graph" in row.layer.sized_by else {}
     return needed | {name: value for name, value in draw_extra(row, graph).items() if name in row.layer.sized_by}
 
 
 def run(row: GraphRow, params: Any, x: Any, graph: Any, extra: Mapping[str, Any] = {}, *, rng: Any = None,
         train: bool = False) -> Any:
-    """The output; of a layer with state that of a step of training from its first state."""
+    """The output; for a layer with state, that of a training step from its initial state."""
     if row.layer.state:
         state = row.layer.init_state(x.shape)
         dtype = next((leaf.dtype for leaf in tree_util.tree_leaves(params)), x.dtype)

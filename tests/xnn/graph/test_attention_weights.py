@@ -12,9 +12,10 @@ from xnn.graph import GAT, GATv2, Graph, GraphTransformer
 
 HEADS, N_OUT = 2, 3
 LAYERS = {
-    "GAT": (lambda **how: GAT(N_OUT, HEADS, **how), "w", "b"),
-    "GATv2": (lambda **how: GATv2(N_OUT, HEADS, **how), "w_sender", "b_sender"),
-    "GraphTransformer": (lambda **how: GraphTransformer(N_OUT, HEADS, residual=False, **how), "w_value", "b_value"),
+    "GAT": (lambda **options: GAT(N_OUT, HEADS, **options), "w", "b"),
+    "GATv2": (lambda **options: GATv2(N_OUT, HEADS, **options), "w_sender", "b_sender"),
+    "GraphTransformer": (lambda **options: GraphTransformer(N_OUT, HEADS, residual=False, **options),
+                         "w_value", "b_value"),
 }
 
 
@@ -25,7 +26,7 @@ def a_graph():
 
 
 def mean(graph, weights, values):
-    """[n, heads, n_out] by NumPy."""
+    """The weighted means [n, heads, n_out], by NumPy."""
     y = np.zeros(values.shape) if weights.own is None else np.asarray(weights.own)[..., None] * values
     for k, (j, i) in enumerate(zip(graph.senders, graph.receivers, strict=True)):
         y[i] += np.asarray(weights.edges)[k][:, None] * values[j]

@@ -1,4 +1,4 @@
-"""Static sizes for batches: how many there are, how much padding they cost, that each epoch has every graph once."""
+"""Static sizes for batches: their number, their cost in padding, and that each epoch has every graph once."""
 
 from itertools import combinations
 
@@ -37,7 +37,7 @@ def sizes_of(name, npr, count=1000):
 @pytest.mark.parametrize(("name", "density"), each_once(
     ["equal", "uniform", "two sizes", "log-normal", "Pareto 1.5", "Pareto 1"], ["equal density", "any density"]))
 def test_four_programs_and_little_padding(npr, name, density):
-    """1,000 graphs in batches of 32, over epochs of which some were not looked at when the sizes were chosen."""
+    """1,000 graphs in batches of 32; the sizes are chosen without some of the epochs."""
     sizes = sizes_of(name, npr)
     graphs = graphs_of(sizes, npr.uniform(0.5, 8, 1000) if density == "any density" else 3)
     batches = GraphBatches(graphs, batch_size=32, seed=1)
@@ -69,8 +69,8 @@ def test_a_program_is_compiled_for_each_size(npr):
     graphs = [graph.replace(nodes=np.zeros((graph.n_nodes, 1))) for graph in graphs_of(npr.integers(3, 30, 60), 2)]
     batches = GraphBatches(graphs, 8, seed=3)
     for epoch in range(3):
-        nodes, found = zip(*map(count, batches.epoch(epoch)), strict=True)
-        assert sum(map(int, nodes)) == sum(graph.n_nodes for graph in graphs) and sum(map(int, found)) == 60
+        nodes, edges = zip(*map(count, batches.epoch(epoch)), strict=True)
+        assert sum(map(int, nodes)) == sum(graph.n_nodes for graph in graphs) and sum(map(int, edges)) == 60
     assert len(traced) <= 4
 
 
@@ -78,7 +78,7 @@ def test_a_program_is_compiled_for_each_size(npr):
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40), st.integers(1, 12), st.integers(0, 100),
        st.integers(1, 4))
 def test_any_data_set(sizes, batch_size, epoch, count):
-    """Every epoch fits, and has each graph once, in batches of nearly equal numbers."""
+    """Every epoch fits, and has each graph once, in batches of nearly equal sizes."""
     graphs = graphs_of(np.array(sizes), 1.5)
     batches = GraphBatches(graphs, batch_size, seed=5, count=count)
     order = batches.order(epoch)
@@ -104,9 +104,9 @@ def test_a_batch_is_a_data_set(npr):
         assert triples(a) == triples(b)
 
 
-def padding(sizes, found):
+def padding(sizes, sizes_of_buckets):
     """The nodes and edges of padding, each relative to the sum."""
-    fits = [[size for size in found if (np.array(size[:2]) >= (n + 1, e)).all()] for n, e in sizes]
+    fits = [[size for size in sizes_of_buckets if (np.array(size[:2]) >= (n + 1, e)).all()] for n, e in sizes]
     taken = np.array([min(some, key=lambda size: size[0] + size[1])[:2] for some in fits]) - [1, 0]
     return (taken.sum(0) / np.maximum(np.sum(sizes, 0), 1)).sum()
 
@@ -114,14 +114,14 @@ def padding(sizes, found):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=9), st.integers(1, 4))
 def test_the_sizes_are_the_best(nodes, count):
-    """Among all choices, to 2 % of nodes and of edges, for batches whose edges grow with their nodes."""
+    """The best of all choices, to 2 % of nodes and of edges, for batches whose edges grow with their nodes."""
     sizes = np.array([(n, 2 * n) for n in nodes])
-    found = buckets(sizes, count)
-    assert len(found) <= count and list(found) == sorted(found)
+    sizes_of_buckets = buckets(sizes, count)
+    assert len(sizes_of_buckets) <= count and list(sizes_of_buckets) == sorted(sizes_of_buckets)
     largest = max(nodes)
     choices = [[*some, largest] for some in combinations(set(nodes), min(count, len(set(nodes))) - 1)]
     best = min(padding(sizes, [Bucket(n + 1, 2 * n, 2) for n in some]) for some in choices)
-    assert padding(sizes, found) <= best + 0.04 + 1e-9
+    assert padding(sizes, sizes_of_buckets) <= best + 0.04 + 1e-9
 
 
 def test_no_more_sizes_than_are_worth_a_compilation():
@@ -132,8 +132,8 @@ def test_no_more_sizes_than_are_worth_a_compilation():
 
 def test_many_sizes(npr):
     sizes = np.stack([npr.integers(10, 1000, 20_000), npr.integers(10, 5000, 20_000), npr.integers(1, 9, 20_000)], 1)
-    found = buckets(sizes)
-    assert 2 <= len(found) <= 4 and found[-1] == tuple(sizes.max(0) + [1, 0, 1])
+    sizes_of_buckets = buckets(sizes)
+    assert 2 <= len(sizes_of_buckets) <= 4 and sizes_of_buckets[-1] == tuple(sizes.max(0) + [1, 0, 1])
 
 
 def test_pad_to_bucket():

@@ -1,4 +1,4 @@
-"""What the table of layers does not ask: forms of features, self loops of a graph, dropout, bounds of traced graphs."""
+"""Properties outside of the table of layers: forms of features, self loops, dropout, bounds of traced graphs."""
 
 import numpy as np
 import pytest
@@ -61,13 +61,13 @@ def test_dropout_of_appnp_keeps_the_mean(form, key):
     train = lambda one: layer.apply((), jnp.asarray(X), form, rng=one, train=True)
     drawn, want = map(np.asarray, xjax.jit(lambda keys: (xjax.vmap(train)(keys), layer.apply((), X, form)))(
         random.split(key, 4000)))
-    # Each y is a sum of some 3 values below 1, whose factors have the variance 0.3 / 0.7: 5 standard errors.
+    # Each y is a sum of about 3 values below 1, whose factors have the variance 0.3 / 0.7: 5 standard errors.
     np.testing.assert_allclose(drawn.mean(0), want, atol=5 * np.sqrt(3 * 0.43 / 4000))
 
 
 @pytest.mark.parametrize("n_out, k", [(2, 1), (2, 5), (9, 5)])
 def test_chebyshev_polynomials_are_bounded_by_one(n_out, k):
-    """Of a symmetric graph: eigenvalues of the scaled Laplacian are in [-1, 1], and so T_i(L) shortens no vector."""
+    """For a symmetric graph, eigenvalues of the scaled Laplacian are in [-1, 1], so T_i(L) lengthens no vector."""
     symmetric = DENSE + DENSE.T
     layer = ChebConv(n_out, k, bias=False)
     w = np.zeros((k, 4, n_out), np.float32)
@@ -78,7 +78,7 @@ def test_chebyshev_polynomials_are_bounded_by_one(n_out, k):
 
 @pytest.mark.parametrize("weight", [None, "ones"])
 def test_degrees_in_half_precision_do_not_end_at_256(weight):
-    """1000 neighbours, of which one has a value: a sum of ones in bfloat16 would make the mean 1 / 256."""
+    """1000 neighbours, one of them with a value: a sum of ones in bfloat16 would make the mean 1 / 256."""
     weight = None if weight is None else jnp.ones(1000, jnp.bfloat16)
     graph = Graph.from_edges(np.arange(1000), np.zeros(1000, int)).replace(edges=weight)
     x = jnp.zeros((1000, 1), jnp.bfloat16).at[7].set(1)
@@ -91,7 +91,7 @@ def test_degrees_in_half_precision_do_not_end_at_256(weight):
 
 
 def with_loops(features):
-    """A graph that has self loops and repeated edges already."""
+    """A graph that already has self loops and repeated edges."""
     senders, receivers = [0, 0, 1, 1, 2, 3, 0], [0, 1, 1, 0, 0, 3, 1]
     npr = np.random.default_rng(3)
     edges = npr.normal(size=(7, features)).astype(np.float32) if features else None

@@ -70,7 +70,7 @@ def test_of_equally_near_nodes_the_first_are_taken():
 
 
 def sizes(program):
-    """Of all arrays in a program."""
+    """The sizes of all arrays in a program."""
     for eqn in program.eqns:
         yield from (v.aval.size for v in eqn.outvars)
         for inner in eqn.params.values():
@@ -88,7 +88,7 @@ def test_many_nodes_take_memory_for_some_rows_only():
 @pytest.mark.parametrize("features", [3, 40])
 @pytest.mark.parametrize("n", [3_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_neighbours_among_many_nodes(n, features):
-    """So many that distances are computed for some rows at a time."""
+    """So many nodes that distances are computed for some rows at a time."""
     x = np.random.default_rng(0).normal(size=(n, features)).astype(np.float32)
     some = slice(0, n, n // 206)
     _, want = cKDTree(x).query(x[some], k=9)

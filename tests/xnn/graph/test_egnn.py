@@ -103,7 +103,7 @@ def test_nodes_at_one_place_and_graphs_without_edges_have_finite_gradients():
 
 KEY = random.key(0)
 WRONG = {
-    "x is no pair": (lambda: EGNN(3).init(KEY, (-1, 4)), TypeError, ["EGNN", "pair"]),
+    "x is not a pair": (lambda: EGNN(3).init(KEY, (-1, 4)), TypeError, ["EGNN", "pair"]),
     "a position too few": (
         lambda: EGNN(3).apply(EGNN(3).init(KEY, ((-1, 4), (-1, 3)))[1],
                               (random.normal(KEY, (2, 4)), random.normal(KEY, (1, 3))), np.eye(2)), ValueError,

@@ -47,7 +47,7 @@ def laplacian(graph):
 
 
 def assert_eigenvectors(graph, encoding, k, tol=1e-5):
-    """Orthonormal eigenvectors of the smallest eigenvalues but one, the largest entry of each positive."""
+    """Assert orthonormal eigenvectors of the smallest eigenvalues after the first, with each largest entry positive."""
     n, matrix = graph.n_nodes, laplacian(graph)
     width = max(min(k, n - 1), 0)
     assert not encoding[:, width:].any()

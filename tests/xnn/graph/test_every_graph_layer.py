@@ -26,7 +26,7 @@ VARIANTS = [name for name in ROWS if "," in name]
 
 
 def rows(fast, among=None):
-    """Args: fast: the names of the rows in the fast set; among: those that the test is for, all if None."""
+    """Args: fast: the names of the rows in the fast set; among: the condition on rows; None: all rows."""
     return pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast))
                                             for name in ROWS if among is None or among(ROWS[name])])
 
@@ -107,9 +107,9 @@ def test_every_form_of_the_graph_gives_the_same(name):
     def outputs(params, x, arguments):
         return {form: run(row, params, x, of, extra) for form, of in (given | arguments).items()}
 
-    found = outputs(params, graph.nodes, arguments)
-    want = found.pop("graph")
-    for form, y in found.items():
+    result = outputs(params, graph.nodes, arguments)
+    want = result.pop("graph")
+    for form, y in result.items():
         assert_close(y, want, tol=row.tol / 4, what=form)
 
 
@@ -119,7 +119,7 @@ def test_padding_and_batching_change_nothing(name):
     params = make_params(row)
     alone = [draw_graph(row, seed=1, n=5), empty_graph(row, 2), draw_graph(row, seed=2, n=6)]
     if row.extra:
-        pytest.skip("inputs beside the graph are not batched here")
+        pytest.skip("further inputs are not batched here")
     joined = xg.batch(alone)
     padded = xg.pad(joined, 20, 40, 6)
 
@@ -187,7 +187,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
     with xjax.enable_x64(True):
         graph, params = draw_graph(row, dtype=np.float64), make_params(row, np.float64)
         extra = draw_extra(row, graph, np.float64)
-        # The structure is no input of the derivative; weights and features of edges are.
+        # The derivative is not in the structure, but in weights and features of edges.
         floats = tree_util.tree_map(np.asarray, (params, graph.nodes, graph.edges))
 
         def total(floats):
@@ -203,7 +203,7 @@ def test_gradients_are_those_of_differences_in_double_precision(name):
         difference = (along(1) - along(-1)) / 2e-6
         (_, forward), grads = derivatives(floats)
         slope = _slope(grads, step)
-        # Rounding of total / 1e-6 and a second-order error of (1e-6)^2: some 1e-9 of the largest terms.
+        # Rounding of total / 1e-6, and a second-order error of (1e-6)^2: about 1e-9 of the largest terms.
         np.testing.assert_allclose(slope, difference, rtol=1e-6, atol=1e-6 * row.tol)
         np.testing.assert_allclose(forward, slope, rtol=1e-9, atol=1e-9 * row.tol)
 
@@ -231,7 +231,7 @@ def test_bfloat16_stays_bfloat16(name):
     extra = draw_extra(row, graph)
     y, want = compiled(name)(*cast((params, graph, extra), jnp.bfloat16)), compiled(name)(params, graph, extra)
     assert all(leaf.dtype == jnp.bfloat16 for leaf in tree_util.tree_leaves(y))
-    assert_close(y, want, tol=2.5 * row.tol)             # each layer rounds some twenty times
+    assert_close(y, want, tol=2.5 * row.tol)             # each layer rounds about twenty times
 
 
 @rows(LAYERS[3::8])
@@ -277,7 +277,7 @@ def test_equals_pytorch_geometric(name):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_say_what_to_do(name):
     call, *refusal = WRONG[name]
-    assert_refused(lambda: xjax.eval_shape(call), *refusal)         # staged: what comes before is not compiled
+    assert_refused(lambda: xjax.eval_shape(call), *refusal)         # staged: earlier computations are not compiled
 
 
 @rows(LAYERS, among=lambda row: row.per == "node" and row.layer.state is None)
@@ -287,7 +287,7 @@ def test_a_graph_of_another_size_is_refused(name):
     assert_refused(lambda: run(row, *given), (TypeError, ValueError), "nodes")
 
 
-# Layers without a row, most of them since their input or output is no array of nodes: test file -> their names.
+# Layers without a row, most of them because their input or output is not an array of nodes: test file -> their names.
 ELSEWHERE = {
     "tests/xnn/test_graph.py": "GCN",
     "tests/xnn/graph/test_egnn.py": "EGNN",

@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch)
     calls, count = itertools.count(), len(safetensors.read(file).tensors)
 
     def fails(tensor):
-        if next(calls) > count + 2:                               # the first `count` are those of the checksum
+        if next(calls) > count + 2:                               # the first `count` belong to the checksum
             raise OSError("the disk is full")
         return as_bytes(tensor)
 
@@ -103,8 +103,8 @@ def changed(data, text=None, **metadata):
 
 DAMAGE = {
     "empty": (lambda data: b"", "not in the safetensors format"),
-    "cut short": (lambda data: data[:-1], "not in the safetensors format"),
-    "cut in its header": (lambda data: data[:60], "not in the safetensors format"),
+    "truncated": (lambda data: data[:-1], "not in the safetensors format"),
+    "truncated in its header": (lambda data: data[:60], "not in the safetensors format"),
     "nested": (lambda data: (10**5).to_bytes(8, "little") + b"[" * 10**5, "not in the safetensors format"),
     "pickle": (lambda data: b"\x80\x04\x95" + data, "not in the safetensors format"),
     "of weights": (lambda data: changed(data, format="pt"), "(?s)not contain a graph in this version.*pt, version 1"),

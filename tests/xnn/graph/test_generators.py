@@ -1,4 +1,4 @@
-"""Generated graphs: their structure against networkx, their statistics, and that a small GIN learns the molecules."""
+"""Generated graphs: their structure against networkx, their statistics, and a small GIN that learns the molecules."""
 
 import time
 
@@ -60,7 +60,7 @@ def test_communities():
     assert abs((labels[graph.senders] != labels[graph.receivers]).mean() - 0.25) < 0.02
     assert graph.nodes.shape == (3000, 16) and graph.nodes.dtype == np.float32
     means = np.stack([graph.nodes[labels == c].mean(0) for c in range(5)])
-    # The 600 nodes of a class have mean errors of 0.04 in each of 16 features: 0.16 in length, most of it across.
+    # The 600 nodes of a class have mean errors of 0.04 in each of 16 features: 0.16 in length, mostly perpendicular.
     np.testing.assert_allclose(np.linalg.norm(means, axis=1), 3.0, atol=0.15)
     nearest = ((graph.nodes[:, None] - means[None]) ** 2).sum(2).argmin(1)
     assert 0.7 < (nearest == labels).mean() < 1                      # features alone do not suffice
@@ -75,7 +75,7 @@ def test_many_nodes_take_little_time():
 
 
 def has_both(graph):
-    """Whether some carbon has an oxygen and a nitrogen: the rule, read from the graph."""
+    """Whether a carbon has an oxygen and a nitrogen: the rule, read from the graph."""
     element = graph.nodes.argmax(1)
     received = np.zeros((graph.n_nodes, 3))
     np.add.at(received, graph.receivers, graph.nodes[graph.senders])
@@ -98,7 +98,7 @@ def test_molecules():
         assert aromatic in (0, 12) and rings == (1 if aromatic else rings) and rings in (0, 1)
     kinds = [np.array([graph.nodes.sum(0) for graph, label in zip(graphs, labels, strict=True) if label == c])
              for c in (0, 1)]
-    assert np.abs(kinds[0].mean(0) - kinds[1].mean(0)).max() < 0.6   # elements are alike in both classes
+    assert np.abs(kinds[0].mean(0) - kinds[1].mean(0)).max() < 0.6   # both classes have similar elements
     assert triples(molecules(3, seed=1)[0][2]) == triples(molecules(3, seed=1)[0][2])
 
 

@@ -1,4 +1,4 @@
-"""`Graph`, `batch`, `unbatch` and `pad`: round trips, fields as a pytree, what programs see, errors."""
+"""`Graph`, `batch`, `unbatch` and `pad`: round trips, fields as a pytree, structure in programs, errors."""
 
 import numpy as np
 import pytest

@@ -29,21 +29,21 @@ def two_blocks(n=12):
 
 
 @pytest.mark.parametrize("features", [None, 2])
-@pytest.mark.parametrize("how", ["dot", "bilinear", "mlp"])
-def test_scores_of_pairs(how, features):
-    if how == "dot" and features:
+@pytest.mark.parametrize("score", ["dot", "bilinear", "mlp"])
+def test_scores_of_pairs(score, features):
+    if score == "dot" and features:
         return
-    head = EdgeHead(how, features, hidden=(5,))
+    head = EdgeHead(score, features, hidden=(5,))
     shape, params = head.init(random.key(0), (-1, 3))
     y = xjax.jit(head.apply)(params, X, pairs=PAIRS)
     assert shape == (-1,) if features is None else shape == (-1, 2)
     a, b = X[PAIRS[:, 0]], X[PAIRS[:, 1]]
-    if how == "mlp":
+    if score == "mlp":
         layers = params["mlp"]
         hidden = np.maximum(np.concatenate([a, b], 1) @ layers["hidden0"]["dense"]["w"], 0)
         want = hidden @ layers["head"]["w"]
         want = want[:, 0] if features is None else want
-    elif how == "dot":
+    elif score == "dot":
         want = (a * b).sum(1)
     else:
         w = np.asarray(params["w"])
@@ -111,12 +111,12 @@ def test_a_loss_and_a_metric_with_the_masks_of_a_padded_batch():
         every = list(zip(logits, (labels, node_labels), masks, strict=True))
         loss = sum(losses.cross_entropy(logits, labels, weights=mask) for logits, labels, mask in every)
         loss += sum(losses.mse(logits[:, 0], labels.astype(np.float32), weights=mask) for logits, labels, mask in every)
-        told = [metrics.accuracy(logits, labels, weights=mask) for logits, labels, mask in every]
-        return loss, (told, metrics.Average.of(logits[0][:, 0], masks[0]).value)
+        accuracies = [metrics.accuracy(logits, labels, weights=mask) for logits, labels, mask in every]
+        return loss, (accuracies, metrics.Average.of(logits[0][:, 0], masks[0]).value)
 
     run = xjax.jit(xjax.value_and_grad(results, has_aux=True))
     plain = run(params, graph, labels, node_labels)
-    # Labels of padding are out of range, whose losses are NaN.
+    # Labels of padding are out of range, so their losses are NaN.
     with_padding = run(params, padded, np.append(labels, [7, -1, 9]), np.append(node_labels, [99] * 6))
     assert_close(with_padding, plain, tol=0.125)
 

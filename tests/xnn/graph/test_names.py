@@ -1,4 +1,4 @@
-"""The names of `xnn.graph`: none is that of one of its files, which the import of the file would put in its place."""
+"""The names of `xnn.graph`: none equals the name of one of its files, whose import would replace it."""
 
 from pathlib import Path
 

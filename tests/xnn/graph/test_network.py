@@ -46,13 +46,13 @@ def drawn(seed=0, n=6, n_edges=11):
 
 
 def names(*fast):
-    """All networks, those that are not named here in the slow set."""
+    """Parametrizes a test by all networks; those outside of `fast` are in the slow set."""
     return pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in fast))
                                             for name in NETWORKS])
 
 
 def batches():
-    """A batch, one graph of which has no edges, and the same with padding."""
+    """A batch with a graph without edges, and the same with padding."""
     joined = xg.batch([drawn(), drawn(1, 3, 0), drawn(2, 5, 7)])
     return joined, xg.pad(joined, 20, 30, 6)
 
@@ -123,7 +123,7 @@ def test_networks_follow_one_another_from_a_graph_without_features_of_edges():
 
 
 def _jraph(name, params, jraph):
-    """The same network there: an update is the Dense of the concatenation of what it gets."""
+    """The same network in Jraph: an update is the Dense of its concatenated arguments."""
     import jax.numpy as jp
 
     def update(field):
@@ -153,7 +153,7 @@ def test_equals_jraph(name):
     import jraph
 
     layer = NETWORKS[name]
-    # Jraph's largest row and mean of no row are not 0, as ours are: this graph has edges at every node.
+    # Without edges Jraph's largest row and mean are not 0, unlike xnn's, so every node of this graph has edges.
     npr, ring = np.random.default_rng(3), np.arange(5)
     graph = drawn(n=5, n_edges=0)
     graph = Graph.from_edges(np.concatenate([ring, ring]), np.concatenate([ring, np.roll(ring, 1)]), graph.nodes,

@@ -91,8 +91,8 @@ def test_it_learns_labels_of_graphs():
 
     @xjax.jit
     def step(params):
-        found, slopes = xjax.value_and_grad(loss, has_aux=True)(params)
-        return tree_util.tree_map(lambda p, g: p - 0.1 * g, params, slopes), found
+        result, slopes = xjax.value_and_grad(loss, has_aux=True)(params)
+        return tree_util.tree_map(lambda p, g: p - 0.1 * g, params, slopes), result
 
     _, (before, _) = step(params)
     for _ in range(200):

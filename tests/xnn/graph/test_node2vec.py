@@ -100,7 +100,7 @@ def test_embeddings_of_two_groups_come_apart():
 
 WRONG = {
     "p of 0": lambda graph: random_walks(graph, [0], 2, p=0.0),
-    "a start that is no node": lambda graph: random_walks(graph, [8], 2),
+    "a start that is not a node": lambda graph: random_walks(graph, [8], 2),
     "negative weights": lambda graph: random_walks(graph.replace(edges=-np.ones(graph.n_edges)), [0], 2),
     "a short walk": lambda graph: walk_windows(np.zeros((2, 3), np.int32), 4),
     "one window": lambda graph: Node2Vec(3, 2).apply({"table": jnp.ones((3, 2))}, np.array([0, 1])),
@@ -125,7 +125,7 @@ def test_the_loss_is_that_of_pytorch_geometric():
     npr = np.random.default_rng(0)
     table, windows, others = npr.normal(size=(6, 4)).astype(np.float32), *npr.integers(0, 6, (2, 5, 3))
     embedding = torch.nn.Embedding.from_pretrained(torch.tensor(table))
-    # The module needs a compiled extension for its walks; its loss needs the embedding only.
+    # The module's walks need a compiled extension; its loss needs only the embedding.
     module = types.SimpleNamespace(embedding=embedding, embedding_dim=4, EPS=1e-15)
     want = Theirs.loss(module, torch.tensor(windows), torch.tensor(others))
     apply = Node2Vec(6, 4).apply

@@ -1,4 +1,4 @@
-"""Running statistics within layers on graphs: padding, and nodes that were pooled away, do not count."""
+"""Running statistics in layers on graphs: padding and nodes removed by pooling do not count."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_statistics_are_those_of_what_counts(name):
         y, moved = layer.apply_with_state(params, state, x, *extra, rng=random.key(1), train=True)
         rows = {PADDED.n_nodes: PLAIN.n_nodes, PADDED.n_edges: PLAIN.n_edges, PADDED.n_graphs: PLAIN.n_graphs}
         y = (y.nodes, y.edges, y.globals) if isinstance(y, Graph) else y
-        y = {"SAGPool": lambda: y[0], "VGAE": lambda: y[1:]}.get(name, lambda: y)()      # of VGAE: what is not drawn
+        y = {"SAGPool": lambda: y[0], "VGAE": lambda: y[1:]}.get(name, lambda: y)()      # VGAE: without the samples
         y = tree_util.tree_map(lambda leaf: leaf[:rows.get(leaf.shape[0], leaf.shape[0])], y)
         return sum(jnp.sum(jnp.sin(leaf)) for leaf in tree_util.tree_leaves(y)), (y, moved)
 
@@ -94,8 +94,8 @@ def test_a_mask_of_ones_own_is_taken():
     _, params = traced_init(model, (-1, 4))
     state = model.init_state((-1, 4))
     moved = xjax.jit(lambda params: [
-        model.apply_with_state(params, state, PLAIN.nodes, PLAIN, train=True, **how)[1]["mlp"][1]["mean"]
-        for how in ({}, {"row_mask": mask})])(params)
+        model.apply_with_state(params, state, PLAIN.nodes, PLAIN, train=True, **inputs)[1]["mlp"][1]["mean"]
+        for inputs in ({}, {"row_mask": mask})])(params)
     assert not np.allclose(*moved)
 
 

@@ -1,4 +1,4 @@
-"""TopKPool and masked graphs: what is kept, in layers that follow, a second time, and in PyTorch Geometric."""
+"""TopKPool and masked graphs: the kept nodes, the layers after it, a second pool, and PyTorch Geometric's pool."""
 
 import importlib.util
 
@@ -120,8 +120,8 @@ def test_it_keeps_what_pytorch_geometric_keeps(ratio):
 def test_pools_of_many_nodes_in_bfloat16():
     x = jnp.full((3000, 1), 1.5, jnp.bfloat16)
     graph = Graph.from_edges([], [], np.zeros((3000, 1), np.float32))
-    for how, want in (("mean", 1.5), ("sum", 4500)):
-        np.testing.assert_allclose(GraphPool(how).apply((), x, graph).astype(np.float32), [[want]], rtol=2**-8)
+    for reduction, want in (("mean", 1.5), ("sum", 4500)):
+        np.testing.assert_allclose(GraphPool(reduction).apply((), x, graph).astype(np.float32), [[want]], rtol=2**-8)
 
 
 @pytest.mark.parametrize("pool", [*map(GraphPool, ("sum", "mean", "max", "min", "std")), AttentionPool(), Set2Set(2),

@@ -278,7 +278,7 @@ def test_heterogeneous_convolution_equals_pytorch_geometric():
     keys = (BUYS, LIKES, KNOWS)
     layer = HeteroConvolution({key: GatedGraphConvolution(3) for key in keys}, aggregate="mean")
     params = traced_init(layer, {"user": (-1, 4), "item": (-1, 4)})[1]
-    assert ResGatedGraphConv                              # the peer of a row makes it
+    assert ResGatedGraphConv                              # the peer of a row creates it
     peer = HeteroConv({key: res_gated(None)(params["-".join(key)])[0] for key in keys}, aggr="mean")
     theirs = peer({kind: torch.tensor(x) for kind, x in graph.nodes.items()},
                   {key: torch.tensor(np.stack([edges.senders, edges.receivers]).astype(np.int64))

@@ -1,4 +1,4 @@
-"""Blocks of rows over devices: products, gradients and losses are those of the whole graph, by either exchange."""
+"""Blocks of rows over devices: products, gradients and losses equal those of the whole graph, for both exchanges."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ N, F = 23, 3
 
 
 def ring(n):
-    """Each node beside its neighbours: devices need few rows of others."""
+    """Each node and its neighbours: devices need few rows of others."""
     return sp.csr_matrix(sp.diags([1.0, 2.0, 3.0], [-1, 0, 1], (n, n)), dtype=np.float32)
 
 
@@ -52,11 +52,11 @@ def test_training_gives_the_same_losses_on_any_number_of_devices(devices):
     _, params = traced_init(layer, (-1, F))
 
     def losses(step, params):
-        found = []
+        results = []
         for _ in range(5):
             loss, params = step(params)
-            found.append(float(np.ravel(loss)[0]))
-        return found
+            results.append(float(np.ravel(loss)[0]))
+        return results
 
     def whole(params):
         loss, g = xjax.value_and_grad(lambda p: jnp.sum(jnp.tanh(layer.apply(p, x, graph)) ** 2))(params)

@@ -1,4 +1,4 @@
-"""Neighbour sampling: what is in a block, the distribution of samples, their order, padding, threads and errors."""
+"""Neighbour sampling: the content of a block, the distribution of samples, order, padding, threads and errors."""
 
 import resource
 import threading
@@ -20,7 +20,7 @@ from xnn.graph.samplers.prefetching import prefetch
 from xnn.graph.samplers.sampling import NeighbourSampler, SeedBatches, subsets
 from xnn.graph.samplers.typed_sampling import TypedSampler
 
-# A chi-square test of a right sampler fails with this probability; seeds are fixed, so a failure is a change.
+# A chi-square test of a correct sampler fails with this probability; seeds are fixed, so a failure means a change.
 CHANCE = 1e-4
 
 
@@ -39,12 +39,12 @@ def star(degree):
 
 
 def real(block):
-    """(senders, receivers) in the whole graph, of the real edges."""
+    """(senders, receivers) of the real edges, in the ids of the whole graph."""
     e = int(block.graph.n_edge[0])
     return block.ids[block.graph.senders[:e]], block.ids[block.graph.receivers[:e]]
 
 
-# ---- what is in a block ------------------------------------------------------------------------------------------
+# ---- the content of a block --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -143,12 +143,13 @@ def test_each_neighbour_is_equally_likely(replace):
         np.add.at(counts, real(sampler.sample([0], index=i))[0] - 1, 1)
     assert counts.sum() == draws * count
     expected = draws * count / degree
-    # Without replacement the counts of a draw are tied: their variance is p (1 - p), not p, and those of two
-    # neighbours have the correlation -1 / (degree - 1): the sum is 1 - (count - 1) / (degree - 1) times a chi-square.
+    # Without replacement the counts of a draw depend on each other: their variance is p (1 - p), not p, and the
+    # correlation # of two neighbours is -1 / (degree - 1). The sum is 1 - (count - 1) / (degree - 1) times a
+    # chi-square.
     statistic = ((counts - expected) ** 2).sum() / expected
     statistic /= 1 if replace else 1 - (count - 1) / (degree - 1)
     assert stats.chi2.sf(statistic, degree - 1) > CHANCE
-    assert stats.chi2.cdf(statistic, degree - 1) > CHANCE                            # nor more even than chance
+    assert stats.chi2.cdf(statistic, degree - 1) > CHANCE                            # nor more even than by chance
 
 
 def test_numbers_from_large_ranges_are_in_range_and_uniform():
@@ -237,7 +238,7 @@ def test_a_learnt_size_is_smaller_and_the_bound_catches_the_rest():
     one = NeighbourSampler(graph, (10, 10), batch_size=40, sizes=[(500, 600), (41, 0), (3001, 9000)])
     assert one.sample(np.arange(3)).graph.n_nodes == 500
     hub = NeighbourSampler(star(300), (None,), batch_size=2).fitted(np.arange(1, 301))
-    assert hub.sample([0]).graph.n_nodes == 301 + 1              # the hub is not among the seeds learnt from
+    assert hub.sample([0]).graph.n_nodes == 301 + 1              # the hub is not among the seeds that set the sizes
 
 
 def test_one_program_for_all_batches():
@@ -279,7 +280,7 @@ def test_graphs_whose_edges_are_not_sorted():
 
 
 class CountsRows:
-    """An array that counts the rows that are read, and cannot be read as a whole."""
+    """An array that counts the rows that are read, and raises if it is read as a whole."""
 
     def __init__(self, x):
         self.x, self.shape, self.dtype, self.rows = x, x.shape, x.dtype, 0
@@ -305,7 +306,7 @@ def test_only_rows_of_the_block_are_read():
 
 
 def test_a_file_larger_than_the_memory_that_is_used(tmp_path):
-    """Of a (sparse) file of 8 GB a few rows are mapped: the largest resident size grows by far less."""
+    """A few rows of a (sparse) file of 8 GB are mapped: the largest resident size grows by far less."""
     n, width = 20_000, 100_000
     file = tmp_path / "features.f32"
     with file.open("wb") as out:
@@ -385,9 +386,9 @@ WRONG = {
     "a fan-out of 0": (lambda: NeighbourSampler(GRAPH, (3, 0)), ValueError, "fan_out needs"),
     "a number": (lambda: NeighbourSampler(GRAPH, 3), ValueError, "fan_out needs"),
     "all, with replacement": (lambda: NeighbourSampler(GRAPH, (None,), replace=True), ValueError, "needs a number"),
-    "a seed that is no node": (lambda: NeighbourSampler(GRAPH).sample([60]), ValueError, "is out of range"),
+    "a seed that is not a node": (lambda: NeighbourSampler(GRAPH).sample([60]), ValueError, "is out of range"),
     "a negative seed": (lambda: NeighbourSampler(GRAPH).sample([-1]), ValueError, "is out of range"),
-    "seeds that are no integers": (lambda: NeighbourSampler(GRAPH).sample([0.5]), TypeError, "vector of integers"),
+    "seeds that are not integers": (lambda: NeighbourSampler(GRAPH).sample([0.5]), TypeError, "vector of integers"),
     "a mask of seeds": (lambda: NeighbourSampler(GRAPH).sample(np.ones(60, bool)), TypeError, "vector of integers"),
     "too many seeds": (lambda: NeighbourSampler(GRAPH, batch_size=2).sample([1, 2, 3]), ValueError, "more seeds than"),
     "a negative epoch": (lambda: NeighbourSampler(GRAPH).sample([1], epoch=-1), ValueError, "must not be negative"),
@@ -414,13 +415,13 @@ def test_values_and_gradients_do_not_depend_on_the_size():
         y = model.apply(params, block.graph.nodes, block.graph)[block.seeds]
         return jnp.sum(jnp.where(block.seed_mask[:, None], y, 0) ** 2)
 
-    found = []
+    each_result = []
     for n_seeds, size in ((3, None), (3, (300, 500)), (8, (61, 400))):
         sampler = NeighbourSampler(graph, (2, 2), batch_size=n_seeds, sizes=size and [size])
-        found.append(xjax.jit(xjax.value_and_grad(loss))(params, sampler.sample([4, 9, 59])))
-    for other in found[1:]:
-        assert_close(other, found[0], tol=0.25, scale=0)
-    assert np.isfinite(found[0][0]) and found[0][0] > 0
+        each_result.append(xjax.jit(xjax.value_and_grad(loss))(params, sampler.sample([4, 9, 59])))
+    for other in each_result[1:]:
+        assert_close(other, each_result[0], tol=0.25, scale=0)
+    assert np.isfinite(each_result[0][0]) and each_result[0][0] > 0
 
 
 def test_samplers_say_what_they_sample():

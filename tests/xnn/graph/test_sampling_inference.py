@@ -1,4 +1,4 @@
-"""Inference layer after layer equals the forward pass on the whole graph."""
+"""Inference layer by layer equals the forward pass on the whole graph."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,9 @@ def test_equals_the_whole_graph(batch_size):
     graph, x = random_graph(), features(101)
     model = serial(GraphConvolution(8), Relu, Dense(5), GraphConvolution(3))
     _, params = model.init(random.key(0), x.shape)
-    found = infer_by_layers(model.layers, params, graph, x, batch_size)
-    assert type(found) is np.ndarray
-    np.testing.assert_allclose(found, xjax.jit(model.apply)(params, x, graph), rtol=1e-6, atol=1e-6)
+    result = infer_by_layers(model.layers, params, graph, x, batch_size)
+    assert type(result) is np.ndarray
+    np.testing.assert_allclose(result, xjax.jit(model.apply)(params, x, graph), rtol=1e-6, atol=1e-6)
 
 
 def test_a_layer_that_reads_degrees_of_senders():
@@ -56,9 +56,9 @@ def test_running_statistics_and_composites():
     state = model.init_state(x.shape)
     _, state = xjax.jit(lambda params, state: model.apply_with_state(
         params, state, x, graph, rng=random.key(1), train=True))(params, state)
-    found = infer_by_layers(model.layers, params, graph, x, 30, state=state)
+    result = infer_by_layers(model.layers, params, graph, x, 30, state=state)
     whole = xjax.jit(lambda params, state: model.apply(params, x, graph, state=state))(params, state)
-    np.testing.assert_allclose(found, whole, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(result, whole, rtol=1e-6, atol=1e-6)
 
 
 def test_features_and_outputs_in_files(tmp_path):
@@ -72,14 +72,14 @@ def test_features_and_outputs_in_files(tmp_path):
 
     model = serial(GraphConvolution(8), Relu, GraphConvolution(3))
     _, params = model.init(random.key(0), x.shape)
-    found = infer_by_layers(model.layers, params, graph, np.load(tmp_path / "x.npy", mmap_mode="r"), 20,
-                            allocate=allocate)
-    assert found is made[-1] and [array.shape for array in made] == [(101, 8), (101, 8), (101, 3)]
-    np.testing.assert_allclose(found, model.apply(params, x, graph), rtol=1e-6, atol=1e-6)
+    result = infer_by_layers(model.layers, params, graph, np.load(tmp_path / "x.npy", mmap_mode="r"), 20,
+                             allocate=allocate)
+    assert result is made[-1] and [array.shape for array in made] == [(101, 8), (101, 8), (101, 3)]
+    np.testing.assert_allclose(result, model.apply(params, x, graph), rtol=1e-6, atol=1e-6)
 
 
 def test_each_part_has_no_more_than_its_neighbours():
-    """The memory of the device: on a ring no part has more than batch_size + 1 nodes and one of padding."""
+    """The memory of the device is bounded: on a ring no part has more than batch_size + 1 nodes and one of padding."""
     n, shapes = 1000, set()
     ring = Graph.from_edges(np.arange(n), (np.arange(n) + 1) % n)
 
@@ -90,7 +90,7 @@ def test_each_part_has_no_more_than_its_neighbours():
     layer = xnn.Layer(lambda rng, shape: (shape, ()), apply, name="Sum")
     x = features(n)
     np.testing.assert_array_equal(infer_by_layers([layer], [()], ring, x, 50), np.roll(x, 1, 0))
-    # 16 nodes, of which one receives from another, are also computed with one hop and with two.
+    # For the check, 16 nodes are also computed with one hop and with two; each receives from one node.
     assert shapes == {((52, 6), (50,)), ((32, 6), (16,)), ((47, 6), (31,))}
 
 

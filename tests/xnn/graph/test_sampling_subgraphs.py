@@ -19,7 +19,7 @@ def grid(side, seed=0):
 
 
 def groups(count, size, inside=8, outside=1, seed=0):
-    """Random edges, most of them within groups; nodes in random order. Also the group of each node."""
+    """Random edges, most of them within groups, with nodes in random order; and the group of each node."""
     npr = np.random.default_rng(seed)
     n = count * size
     one = npr.integers(0, n, n * (inside + outside))
@@ -150,7 +150,7 @@ def test_walks_go_to_nodes_that_a_node_receives_from():
 @pytest.mark.parametrize("kind", ["none", "both", pytest.param("weights", marks=pytest.mark.slow),
                                   pytest.param("features", marks=pytest.mark.slow)])
 def test_the_weights_undo_the_bias(kind):
-    """Over many subgraphs the weighted loss and the weighted sums of neighbours average to those of the whole graph."""
+    """Over many subgraphs, the weighted loss and the weighted sums of neighbours average to the whole graph's."""
     graph = random_graph(30, 90)
     weight, features = graph.edges, np.ones((90, 2), np.float32)
     graph = graph.replace(edges={"none": None, "weights": weight, "features": features,
@@ -171,8 +171,8 @@ def test_the_weights_undo_the_bias(kind):
     expected = np.zeros(30)
     own = np.ones(90) if graph.weight is None else graph.weight
     np.add.at(expected, graph.receivers, own * graph.nodes[graph.senders])
-    found = sums / np.maximum(times, 1)
-    assert np.abs(found - expected)[times > 0].sum() / expected[times > 0].sum() < 0.05
+    result = sums / np.maximum(times, 1)
+    assert np.abs(result - expected)[times > 0].sum() / expected[times > 0].sum() < 0.05
 
 
 def test_weights_are_finite_for_nodes_that_no_estimate_saw():

@@ -24,7 +24,7 @@ def relations(seed=0):
 
 
 def real(block, relation):
-    """(senders, receivers) in the whole graph, of the real edges."""
+    """(senders, receivers) of the real edges, in the ids of the whole graph."""
     (source, _, target), mask = relation, block.edge_mask[relation]
     senders, receivers = block.edges[relation]
     return block.ids[source][senders[mask]], block.ids[target][receivers[mask]]
@@ -45,17 +45,17 @@ def test_edges_are_edges_of_their_relation(replace):
         ids = block.ids[kind][mask]
         assert len(set(ids.tolist())) == len(ids)
     for relation, (senders, receivers) in given.items():
-        mask, found = block.edge_mask[relation], real(block, relation)
+        mask, pairs = block.edge_mask[relation], real(block, relation)
         assert len(mask) == bound_edges[relation]
         at = block.edge_ids[relation][mask]
-        np.testing.assert_array_equal(np.stack([senders[at], receivers[at]]), np.stack(found))
+        np.testing.assert_array_equal(np.stack([senders[at], receivers[at]]), np.stack(pairs))
         assert replace or len(set(at.tolist())) == len(at)
         rows, target = block.edges[relation][1], block.node_mask[relation[2]]
         assert (np.diff(rows) >= 0).all() and not target[rows[~mask]].any()
         np.testing.assert_array_equal(block.by_sender[relation], np.argsort(block.edges[relation][0], kind="stable"))
         for seed in {49, 3, 7} if relation[2] == "paper" else ():
             degree = np.sum(receivers == seed)
-            assert np.sum(found[1] == seed) == ((4 if degree else 0) if replace else min(4, degree))
+            assert np.sum(pairs[1] == seed) == ((4 if degree else 0) if replace else min(4, degree))
     np.testing.assert_array_equal(block.nodes["author"], np.where(block.node_mask["author"], block.ids["author"], 0))
     np.testing.assert_array_equal(block.nodes["paper"]["a"], block.ids["paper"] * 2)
     assert "venue" not in block.nodes and not block.node_mask["venue"].any()
@@ -66,11 +66,11 @@ def test_fan_outs_of_relations():
     block = sampler.sample("paper", [1, 2])
     assert WRITTEN not in block.edges
     author, paper = relations()[WRITES]
-    found = real(block, WRITES)
+    pairs = real(block, WRITES)
     for seed in (1, 2):
-        assert sorted(found[0][found[1] == seed].tolist()) == sorted(author[paper == seed].tolist())
+        assert sorted(pairs[0][pairs[1] == seed].tolist()) == sorted(author[paper == seed].tolist())
     cited = set(real(block, CITES)[0].tolist()) - {1, 2}
-    assert set(found[1].tolist()) - {1, 2} <= cited                                  # the second hop, one author each
+    assert set(pairs[1].tolist()) - {1, 2} <= cited                                  # the second hop, one author each
     assert set(real(block, CITES)[1].tolist()) <= {1, 2}
 
 
@@ -108,7 +108,7 @@ def test_learnt_sizes_and_batches():
     few = TypedSampler({CITES: (np.arange(1, 50), np.zeros(49, int))}, SIZES, (None,), batch_size=1)
     small = few.fitted("paper", [5, 6])
     assert len(small.sample("paper", [5]).edge_ids[CITES]) == 0
-    assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49                   # more than was seen
+    assert small.sample("paper", [0]).edge_mask[CITES].sum() == 49  # more than in the batches that set the sizes
 
 
 def test_a_block_is_a_graph_of_several_types():

@@ -1,4 +1,4 @@
-"""Segment reductions: against loops in NumPy, derivatives against differences, what masks and ids leave out."""
+"""Segment reductions: against loops in NumPy, derivatives against differences, rows excluded by masks and ids."""
 
 import functools
 import itertools
@@ -16,11 +16,12 @@ from tests.refusals import assert_refused
 from tests.sampling import each_once, one_in
 from xnn import CSR
 from xnn import graph as xg
+from xnn.sparse.rows import make_rows
 
 N = 5
-IDS = np.array([3, 0, 0, 3, 3, 1, 7, -1, 0, 1], np.int32)           # segments 2 and 4 are empty; two ids name none
+IDS = np.array([3, 0, 0, 3, 3, 1, 7, -1, 0, 1], np.int32)  # segments 2 and 4 are empty; two ids belong to no segment
 ROWS = np.random.default_rng(0).normal(size=(10, 3))
-MASK = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1, 0], bool)               # segment 1 has no row left
+MASK = np.array([1, 1, 0, 1, 0, 0, 1, 1, 1, 0], bool)               # segment 1 has no unmasked row
 
 
 def softmax(rows):
@@ -35,7 +36,7 @@ ALL = {**REDUCTIONS, "softmax": xg.segment_softmax}
 
 
 def looped(name, x, ids, mask=None, n=N):
-    """Of each segment the rows that count, reduced in float64; for softmax back to the rows."""
+    """The unmasked rows of each segment, reduced in float64; softmax returns them in their places."""
     x = np.asarray(x, np.float64)
     mask = np.ones(len(x), bool) if mask is None else mask
     out = np.zeros(x.shape if name == "softmax" else (n, *x.shape[1:]))
@@ -49,7 +50,7 @@ def looped(name, x, ids, mask=None, n=N):
 
 
 def in_fast_set(dtype, masked, is_sorted):
-    """With float32 and with bfloat16 some rows are masked, and some sorted."""
+    """Whether a case is fast: some masked, some sorted, with float32 and with bfloat16."""
     return dtype != np.float16 and (dtype == np.float32) == (masked == is_sorted)
 
 
@@ -59,7 +60,7 @@ CASES = [pytest.param(*case, marks=[] if in_fast_set(*case) else [pytest.mark.sl
 
 @functools.cache
 def reduced(name, dtype, alike):
-    """By (masked, sorted), which are alike or not: the result, and its arguments x, ids, mask. One program for both."""
+    """(masked, sorted) -> (the result, its arguments x, ids, mask), both equal or both different; in one program."""
     given = {}
     for masked in (False, True):
         is_sorted = masked == alike
@@ -75,7 +76,7 @@ def reduced(name, dtype, alike):
 def test_values(name, dtype, masked, is_sorted):
     got, *arguments = reduced(name, dtype, masked == is_sorted)[masked, is_sorted]
     assert got.dtype == dtype
-    # Up to three roundings of numbers below 3; the std of a narrow type squares what it rounded.
+    # Up to three roundings of numbers below 3; the std of a narrow type squares rounded numbers.
     np.testing.assert_allclose(np.asarray(got, np.float64), looped(name, *arguments),
                                rtol=4 * float(jnp.finfo(dtype).eps), atol=8 * float(jnp.finfo(dtype).eps))
 
@@ -125,7 +126,7 @@ def test_counts():
 
 
 def test_long_sums_of_narrow_types():
-    """In bfloat16 itself a sum of ones would end at 256, in int8 at 127."""
+    """In bfloat16 a sum of ones would stop at 256, in int8 at 127."""
     ids = np.zeros(1000, np.int32)
     ones, hundreds = np.ones(1000, jnp.bfloat16), np.full(1000, 100, np.int8)
     total, mean, shares, of_hundreds = xjax.jit(lambda ones, hundreds: (
@@ -133,6 +134,26 @@ def test_long_sums_of_narrow_types():
         xg.segment_mean(hundreds, ids, 1)))(ones, hundreds)
     assert total.tolist() == [1000] and mean.tolist() == [1] and of_hundreds.tolist() == [100]
     assert float(shares) == pytest.approx(1, rel=0.01)
+
+
+@pytest.mark.parametrize("form", ["ids", "masked", "rows"])
+@pytest.mark.parametrize("scale", [1, 1e3, 3e38])
+def test_softmax_with_a_score_of_the_segment_itself(form, scale):
+    """One more row for each segment, of any size: also where the segment has no other row, or only smaller ones."""
+    ids, n = np.array([0, 0, 1, 4, 4, 4], np.int32), 6
+    scores = np.float32([0.3, -0.2, -0.9, 0.5, 0.1, -0.4]) * np.float32(scale)
+    own = np.float32([-0.9, -0.1, -0.8, 0.7, -1, 0]) * np.float32(scale)
+    mask = np.arange(6) != 2 if form == "masked" else np.ones(6, bool)
+    more = {"ids": {}, "masked": {"mask": mask},
+            "rows": {"is_sorted": True, "rows": make_rows(np.searchsorted(ids, np.arange(n + 1)), np.arange(6))}}[form]
+    weigh = xjax.jit(lambda scores, own: xg.segment_softmax(scores, ids, n, own, **more))
+    weights, of_own = weigh(scores, own)
+    for i in range(n):
+        rows = np.flatnonzero((ids == i) & mask)
+        want = softmax(np.float64([*scores[rows], own[i]])[:, None])[:, 0]
+        np.testing.assert_allclose([*np.asarray(weights)[rows], of_own[i]], want, rtol=1e-5, atol=1e-30)
+    slope = xjax.grad(lambda scores, own: weigh(scores, own)[1].sum(), (0, 1))(scores, own)
+    assert all(np.isfinite(each).all() for each in slope) and slope[1][2] == 0
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -145,7 +166,7 @@ def test_no_rows_and_no_segments(name):
 
 @pytest.mark.parametrize("name", ALL)
 def test_what_does_not_count_changes_nothing(name):
-    """NaN and infinity in rows that are masked, or of no segment: the same values and gradients, 0 in these rows."""
+    """NaN and infinity in masked rows and in rows of no segment do not change values and gradients; their own are 0."""
     out = ~MASK | (IDS < 0) | (IDS >= N)
     clean = np.where(out[:, None], 0.5, ROWS).astype(np.float32)
     loss = xjax.jit(xjax.value_and_grad(lambda x: (ALL[name](x, IDS, N, mask=MASK) ** 2).sum()))
@@ -183,7 +204,7 @@ def test_derivatives(name, mask):
         step = np.random.default_rng(2).normal(size=ROWS.shape)
         derivatives = xjax.jit(lambda x: (xjax.jvp(f, (x,), (step,)), xjax.jvp(xjax.grad(f), (x,), (step,))))
         ((_, slope), (grad, curve)), *moved = (derivatives(ROWS + 1e-6 * sign * step) for sign in (0, 1, -1))
-        (y, grads), (y_back, grads_back) = (tuple(np.asarray(values) for values, _ in found) for found in moved)
+        (y, grads), (y_back, grads_back) = (tuple(np.asarray(values) for values, _ in pair) for pair in moved)
         np.testing.assert_allclose(slope, (y - y_back) / 2e-6, rtol=1e-7, atol=1e-8)
         np.testing.assert_allclose(np.sum(grad * step), slope, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(curve, (grads - grads_back) / 2e-6, rtol=1e-6, atol=1e-7)
@@ -236,12 +257,12 @@ def test_vmap(name):
 
 
 def best(x, ids, n, k, mask):
-    """Positions of the k largest of each segment, equal ones in order, NaN first."""
-    found = []
+    """Positions of the k largest of each segment: equal ones in order, NaN first."""
+    chosen = []
     for i in range(n):
         rows = [r for r in range(len(x)) if ids[r] == i and mask[r]]
-        found.append(sorted(rows, key=lambda r: (not np.isnan(x[r]), -x[r] if not np.isnan(x[r]) else 0, r))[:k])
-    return found
+        chosen.append(sorted(rows, key=lambda r: (not np.isnan(x[r]), -x[r] if not np.isnan(x[r]) else 0, r))[:k])
+    return chosen
 
 
 @functools.cache
@@ -291,7 +312,7 @@ def test_bad_input(name):
     assert_refused(*WRONG[name])
 
 
-# -- compiled extrema, of what XLA computes again to compare it --------------------------------------------------------
+# -- compiled extrema, of values that XLA recomputes in comparisons ----------------------------------------------------
 
 OF_TWENTY = np.random.default_rng(6).integers(0, N, compiled.N)
 NEIGHBOURS = CSR.from_dense((np.arange(N)[:, None] == OF_TWENTY).astype(np.float32))

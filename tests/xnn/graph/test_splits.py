@@ -1,4 +1,4 @@
-"""Splits of nodes, edges and events: sizes, disjointness, that nothing leaks, that the seed decides alone."""
+"""Splits of nodes, edges and events: sizes, disjointness, no leaks, and dependence on the seed alone."""
 
 import numpy as np
 import pytest
@@ -35,9 +35,9 @@ def test_the_split_of_planetoid(npr):
 
 def test_the_seed_decides_alone(npr):
     labels = npr.integers(0, 3, 300)
-    for how in ({"val": 50, "test": 100}, {"train": 0.5, "val": 0.2, "test": 0.3}, {"stratified": False}):
-        how = {"val": 50, "test": 100, **how}
-        one, same, other = (split_nodes(labels, seed=seed, **how) for seed in (1, 1, 2))
+    for options in ({"val": 50, "test": 100}, {"train": 0.5, "val": 0.2, "test": 0.3}, {"stratified": False}):
+        options = {"val": 50, "test": 100, **options}
+        one, same, other = (split_nodes(labels, seed=seed, **options) for seed in (1, 1, 2))
         assert all(map(np.array_equal, one, same)) and not np.array_equal(one.train, other.train)
 
 
@@ -47,7 +47,7 @@ def test_fractions_of_each_class(labels, seed):
     labels = np.array(labels)
     split = split_nodes(labels, 0.6, 0.2, 0.2, seed=seed)
     sizes(split)
-    assert np.array_equal(split.train | split.val | split.test, labels >= 0)      # no one is left out
+    assert np.array_equal(split.train | split.val | split.test, labels >= 0)      # no node is left out
     for c in range(4):
         n = (labels == c).sum()
         assert abs(split.train[labels == c].sum() - 0.6 * n) <= 0.5

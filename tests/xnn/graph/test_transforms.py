@@ -1,4 +1,4 @@
-"""Graphs made of graphs: against networkx and NumPy, on graphs and batches, with what goes along; errors."""
+"""Graphs made of graphs: against networkx and NumPy, on graphs and batches, with features; errors."""
 
 import time
 import tracemalloc
@@ -199,9 +199,9 @@ def test_knn_graph_of_equal_points():
     assert knn_graph(np.zeros((0, 2)), 3).n_nodes == 0
 
 
-@pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
-def test_knn_graph_takes_the_first_of_equally_near_points(at_once, npr, monkeypatch):
-    monkeypatch.setattr(points_lib, "_CHUNK", at_once)
+@pytest.mark.parametrize("chunk", [1, 40, 1 << 20])
+def test_knn_graph_takes_the_first_of_equally_near_points(chunk, npr, monkeypatch):
+    monkeypatch.setattr(points_lib, "_CHUNK", chunk)
     for points in (np.stack(np.meshgrid(*[np.arange(5)] * 2), -1).reshape(-1, 2), np.zeros((7, 3)),
                    npr.integers(0, 3, (30, 2)), 0.1 * npr.integers(0, 3, (30, 5))):
         far = np.square(points.astype(np.float32)[:, None].astype(float) - points.astype(np.float32)[None]).sum(-1)
@@ -270,7 +270,7 @@ def test_wrong_calls(name):
 
 @pytest.mark.slow
 def test_large_graphs_take_moments():
-    """A million edges, each transform well below what a loop over edges takes."""
+    """A million edges; each transform takes much less time than a loop over edges."""
     npr = np.random.default_rng(0)
     ends, n = npr.integers(0, 100_000, (2, 1_000_000)), 100_000
     graph = Graph.from_edges(*ends, edges=npr.normal(size=1_000_000), n_nodes=n)

@@ -1,6 +1,6 @@
 """PyTorch's values of convolutions, pools and resizing layers, for tests/xnn/test_conv.py.
 
-    python -m tests.xnn.peers.conv        # needs torch; writes conv.npz beside this file
+    python -m tests.xnn.peers.conv        # needs torch; writes conv.npz next to this file
 
 For each case: input x, parameters, output y, and the gradients of sum(sin(y)), in the layouts of xnn.
 """

@@ -15,7 +15,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 ARRAYS = Path(__file__).with_name("dense.npz")
 
-# Layers of torch.nn with their defaults -> our names.
+# Layers of torch.nn with their defaults -> names in xnn.
 ACTIVATIONS = {
     "ReLU": "Relu", "ReLU6": "Relu6", "LeakyReLU": "LeakyRelu", "ELU": "Elu", "CELU": "Celu", "SELU": "Selu",
     "SiLU": "Silu", "Mish": "Mish", "GELU": "ExactGelu", "Softplus": "Softplus", "Softsign": "SoftSign", "Tanh": "Tanh",
@@ -29,7 +29,7 @@ def draw(*shape):
 
 
 def case(inputs, weights, y):
-    """Arrays of one case: what goes in, y, and the gradient of each; weights transposed to our layout."""
+    """Arrays of one case: the inputs, y, and all gradients; weights are transposed to xnn's layout."""
     grads = torch.autograd.grad(torch.sin(y).sum(), [*inputs.values(), *(w for w, _ in weights.values())])
     named = dict(zip([*inputs, *weights], grads, strict=True))
     ours = {name: layout for name, (_, layout) in weights.items()} | {name: lambda x: x for name in inputs}
@@ -59,7 +59,7 @@ def weight_normed():
 
 
 def spectral_normed():
-    """Three steps of training; the gradient is that of the last."""
+    """Three steps of training, with the gradient of the last."""
     layer, x = spectral_norm(nn.Linear(5, 3)), draw(4, 5)
     start = layer.weight_u.clone()
     for _ in range(3):
@@ -78,7 +78,7 @@ def activations():
 
 
 def alpha_dropout():
-    """The two values that PyTorch makes of 1: dropped and kept."""
+    """The two results of PyTorch for 1: dropped and kept."""
     y = nn.AlphaDropout(0.3)(torch.ones(1000))
     return {"values": torch.unique(y)}
 

@@ -1,9 +1,10 @@
 """The image models in PyTorch, for tests/xnn/test_image_models.py.
 
-    python -m tests.xnn.peers.image_models        # needs torch; writes image_models.npz beside this file
+    python -m tests.xnn.peers.image_models        # needs torch; writes image_models.npz next to this file
 
-Modules have the names of xnn's parameters. For each model: input x and parameters; of a step of training the output,
-the gradient of its sum(sin(y)) for the first weights, and the running statistics after it; the output y in evaluation.
+Modules have the names of xnn's parameters. For each model the file has the input x, the parameters, and the output y in
+evaluation. For a step of training it has the output, the gradient of its sum(sin(y)) for the first weights, and the new
+running statistics.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ torch.manual_seed(0)
 
 
 class Block(nn.Module):
-    """Two 3 x 3 convolutions and a shortcut; of a bottleneck three."""
+    """Two 3 x 3 convolutions and a shortcut; a bottleneck has three."""
 
     def __init__(self, n_in, features, stride, bottleneck):
         super().__init__()
@@ -171,18 +172,18 @@ MODELS = {
 
 
 def converted(module, of):
-    """{name: array} of the module's own parameters, as xnn has them; `of` takes a parameter, or its gradient."""
+    """{name: array} of the module's own parameters, in xnn's form; `of` returns a parameter or its gradient."""
     arrays = {name: of(p).detach().numpy() for name, p in module.named_parameters(recurse=False)}
     weight, bias = arrays.get("weight"), arrays.get("bias")
     if isinstance(module, nn.ConvTranspose2d):
-        found = {"w": weight.transpose(2, 3, 0, 1)[::-1, ::-1], "b": bias}
+        leaves = {"w": weight.transpose(2, 3, 0, 1)[::-1, ::-1], "b": bias}
     elif isinstance(module, nn.Conv2d):
-        found = {"w": weight.transpose(2, 3, 1, 0), "b": bias}
+        leaves = {"w": weight.transpose(2, 3, 1, 0), "b": bias}
     elif isinstance(module, nn.Linear):
-        found = {"w": weight.T, "b": bias}
+        leaves = {"w": weight.T, "b": bias}
     else:
-        found = {"scale": weight, "bias": bias}
-    return {name: array for name, array in found.items() if array is not None}
+        leaves = {"scale": weight, "bias": bias}
+    return {name: array for name, array in leaves.items() if array is not None}
 
 
 def params_of(model, of=lambda parameter: parameter):

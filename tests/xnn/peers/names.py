@@ -1,6 +1,6 @@
 """Writes names.json: the public names of flax.linen, haiku, equinox.nn and torch.nn, with their versions.
 
-Run as ``python -m tests.xnn.peers.names`` where the four libraries are installed. Modules are left out.
+Run as ``python -m tests.xnn.peers.names`` with the four libraries installed. Modules are left out.
 """
 
 import importlib
@@ -18,11 +18,11 @@ def public_names(module):
 
 
 def main():
-    found = {}
+    names = {}
     for module, package in MODULES.items():
         version = importlib.import_module(package).__version__.partition("+")[0]
-        found[module] = {"version": version, "names": public_names(importlib.import_module(module))}
-    NAMES.write_text(json.dumps(found, indent=1) + "\n")
+        names[module] = {"version": version, "names": public_names(importlib.import_module(module))}
+    NAMES.write_text(json.dumps(names, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main():
     for name, model in MODELS.items():
         for weight in model.eval().parameters():
             torch.nn.init.normal_(weight, std=0.3)
-        for name_of, statistic in model.named_buffers():      # of a ResNet
+        for name_of, statistic in model.named_buffers():      # for a ResNet
             if name_of.endswith(("running_mean", "running_var")):
                 torch.nn.init.uniform_(statistic, 0.5, 1.5)
         model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "llama" else "5GB")

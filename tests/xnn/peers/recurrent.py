@@ -1,4 +1,4 @@
-"""Writes `recurrent.npz`, what PyTorch's recurrent modules compute: ``python -m tests.xnn.peers.recurrent``."""
+"""Writes `recurrent.npz`, the results of PyTorch's recurrent modules: ``python -m tests.xnn.peers.recurrent``."""
 
 import pathlib
 

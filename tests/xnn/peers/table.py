@@ -1,7 +1,7 @@
-"""What each public name of flax.linen, haiku, equinox.nn and torch.nn is here: the tables of a page and of a test.
+"""The equivalents in xnn of the public names of flax.linen, haiku, equinox.nn and torch.nn, for a page and a test.
 
-Text -> the names that it is for. A name in backquotes is one of xnn or, after `xjax.`, of xjax; a call stands for the
-name before its arguments. Text without one gives the reason why nothing has this name.
+Text -> the names that it explains. A name in backquotes is one of xnn or, after `xjax.`, of xjax; a call names the
+function before its arguments. Text without one gives the reason why there is no equivalent.
 """
 
 _LAYER = "`Layer`: functions `init` and `apply` take the place of a module class, so nothing is bound to an instance"

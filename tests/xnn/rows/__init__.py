@@ -1,8 +1,8 @@
-"""One table of all layers, which `tests/xnn/test_every_layer.py` runs: a file of rows for each family.
+"""The table of all layers, which `tests/xnn/test_every_layer.py` runs: a file of rows for each family.
 
-A new layer gets a row in the file of its family, and its wrong calls there. A row named after its layer alone
-("Conv") is run through every check in the fast set; variants ("Conv, strided") through values, and through the other
-checks in the slow set.
+A new layer gets a row in the file of its family, and its wrong calls there. The fast set runs every check on a row
+named after its layer alone ("Conv"). For variants ("Conv, strided") it checks values; their other checks are in the
+slow set.
 """
 
 from tests.xnn.rows import (

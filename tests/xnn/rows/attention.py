@@ -158,7 +158,7 @@ def kept(npr):
 
 
 def pairs(npr):
-    """Pairs that see each other; query 2 of the first example sees nothing."""
+    """Pairs that may attend to each other; query 2 of the first example may attend to no key."""
     seen = np.random.default_rng(1).random((2, 2, 4, 4)) < 0.6
     seen[0, :, 2] = False
     return seen
@@ -175,7 +175,7 @@ def normal(*shape):
 CONTEXT = normal(2, 5, 3)
 ATTEND = MultiHeadAttention(6, 2)
 MLP = FeedForward(6, 8)
-# Sums of some 6 products follow each other in a block, in half precision too.
+# A block has several sums of about 6 products in sequence, in half precision too.
 ROWS = {
     "MultiHeadAttention": LayerRow(ATTEND, (2, 4, 6), multi_head(2), tol=2),
     "MultiHeadAttention, grouped": LayerRow(

@@ -16,7 +16,7 @@ def filled(x, pads, n, mode="constant"):
 
 
 def seen(x, window, strides, dilation):
-    """(position of the output, what the window sees there [..., *window, features]), of a padded x."""
+    """(position of the output, window of x [..., *window, features] at this position), of a padded x."""
     n = len(window)
     sizes = x.shape[-n - 1:-1]
     out = [(size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(sizes, window, strides, dilation, strict=True)]
@@ -45,14 +45,14 @@ def convolved(pads, strides=None, dilation=None, groups=1, mode="constant"):
     return value
 
 
-def transposed(strides, cut, more=(0, 0), dilation=(1, 1), groups=1):
+def transposed(strides, removed, more=(0, 0), dilation=(1, 1), groups=1):
     """The value of a transposed convolution over two axes: each input adds a window of weights to the output.
 
-    Args: cut: (before, after) along each axis, taken off the sum; more: positions added at its end.
+    Args: removed: (before, after) along each axis, dropped from the sum; more: positions added at its end.
     """
     def value(p, x):
         w, (h, v) = p["w"], x.shape[1:3]
-        kernel = w[::-1, ::-1]                                  # a window of the output is w read backwards
+        kernel = w[::-1, ::-1]                                  # a window of the output is w in reverse
         n_in, n_out = w.shape[2], w.shape[3] // groups
         sizes = [(n - 1) * s + d * (k - 1) + 1 + m
                  for n, s, d, k, m in zip((h, v), strides, dilation, w.shape[:2], more, strict=True)]
@@ -61,7 +61,7 @@ def transposed(strides, cut, more=(0, 0), dilation=(1, 1), groups=1):
             mine = slice(g * n_out, (g + 1) * n_out)
             y[:, i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1], mine] += (
                 x[:, i, j, g * n_in:(g + 1) * n_in] @ kernel[a, b, :, mine])
-        (top, bottom), (left, right) = cut
+        (top, bottom), (left, right) = removed
         return y[:, top:sizes[0] - bottom, left:sizes[1] - right] + p.get("b", 0)
 
     return value

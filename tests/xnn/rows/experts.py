@@ -17,7 +17,7 @@ def _squeeze_excite(p, x):
 
 
 def mixture(params, x, k=2, room=None):
-    """Token by token, choice by choice: each goes to its expert while there is room."""
+    """Token by token, choice by choice: each goes to its expert while that has room."""
     logits = x @ params["router"]["w"]
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     order = np.argsort(-probs, -1, kind="stable")[:, :k]

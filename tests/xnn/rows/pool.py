@@ -65,7 +65,7 @@ def _cubic(x):
 
 def _cubic_weights(old, new):
     weights = np.zeros((new, old))
-    for o, i in itertools.product(range(new), range(-2, old + 2)):        # beyond the edges is the value at the edge
+    for o, i in itertools.product(range(new), range(-2, old + 2)):        # beyond the edges, the value at the edge
         weights[o, np.clip(i, 0, old - 1)] += _cubic((o + 0.5) * old / new - 0.5 - i)
     return weights
 

@@ -63,7 +63,7 @@ def gru_step(p, x, h):
 
 
 def _convolved(x, w):
-    """Convolution of [n, *positions, features], positions of zeros around it."""
+    """Convolution of [n, *positions, features], padded with zeros."""
     sizes, kernel = x.shape[1:-1], w.shape[:-2]
     around = [(0, 0), *(((k - 1) // 2, k // 2) for k in kernel), (0, 0)]
     padded, y = np.pad(x, around), 0
@@ -85,7 +85,7 @@ def conv_lstm_step(p, x, carry):
 
 
 def over_time(step, p, x, counts, reverse=False):
-    """Outputs, each sequence of the batch by itself, from a carry of zeros."""
+    """Outputs, sequence by sequence of the batch, from a carry of zeros."""
     rows = []
     for row, at in zip(x, counts, strict=True):
         ys, state = [None] * len(row), None
@@ -126,7 +126,7 @@ def _some_positions(npr):
 
 
 def normalised():
-    """A cell made of layers: an LSTM whose output is normalised and multiplied by a gate of the input."""
+    """A cell composed of layers: an LSTM whose output is normalised and multiplied by a gate of the input."""
     def step(layers, x, carry=None):
         y, carry = layers.lstm(x, carry=carry)
         return layers.norm(y) * layers.gate(x), carry

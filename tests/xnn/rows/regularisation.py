@@ -40,7 +40,7 @@ ROWS = {
     "GaussianDropout": identity(GaussianDropout(0.3)),
     "weight_norm": LayerRow(xnn.weight_norm(Dense(3)), (4, 5), _weight_norm),
     "weight_norm, whole": LayerRow(xnn.weight_norm(Dense(3), axis=None), (4, 5), _whole_weight_norm),
-    # So many iterations that the singular vectors have converged: then their derivatives do not matter to σ.
+    # With so many iterations the singular vectors have converged, so their derivatives do not affect σ.
     "spectral_norm": LayerRow(xnn.spectral_norm(xnn.named(
         norm=xnn.BatchNorm(scale=False, bias=False), dense=Dense(3)), steps=60), (4, 5), _spectral_norm,
                               by_example=False),

@@ -11,19 +11,20 @@ from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
 from xnn import Layer
 
-KEY = random.key(0)             # of wrong calls
+KEY = random.key(0)             # of invalid calls
 
 
 class LayerRow(NamedTuple):
-    """
+    """A layer, its input and its reference value.
+
     Attributes:
       layer: the layer.
-      shape: of its input x, the batch first; sizes small, and 2 for the batch or a multiple, for two devices.
+      shape: of its input x, the batch first; small sizes, and 2 or a multiple for the batch, for two devices.
       oracle: ``(params, x, **extra) -> y`` of NumPy arrays: the output in evaluation. With state: in training, from the
-        state that `init_state` gives.
+        state of `init_state`.
       extra: further inputs by name, `Generator -> array`. Each has the batch first.
       below: x has integers in [0, below) in place of floats.
-      by_example: whether each example of the batch is computed by itself.
+      by_example: whether each example of the batch is computed independently.
       random: whether training draws random numbers.
       tol: tolerance, relative to that of one layer; larger for long sums and recurrences.
     """
@@ -39,7 +40,7 @@ class LayerRow(NamedTuple):
 
 
 def draw(row: LayerRow, dtype: Any = np.float32, batch: int = 1) -> tuple[Any, dict[str, Any]]:
-    """(x, further inputs): normal numbers away from 0, where activations have corners; `batch` times as many rows."""
+    """(x, further inputs): normal numbers away from 0, where activations have kinks; `batch` times as many rows."""
     npr = np.random.default_rng(3)
     shape = (batch * row.shape[0], *row.shape[1:])
     if row.below is not None:
@@ -59,14 +60,14 @@ def make_params(row: LayerRow, dtype: Any = np.float32, seed: int = 0) -> Any:
 
 
 def make_state(row: LayerRow, dtype: Any = np.float32) -> Any:
-    """The first state, its floats of this dtype."""
+    """The initial state, with floats of this dtype."""
     x, extra = draw(row)
     return tree_util.tree_map(lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, np.floating) else leaf,
                               row.layer.init_state(x.shape))
 
 
 def run(row: LayerRow, params: Any, x: Any, extra: Mapping[str, Any], *, rng: Any = None, train: bool = False) -> Any:
-    """The output; of a layer with state that of a step of training."""
+    """The output; for a layer with state, that of a step of training."""
     if row.layer.state:
         dtype = next((leaf.dtype for leaf in tree_util.tree_leaves(params)), x.dtype)
         return row.layer.apply_with_state(params, make_state(row, dtype), x, **extra, rng=rng, train=True)[0]
@@ -74,5 +75,5 @@ def run(row: LayerRow, params: Any, x: Any, extra: Mapping[str, Any], *, rng: An
 
 
 def wide() -> Any:
-    """A context in which 64-bit floats are on."""
+    """A context with 64-bit floats enabled."""
     return xjax.enable_x64(True)

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and dropout on small images, and a layer of one's own that takes a keyword; Adagrad."""
+"""Convolutions, pooling and dropout on small images, and a custom layer that takes a keyword; Adagrad."""
 
 import jax
 import jax.numpy as jnp

@@ -37,6 +37,7 @@ from xjax.ops.makers import filled_like, scalar_like
 from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import min as smaller
 from xjax.ops.transcendental import sin, sqrt
+from xjax.typing import Array
 
 # R(x) x as a polynomial in 1 / x, interpolated at Chebyshev points: errors of R are at most 5e-9 and 4e-17.
 _REST = {
@@ -57,7 +58,7 @@ _HALF_LOG_2_PI = {          # and its rounding error
 }
 
 
-def stirling_rest(x: Any) -> Any:
+def stirling_rest(x: Array) -> Array:
     """R(x) for x >= 1."""
     inverse = div(scalar_like(x, 1), x)
     return mul(inverse, polynomial(inverse, _REST[typeof(x).dtype]))
@@ -80,7 +81,7 @@ def _less_half(x: Pair) -> Pair:
     return sum_of_pairs(x, Pair(filled_like(x.high, -0.5), filled_like(x.high, 0)))
 
 
-def gamma_from_1(x: Pair) -> Any:
+def gamma_from_1(x: Pair) -> Array:
     """``gamma(x)`` for x >= 1."""
     one = pair(filled_like(x.high, 1))
     power = product_of_pairs(_less_half(x), log_of_quotient(x, one))
@@ -89,7 +90,7 @@ def gamma_from_1(x: Pair) -> Any:
     return exp_of_sum(power, _negative(x), Pair(rest.high, add(rest.low, lost)))
 
 
-def sine_of_turns(x: Pair) -> Any:
+def sine_of_turns(x: Pair) -> Array:
     """``sin(pi x)``, whose zeros are the integers."""
     nearest = nearest_whole(x.high, RoundingMethod.TO_NEAREST_EVEN)
     half = mul(nearest, scalar_like(nearest, 0.5))
@@ -99,7 +100,7 @@ def sine_of_turns(x: Pair) -> Any:
 
 # -- products and quotients -----------------------------------------------------------------------------------------
 
-def gamma_quotient(x: Pair, y: Pair, as_product: Any) -> Any:
+def gamma_quotient(x: Pair, y: Pair, as_product: Array) -> Array:
     """``gamma(x) / gamma(y)`` for x, y >= 1, or ``gamma(x) gamma(y)``."""
     choose = functools.partial(select_pair, as_product)
     one, difference = pair(filled_like(x.high, 1)), sum_of_pairs(x, _negative(y))
@@ -125,7 +126,7 @@ class BetaFactors(NamedTuple):
     factor: Any
     terms: Sequence[Pair]
 
-    def value(self) -> Any:
+    def value(self) -> Array:
         return mul(self.factor, exp_of_sum(*self.terms))
 
 
@@ -156,13 +157,13 @@ def beta_of_positive(a: Pair, b: Pair) -> BetaFactors:
     return BetaFactors(factor, [*powers, pair(rest)])
 
 
-def _eps(x: Any) -> float:
+def _eps(x: Array) -> float:
     return float(dtypes.finfo(typeof(x).dtype).eps)
 
 
 # -- densities ------------------------------------------------------------------------------------------------------
 
-def gamma_term(a: Any, x: Any, power: Pair) -> Any:
+def gamma_term(a: Array, x: Array, power: Pair) -> Array:
     """``x**a exp(-x) / gamma(a + 1)`` for `power` = a, as ``(x / c)**a exp(c - x)`` with c = a, or a + 1 for a < 1.
     For another `power` the result is multiplied by ``(x / c)**(power - a)``."""
     c = raised(pair(a))
@@ -172,7 +173,7 @@ def gamma_term(a: Any, x: Any, power: Pair) -> Any:
     return mul(value, sqrt(div(scalar_like(c.high, 0.5 / math.pi), c.high)))
 
 
-def beta_term(a: Any, b: Any, x: Pair, y: Pair, less: int) -> Any:
+def beta_term(a: Array, b: Array, x: Pair, y: Pair, less: int) -> Array:
     """``x**(a - less) y**(b - less) / beta(a, b)`` for y = 1 - x, by ``(x c / a)**a (y c / b)**b`` with c = a + b, in
     which no large terms cancel. a and b are raised by 1 where they are below 1, as in `beta_of_positive`."""
     one = scalar_like(a, 1)

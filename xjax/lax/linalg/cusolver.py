@@ -83,7 +83,7 @@ def ormqr(b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose:
 def syevd(b: Builder, x: Value, values: ShapedArray, *, lower: bool, algorithm: str | None) -> Sequence[Value]:
     numbers = {None: 0, "qr": 1, "jacobi": 2}
     if algorithm not in numbers:
-        raise bad("lax.linalg.eigh", f"the implementation {algorithm.upper()} is not available on this platform",
+        raise bad("lax.linalg.eigh", f"the implementation {str(algorithm).upper()} is not available on this platform",
                   given={"platform": "gpu"}, fix="pass EighImplementation.QR or JACOBI, or nothing.",
                   exc=NotImplementedError)
     v, w, info = native.call(b, "cusolver_syevd_ffi", [x], [x.aval, values, info_type(x.aval)],
@@ -129,7 +129,7 @@ def _geev(b: Builder, x: Value, values: ShapedArray, right: bool) -> Sequence[Va
     return w, vl, vr, _failed_unless_finite(b, x, info)
 
 
-def _complex_vectors(w: Any, v: Any) -> Any:
+def _complex_vectors(w: Array, v: Array) -> Array:
     """Complex eigenvectors of real matrices: columns j and j + 1 hold the real and imaginary part of a pair."""
     axis, n = typeof(v).ndim - 1, typeof(v).shape[-1]
     by_column = tuple(k for k in range(axis + 1) if k != axis - 1)
@@ -198,7 +198,7 @@ def _svd_with_v(b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: Shaped
     if not compute_uv:
         return values, u_out, v_out, info
 
-    def truncate(u_all: Any, v_all: Any) -> list[Any]:
+    def truncate(u_all: Array, v_all: Array) -> list[Array]:
         columns, rows = u.shape[-1], vh.shape[-2]
         return [slice_in_dim(u_all, 0, columns, axis=-1), slice_in_dim(adjoint(v_all), 0, rows, axis=-2)]
 

@@ -24,32 +24,43 @@ class Library(Protocol):
 
     def potrf(self, b: Builder, x: Value) -> Sequence[Value]:
         """(factor, info): the lower Cholesky factor; the elements above the diagonal are undefined."""
+        ...
     def trsm(self, b: Builder, a: Value, rhs: Value, *, left_side: bool, lower: bool, transpose: str,
              unit_diagonal: bool) -> Value:
         """The solution of a triangular system; `transpose` is "N", "T" or "C"."""
+        ...
     def getrf(self, b: Builder, x: Value, pivots: ShapedArray) -> Sequence[Value]:
         """(factors, pivots counted from 1, info), info > 0 where the matrix is singular."""
+        ...
     def geqrf(self, b: Builder, x: Value, taus: ShapedArray) -> Sequence[Value]:
         """(packed, taus)."""
+        ...
     def geqp3(self, b: Builder, x: Value, order: Value, taus: ShapedArray, use_magma: bool | None) -> Sequence[Value]:
         """(packed, order of the columns counted from 1, taus)."""
+        ...
     def orgqr(self, b: Builder, a: Value, taus: Value) -> Value: ...
     def ormqr(self, b: Builder, a: Value, taus: Value, c: Value, *, left: bool, transpose: bool) -> Value: ...
     def syevd(self, b: Builder, x: Value, values: ShapedArray, *, lower: bool,
               algorithm: str | None) -> Sequence[Value]:
         """(vectors, values, info); `algorithm` is a value of EighImplementation."""
+        ...
     def geev(self, b: Builder, x: Value, values: ShapedArray, *, left: bool, right: bool,
              implementation: str | None) -> Sequence[Value]:
         """(values, left vectors, right vectors, info), complex; vectors that are not requested are undefined."""
+        ...
     def svd(self, b: Builder, x: Value, s: ShapedArray, u: ShapedArray, vh: ShapedArray, *, full_matrices: bool,
             compute_uv: bool, algorithm: str | None) -> Sequence[Value]:
         """(s, u, vh, info); `algorithm` is a value of SvdAlgorithm; without `compute_uv` u and vh are undefined."""
+        ...
     def sytrd(self, b: Builder, x: Value, outs: Sequence[ShapedArray], *, lower: bool) -> Sequence[Value]:
         """(packed, diagonal, off-diagonal, taus, info)."""
+        ...
     def gtsv(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
         """The solution of a tridiagonal system; NaN or infinite where it is singular."""
+        ...
     def gtsv_perturbed(self, b: Builder, diagonals: Sequence[Value], rhs: Value) -> Value:
         """The same with pivots near 0 replaced."""
+        ...
 
 
 _LIBRARIES: dict[str, Library] = {"cpu": lapack, "gpu": cusolver}

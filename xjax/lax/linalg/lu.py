@@ -72,7 +72,7 @@ def _order(pivots: Array, *, permutation_size: int) -> Sequence[Any]:
     return [fori_loop(np.int32(0), np.int32(k), exchange, positions) if k else positions]
 
 
-def _value_at(order: Array, mask: Any) -> Array:
+def _value_at(order: Array, mask: Array) -> Array:
     """The value of each row at the position where `mask` is true, repeated along the row."""
     shape = typeof(order).shape
     value = reduce_sum(select(mask, order, filled_like(order, 0)), (len(shape) - 1,))
@@ -135,13 +135,13 @@ def _lu_jvp(primals, tangents):
     return [computed, pivots, order], [change, *rest]
 
 
-def _padded(x: Any, rows: int, columns: int) -> Any:
+def _padded(x: Array, rows: int, columns: int) -> Array:
     """The matrices with rows and columns of zeros appended."""
     widths = [(0, 0, 0)] * (typeof(x).ndim - 2) + [(0, rows, 0), (0, columns, 0)]
     return pad(x, number_of(typeof(x).dtype, 0), widths) if rows or columns else x
 
 
-def _corner(x: Any, k: int) -> Any:
+def _corner(x: Array, k: int) -> Array:
     """The identity matrix with zeros in the first k rows."""
     ones = identity_like(x)
     kept = slice_in_dim(ones, k, typeof(x).shape[-2], axis=-2)

@@ -6,7 +6,7 @@ All accept arrays [..., m, n]. The axes before the last two are batch axes, so v
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -83,11 +83,17 @@ def adjoint(x: ArrayLike) -> Array:
     return swapped(conjugate(x))
 
 
+@overload
+def conjugate(x: Array) -> Array: ...
+@overload
+def conjugate(x: ArrayLike) -> ArrayLike: ...
+
+
 def conjugate(x: ArrayLike) -> ArrayLike:
     return conj(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 
-def real_part(x: ArrayLike) -> Array:
+def real_part(x: Array) -> Array:
     return real(x) if dtypes.is_complex(typeof(x).dtype) else x
 
 

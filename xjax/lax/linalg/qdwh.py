@@ -81,7 +81,7 @@ def _masked(x: Array, counts: tuple[Any, Any]) -> Array:
     return select(bitwise_and(rows, columns), x, filled_like(x, 0))
 
 
-def _scaled(x: ArrayLike) -> Array:
+def _scaled(x: Array) -> Array:
     """The matrix divided by a bound of its largest singular value: the geometric mean of its 1- and infinity-norm."""
     if not typeof(x).size:
         return x
@@ -137,7 +137,7 @@ def _iterate(u: Array, limit: int, eps: float) -> tuple[Any, Any, Any]:
         # A step with large weights raises small singular values only, so little may change long before convergence.
         changing = np.bool_(True) if c > _ILL_CONDITIONED else moved(u, old)
 
-    def cond(state: tuple) -> Any:
+    def cond(state: tuple) -> Array:
         k, changing, _ = state
         return bitwise_and(changing, lt(k, np.int32(limit)))
 

@@ -127,7 +127,7 @@ def _geqrf_type(a):
     return a.strong(), ShapedArray((*batch, min(m, n)), a.dtype)
 
 
-def _geqrf_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], a: Value) -> list[Value]:
+def _geqrf_lower(library: Library, b: Builder, outs: Sequence[ShapedArray], a: Value) -> Sequence[Value]:
     if not outs[0].size:
         return [b.constant(0, out) for out in outs]
     return library.geqrf(b, a, outs[1])

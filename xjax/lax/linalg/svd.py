@@ -32,7 +32,7 @@ from xjax.ops.piecewise import abs as absolute
 from xjax.ops.piecewise import max as larger
 from xjax.ops.piecewise import min as smaller
 from xjax.ops.slice import slice_in_dim
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
 
 
 class SvdAlgorithm(enum.Enum):
@@ -126,7 +126,7 @@ def _svd_jvp(primals, tangents, *, full_matrices, compute_uv, **rest):
     return [s, u, vh], [ds, du, adjoint(dv)]
 
 
-def _rotations(s: Any, inner: Any, rounding: Any, floor: Any) -> tuple[Any, Any]:
+def _rotations(s: Array, inner: Array, rounding: Any, floor: Any) -> tuple[Array, Array]:
     """The antihermitian K_u and K_v with ``K_u S - S K_v = inner`` off the diagonal: dU = U K_u, dV = V K_v.
 
     The Hermitian part of `inner` rotates U and V alike, the antihermitian part in opposite directions. So for equal

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax.core.errors import bad
 from xjax.numpy.promote import broadcast_shapes, broadcast_to, cast, check_ranks, promote_inexact
 from xjax.numpy.selection import operand
@@ -12,7 +10,7 @@ from xjax.ops.shape import expand_dims
 from xjax.typing import Array, ArrayLike
 
 
-def inexact(caller: str, *xs: Any) -> list[Any]:
+def inexact(caller: str, *xs: ArrayLike) -> list[Array]:
     """Arguments as arrays of one float or complex dtype, not weakly typed; ranks do not change."""
     return [to_array_like(caller, cast(caller, x, x.dtype))
             for x in promote_inexact(caller, *[operand(caller, x) for x in xs])]
@@ -28,7 +26,7 @@ def matrices(caller: str, x: ArrayLike, square: bool = False, exc: type[Exceptio
     return x
 
 
-def system(caller: str, a: ArrayLike, b: ArrayLike) -> tuple[Any, Any, bool]:
+def system(caller: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array, bool]:
     """Matrices [..., n, n] and right-hand sides [..., n, k] with the same batch axes, and whether `b` was a vector [n].
 
     Raises: ValueError if the shapes do not fit.

@@ -104,7 +104,7 @@ _LOST = 1 / 16
 
 
 @custom_jvp
-def _small_det(a: ArrayLike) -> Array:
+def _small_det(a: Array) -> Array:
     n = a.shape[-1]
     return _det_of([[a[..., i, j] for j in range(n)] for i in range(n)])
 
@@ -115,7 +115,7 @@ def _small_det_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any
     return _small_det(a), sum(_cofactors(a) * da, (-2, -1))
 
 
-def _cofactors(a: ArrayLike) -> Array:
+def _cofactors(a: Array) -> Array:
     n = a.shape[-1]
 
     def cofactor(i: int, j: int) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -32,14 +31,14 @@ def _away_from_zero(f: Callable, s: Array) -> Array:
     return choose(zero, number_of(result.dtype, 0), result)
 
 
-def _length(x: Array, axes: Axis, keepdims: bool, narrow: Any) -> Array:
+def _length(x: Array, axes: Axis, keepdims: bool, narrow: np.dtype) -> Array:
     """Root of the sum of squares."""
     axes = canonical_axes(axes, x.ndim, "numpy.linalg.norm")
     result = root_of_squares(x, axes, flat_at_zero=True, narrow=narrow)
     return expand_dims(result, axes) if keepdims else result
 
 
-def _norms(caller: str, x: ArrayLike, norm: Callable) -> Array:
+def _norms(caller: str, x: ArrayLike, norm: Callable[[Array, np.dtype], Array]) -> Array:
     """``norm(x, dtype of x)``; floats of fewer than 32 bits are first converted to float32."""
     x, = inexact(caller, x)
     wide = accumulator_dtype(x.dtype)
@@ -62,7 +61,7 @@ def norm(x: ArrayLike, ord: int | str | None = None, axis: Axis = None, keepdims
     """
     caller = "numpy.linalg.norm"
 
-    def norm_of(x: Any, narrow: Any) -> Any:
+    def norm_of(x: Array, narrow: np.dtype) -> Array:
         if axis is None and ord is None:
             return _length(x, None, keepdims, narrow)
         axes = canonical_axes(axis, x.ndim, caller)
@@ -91,7 +90,7 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
     return _norms(caller, x, lambda x, narrow: _vector_norm(caller, x, axis, keepdims, ord, narrow))
 
 
-def _vector_norm(caller: str, x: Array, axes: Axis, keepdims: bool, ord: Any, narrow: Any) -> Array:
+def _vector_norm(caller: str, x: Array, axes: Axis, keepdims: bool, ord: float | str | None, narrow: np.dtype) -> Array:
     if ord is None or ord == 2:
         return _length(x, axes, keepdims, narrow)
     if isinstance(ord, str):
@@ -132,7 +131,8 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: str | int = "fr
         caller, x, canonical_axes((-2, -1), x.ndim, caller), keepdims, ord, narrow))
 
 
-def _matrix_norm(caller: str, x: Array, axes: tuple[int, ...], keepdims: bool, ord: Any, narrow: Any) -> Array:
+def _matrix_norm(caller: str, x: Array, axes: tuple[int, ...], keepdims: bool, ord: float | str | None,
+                 narrow: np.dtype) -> Array:
     if ord is None or ord in ("f", "fro"):
         return _length(x, axes, keepdims, narrow)
     rows, columns = axes

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.core.errors import bad
-from xjax.core.types import number_of
+from xjax.core.types import number_of, typeof
 from xjax.lax.linalg.matrices import adjoint, identity_like, product, symmetrized
 from xjax.lax.linalg.solve import solve as solve_matrices
 from xjax.numpy.contract import cross as any_cross
@@ -28,6 +28,7 @@ from xjax.numpy.rounding import isnan
 from xjax.numpy.selection import choose, operand
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.checks import static_int
+from xjax.ops.dot import PrecisionLike
 from xjax.ops.identity import stop_gradient
 from xjax.runtime.one_launch import one_launch
 from xjax.transforms.custom_jvp import custom_jvp
@@ -85,7 +86,7 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None, *,
 
 
 @one_launch(arrays=3)
-def _lstsq(a: ArrayLike, b: ArrayLike, rcond: Any) -> tuple[Any, Any, Any, Any]:
+def _lstsq(a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None) -> tuple[Array, Array, Array, Array]:
     caller = "numpy.linalg.lstsq"
     a, b = inexact(caller, a, b)
     if a.ndim != 2 or b.ndim not in (1, 2):
@@ -105,7 +106,8 @@ def _lstsq(a: ArrayLike, b: ArrayLike, rcond: Any) -> tuple[Any, Any, Any, Any]:
 
 
 @one_launch
-def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Array:
+def pinv(a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *,
+         rcond: ArrayLike | None = None) -> Array:
     """Pseudo-inverses of matrices: [..., m, n] -> [..., n, m].
 
     Args:
@@ -123,13 +125,13 @@ def pinv(a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: Any 
     return _pinv(a, rtol, hermitian)
 
 
-def _one_tolerance(caller: str, rtol: ArrayLike | None, other: Any, name: str) -> ArrayLike | None:
+def _one_tolerance(caller: str, rtol: ArrayLike | None, other: ArrayLike | None, name: str) -> ArrayLike | None:
     if rtol is not None and other is not None:
         raise bad(caller, f"got both `rtol` and `{name}`", fix="pass one of them.", exc=ValueError)
     return other if rtol is None else rtol
 
 
-def _pinv(a: Array, rtol: Any, hermitian: bool) -> Array:
+def _pinv(a: Array, rtol: ArrayLike, hermitian: bool) -> Array:
     u, s, vh = svd(stop_gradient(a), full_matrices=False, hermitian=hermitian)
     if not a.size:
         return product(adjoint(vh), adjoint(u))
@@ -187,7 +189,8 @@ def _solution_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
 # -- size, rank, powers ----------------------------------------------------------------------------------------------
 
 @one_launch
-def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: Any = None) -> Array:
+def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False,
+                tol: ArrayLike | None = None) -> Array:
     """The number of singular values above a tolerance; for a vector, 1 if an element is not 0, else 0.
 
     Args: M: [..., m, n]; rtol (or tol): the tolerance; None: largest * max(m, n) * eps.
@@ -208,7 +211,7 @@ def matrix_rank(M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool 
 
 
 @one_launch
-def cond(x: ArrayLike, p: Any = None) -> Array:
+def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """Condition numbers of matrices [..., m, n]: ``norm(x, p) * norm(inv(x), p)``; p = None means 2.
 
     Returns: real[...]; inf where a matrix is singular.
@@ -248,10 +251,11 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         if bit == "1":
             result = square if result is None else matmul(result, square)
         square = matmul(square, square)
+    assert result is not None                        # the first digit is 1
     return result
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Array:
     """Product of matrices, in the order that takes the fewest operations; the first and the last may be vectors.
 
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)]).tolist()
@@ -285,7 +289,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     left, right = a.shape[:ind], a.shape[ind:]
     if ind <= 0 or math.prod(left) != math.prod(right):
         raise bad(caller, "the first `ind` axes must have as many elements as the others",
-                  given={"a": a.aval, "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
+                  given={"a": typeof(a), "ind": ind}, fix="split the axes in two halves of equal size, ind > 0.",
                   exc=ValueError)
     return inv(a.reshape(math.prod(left), math.prod(right))).reshape(*right, *left)
 
@@ -312,7 +316,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     caller = "numpy.linalg.cross"
     x1, x2 = operand(caller, x1), operand(caller, x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
-        raise bad(caller, "vectors must have 3 components", given={"x1": x1.aval, "x2": x2.aval, "axis": axis},
+        raise bad(caller, "vectors must have 3 components", given={"x1": typeof(x1), "x2": typeof(x2), "axis": axis},
                   fix="name the axis of the components, or use numpy.cross for 2.", exc=ValueError)
     return any_cross(x1, x2, axis=axis)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, overload
 
 from xjax.core.errors import bad
 from xjax.numpy.promote import broadcast_to, cast, promote_inexact
@@ -13,10 +13,23 @@ from xjax.ops.checks import canonical_axes
 from xjax.ops.elementwise import div, mul
 from xjax.ops.shape import broadcast_in_dim, transpose
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, Axis
+
+
+@overload
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: Literal[False] = False,
+            keepdims: bool = False) -> Array: ...
+@overload
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, *, returned: Literal[True],
+            keepdims: bool = False) -> tuple[Array, Array]: ...
+@overload
+def average(a: ArrayLike, axis: Axis, weights: ArrayLike | None, returned: Literal[True],
+            keepdims: bool = False) -> tuple[Array, Array]: ...
 
 
 @one_launch
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+def average(a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: bool = False,
+            keepdims: bool = False) -> Array | tuple[Array, Array]:
     """Weighted mean over `axis` (default: all axes).
 
     Args: weights: of the shape of `a`, or with the sizes of the axes in `axis`, in their order; returned: whether to
@@ -37,7 +50,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     return (out, scale) if returned else out
 
 
-def _weights_along(caller: str, weights: Any, a: Any, axis: Any) -> Any:
+def _weights_along(caller: str, weights: Array, a: Array, axis: Axis) -> Array:
     """Weights whose axis k is along axis `axis[k]` of `a`, in the shape of `a`."""
     axes = () if axis is None else canonical_axes(axis, a.ndim, caller)
     if axis is None or weights.shape != tuple(a.shape[d] for d in axes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -27,14 +25,15 @@ from xjax.ops.piecewise import abs as lax_abs
 from xjax.ops.shape import expand_dims
 from xjax.ops.transcendental import sqrt
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: DTypeLike) -> Any:
+def _variables(caller: str, m: ArrayLike, y: ArrayLike | None, rowvar: bool, dtype: DTypeLike | None) -> Array:
     """The variables as the rows of one matrix."""
     if dtype is not None:
         dtype = as_dtype(dtype, caller)
-        m, y = (None if v is None else cast(caller, to_array_like(caller, v), dtype) for v in (m, y))
+        m = cast(caller, to_array_like(caller, m), dtype)
+        y = None if y is None else cast(caller, to_array_like(caller, y), dtype)
     xs = [atleast_2d(to_array_like(caller, x)) for x in promote_inexact(caller, *(v for v in (m, y) if v is not None))]
     if any(x.ndim > 2 for x in xs):
         raise bad(caller, "takes vectors and matrices", given={f"argument {i}": x.aval for i, x in enumerate(xs)},
@@ -44,8 +43,8 @@ def _variables(caller: str, m: Any, y: Any, rowvar: bool, dtype: DTypeLike) -> A
 
 
 @one_launch
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, dtype: DTypeLike | None = None) -> Any:
+def cov(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+        fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, dtype: DTypeLike | None = None) -> Array:
     """Covariance matrix of variables, which are the rows of `m` (columns with ``rowvar=False``), and those of `y`.
 
     Args: bias, ddof: the divisor is n - ddof, by default n - 1 (n with `bias`); fweights: number of occurrences of
@@ -74,12 +73,12 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     return reshape(out, ()) if out.size == 1 else out
 
 
-def scale_of(value: float, like: Any) -> Any:
+def scale_of(value: float, like: Array) -> np.generic:
     return number_of(like.dtype, value)
 
 
 @one_launch
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Any:
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None) -> Array:
     """Correlation coefficients of variables, laid out as for `cov`; they may be of any magnitude."""
     x = _variables("numpy.corrcoef", x, y, rowvar, dtype)
     result, x = x.dtype, x.astype(accumulator_dtype(x.dtype))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,10 +30,11 @@ from xjax.ops.scatter import scatter_add
 from xjax.ops.shape import expand_dims
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 @one_launch
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | None = None) -> Any:
+def bincount(x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None) -> Array:
     """Number of occurrences of each of 0, 1, ... in an integer vector, or the sum of their weights.
 
     Args: x: int[n]; negative numbers count as 0. length: of the result, needed under jit; larger numbers are ignored.
@@ -53,7 +54,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, length: int | N
     return _add_at(length, convert_element_type(x, np.int32), counts)
 
 
-def _add_at(length: int, index: Any, values: Any) -> Any:
+def _add_at(length: int, index: Array, values: ArrayLike) -> Array:
     """Sums of values[i] over the i with index[i] = k, for each k below `length`; larger indices are dropped."""
     index = lax_max(index, np.int32(0))
     values = convert_element_type(expand_to("numpy.bincount", values, index.shape), dtypes.explicit_dtype(values.dtype))
@@ -61,7 +62,8 @@ def _add_at(length: int, index: Any, values: Any) -> Any:
     return scatter_add(zeros((length,), values.dtype), expand_dims(index, (1,)), values, numbers)
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+def histogram_bin_edges(a: ArrayLike, bins: ArrayLike | Sequence[float] | str = 10,
+                        range: Sequence[ArrayLike] | None = None, weights: ArrayLike | None = None) -> Array:
     """Edges of the bins of `histogram`."""
     caller = "numpy.histogram_bin_edges"
     if isinstance(bins, str):
@@ -79,7 +81,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
                     static_int(bins, "bins", caller) + 1, dtype=dtype)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None) -> Any:
+def histogram(a: ArrayLike, bins: ArrayLike | Sequence[ArrayLike] | str = 10, range: Sequence[ArrayLike] | None = None,
+              weights: ArrayLike | None = None, density: bool | None = None) -> tuple[Array, Array]:
     """(counts, edges): how many elements fall into each bin; the last bin includes its right end.
 
     Args: bins: their number, or their edges; range: (lowest, highest) edge; weights: of the elements;

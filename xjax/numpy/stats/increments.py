@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
@@ -21,10 +21,12 @@ from xjax.ops.makers import scalar_like
 from xjax.ops.shape import broadcast_in_dim, expand_dims
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 @one_launch
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+def diff(a: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None,
+         append: ArrayLike | None = None) -> Array:
     """Differences of neighbours along an axis, n times; for bool, whether they differ."""
     caller = "numpy.diff"
     a, n = to_array_like(caller, a), static_int(n, "n", caller)
@@ -39,21 +41,22 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
             x = to_array_like(caller, x)
             one_slice = [1 if d == axis else m for d, m in enumerate(a.shape)]
             parts.append(x if x.ndim else broadcast_in_dim(x, one_slice, ()))
-    a = concatenate(parts, axis) if len(parts) > 1 else a
+    out: Array = concatenate(parts, axis) if len(parts) > 1 else a
     for _ in range(n):
-        after, before = _neighbours(a, axis)
-        a = bitwise_not(eq(after, before)) if dtypes.is_bool(a.dtype) else sub(after, before)
-    return a
+        after, before = _neighbours(out, axis)
+        out = bitwise_not(eq(after, before)) if dtypes.is_bool(out.dtype) else sub(after, before)
+    return out
 
 
-def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+def _neighbours(a: Array, axis: int) -> tuple[Array, Array]:
     """(all elements along an axis except the first, all except the last)."""
     size = a.shape[axis]
     return slice_in_dim(a, min(1, size), size, axis=axis), slice_in_dim(a, 0, max(size - 1, 0), axis=axis)
 
 
 @one_launch
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | Sequence[ArrayLike] | None = None,
+            to_begin: ArrayLike | Sequence[ArrayLike] | None = None) -> Array:
     """Differences of neighbours in the flattened array, with further elements before and after."""
     ary = ravel(ary)
     parts = [None if x is None else ravel(asarray(x, ary.dtype)) for x in (to_begin, to_end)]
@@ -61,7 +64,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 
 @one_launch(arrays=2)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
     """Integral of samples by the trapezoidal rule.
 
     Args: y: number[..., n, ...]; x: positions of the samples (a vector, or of the shape of y); dx: without x, their

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xjax.core import dtypes
@@ -26,10 +24,12 @@ from xjax.ops.piecewise import max as lax_max
 from xjax.ops.slice import index_in_dim, slice_in_dim
 from xjax.ops.sort import sort as lax_sort
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike
 
 
 @one_launch(arrays=5)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike, left: ArrayLike | str | None = None,
+           right: ArrayLike | str | None = None, period: ArrayLike | None = None) -> Array:
     """Piecewise linear function through the points (xp, fp), evaluated at `x`.
 
     Args: xp: real[n], increasing (with `period`, in any order); fp: number[n]; left, right: values outside (default:
@@ -65,7 +65,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     return reshape(out, x.shape)
 
 
-def _around_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+def _around_period(x: Array, xp: Array, fp: Array, period: ArrayLike) -> tuple[Array, Array, Array]:
     """Arguments of `interp` in one period; the points are sorted, with an extra point on either side."""
     n = xp.size
     x, xp = remainder(x, period), remainder(xp, period)

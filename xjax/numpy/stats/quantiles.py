@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -34,16 +33,17 @@ from xjax.ops.slice import index_in_dim
 from xjax.ops.sort import sort as lax_sort
 from xjax.ops.sort import sort_key_val
 from xjax.runtime.one_launch import one_launch
+from xjax.typing import Array, ArrayLike, Axis
 
 _METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
-def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
+def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch(arrays=2)
-    def quantile(a: Any, q: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-                 method: str = "linear", keepdims: bool = False, *, weights: Any = None) -> Any:
+    def quantile(a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+                 method: str = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None) -> Array:
         refuse_out(caller, out)
         check_choice(caller, "method", method, _METHODS)
         if weights is None:
@@ -72,13 +72,13 @@ def _quantile(name: str, scale: float, ignore_nan: bool, doc: str) -> Callable:
     return quantile
 
 
-def _places(caller: str, q: Any) -> Any:
+def _places(caller: str, q: ArrayLike) -> Array:
     """`q` in its own float dtype, of at least 32 bits, so that positions among many elements are exact."""
     q = to_array_like(caller, promote_inexact(caller, q)[0])
     return convert_element_type(q, np.float32) if dtypes.itemsize_bits(q.dtype) < 32 else q
 
 
-def _weights(caller: str, weights: Any, a: Any, axes: tuple[int, ...], method: str) -> Any:
+def _weights(caller: str, weights: Array, a: Array, axes: tuple[int, ...], method: str) -> Array:
     """Weights of the shape of `a`; a negative weight becomes NaN, and makes the result NaN."""
     refuse_complex(caller, weights, exc=ValueError)
     if method != "inverted_cdf":
@@ -92,12 +92,13 @@ def _weights(caller: str, weights: Any, a: Any, axes: tuple[int, ...], method: s
     return weights if weights.shape == a.shape else broadcast_in_dim(weights, a.shape, axes)
 
 
-def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: bool, weights: Any) -> Any:
+def _quantiles(a: Array, q: Array, axes: tuple[int, ...], method: str, ignore_nan: bool,
+               weights: ArrayLike | None) -> Array:
     """The quantiles q of `a`: [*q.shape, *(shape of a without axes)], in the dtype of a."""
     kept = tuple(n for d, n in enumerate(a.shape) if d not in axes)
     rows, n = math.prod(kept), math.prod(a.shape[d] for d in axes)
 
-    def as_rows(x: Any) -> Any:
+    def as_rows(x: Array) -> Array:
         return reshape(moveaxis(x, axes, range(a.ndim - len(axes), a.ndim)), (rows, n))
 
     if weights is None:
@@ -115,7 +116,7 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
     limits = real(0), broadcast_in_dim(lax_max(last, real(0)), position.shape, (0, 1))
     below, above = (_elements(x, convert_element_type(lax_min(lax_max(i, limits[0]), limits[1]), np.int32))
                     for i in (low, high))
-    def inverted_cdf() -> Any:
+    def inverted_cdf() -> Array:
         counted = cumsum(choose(isnan(x), mul(weights, number_of(a.dtype, 0)), weights), 1)
         whole = index_in_dim(counted, n - 1, 1)
         target = mul(convert_element_type(reshape(q, (1, q.size)), a.dtype), whole)
@@ -133,7 +134,7 @@ def _quantiles(a: Any, q: Any, axes: tuple[int, ...], method: str, ignore_nan: b
     return reshape(moveaxis(out, 1, 0), (*q.shape, *kept))
 
 
-def _elements(x: Any, index: Any) -> Any:
+def _elements(x: Array, index: Array) -> Array:
     """x[r, index[r, k]] for each row r."""
     rows, n = x.shape
     start = mul(broadcast_in_dim(iota(np.int32, rows), index.shape, (0,)), np.int32(n))
@@ -146,13 +147,14 @@ nanquantile = _quantile("nanquantile", 1, True, "Quantiles (q from 0 to 1) of th
 nanpercentile = _quantile("nanpercentile", 100, True, "Percentiles (q from 0 to 100) of the elements that are not nan")
 
 
-def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+def median(a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+           keepdims: bool = False) -> Array:
     """Median over `axis` (default: all axes); for an even number of elements the mean of the middle two."""
     return quantile(a, 0.5, axis, out, keepdims=keepdims, method="midpoint")
 
 
-def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False,
-              keepdims: bool = False) -> Any:
+def nanmedian(a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False,
+              keepdims: bool = False) -> Array:
     """Median of the elements that are not nan; nan where there is none."""
     return nanquantile(a, 0.5, axis, out, keepdims=keepdims, method="midpoint")
 

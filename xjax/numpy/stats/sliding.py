@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,18 +15,19 @@ from xjax.numpy.manipulate import reshape, take_slices
 from xjax.numpy.promote import promote_inexact
 from xjax.numpy.ufuncs import to_array_like
 from xjax.ops.arrange import rev
+from xjax.ops.dot import PrecisionLike
 from xjax.ops.makers import scalar_like
 from xjax.ops.slice import pad as lax_pad
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import DTypeLike
+from xjax.typing import Array, ArrayLike, DTypeLike
 
 
-def _sliding(name: str, flip: bool, doc: str) -> Callable:
+def _sliding(name: str, flip: bool, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch(arrays=2)
-    def sliding(a: Any, v: Any, mode: str = "full" if flip else "valid", *, precision: Any = None,
-                preferred_element_type: DTypeLike | None = None) -> Any:
+    def sliding(a: ArrayLike, v: ArrayLike, mode: str = "full" if flip else "valid", *, precision: PrecisionLike = None,
+                preferred_element_type: DTypeLike | None = None) -> Array:
         check_choice(caller, "mode", mode, ("full", "same", "valid"))
         a, v = (to_array_like(caller, x) for x in promote_inexact(caller, a, v))
         if a.ndim != 1 or v.ndim != 1 or not a.size or not v.size:
@@ -46,7 +46,8 @@ def _sliding(name: str, flip: bool, doc: str) -> Callable:
     return sliding
 
 
-def _slide(a: Any, kernel: Any, mode: str, precision: Any, preferred_element_type: DTypeLike) -> Any:
+def _slide(a: Array, kernel: Array, mode: str, precision: PrecisionLike,
+           preferred_element_type: DTypeLike | None) -> Array:
     """Sums of products of `kernel` with each window of `a`, the longer of the two."""
     n, m = a.size, kernel.size
     before, after = {"full": (m - 1, m - 1), "same": (m // 2, m - 1 - m // 2), "valid": (0, 0)}[mode]

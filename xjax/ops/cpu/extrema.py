@@ -21,6 +21,7 @@ from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, i64_array
 from xjax.core.types import ShapedArray
 from xjax.ops.text import reduce_text, reduced_slices, reshape_text
+from xjax.typing import ArrayLike
 
 _SLICES = 16
 _BOOL, _I32 = np.dtype(bool), np.dtype(np.int32)
@@ -39,7 +40,7 @@ def extremum_by_slices(operation: str, init: Callable[[np.dtype], Any]) -> Calla
     return rule
 
 
-def _extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: Any, axes: Sequence[int]) -> Value:
+def _extremum(b: Builder, out: ShapedArray, x: Value, operation: str, init: ArrayLike, axes: Sequence[int]) -> Value:
     lengths, reduced = _runs(x.aval.shape, axes)
     x, last = reshape_text(b, x, lengths), len(lengths) - 1
     for axis in range(last):
@@ -59,7 +60,7 @@ def _runs(shape: Sequence[int], axes: Sequence[int]) -> tuple[list[int], list[bo
     return [n for n, _ in runs], [kind for _, kind in runs]
 
 
-def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> Value:
+def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: ArrayLike) -> Value:
     """The extremum along an axis that is not the last; the axis is kept, with size 1."""
     x = reduced_slices(b, x, axis, _SLICES, operation)
     shape = [1 if i == axis else n for i, n in enumerate(x.aval.shape)]
@@ -76,7 +77,7 @@ def _of_columns(b: Builder, x: Value, axis: int, operation: str, init: Any) -> V
     return reshape_text(b, result, shape)
 
 
-def _of_rows(b: Builder, x: Value, operation: str, init: Any, axis: int) -> Value:
+def _of_rows(b: Builder, x: Value, operation: str, init: ArrayLike, axis: int) -> Value:
     """The extremum along an axis, with NaN kept, in one pass over two operands: the elements, and their NaN flags."""
     shape = x.aval.shape[:axis] + x.aval.shape[axis + 1:]
     out, flags = ShapedArray(shape, x.aval.dtype), ShapedArray(shape, _BOOL)

@@ -28,6 +28,7 @@ from xjax.ops.piecewise import min as min_
 from xjax.ops.reduce import reduce_max
 from xjax.ops.shape import broadcast_in_dim, reshape
 from xjax.ops.slice import slice_in_dim
+from xjax.typing import Array
 
 _BLOCK = 128
 
@@ -50,7 +51,7 @@ def _by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[An
     *batch, n = x.aval.shape
     rows, whole = math.prod(batch), n - n % _BLOCK
 
-    def search(x: Any) -> list[Any]:
+    def search(x: Array) -> list[Any]:
         x = reshape(x, (rows, n))
         blocks = reshape(slice_in_dim(x, 0, whole, axis=1), (rows, whole // _BLOCK, _BLOCK))
         _, best = top_k(reduce_max(_signed_zeros_apart(blocks), (2,)), k)
@@ -62,14 +63,14 @@ def _by_blocks(b: Builder, x: Value, k: int, top_k: Callable[[Any, int], list[An
     return lower_function(b, search, [x])
 
 
-def _signed_zeros_apart(x: Any) -> Any:
+def _signed_zeros_apart(x: Array) -> Array:
     """`x` with -0 slightly less than 0, as in the total order of the result; for a maximum they would be equal."""
     is_negative = lt(bitcast_convert_type(x, np.int32), np.int32(0))
     tiny = broadcast_in_dim(-np.finfo(np.float32).tiny, typeof(x).shape, ())
     return select(bitwise_and(eq(x, np.float32(0)), is_negative), tiny, x)
 
 
-def _positions(chosen: Any, blocks: Any, whole: int) -> Any:
+def _positions(chosen: Array, blocks: Array, whole: int) -> Array:
     """Original positions of the chosen candidates: in one of `blocks`, or, after those, at `whole` or later."""
     k, size = typeof(blocks).shape[1], np.int32(_BLOCK)
     nth = min_(div(chosen, size), np.int32(k - 1))
@@ -78,7 +79,7 @@ def _positions(chosen: Any, blocks: Any, whole: int) -> Any:
     return add(chosen, select(lt(chosen, np.int32(k * _BLOCK)), mul(sub(block, nth), size), offset))
 
 
-def _blocks_at(blocks: Any, positions: Any) -> Any:
+def _blocks_at(blocks: Array, positions: Array) -> Array:
     """blocks[row, positions[row, i]]: [rows, i, block]."""
     numbers = GatherDimensionNumbers((2,), (1,), (1,), (0,), (0,))
     return gather(blocks, reshape(positions, (*typeof(positions).shape, 1)), numbers, (1, 1, _BLOCK),

@@ -7,7 +7,7 @@ operators are attached by `xjax.numpy.methods`. The raw buffer never leaves the 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from xjax.runtime.placement.sharding import (
     device_put_sharded,
     same_placement,
 )
+from xjax.runtime.xla import Device
 from xjax.typing import DTypeLike
 
+Number = TypeVar("Number", int, float, complex)
 WITH_BUFFERS = frozenset(d for d in dtypes.ALL if d.isbuiltin == 1)
 
 
@@ -97,7 +99,7 @@ class Array(array_type.Array):
         return memoryview(self.numpy())
 
     @property
-    def __jax_array__(self) -> Any:
+    def __jax_array__(self) -> NoReturn:
         """Raises an error for the real JAX, which must not use the value silently: the result would leave xjax.
 
         A property, since JAX refuses an object that has the method with its own message. The error is not a TypeError,
@@ -107,7 +109,7 @@ class Array(array_type.Array):
                               "bridge the function with xjax.interop.from_jax(f), or with xnn.optim for optax; for the "
                               "value alone use xjax.interop.to_jax_array(x).")
 
-    def _scalar(self, kind: type) -> Any:
+    def _scalar(self, kind: type[Number]) -> Number:
         if self.aval.size != 1:
             raise bad(f"{kind.__name__}()", "only an array of one element can become a Python number",
                       given={"array": self.aval.str_short()}, fix="index one element, or use x.tolist().")
@@ -138,7 +140,7 @@ class Array(array_type.Array):
                       fix="convert with int(x).")
         return int(self.numpy()[()])
 
-    def item(self, *args: int) -> Any:
+    def item(self, *args: int) -> bool | int | float | complex:
         """One element as a Python number."""
         return self.numpy().item(*args)
 
@@ -196,27 +198,27 @@ class Array(array_type.Array):
             return _rebuild_keys, (np.array(words_of(self).numpy()), self.aval)
         return _rebuild, (np.array(self.numpy()), self.aval.weak_type)
 
-    def __copy__(self) -> Array:
+    def __copy__(self) -> array_type.Array:
         return self.copy()                              # another buffer: either may be donated
 
     def __deepcopy__(self, memo: dict) -> Array:
         value = np.array(words_of(self).numpy()) if is_key(self.aval) else np.array(self.numpy())
         return retyped(from_numpy(value, self._place, keep_dtype=True), self.aval)
 
-    def __dlpack__(self, *, stream: Any = None, **_: Any) -> Any:
+    def __dlpack__(self, *, stream: int | None = None, **_: object) -> object:
         self._device_for_dlpack()
         return xla.to_dlpack(self._live_buffer(), stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return xla.dlpack_device(self._device_for_dlpack())
 
-    def _device_for_dlpack(self) -> Any:
+    def _device_for_dlpack(self) -> xla.Device:
         devices = self.sharding.devices
-        if len(devices) > 1:
-            raise bad("DLPack", "an array on several devices cannot be passed to another library without a copy",
-                      given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
-                      fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
-        return devices[0]
+        if len(devices) == 1:
+            return devices[0]
+        raise bad("DLPack", "an array on several devices cannot be passed to another library without a copy",
+                  given={"array": self.aval.str_short(), "sharding": repr(self.sharding)},
+                  fix="pass numpy.asarray(x), or one part: x.addressable_data(0).", exc=BufferError)
 
     # -- state ----------------------------------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class Array(array_type.Array):
         return set(self.sharding.devices)
 
     @property
-    def device(self) -> Any:
+    def device(self) -> Device | Sharding:
         """The device; the sharding if there are several."""
         devices = self.sharding.devices
         return devices[0] if len(devices) == 1 else self.sharding
@@ -340,7 +342,7 @@ class Shard:
 
     __slots__ = ("device", "index", "replica_id", "data")
 
-    def __init__(self, device: Any, index: tuple[slice, ...], replica_id: int, data: Array | None):
+    def __init__(self, device: Device, index: tuple[slice, ...], replica_id: int, data: Array | None):
         self.device, self.index, self.replica_id, self.data = device, index, replica_id, data
 
     def __repr__(self) -> str:

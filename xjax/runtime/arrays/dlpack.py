@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from xjax.core import dtypes
+from xjax.core import array_type, dtypes
 from xjax.core.config import enable_x64
 from xjax.core.errors import bad
 from xjax.core.trace import Tracer
@@ -18,14 +18,15 @@ from xjax.runtime.arrays.array import Array, from_numpy, put
 from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.places import on
-from xjax.runtime.xla import XlaRuntimeError
+from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device, XlaRuntimeError
 from xjax.typing import ArrayLike
 
 _HOST, _CUDA = 1, 2     # DLPack's device types of CPU memory and of NVIDIA GPU memory
 _ALIGNMENT = 64         # bytes; XLA copies memory at other addresses
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
+def from_dlpack(x: Any, /, *, device: Device | Sharding | None = None, copy: bool | None = None) -> array_type.Array:
     """An array of another library in host memory or on an NVIDIA GPU, through DLPack.
 
     An array that only has ``__cuda_array_interface__``, such as Numba's, is copied on its GPU.
@@ -88,12 +89,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
                  sharding)
 
 
-def has_cuda_interface_only(x: Any) -> bool:
+def has_cuda_interface_only(x: object) -> bool:
     """Whether `x`, such as an array of Numba, describes memory of a GPU and does not support DLPack."""
     return not hasattr(x, "__dlpack__") and hasattr(x, "__cuda_array_interface__")
 
 
-def from_cuda_interface(caller: str, x: Any) -> Array:
+def from_cuda_interface(caller: str, x: Any) -> array_type.Array:
     """A copy, on its GPU, of an array with ``__cuda_array_interface__``, which does not keep its memory alive.
 
     Raises: BufferError for an array with gaps or a mask; TypeError for an unsupported dtype.
@@ -129,7 +130,7 @@ def _is_in_order(shape: tuple[int, ...], itemsize: int, strides: tuple[int, ...]
     return True
 
 
-def is_on_gpu(x: Any) -> bool:
+def is_on_gpu(x: object) -> bool:
     """Whether `x`, of another library, reports that it is on an NVIDIA GPU."""
     if has_cuda_interface_only(x):
         return True
@@ -140,7 +141,7 @@ def is_on_gpu(x: Any) -> bool:
         return False                                # on several devices, or without memory
 
 
-def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> Array:
+def _on_gpu(caller: str, x: Any, index: int, may_convert: bool) -> array_type.Array:
     """The same memory on a GPU as an array; a dtype that xjax does not keep is converted if `may_convert`."""
     device = next(d for d in backend.local_devices(backend="gpu") if d.local_hardware_id == index)
     stream = device.get_stream_for_external_ready_events()

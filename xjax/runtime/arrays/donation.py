@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -125,7 +125,7 @@ def warn_of_useless(caller: str, program: ClosedJaxpr, donated: Sequence[bool], 
                      fix="donate arguments that have a result of the same shape and dtype.")))
 
 
-def _take(free: Counter, key: Any) -> bool:
+def _take(free: Counter, key: Hashable) -> bool:
     available = free[key] > 0
     free[key] -= available
     return available

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from xjax.core import array_type
 from xjax.core.context import at_root
 from xjax.core.types import ShapedArray
 from xjax.ops.shape import broadcast_in_dim
@@ -15,10 +15,11 @@ from xjax.runtime.arrays.array import Array, on_device_type
 from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.arrays.moves import as_sharding, to_array
 from xjax.runtime.placement.sharding import Sharding
+from xjax.runtime.xla import Device
 from xjax.typing import ArrayLike
 
 
-def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | None:
+def placement_like(x: object, shape: Sequence[int], weak_type: bool) -> Sharding | None:
     """The sharding of a new array made like `x`; None: the default.
 
     It is the sharding of `x` if `x` is committed, is not weakly typed, and has the same shape or is replicated. Inside
@@ -37,7 +38,7 @@ def placement_like(x: Any, shape: Sequence[int], weak_type: bool) -> Sharding | 
     return sharding if tuple(shape) == tuple(x.shape) or sharding.is_fully_replicated else None
 
 
-def filled_at(caller: str, number: ArrayLike, aval: ShapedArray, device: Any) -> Array:
+def filled_at(caller: str, number: ArrayLike, aval: ShapedArray, device: Device | Sharding) -> array_type.Array:
     """An array filled with `number`, which has the dtype of `aval`, on a device or with a sharding.
 
     Each device fills its own part: the whole array need not fit on one device.

@@ -17,7 +17,7 @@ from xjax.runtime.arrays.hooks import TO_DEVICE, check_move
 from xjax.runtime.devices.backend import process_count
 from xjax.runtime.placement.places import device_names, on
 from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
-from xjax.typing import DTypeLike
+from xjax.typing import ArrayLike, DTypeLike
 
 
 def make_array_from_callback(shape: Sequence[int], sharding: Sharding, data_callback: Callable[[Any], Any],
@@ -83,8 +83,8 @@ def make_array_from_single_device_arrays(shape: Sequence[int], sharding: Shardin
     return Array(xla.join(stored, sharding.xla(stored.ndim), [x._live_buffer() for x in parts]), aval, sharding)
 
 
-def make_array_from_process_local_data(sharding: Sharding, local_data: Any, global_shape: Sequence[int] | None = None
-                                       ) -> Array:
+def make_array_from_process_local_data(sharding: Sharding, local_data: ArrayLike,
+                                       global_shape: Sequence[int] | None = None) -> Array:
     """The array of which this process has `local_data`: in a single process, that array with `sharding`.
 
     Args:

@@ -16,9 +16,9 @@ TO_DEVICE, TO_HOST, BETWEEN = "host-to-device", "device-to-host", "device-to-dev
 class Guard(Protocol):
     """Checks each value before it moves between Python and devices; may raise."""
 
-    def check(self, direction: str, x: Any) -> None: ...
+    def check(self, direction: str, x: object) -> None: ...
 
-    def explicitly(self, move: Callable, *args: Any) -> Any:
+    def explicitly(self, move: Callable, *args: object) -> Any:
         """`move(*args)`, an explicitly requested transfer."""
 
 
@@ -31,7 +31,7 @@ def guard_with(watcher: Guard) -> None:
     guard = watcher
 
 
-def check_move(direction: str, x: Any) -> None:
+def check_move(direction: str, x: object) -> None:
     """Check a transfer with the guard, if there is one; called before the transfer."""
     if guard is not None:
         guard.check(direction, x)

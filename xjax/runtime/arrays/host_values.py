@@ -17,7 +17,6 @@ from xjax.core.config import config
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.arrays.number_cache import NUMBERS, add_number
 from xjax.runtime.placement.places import default_place_of
-from xjax.typing import ArrayLike
 
 # Reads a value for a launch: (value, key, operands) -> whether it stays a host value. It appends the launch's operand
 # to `operands`: a buffer, or a value that is never written to. It appends the properties that select a program to
@@ -41,27 +40,34 @@ def _add_array(x: np.ndarray, key: list[Any], operands: list[Any]) -> bool | Non
     if x.nbytes > _MOST_BYTES:
         return None
     key += dtype, x.shape
-    operands.append(x.copy() if dtype in _TAKEN else _narrowed(x))
-    return None if operands[-1] is None else True
+    if dtype in _TAKEN:
+        operands.append(x.copy())
+        return True
+    return _add_narrowed(x, operands)
 
 
 def _add_scalar(x: np.generic, key: list[Any], operands: list[Any]) -> bool | None:
     key += x.dtype, ()
-    operands.append(x if x.dtype in _TAKEN else _narrowed(x))
-    return None if operands[-1] is None else True
+    if x.dtype in _TAKEN:
+        operands.append(x)
+        return True
+    return _add_narrowed(x, operands)
 
 
 def _add_number(x: bool | int | float | complex, key: list[Any], operands: list[Any]) -> bool:
     return add_number(x, default_place_of(key[0]), key, operands)
 
 
-def _narrowed(x: ArrayLike) -> Any:
-    """A 64-bit NumPy value narrowed to 32 bits; None with x64, or if an integer would change."""
+def _add_narrowed(x: np.ndarray | np.generic, operands: list[Any]) -> bool | None:
+    """Add a 64-bit NumPy value narrowed to 32 bits; None with x64, or if an integer would change."""
     dtype = _NARROWER.get(x.dtype)
     if dtype is None or config.enable_x64:
         return None
     narrow = x.astype(dtype)
-    return narrow if dtype.kind in "fc" or narrow.astype(x.dtype).tobytes() == x.tobytes() else None
+    if dtype.kind not in "fc" and narrow.astype(x.dtype).tobytes() != x.tobytes():
+        return None
+    operands.append(narrow)
+    return True
 
 
 def operands() -> dict[type, Reader]:

@@ -20,6 +20,7 @@ from xjax.runtime.arrays.number_cache import CACHED_SCALARS, NUMBERS, from_numpy
 from xjax.runtime.devices import host_errors, processes
 from xjax.runtime.placement.places import Place, on, sharding_of
 from xjax.runtime.placement.sharding import Sharding, SingleDeviceSharding
+from xjax.runtime.xla import Device
 from xjax.typing import ArrayLike
 
 
@@ -30,7 +31,7 @@ def to_array(x: ArrayLike, place: Place | None = None) -> Array:
     """
     kind = type(x)
     if kind is Array:
-        return x
+        return x                            # type: ignore[return-value]  # pyright does not follow `kind`
     if kind in NUMBERS:
         return from_scalar(x, place)
     if isinstance(x, Tracer):
@@ -48,7 +49,7 @@ def to_array(x: ArrayLike, place: Place | None = None) -> Array:
     return _from_foreign(x, place)
 
 
-def _from_foreign(x: Any, place: Place | None) -> Array:
+def _from_foreign(x: object, place: Place | None) -> Array:
     """Arrays of other libraries, through the NumPy protocol."""
     if isinstance(x, (str, bytes, list, tuple, dict, set, type(None))) or not hasattr(x, "__array__"):
         raise not_an_array(x)
@@ -75,12 +76,12 @@ def stacked_on_host(arrays: Sequence[Any]) -> Array | None:
     return upload(np.array([xla.to_numpy(x._buf) for x in arrays]), place, keep_dtype=True)
 
 
-def device_put(x: ArrayLike, device: Any = None) -> Array:
+def device_put(x: ArrayLike, device: Device | Sharding | None = None) -> Array:
     """`x` (one array) on a device or with a sharding; see `xjax.device_put` for trees."""
     return _device_put(x, device) if hooks.guard is None else hooks.guard.explicitly(_device_put, x, device)
 
 
-def _device_put(x: ArrayLike, device: Any) -> Array:
+def _device_put(x: ArrayLike, device: Device | Sharding | None) -> Array:
     if device is None:
         return to_array(x)
     sharding = as_sharding("device_put", device)
@@ -95,7 +96,7 @@ def _device_put(x: ArrayLike, device: Any) -> Array:
     return to_array(x, sharding)
 
 
-def as_sharding(caller: str, device: Any) -> Sharding:
+def as_sharding(caller: str, device: Device | Sharding) -> Sharding:
     """A user's `device=` as a sharding: a device or a sharding.  Raises: TypeError for another type."""
     if not isinstance(device, (Sharding, xla.Device)):
         raise bad(caller, f"needs a device or a sharding, not a {type(device).__name__}",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class TransferGuard(threading.local):
 
     _explicit = False
 
-    def check(self, direction: str, x: ArrayLike) -> None:
+    def check(self, direction: str, x: object) -> None:
         """Raises: JaxRuntimeError if the options disallow the move of `x`."""
         level = getattr(config, f"transfer_guard_{direction.replace('-', '_')}")
         if level in (None, "allow") or (self._explicit and not level.endswith("_explicit")):
@@ -49,7 +48,7 @@ class TransferGuard(threading.local):
         raise bad("transfer_guard", f"disallowed {kind} {direction} transfer", given, _FIXES[direction],
                   xla.XlaRuntimeError)
 
-    def explicitly(self, move: Callable, *args: Any) -> ArrayLike:
+    def explicitly(self, move: Callable, *args: object) -> ArrayLike:
         """Call `move(*args)`, whose transfers are explicit."""
         saved, self._explicit = self._explicit, True
         try:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xjax.core import array_type
 from xjax.core.errors import bad
 from xjax.runtime.arrays.array import Array
 from xjax.runtime.placement.sharding import Sharding
@@ -47,7 +48,7 @@ def visualize_sharding(shape: Sequence[int], sharding: Sharding, *, use_color: b
     sys.stdout.write(_boxes(names, width, height))
 
 
-def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
+def visualize_array_sharding(arr: array_type.Array, **kwargs: Any) -> None:
     """Print how an array is sharded over devices; options as in `visualize_sharding`.
 
     Raises: TypeError for a traced value, whose sharding is chosen by the compiler.

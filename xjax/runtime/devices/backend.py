@@ -20,7 +20,7 @@ from xjax.runtime.xla import Client, Device
 _ALIASES = {"cuda": "gpu"}
 
 
-def _start_cpu(**distributed: Any) -> Client:
+def _start_cpu(**distributed: object) -> Client:
     if distributed:
         distributed = {**distributed, "collectives": xla.make_gloo_collectives(distributed["distributed_client"])}
     with cpu_threads.limited():
@@ -210,7 +210,7 @@ def default_device() -> Device:
     return local_devices(backend=chosen)[0] if isinstance(chosen, str) else chosen
 
 
-def use_distributed(**options: Any) -> None:
+def use_distributed(**options: object) -> None:
     """Pass options of a job of several processes to the clients; must be called before a client starts."""
     refuse_if_started("distributed.initialize")
     _state.distributed = options
@@ -249,19 +249,19 @@ def refuse_if_started(caller: str) -> None:
         )
 
 
-def _platforms_changed(old: Any, new: Any) -> None:
+def _platforms_changed(old: str | None, new: str | None) -> None:
     refuse_if_started("config.update('jax_platforms')")
     if new:
         _chosen_platforms(new)  # raises for a misspelt name
     _platforms.cache_clear()
 
 
-def _num_cpu_devices_changed(old: Any, new: Any) -> None:
+def _num_cpu_devices_changed(old: object, new: object) -> None:
     if "cpu" in _state.clients:
         refuse_if_started("config.update('jax_num_cpu_devices')")
 
 
-def _async_dispatch_changed(old: Any, new: Any) -> None:
+def _async_dispatch_changed(old: object, new: object) -> None:
     if "cpu" in _state.clients:
         refuse_if_started("config.update('jax_cpu_enable_async_dispatch')")
 

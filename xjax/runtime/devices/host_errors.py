@@ -17,7 +17,7 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,10 @@ from xjax.core import dtypes
 from xjax.core.errors import bad, drop_internal_frames
 from xjax.runtime import xla
 from xjax.runtime.xla import XlaRuntimeError
-from xjax.typing import Array, DTypeLike
+from xjax.runtime.xla.names import Waitable
+from xjax.typing import DTypeLike
+
+Results = TypeVar("Results")
 
 _MOST = 16                          # exceptions that are kept until a caller reads them
 _kept: OrderedDict[int, BaseException] = OrderedDict()
@@ -87,7 +90,7 @@ def raise_again(error: BaseException) -> NoReturn:
         raise
 
 
-def wait_for(launch: Any) -> None:
+def wait_for(launch: Waitable) -> None:
     """Wait for a launch and its side effects; raises its error, or that of a host function."""
     try:
         xla.wait_for(launch)
@@ -100,8 +103,11 @@ def raise_original(error: XlaRuntimeError) -> NoReturn:
     raise_again(original(error) or _explained(error))
 
 
-def _explained(error: XlaRuntimeError) -> XlaRuntimeError:
+def _unchanged(error: XlaRuntimeError) -> XlaRuntimeError:
     return error
+
+
+_explained: Callable[[XlaRuntimeError], XlaRuntimeError] = _unchanged
 
 
 def explain_with(explained: Callable[[XlaRuntimeError], XlaRuntimeError]) -> None:
@@ -126,7 +132,7 @@ class SharedCalls:
         self._turn = threading.Lock()
         self._running: Any = None               # token of a launch whose wait was interrupted
 
-    def launch(self, start: Callable[[], tuple[Any, Any]]) -> list[Array]:
+    def launch(self, start: Callable[[], tuple[Results, Any]]) -> Results:
         """The results of ``start() -> (results, token)``, after the program has ended.
 
         Raises: the first exception of a host function.
@@ -180,7 +186,7 @@ class _Inside(threading.local):
     def __enter__(self) -> None:
         self.depth += 1
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.depth -= 1
 
 
@@ -199,7 +205,7 @@ def outside_of_calls(execute: Callable[..., Any]) -> Callable[..., Any]:
 
     It raises RuntimeError inside a host function called by a program over several devices.
     """
-    def checked(bufs: Any, **options: Any) -> Any:
+    def checked(bufs: Sequence[xla.Buffer], **options: object) -> Any:
         if _inside.depth:
             raise _launched_inside()
         return execute(bufs, **options)

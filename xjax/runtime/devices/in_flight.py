@@ -10,16 +10,11 @@ import atexit
 import os
 import threading
 from collections import deque
-from typing import Protocol
 
 from xjax.core.once import once
 from xjax.runtime import xla
 from xjax.runtime.devices import backend, host_errors
-from xjax.runtime.xla import Client, XlaRuntimeError
-
-
-class Waitable(Protocol):
-    def block_until_ready(self) -> object: ...
+from xjax.runtime.xla import Client, Waitable, XlaRuntimeError
 
 
 class InFlight:

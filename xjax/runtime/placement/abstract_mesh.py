@@ -77,7 +77,7 @@ class AbstractMesh(NamedAxes):
         return self
 
     def update(self, axis_sizes: Sequence[int] | None = None, axis_names: Sequence[AxisName] | None = None,
-               axis_types: Sequence[AxisType] | None = None, **device: Any) -> AbstractMesh:
+               axis_types: Sequence[AxisType] | None = None, **device: object) -> AbstractMesh:
         """The mesh with other sizes, names or types of axes, or another `abstract_device`."""
         return AbstractMesh(self.axis_sizes if axis_sizes is None else axis_sizes,
                             self.axis_names if axis_names is None else axis_names,

@@ -43,7 +43,7 @@ def manual_around() -> list[Axis]:
 
 def region_mesh() -> Mesh | AbstractMesh | None:
     """The mesh of the regions that are being traced; None outside of them."""
-    return next((axis.owner for axis in context.axes if isinstance(axis.owner, NamedAxes)), None)
+    return next((axis.owner for axis in context.axes if isinstance(axis.owner, (Mesh, AbstractMesh))), None)
 
 
 def manual_axes_of(mesh: NamedAxes) -> frozenset:

@@ -110,7 +110,7 @@ class NamedAxes:
         return ", ".join([*(f"{name!r}: {size}" for name, size in self.shape_tuple), f"axis_types={self.axis_types}"])
 
 
-def checked_names(caller: str, names: Any) -> tuple[AxisName, ...]:
+def checked_names(caller: str, names: AxisName | Sequence[AxisName]) -> tuple[AxisName, ...]:
     """Axis names as a tuple; a single name need not be in a sequence.
 
     Raises: ValueError if a name is None or occurs twice.
@@ -125,7 +125,8 @@ def checked_names(caller: str, names: Any) -> tuple[AxisName, ...]:
     return names
 
 
-def checked_types(caller: str, names: Sequence[AxisName], types: Any, manual: bool = False) -> tuple[AxisType, ...]:
+def checked_types(caller: str, names: Sequence[AxisName], types: Any,
+                  manual: bool = False) -> tuple[AxisType, ...]:
     """The type of each axis; None means `Auto`.
 
     Args: manual: whether an axis may be `Manual`.

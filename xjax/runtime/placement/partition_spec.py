@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 from xjax.core.errors import bad
@@ -24,6 +24,8 @@ class _Unconstrained:
 
 
 UNCONSTRAINED = _Unconstrained()
+# An entry of a spec: the axis or axes that split a dimension, None or UNCONSTRAINED.
+Part = Hashable | Sequence[Hashable]
 
 
 class UnreducedKind(enum.Enum):
@@ -56,7 +58,7 @@ class PartitionSpec:
     __slots__ = ("__weakref__", "_parts", "reduced", "unreduced", "unreduced_kind")
     UNCONSTRAINED = UNCONSTRAINED
 
-    def __init__(self, *parts: Any, unreduced: Collection[Any] = frozenset(),
+    def __init__(self, *parts: Part, unreduced: Collection[Any] = frozenset(),
                  reduced: Collection[Any] = frozenset(), unreduced_kind: UnreducedKind | None = None) -> None:
         self._parts = tuple(_canonical_part(p) for p in parts)
         self.unreduced, self.reduced, self.unreduced_kind = frozenset(), frozenset(), None
@@ -64,11 +66,11 @@ class PartitionSpec:
         if unreduced or reduced or unreduced_kind is not None:
             self._set_reductions(unreduced, reduced, unreduced_kind)
 
-    def __init_subclass__(cls, **_: Any) -> None:
+    def __init_subclass__(cls, **_: object) -> None:
         raise bad("PartitionSpec", "PartitionSpec cannot be subclassed", {"class": cls.__qualname__},
                   "keep a spec as an attribute.", exc=TypeError)
 
-    def _set_reductions(self, unreduced: Any, reduced: Any, kind: UnreducedKind | None) -> None:
+    def _set_reductions(self, unreduced: Collection[Any], reduced: Collection[Any], kind: UnreducedKind | None) -> None:
         given = {"partitions": self._parts, "unreduced": _text_of(unreduced), "reduced": _text_of(reduced)}
         if kind is not None and (not isinstance(kind, UnreducedKind) or not unreduced):
             wrong_type = not isinstance(kind, UnreducedKind)
@@ -90,19 +92,19 @@ class PartitionSpec:
         """The entries of the dimensions as a tuple, also of a spec with `unreduced` or `reduced` axes."""
         return self._parts
 
-    def update(self, partitions: Any = None, unreduced: Any = None, reduced: Any = None,
-               **kind: UnreducedKind | None) -> PartitionSpec:
+    def update(self, partitions: Sequence[Part] | None = None, unreduced: Collection[Any] | None = None,
+               reduced: Collection[Any] | None = None, **kind: UnreducedKind | None) -> PartitionSpec:
         """This spec with other partitions, `unreduced`, `reduced` or `unreduced_kind`; None keeps the present value."""
         return PartitionSpec(*(self._parts if partitions is None else partitions),
                              unreduced=self.unreduced if unreduced is None else unreduced,
                              reduced=self.reduced if reduced is None else reduced,
                              **{"unreduced_kind": self.unreduced_kind, **kind})
 
-    def index(self, value: Any) -> int:
+    def index(self, value: Part) -> int:
         """The first dimension with this entry. Raises: ValueError if there is none."""
         return self._parts.index(_canonical_part(value))
 
-    def count(self, value: Any) -> int:
+    def count(self, value: Part) -> int:
         """The number of dimensions with this entry."""
         return self._parts.count(_canonical_part(value))
 
@@ -124,7 +126,7 @@ class PartitionSpec:
             return self._key() == tuple(_canonical_part(p) for p in other)
         return NotImplemented
 
-    def __add__(self, other: Any) -> PartitionSpec:
+    def __add__(self, other: PartitionSpec | tuple) -> PartitionSpec:
         if isinstance(other, PartitionSpec):
             if self.unreduced_kind != other.unreduced_kind:
                 raise bad("PartitionSpec", "specs of different `unreduced_kind` cannot be added",
@@ -133,10 +135,11 @@ class PartitionSpec:
                                  reduced=self.reduced | other.reduced, unreduced_kind=self.unreduced_kind)
         return self._joined_to_tuple(other, self._parts, other)
 
-    def __radd__(self, other: Any) -> PartitionSpec:
+    def __radd__(self, other: PartitionSpec | tuple) -> PartitionSpec:
         return self._joined_to_tuple(other, other, self._parts)
 
-    def _joined_to_tuple(self, other: Any, left: Any, right: Any) -> PartitionSpec:
+    def _joined_to_tuple(self, other: PartitionSpec | tuple, left: PartitionSpec | tuple,
+                         right: PartitionSpec | tuple) -> PartitionSpec:
         if not isinstance(other, tuple):
             return NotImplemented
         if self.unreduced or self.reduced:
@@ -196,7 +199,7 @@ def _rebuilt(parts: tuple, unreduced: frozenset, reduced: frozenset, kind: Unred
     return PartitionSpec(*parts, unreduced=unreduced, reduced=reduced, unreduced_kind=kind)
 
 
-def _check_sets(unreduced: Any, reduced: Any) -> None:
+def _check_sets(unreduced: object, reduced: object) -> None:
     for name, value in (("unreduced", unreduced), ("reduced", reduced)):
         if not isinstance(value, set | frozenset):
             raise bad("PartitionSpec", f"`{name}` must be a set of axis names", {name: repr(value)},
@@ -207,7 +210,7 @@ def _text_of(axes: Collection[Any]) -> str:
     return "{" + ", ".join(sorted(map(repr, axes))) + "}"
 
 
-def _canonical_part(part: Any) -> Any:
+def _canonical_part(part: Part) -> Part:
     if isinstance(part, list | tuple):
         part = tuple(part)
         return None if not part else part[0] if len(part) == 1 else part

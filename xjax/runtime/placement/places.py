@@ -15,21 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, final
 
 from xjax.core.config import TraceKey
 from xjax.core.depth import deep
 from xjax.core.errors import bad
-from xjax.core.jaxpr import ClosedJaxpr, dce
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, dce
 from xjax.runtime.devices import backend
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.current_mesh import devices_for, placing_mesh
 from xjax.runtime.placement.mesh import Mesh
 from xjax.runtime.placement.partition_spec import PartitionSpec
 from xjax.runtime.placement.sharding import NamedSharding, Sharding, SingleDeviceSharding, finest_mesh, named_on
+from xjax.runtime.xla import Device
 from xjax.typing import ArrayLike
 
 
+@final
 class Uncommitted:
     """The placement of an uncommitted array; equal objects are identical.
 
@@ -57,13 +59,13 @@ ON_ONE_DEVICE = frozenset((SingleDeviceSharding, Uncommitted))      # types of p
 
 
 @lru_cache(maxsize=4096)
-def on(device: Any) -> SingleDeviceSharding:
+def on(device: Device) -> SingleDeviceSharding:
     """The one sharding object of a device: hot paths compare it by identity."""
     return SingleDeviceSharding(device)
 
 
 @lru_cache(maxsize=4096)
-def uncommitted_on(device: Any) -> Uncommitted:
+def uncommitted_on(device: Device) -> Uncommitted:
     """The placement of an uncommitted array on a device."""
     return Uncommitted(on(device))
 
@@ -158,14 +160,15 @@ def home_of(caller: str, closed: ClosedJaxpr, places: Sequence[Place], consts: i
         called = names() if names is not None else [f"argument {i}" for i in range(len(places) - consts)]
         texts = [f"{called[i - consts]}, {closed.in_avals[i].str_short()}" for i in committed]
         raise _apart(caller, [*texts, *["a sharding inside the program"] * len(inside)], devices)
-    if len(devices[0]) > 1 or any(mesh.axis_names for mesh in inside):
+    if len(devices[0]) != 1 or any(mesh.axis_names for mesh in inside):
         return _mesh_for(given, [closed.in_avals[i].ndim for i in committed], inside)
     return _result_place(given) if given else on(devices[0][0])
 
 
 def _mesh_for(shardings: Sequence[Any], ranks: Sequence[int], inside: Sequence[Mesh]) -> Mesh:
     """A mesh that can express these shardings, all over the same devices: that of a sharding, or of the program."""
-    meshes = [s.mesh for s in shardings if isinstance(s, NamedSharding) and s.mesh.axis_names]
+    meshes = [s.mesh for s in shardings
+              if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.mesh.axis_names]
     for mesh in dict.fromkeys([*meshes, *(m for m in inside if m.axis_names)]):
         if all([named_on(mesh, s, ndim) is not None for s, ndim in zip(shardings, ranks, strict=True)]):
             return mesh
@@ -249,7 +252,7 @@ def meshes_in(closed: ClosedJaxpr) -> tuple[tuple[Mesh, ...], AbstractMesh | Non
 
 
 @deep
-def _find_meshes(jaxpr: Any) -> list[Mesh | AbstractMesh]:
+def _find_meshes(jaxpr: Jaxpr) -> list[Mesh | AbstractMesh]:
     every: list[Mesh | AbstractMesh] = []
     for eqn in jaxpr.eqns:
         mesh = eqn.params.get("mesh")

@@ -20,6 +20,7 @@ import numpy as np
 
 from xjax.core.errors import bad
 from xjax.core.memory_kinds import default_kind, other_memory
+from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.placement.abstract_mesh import AbstractMesh
 from xjax.runtime.placement.mesh import AxisType, Mesh, make_mesh
@@ -292,7 +293,7 @@ class NamedSharding(Sharding):
         return (all(abstract) and self.other_memory == other.other_memory and self.num_devices == other.num_devices
                 and _same_parts(self.hlo(ndim), other.hlo(ndim), self.num_devices, ndim))
 
-    def update(self, **changed: Any) -> NamedSharding:
+    def update(self, **changed: object) -> NamedSharding:
         """The sharding with another `mesh`, `spec` or `memory_kind`."""
         fields = {"mesh": self.mesh, "spec": self.spec, "memory_kind": self.other_memory, **changed}
         mesh, spec = fields.pop("mesh"), fields.pop("spec")
@@ -485,7 +486,7 @@ def _same_parts(a: HloSharding, b: HloSharding, num_devices: int, ndim: int) -> 
     return xla.shard_indices(a, num_devices, tiles) == xla.shard_indices(b, num_devices, tiles)
 
 
-def device_put_sharded(x: np.ndarray, aval: Any, sharding: Sharding) -> Buffer:
+def device_put_sharded(x: np.ndarray, aval: ShapedArray, sharding: Sharding) -> Buffer:
     """Put a host array on devices, on each its part; only this process's parts are transferred.
 
     Raises: ValueError if `x` does not have the shape and dtype of `aval`, or cannot be split evenly.

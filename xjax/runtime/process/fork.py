@@ -34,7 +34,7 @@ def track(launcher: Any) -> None:
     _launchers.add(launcher)
 
 
-def keep_for_ever(x: Any) -> None:
+def keep_for_ever(x: object) -> None:
     """Never free an object, not even at exit of the interpreter: XLA cannot free it without its threads."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(x))
 
@@ -47,7 +47,7 @@ def error() -> Exception:
                exc=RuntimeError)
 
 
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+def _refuse(*args: object, **kwargs: object) -> NoReturn:
     raise error()
 
 

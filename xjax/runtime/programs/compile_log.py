@@ -134,6 +134,6 @@ def _fix(pairs: Any) -> str:
     return "always pass an array, numpy.asarray(x, dtype), or always a Python number."
 
 
-def _static(key: Any) -> str:
+def _static(key: tuple | None) -> str:
     values = [f"{which}={value!r}"[:60] for which, value in zip(key[1], key[2], strict=True)] if key else []
     return ", ".join(values) or "none"

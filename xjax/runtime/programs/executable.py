@@ -82,7 +82,7 @@ def _compile(name: str, avals: Sequence[ShapedArray], module: ModuleText, device
     return loaded
 
 
-def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: Any,
+def listeners_of(closed: ClosedJaxpr, module: ModuleText, device: xla.Device,
           collectives: bool = False) -> list[Callable[[Any], None]]:
     """Callbacks given each launch's completion token: they bound the number of programs in flight, and of effects.
 

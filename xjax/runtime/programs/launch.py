@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xjax.core.interrupts import note_interrupt
-from xjax.core.tree import registry, treedef_is_leaf
+from xjax.core.tree import PyTreeDef, registry, treedef_is_leaf
 from xjax.core.types import ShapedArray
 from xjax.runtime import xla
 from xjax.runtime.arrays import donation, memory_use
@@ -25,6 +25,7 @@ from xjax.runtime.devices import host_errors, in_flight
 from xjax.runtime.placement.places import Place, sharding_of
 from xjax.runtime.placement.sharding import Sharding, same_placement
 from xjax.runtime.process import fork
+from xjax.typing import PyTree
 
 # Runs a launch and inspects its results: watch(launch, args) returns launch(args).
 Watch = Callable[[Callable[[Sequence[Array]], list[Array]], Sequence[Array]], list[Array]]
@@ -169,7 +170,7 @@ class Launcher:
     __slots__ = ("execute", "handlers", "aval", "place", "out_avals", "out_places", "unflatten", "weight", "host_call",
                  "executable", "_consts", "_watch", "__weakref__")
 
-    def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: Any, *,
+    def __init__(self, executable: Executable, consts: Sequence[Array], out_tree: PyTreeDef, *,
                  like: Sequence[Array] | None = None, watch: Watch | None = None):
         """Make the launcher of a call.
 
@@ -184,7 +185,9 @@ class Launcher:
         self.out_avals, self.out_places = executable.out_avals, executable.out_places
         self._consts = [put(c, p) for c, p in zip(consts, executable.in_places, strict=False)]
         self.unflatten = None if out_tree.num_leaves == 1 and treedef_is_leaf(out_tree) else out_tree.unflatten
-        self.execute = self.host_call = None
+        # Any, not `Callable | None`: hot code calls them without a test where it knows that they are set.
+        self.execute: Any = None
+        self.host_call: Any = None
         if like is not None and watch is None and executable.takes(like, first=len(consts)):
             self.execute = _with_consts(executable.execute, [c._buf for c in self._consts])
             fork.track(self)
@@ -193,7 +196,7 @@ class Launcher:
         """From now on, each launch calls `refuse`."""
         self.execute = self.host_call = refuse
 
-    def __call__(self, args: Sequence[Array]) -> Any:
+    def __call__(self, args: Sequence[Array]) -> PyTree:
         """The result; arguments on other devices are first moved to the executable's input shardings."""
         out = self._arrays(args) if self._watch is None else self._watch(self._arrays, args)
         return out[0] if self.unflatten is None else self.unflatten(out)
@@ -201,7 +204,7 @@ class Launcher:
     def _arrays(self, args: Sequence[Array]) -> list[Array]:
         return self.executable([*self._consts, *args] if self._consts else args)
 
-    def launch(self, bufs: list[xla.Buffer], args: Sequence[Any]) -> Any:
+    def launch(self, bufs: list[xla.Buffer], args: Sequence[Any]) -> PyTree:
         """The result of a launch on buffers, if `execute` is not None; `args` are their arrays, for errors."""
         try:
             bufs = self.execute(bufs).consume_with_handlers(self.handlers)
@@ -211,7 +214,7 @@ class Launcher:
             return Array(bufs[0], self.aval, self.place)
         return self.unflatten([*map(Array, bufs, self.out_avals, self.out_places)])
 
-    def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> Any:
+    def launch_with_host_values(self, operands: Sequence[Any], args: Sequence[Any]) -> PyTree:
         """`launch` on operands that `host_values` made from the values `args`, on one device."""
         if len(operands) > _FEW:
             on_host = [i for i, x in enumerate(operands) if type(x) is not xla.Buffer]

@@ -7,7 +7,7 @@ would be parsed, hashed and copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xjax.core.lowering import count_programs, function_text, lower_closed, symb
 from xjax.core.memory_kinds import annotated
 from xjax.core.primitive import Primitive
 from xjax.core.types import ShapedArray
+from xjax.runtime.placement.mesh import Mesh
 from xjax.transforms.physical import physical_program
 
 
@@ -36,7 +37,7 @@ class Shardings:
 
     __slots__ = ("mesh", "ins", "outs")
 
-    def __init__(self, mesh: Any, ins: Sequence[str], outs: Sequence[str | None]):
+    def __init__(self, mesh: Mesh, ins: Sequence[str], outs: Sequence[str | None]):
         self.mesh, self.ins, self.outs = mesh, ins, outs
 
 

@@ -52,6 +52,7 @@ from xjax.runtime.xla.names import (
     Executable,
     HloSharding,
     ResultHandler,
+    Waitable,
     XlaRuntimeError,
     interface_version,
     jaxlib_version,
@@ -84,7 +85,7 @@ from xjax.runtime.xla.shardings import (
 )
 
 __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
-           "ResultHandler", "SingleDeviceSharding", "XlaRuntimeError", "block_until_ready", "compile",
+           "ResultHandler", "SingleDeviceSharding", "Waitable", "XlaRuntimeError", "block_until_ready", "compile",
            "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis", "cuda_library_version",
            "cuda_ordinal", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
            "forget_devices", "from_cuda_interface", "from_dlpack", "has_collectives", "hlo_sharding_replicated",

@@ -15,7 +15,7 @@ from xjax.core.errors import bad
 from xjax.core.interrupts import note_interrupt
 from xjax.runtime.process import fork
 from xjax.runtime.process.jax_blocker import without_jax
-from xjax.runtime.xla.names import ArrayCopySemantics, Buffer, Client, Device, DeviceList
+from xjax.runtime.xla.names import ArrayCopySemantics, AvalLike, Buffer, Client, Device, DeviceList, Waitable
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device, shard_indices
 
 # Feature probe of the installed jaxlib.
@@ -27,7 +27,7 @@ _batched_device_put = xc.batched_device_put
 
 
 def device_put(
-    aval: Any,
+    aval: AvalLike,
     sharding: SingleDeviceSharding | GSPMDSharding,
     pieces: Sequence[Any],
     devices: Sequence[Device],
@@ -144,7 +144,7 @@ def is_deleted(buf: Buffer) -> bool:
     return id(buf) in with_shared_parts and any([piece.is_deleted() for piece in shards(buf)])
 
 
-def join(aval: Any, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
+def join(aval: AvalLike, sharding: GSPMDSharding, pieces: Sequence[Buffer]) -> Buffer:
     """One array made of existing buffers on its devices, in the order of the sharding; nothing is copied."""
     return note_shared_parts(Buffer(aval, sharding, list(pieces), True, True))
 
@@ -161,7 +161,7 @@ def copy_to_device(
     )[0]
 
 
-def wait_for(buf: Any) -> None:
+def wait_for(buf: Waitable) -> None:
     """Wait for a buffer or a token; raises the error of the program that makes it."""
     if fork.in_child and not buf.is_ready():
         raise fork.error()

@@ -34,7 +34,7 @@ def make_cpu_client(
     return xc.make_cpu_client(num_devices=num_devices, asynchronous=asynchronous, **distributed)
 
 
-def make_gpu_client(**distributed: Any) -> Client:
+def make_gpu_client(**distributed: object) -> Client:
     """A client of the NVIDIA GPUs, through the plugin that JAX's CUDA wheels install.
 
     Raises: RuntimeError if no plugin is installed, or no GPU is visible.

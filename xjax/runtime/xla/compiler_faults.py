@@ -69,7 +69,7 @@ def _casts_to_float8_and_back(text: str) -> bool:
     return "f8E" in text and bool(_TO_FLOAT8.search(text) and _FROM_FLOAT8.search(text))
 
 
-def _is_on(value: Any) -> bool:
+def _is_on(value: object) -> bool:
     """Whether the value of a boolean flag is true."""
     return str(value).lower() in ("true", "1")
 
@@ -239,21 +239,20 @@ def with_workarounds(platform: str, text: str, options: Mapping[str, Any]) -> di
     A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it restores a fault, there is a warning.
     """
     flags, environment = dict(options), _environment(os.environ.get("XLA_FLAGS", ""))
-    for fault in _avoided_by_options(platform):
-        flag, value, brings_back, concerns = fault.option
+    for fault, (flag, value, brings_back, concerns) in _avoided_by_options(platform):
         if not concerns(text):
             continue
         users = options.get(flag, environment.get(flag))
         if users is None:
             flags[flag] = value
         elif brings_back(users):
-            _say("compiler_options" if flag in options else "XLA_FLAGS", flag, str(users), fault)
+            _say("compiler_options" if flag in options else "XLA_FLAGS", flag, str(users), fault.what, value)
     return flags
 
 
 @functools.cache
-def _avoided_by_options(platform: str) -> list[Fault]:
-    return [fault for fault in FAULTS.values()
+def _avoided_by_options(platform: str) -> list[tuple[Fault, Option]]:
+    return [(fault, fault.option) for fault in FAULTS.values()
             if fault.option and fault.platform == platform and fault.is_in(jaxlib_version)]
 
 
@@ -264,10 +263,10 @@ def _environment(text: str) -> dict[str, str]:
 
 
 @functools.cache
-def _say(caller: str, flag: str, users: str, fault: Fault) -> None:
+def _say(caller: str, flag: str, users: str, fault: str, value: object) -> None:
     """Warn once for each value of a flag."""
-    warn(f"{caller}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault.what}\n"
-         f"  fix: drop the flag; xjax sets it to {fault.option.value!r}.")
+    warn(f"{caller}: {flag}={users!r} brings back a fault of jaxlib {jaxlib_version}.\n  fault  {fault}\n"
+         f"  fix: drop the flag; xjax sets it to {value!r}.")
 
 
 def as_markdown() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from jaxlib import _jax
@@ -12,7 +12,7 @@ from jaxlib import xla_client as xc
 
 from xjax.core.once import once
 from xjax.runtime.xla.arrays import device_put
-from xjax.runtime.xla.names import Buffer, Device, Executable, ResultHandler
+from xjax.runtime.xla.names import AvalLike, Buffer, Device, Executable, ResultHandler
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device
 from xjax.typing import ArrayLike
 
@@ -20,7 +20,7 @@ from xjax.typing import ArrayLike
 _HANDLER_SKIPS_CHECKS = "_skip_checks" in (xc.array_result_handler.__doc__ or "")
 
 
-def result_handler(aval: Any, sharding: SingleDeviceSharding | GSPMDSharding) -> ResultHandler:
+def result_handler(aval: AvalLike, sharding: SingleDeviceSharding | GSPMDSharding) -> ResultHandler:
     """The handler that makes the buffer of one output; outputs of equal type and sharding can share one.
 
     ``handler.wrap(f)`` is a handler that returns ``f(buffer)``.
@@ -85,10 +85,10 @@ def host_call(
     handlers = [result_handler(aval, place) for aval in out_avals]
     _, tree = registry.flatten([0] * len(out_avals))
 
-    def call(*args: Any) -> list[Buffer]:
+    def call(*args: Buffer | ArrayLike) -> list[Buffer]:
         return execute(exe, [x if type(x) is Buffer else put_host_value(x, device) for x in args], handlers)
 
-    def call_for_new_types(*args: Any) -> tuple[list[Buffer], _Call | None, bool]:
+    def call_for_new_types(*args: Buffer | ArrayLike) -> tuple[list[Buffer], _Call | None, bool]:
         if not _OF_NUMBER.keys().isdisjoint(map(type, args)) and _makes_64_bits():
             return call(*args), None, True
         n, m = len(args), len(out_avals)
@@ -113,7 +113,7 @@ def _makes_64_bits() -> bool:
     return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
 
 
-def _not_on_device(*args: Any) -> Any:
+def _not_on_device(*args: object) -> NoReturn:
     raise RuntimeError("xjax: a call with host values got a buffer on another device")
 
 

@@ -122,8 +122,8 @@ def lu(a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_f
 # -- qr, svd, eigenvalues ------------------------------------------------------------------------------------------
 
 @one_launch
-def qr(a: ArrayLike, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
-       check_finite: bool = True) -> tuple[Any, ...]:
+def qr(a: ArrayLike, overwrite_a: bool = False, lwork: object = None, mode: str = "full", pivoting: bool = False,
+       check_finite: bool = True) -> tuple[Array, ...]:
     """Decompose ``a = Q @ R``, or ``a[:, p] = Q @ R`` with `pivoting`.
 
     Args: a: [..., m, n]. mode: "full": Q is [..., m, m]; "economic": [..., m, min(m, n)]; "r": without Q.
@@ -201,7 +201,7 @@ def eigh(a: ArrayLike, b: None = None, lower: bool = True, eigvals_only: bool = 
 
 
 def eigh_tridiagonal(d: ArrayLike, e: ArrayLike, *, eigvals_only: bool = False, select: str = "a",
-                     select_range: tuple[int, int] | None = None, tol: float | None = None, key: Any = None) -> Any:
+                     select_range: tuple[int, int] | None = None, tol: float | None = None, key: object = None) -> Any:
     """Eigenvalues, ascending, and eigenvectors of the Hermitian matrix with diagonal `d` and `e` above it: by `eigh`.
 
     Args:
@@ -295,7 +295,7 @@ _FORMS = {0: (False, False), 1: (True, False), 2: (True, True), "N": (False, Fal
 
 @one_launch(arrays=2)
 def solve_triangular(a: ArrayLike, b: ArrayLike, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False,
-                     overwrite_b: bool = False, debug: Any = None, check_finite: bool = True) -> Array:
+                     overwrite_b: bool = False, debug: object = None, check_finite: bool = True) -> Array:
     """The x with ``a @ x = b`` for triangular `a`.
 
     Args:

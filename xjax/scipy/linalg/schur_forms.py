@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -74,7 +74,13 @@ def _rotate_blocks(t: Array, z: Array) -> tuple[Any, Any]:
 
 # -- functions of matrices --------------------------------------------------------------------------------------------
 
-def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Array:
+@overload
+def funm(A: ArrayLike, func: Callable[[Array], Array], disp: Literal[True] = True) -> Array: ...
+@overload
+def funm(A: ArrayLike, func: Callable[[Array], Array], disp: Literal[False]) -> tuple[Array, Array]: ...
+
+
+def funm(A: ArrayLike, func: Callable[[Array], Array], disp: bool = True) -> Array | tuple[Array, Array]:
     """A function of a matrix, by Parlett's recurrence on its Schur form. It runs on the CPU only and has no derivative.
 
     Args:

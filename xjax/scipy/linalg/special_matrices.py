@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -35,17 +35,17 @@ def _offsets(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(n, dtype=np.int32)[:, None], np.arange(m, dtype=np.int32)[None, :]
 
 
-def _vectors(caller: str, *xs: Any, least: int = 0) -> list[Array]:
+def _vectors(caller: str, *xs: ArrayLike, least: int = 0) -> list[Array]:
     """Arguments as arrays [..., n] of one dtype, with common batch axes."""
-    xs = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
-    batch = broadcast_shapes(*[x.shape[:-1] for x in xs])
-    if xs[0].shape[-1] < least:
-        raise bad(caller, f"needs at least {least} elements", given={"argument": xs[0].aval}, fix="pass more.",
+    vectors = [atleast_1d(operand(caller, x)) for x in promote(caller, *xs)]
+    batch = broadcast_shapes(*[x.shape[:-1] for x in vectors])
+    if vectors[0].shape[-1] < least:
+        raise bad(caller, f"needs at least {least} elements", given={"argument": vectors[0].aval}, fix="pass more.",
                   exc=ValueError)
-    return [broadcast_to(x, (*batch, x.shape[-1])) for x in xs]
+    return [broadcast_to(x, (*batch, x.shape[-1])) for x in vectors]
 
 
-def block_diag(*arrs: Any) -> Array:
+def block_diag(*arrs: ArrayLike) -> Array:
     """The block-diagonal matrix with `arrs` along its diagonal; vectors are used as rows.
 
     Raises: ValueError for arrays with more than two axes.
@@ -203,7 +203,7 @@ def hilbert(n: int) -> Array:
     return asarray(1 / (i + j + 1), dtype=default_float())
 
 
-def _floats(entries: Any) -> Array:
+def _floats(entries: Sequence[Sequence[int]]) -> Array:
     """A square matrix from Python integers of any size; infinite where they exceed the range of floats."""
     rounded = [[float(x) if x.bit_length() < 1024 else math.inf if x > 0 else -math.inf for x in row]
                for row in entries]

@@ -77,7 +77,7 @@ def search(value_and_grad: Callable, x: ArrayLike, direction: ArrayLike, value: 
         return _State(low, high, _either(too_high | rising, s.high, s.low), zooms, s.trials + 1, good,
                       ~good & (narrow | (zooms >= _ZOOMS)))
 
-    def cond(s: _State) -> Any:
+    def cond(s: _State) -> Array:
         return ~s.done & ~s.failed & ((s.zooms >= 0) | (s.trials < maxiter))
 
     end = lax.while_loop(cond, body, _State(start, start, start, _INT(-1), _INT(0), _BOOL(False), _BOOL(False)))

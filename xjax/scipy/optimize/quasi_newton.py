@@ -84,7 +84,8 @@ def descend(fun: Callable, x0: ArrayLike, model: Model, limits: Limits) -> Desce
     return lax.while_loop(lambda s: ~s.converged & (s.stopped == 0), step, start)
 
 
-def _stopped(limits: Limits, decrease: ArrayLike, evaluations: ArrayLike, steps: ArrayLike, status: ArrayLike) -> Array:
+def _stopped(limits: Limits, decrease: ArrayLike, evaluations: ArrayLike, steps: ArrayLike,
+             status: ArrayLike) -> Array | np.generic:
     """The number of the first limit that is exceeded, 0 for none."""
     reasons = [(NO_STEP, status != OK)]
     for reason, count, limit in ((TOO_MANY_STEPS, steps, limits.maxiter), (TOO_MANY_VALUES, evaluations, limits.maxfun),

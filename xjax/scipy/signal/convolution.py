@@ -16,8 +16,9 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.ops.checks import canonical_axes
+from xjax.ops.dot import PrecisionLike
 from xjax.runtime.one_launch import one_launch
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, Axis
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,7 @@ def _only_zeros_around(caller: str, boundary: str, fillvalue: Any) -> None:
 
 # -- the two methods --------------------------------------------------------------------------------------------------
 
-def _direct(caller: str, x: Array, y: Array, part: Part, precision: Any) -> Array:
+def _direct(caller: str, x: Array, y: Array, part: Part, precision: PrecisionLike) -> Array:
     if not x.size or not y.size:
         raise bad(caller, "empty arrays have no convolution", given={"in1": typeof(x), "in2": typeof(y)},
                   fix="pass arrays with elements.", exc=ValueError)
@@ -92,7 +93,7 @@ def _by_fourier(x: Array, y: Array, axes: tuple[int, ...], part: Part) -> Array:
 # -- public functions -------------------------------------------------------------------------------------------------
 
 @one_launch(arrays=2)
-def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = None) -> Array:
+def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Axis = None) -> Array:
     """Convolution by Fourier transforms: faster than `convolve` if both arrays are large.
 
     Args:
@@ -115,7 +116,8 @@ def fftconvolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: Any = 
 
 
 @one_launch(arrays=2)
-def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None) -> Array:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto",
+             precision: PrecisionLike = None) -> Array:
     """Convolution ``out[k] = sum(in1[l] * in2[k - l])`` of two arrays of the same rank.
 
     Args:
@@ -131,7 +133,7 @@ def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "
     return _convolved("scipy.signal.convolve", in1, in2, mode, method, precision)
 
 
-def _convolved(caller: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: str, precision: Any) -> Array:
+def _convolved(caller: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: str, precision: PrecisionLike) -> Array:
     x, y = _pair(caller, in1, in2)
     part = _part(caller, mode, x.shape, y.shape)
     match method:
@@ -143,7 +145,8 @@ def _convolved(caller: str, in1: ArrayLike, in2: ArrayLike, mode: str, method: s
 
 
 @one_launch(arrays=2)
-def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto", precision: Any = None) -> Array:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto",
+              precision: PrecisionLike = None) -> Array:
     """Correlation ``out[k] = sum(in1[l + k] * conj(in2[l]))`` of two arrays of the same rank.
 
     Args: as for `convolve`; in mode "full" the first k is ``1 - in2.size``.
@@ -158,7 +161,7 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
 
 @one_launch(arrays=2)
 def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
-               precision: Any = None) -> Array:
+               precision: PrecisionLike = None) -> Array:
     """`convolve` for two matrices.
 
     Args: boundary, fillvalue: only "fill" and 0, padding with zeros; other values raise NotImplementedError.
@@ -171,7 +174,7 @@ def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str
 
 @one_launch(arrays=2)
 def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: float = 0,
-                precision: Any = None) -> Array:
+                precision: PrecisionLike = None) -> Array:
     """`correlate` for two matrices, with two differences.
 
     In mode "same" the result starts one element later along axes on which `in2` has an even size. In mode "valid", for

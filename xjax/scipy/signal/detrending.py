@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from xjax.core.errors import bad
 from xjax.core.types import typeof
 from xjax.numpy.linalg.arguments import inexact
 from xjax.ops.checks import canonical_axis
-from xjax.typing import Array
+from xjax.typing import Array, ArrayLike
 
 
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None) -> Array:
+def detrend(data: ArrayLike, axis: int = -1, type: str = "linear", bp: int | Sequence[int] | np.ndarray = 0,
+            overwrite_data: None = None) -> Array:
     """Data with their trend along an axis subtracted.
 
     Args:

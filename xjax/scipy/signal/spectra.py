@@ -46,7 +46,8 @@ class _Segments(NamedTuple):
         return self.size - self.overlap
 
 
-def _segments(caller: str, window: str, nperseg: int, noverlap: Any, nfft: Any, dtype: DTypeLike) -> _Segments:
+def _segments(caller: str, window: str, nperseg: int, noverlap: int | None, nfft: int | None,
+              dtype: DTypeLike) -> _Segments:
     overlap = nperseg // 2 if noverlap is None else static_int(noverlap, "noverlap", caller)
     points = nperseg if nfft is None else static_int(nfft, "nfft", caller)
     if points < nperseg or not 0 <= overlap < nperseg:
@@ -67,7 +68,7 @@ def _window(caller: str, window: str, size: int, dtype: DTypeLike) -> Array:
     return window if dtypes.is_complex(window.dtype) else window.astype(dtype)
 
 
-def _size(caller: str, window: Any, nperseg: Any, length: int) -> int:
+def _size(caller: str, window: ArrayLike | str | tuple, nperseg: int | None, length: int) -> int:
     """Samples of a segment: `nperseg`, else the size of the window, else the length of the signal."""
     named = isinstance(window, (str, tuple))
     if not named and (np.ndim(window) != 1 or np.shape(window)[0] > length):
@@ -218,7 +219,7 @@ def _sides(points: int) -> np.ndarray:
 
 # -- spectra ----------------------------------------------------------------------------------------------------------
 
-def stft(x: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int = 256, noverlap: int | None = None,
+def stft(x: ArrayLike, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int = 256, noverlap: int | None = None,
          nfft: int | None = None, detrend: Detrend = False, return_onesided: bool = True,
          boundary: str | None = "zeros", padded: bool = True, axis: int = -1) -> tuple[Any, Any, Any]:
     """Short-time Fourier transform: the spectra of overlapping segments of signals.
@@ -245,7 +246,7 @@ def stft(x: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int = 256, 
     return _spectra("scipy.signal.stft", [x], options, power=False)
 
 
-def csd(x: ArrayLike, y: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int | None = None,
+def csd(x: ArrayLike, y: ArrayLike, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
         noverlap: int | None = None, nfft: int | None = None, detrend: Detrend = "constant",
         return_onesided: bool = True, scaling: str = "density", axis: int = -1,
         average: str = "mean") -> tuple[Any, Any]:
@@ -301,9 +302,9 @@ def _median_bias(n: int) -> float:
 
 # -- inverse ----------------------------------------------------------------------------------------------------------
 
-def istft(Zxx: ArrayLike, fs: Any = 1.0, window: str = "hann", nperseg: int | None = None, noverlap: int | None = None,
-          nfft: int | None = None, input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
-          freq_axis: int = -2) -> tuple[Any, Any]:
+def istft(Zxx: ArrayLike, fs: ArrayLike = 1.0, window: str = "hann", nperseg: int | None = None,
+          noverlap: int | None = None, nfft: int | None = None, input_onesided: bool = True, boundary: bool = True,
+          time_axis: int = -1, freq_axis: int = -2) -> tuple[Any, Any]:
     """Signals from their short-time Fourier transforms: the inverse of `stft` with the same options.
 
     Args:

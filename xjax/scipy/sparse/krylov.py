@@ -58,7 +58,7 @@ def repeat(step: Step, A: Operator, M: Operator, b: Vector, x0: Vector, enough: 
                           (x0, residual, _norm(residual), _INT(0)))[0]
 
 
-def must_continue(left: Any, enough: Any, steps: Any, maxiter: Any) -> Any:
+def must_continue(left: Array, enough: ArrayLike, steps: Array, maxiter: int) -> Array:
     """Whether the residual is large enough for another step. NaN gets one step, so that x becomes NaN."""
     return ((left > enough) | (isnan(left) & (steps == 0))) & (steps < maxiter)
 

@@ -21,7 +21,7 @@ from xjax.numpy import asarray, dot, isnan, maximum, real, sqrt, square, vdot, w
 from xjax.numpy.ravel_pytree import ravel_pytree
 from xjax.ops.dot import Precision
 from xjax.scipy.sparse.krylov import batched, incremental, must_continue, repeat
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, PyTree
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -30,7 +30,7 @@ Vector = Any
 _INT = np.int32
 
 
-def cg(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0,
+def cg(A: Operator, b: PyTree, x0: PyTree = None, *, tol: float = 1e-5, atol: float = 0.0,
        maxiter: int | None = None, M: Operator = None) -> tuple[Any, None]:
     """Solve ``A x = b`` by conjugate gradients; A must be Hermitian and positive definite (not checked).
 
@@ -50,13 +50,13 @@ def cg(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, a
     return _solve("scipy.sparse.linalg.cg", _conjugate_gradients, A, b, x0, (tol, atol), maxiter, M, symmetric), None
 
 
-def bicgstab(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0,
+def bicgstab(A: Operator, b: PyTree, x0: PyTree = None, *, tol: float = 1e-5, atol: float = 0.0,
              maxiter: int | None = None, M: Operator = None) -> tuple[Any, None]:
     """Solve ``A x = b`` by stabilized biconjugate gradients, for any square A; see `cg` for arguments and result."""
     return _solve("scipy.sparse.linalg.bicgstab", _stabilized_gradients, A, b, x0, (tol, atol), maxiter, M), None
 
 
-def gmres(A: Operator, b: Any, x0: ArrayLike | None = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20,
+def gmres(A: Operator, b: PyTree, x0: PyTree = None, *, tol: float = 1e-5, atol: float = 0.0, restart: int = 20,
           maxiter: int | None = None, M: Operator = None, solve_method: str = "batched") -> tuple[Any, Any]:
     """Solve ``A x = b`` by generalized minimal residuals, for any square A.
 
@@ -96,8 +96,8 @@ class _Problem(NamedTuple):
     maxiter: int
 
 
-def _solve(name: str, method: Callable[[_Problem], Vector], A: Operator, b: Any, x0: ArrayLike | None, tolerance: tuple,
-           maxiter: int | None, M: Operator, symmetric: bool = False) -> Any:
+def _solve(name: str, method: Callable[[_Problem], Vector], A: Operator, b: PyTree, x0: PyTree, tolerance: tuple,
+           maxiter: int | None, M: Operator, symmetric: bool = False) -> PyTree:
     b = tree_map(asarray, b)
     x0 = tree_map(zeros_like if x0 is None else asarray, b if x0 is None else x0)
     _check_like(name, b, x0)
@@ -105,7 +105,7 @@ def _solve(name: str, method: Callable[[_Problem], Vector], A: Operator, b: Any,
     if maxiter is None:
         maxiter = 10 * sum(x.size for x in tree_leaves(b))
 
-    def solve(matvec: Callable, rhs: Any) -> Any:
+    def solve(matvec: Callable, rhs: PyTree) -> PyTree:
         flat, unravel = ravel_pytree(rhs)
 
         def of_vectors(f: Callable) -> Callable[[Vector], Vector]:
@@ -136,7 +136,7 @@ def _as_function(name: str, which: str, A: Operator) -> Callable:
     return lambda x: A @ x
 
 
-def _check_like(name: str, b: Any, x0: Any) -> None:
+def _check_like(name: str, b: PyTree, x0: PyTree) -> None:
     tree = tree_structure(b)
     if tree_structure(x0) != tree:
         raise bad(name, "`x0` and `b` differ in structure", given=tree_mismatch("x0", tree, tree_structure(x0)),

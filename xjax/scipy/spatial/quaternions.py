@@ -37,7 +37,7 @@ def _scalar_last(vector: Array, scalar: Array) -> Array:
 
 # -- algebra ----------------------------------------------------------------------------------------------------------
 
-def normalized(q: ArrayLike) -> Array:
+def normalized(q: Array) -> Array:
     return q / jnp.sqrt(_dot(q, q))[..., None]
 
 
@@ -140,6 +140,7 @@ def from_euler(axes: list[int], body: bool, angles: ArrayLike) -> Array:
         factor[axis] = jnp.sin(half)
         factor = jnp.stack(factor, -1)
         total = factor if total is None else product(total, factor) if body else product(factor, total)
+    assert total is not None                                # there are one to three axes
     return total
 
 

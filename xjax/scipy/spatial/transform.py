@@ -39,7 +39,7 @@ class Rotation(NamedTuple):
         return cls(jnp.concatenate([jnp.atleast_2d(r.quat) for r in rotations]))
 
     @classmethod
-    def from_euler(cls, seq: str, angles: Any, degrees: bool = False) -> Rotation:
+    def from_euler(cls, seq: str, angles: ArrayLike, degrees: bool = False) -> Rotation:
         """Successive rotations about up to three axes.
 
         Args:
@@ -84,7 +84,7 @@ class Rotation(NamedTuple):
         """A random rotation, or `num` of them, uniformly distributed."""
         return cls.from_quat(normal(random_key, (4,) if num is None else (num, 4)))
 
-    def __getitem__(self, indexer: Any) -> Rotation:
+    def __getitem__(self, indexer: object) -> Rotation:
         self._several("__getitem__")
         return Rotation(self.quat[indexer])
 
@@ -175,7 +175,7 @@ class Slerp(NamedTuple):
     rotvecs: Any
 
     @classmethod
-    def init(cls, times: Any, rotations: Rotation) -> Slerp:
+    def init(cls, times: ArrayLike, rotations: Rotation) -> Slerp:
         """The motion through `rotations` at the increasing times real[n], n > 1.
 
         Raises: TypeError unless they are a `Rotation`; ValueError for fewer than two, or another number of times.

@@ -58,13 +58,13 @@ logsf = mirrored(_cauchy, "logsf", logcdf, "Logarithm of the probability of valu
 @_cauchy
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
-    return loc - scale * _cotangent(q)
+    return jnp.subtract(loc, jnp.multiply(scale, _cotangent(q)))
 
 
 @_cauchy
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `sf` is q; nan unless 0 <= q <= 1."""
-    return loc + scale * _cotangent(q)
+    return jnp.add(loc, jnp.multiply(scale, _cotangent(q)))
 
 
 def _cotangent(q: ArrayLike) -> Array:

@@ -40,7 +40,7 @@ def FRACTION(x: ArrayLike) -> ArrayLike:
     return (x >= 0) & (x <= 1)
 
 
-def INNER_FRACTION(x: ArrayLike) -> Array:
+def INNER_FRACTION(x: ArrayLike) -> ArrayLike:
     return (x > 0) & (x < 1)
 
 
@@ -63,18 +63,18 @@ class Distribution:
         least, most = defaults.count(inspect.Parameter.empty), len(defaults)
         domains = [(i, self.domains[n]) for i, n in enumerate(signature.parameters) if n in self.domains]
 
-        def on_floats(*args: Any) -> Array:
-            args = floats(caller, *args, *defaults[len(args):])
-            inside = [belongs(args[i]) for i, belongs in domains]
+        def on_floats(*args: ArrayLike) -> Array:
+            values = floats(caller, *args, *defaults[len(args):])
+            inside = [belongs(values[i]) for i, belongs in domains]
             inside = [x for x in inside if not (isinstance(x, (bool, np.bool_)) and x)]      # True: no check to compile
-            out = fun(*args)
+            out = fun(*values)
             return jnp.where(functools.reduce(lambda x, y: x & y, inside), out, np.nan) if inside else out
 
         on_floats.__name__ = fun.__name__
         launched = one_launch(on_floats, arrays=most)
 
         @functools.wraps(fun)
-        def function(*args: Any, **kwargs: Any) -> Array:
+        def function(*args: ArrayLike, **kwargs: ArrayLike) -> Array:
             if kwargs or not least <= len(args) <= most:
                 args = _bound(caller, signature, args, kwargs)
             if not at_root():
@@ -85,7 +85,7 @@ class Distribution:
 
     def exp(self, name: str, logarithm: Callable) -> Callable:
         """The exponential of `logarithm`, a function of this distribution. Its slopes at infinite x are 0."""
-        def at_finite(x: ArrayLike, *args: Any) -> Array:
+        def at_finite(x: ArrayLike, *args: ArrayLike) -> Array:
             return logarithm(_without_slope_at_infinity(x), *args)
 
         return self._composed(name, lax.exp, functools.wraps(logarithm)(at_finite))
@@ -96,7 +96,7 @@ class Distribution:
 
     def _composed(self, name: str, outer: Callable, inner: Callable) -> Callable:
         @functools.wraps(inner)
-        def composed(*args: Any) -> Array:
+        def composed(*args: ArrayLike) -> Array:
             return outer(inner(*args))
 
         composed.__name__ = composed.__qualname__ = name
@@ -109,7 +109,8 @@ _MEANING = {"pdf": "Density at x", "pmf": "Probability of k", "cdf": "Probabilit
             "logsf": "Logarithm of the probability of values > x"}
 
 
-def _bound(caller: str, signature: inspect.Signature, args: Any, kwargs: Any) -> Any:
+def _bound(caller: str, signature: inspect.Signature, args: Sequence[ArrayLike],
+           kwargs: dict[str, ArrayLike]) -> tuple[ArrayLike, ...]:
     """All arguments by position, including default values."""
     try:
         bound = signature.bind(*args, **kwargs)
@@ -126,19 +127,19 @@ def _operand(caller: str, x: ArrayLike) -> ArrayLike:
     return jnp.asarray(array_like(caller, x))
 
 
-def floats(caller: str, *xs: Any) -> Any:
+def floats(caller: str, *xs: ArrayLike) -> Sequence[ArrayLike]:
     """The arguments as real floats of one dtype, each of the common rank or of rank 0.
 
     Raises: TypeError unless all are arrays or numbers; ValueError for complex numbers.
     """
-    xs = promote_shapes(caller, *promote_inexact(caller, *xs))
-    if dtypes.is_complex(typeof(xs[0]).dtype):
-        raise bad(caller, "complex numbers are not accepted", given={"dtype": typeof(xs[0]).dtype.name},
+    values = promote_shapes(caller, *promote_inexact(caller, *xs))
+    if dtypes.is_complex(typeof(values[0]).dtype):
+        raise bad(caller, "complex numbers are not accepted", given={"dtype": typeof(values[0]).dtype.name},
                   fix="use the real parts: x.real.", exc=ValueError)
-    return xs
+    return values
 
 
-def _without_slope_at_infinity(x: ArrayLike) -> Array:
+def _without_slope_at_infinity(x: ArrayLike) -> ArrayLike:
     """`x`, constant where it is infinite: the chain rule would multiply the density 0 by an infinite slope."""
     if isinstance(x, (bool, int, float)):
         return x
@@ -164,7 +165,7 @@ _INNER_LOGS = (lambda p: lax.log(jnp.where(p > 0, p, 1)), lambda p: lax.log1p(-j
 
 
 @custom_jvp
-def of_powers(log_rest: ArrayLike, p: ArrayLike, *exponents: Any) -> Array:
+def of_powers(log_rest: ArrayLike, p: ArrayLike, *exponents: ArrayLike) -> Array:
     """``exp(log_rest) p**a``, or with two exponents ``exp(log_rest) p**a (1 - p)**b``; 0**0 is 1.
 
     Its slopes in p are right also at p = 0 and 1, where the slope of the logarithm is infinite and 0 times it is nan.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import xjax.numpy as jnp
 from xjax import lax, random
@@ -19,6 +19,7 @@ from xjax.scipy.stats.multivariate_normal import log_peak, whitened
 from xjax.typing import Array, ArrayLike, PRNGKey
 
 _CALLER = "scipy.stats.gaussian_kde"
+Bandwidth: TypeAlias = "str | ArrayLike | Callable[[gaussian_kde], ArrayLike] | None"
 
 
 @register_pytree_node_class
@@ -44,14 +45,14 @@ class gaussian_kde:
     __slots__ = ("covariance", "dataset", "inv_cov", "neff", "weights")
     _CHILDREN = ("neff", "dataset", "weights", "covariance", "inv_cov")
 
-    def __init__(self, dataset: ArrayLike, bw_method: Any = None, weights: ArrayLike | None = None) -> None:
+    def __init__(self, dataset: ArrayLike, bw_method: Bandwidth = None, weights: ArrayLike | None = None) -> None:
         dataset, weights = _checked_sample(dataset, weights)
         self._set(dataset=dataset, weights=weights, neff=1 / jnp.sum(jnp.square(weights)))
         factor = self._factor("scott" if bw_method is None else bw_method)
         spread = jnp.atleast_2d(jnp.cov(dataset, bias=False, aweights=weights))
         self._set(covariance=spread * factor ** 2, inv_cov=jnp.linalg.inv(spread) / factor ** 2)
 
-    def _factor(self, bw_method: Any) -> ArrayLike:
+    def _factor(self, bw_method: Bandwidth) -> Any:
         if callable(bw_method):
             return bw_method(self)
         if isinstance(bw_method, str):
@@ -63,11 +64,11 @@ class gaussian_kde:
         raise bad(_CALLER, "unknown bandwidth method", given={"bw_method": bw_method},
                   fix="pass 'scott', 'silverman', a number or a function of the estimate.", exc=ValueError)
 
-    def _set(self, **attributes: Any) -> None:
+    def _set(self, **attributes: Array) -> None:
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise bad(_CALLER, f"an estimate is immutable; `{name}` cannot be set", fix="create another estimate.",
                   exc=AttributeError)
 
@@ -156,12 +157,12 @@ class gaussian_kde:
                                            shape=shape, dtype=self.dataset.dtype)
         return self.dataset[:, picked] + jnp.moveaxis(noise, -1, 0)
 
-    def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
+    def integrate_box(self, low_bounds: ArrayLike, high_bounds: ArrayLike, maxpts: int | None = None) -> NoReturn:
         """Not supported: raises NotImplementedError."""
         raise bad(f"{_CALLER}.integrate_box", "integrals over boxes are supported for dimension 1 only",
                   fix="use integrate_box_1d.", exc=NotImplementedError)
 
-    def set_bandwidth(self, bw_method: Any = None) -> None:
+    def set_bandwidth(self, bw_method: Bandwidth = None) -> None:
         """Not supported: raises NotImplementedError."""
         raise bad(f"{_CALLER}.set_bandwidth", "an estimate is immutable", exc=NotImplementedError,
                   fix="create another one: gaussian_kde(kde.dataset, bw_method, kde.weights).")
@@ -179,14 +180,14 @@ class gaussian_kde:
 
 def _real(caller: str, x: ArrayLike) -> Array:
     """`x` with two axes. Raises: NotImplementedError for complex numbers."""
-    x = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
-    if dtypes.is_complex(x.dtype):
-        raise bad(caller, "complex numbers are not supported", given={"argument": typeof(x)},
+    rows: Array = jnp.atleast_2d(jnp.asarray(array_like(caller, x)))
+    if dtypes.is_complex(rows.dtype):
+        raise bad(caller, "complex numbers are not supported", given={"argument": typeof(rows)},
                   fix="pass real and imaginary parts as two dimensions.", exc=NotImplementedError)
-    return x
+    return rows
 
 
-def _checked_sample(dataset: ArrayLike, weights: ArrayLike | None) -> tuple[Any, Any]:
+def _checked_sample(dataset: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
     """The dataset with two axes, and weights that sum to 1, in one float dtype."""
     dataset = _real(_CALLER, dataset)
     if dataset.size < 2:
@@ -202,7 +203,7 @@ def _checked_sample(dataset: ArrayLike, weights: ArrayLike | None) -> tuple[Any,
         raise bad(_CALLER, "there must be one weight for each point",
                   given={"dataset": typeof(dataset), "weights": typeof(weights)},
                   fix=f"pass weights of shape [{n}].", exc=ValueError)
-    return dataset, weights / jnp.sum(weights)
+    return jnp.asarray(dataset), weights / jnp.sum(weights)
 
 
 def _log_kernels(points: Array, dataset: Array, covariance: Array) -> Array:

@@ -70,13 +70,13 @@ def _pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     return lax.exp(_logpdf(x, mean, cov))
 
 
-def log_peak(factor: ArrayLike) -> Array:
+def log_peak(factor: Array) -> Array:
     """Logarithm of the density at the mean, for a Cholesky factor [..., n, n] of the covariance."""
     log_det = jnp.sum(jnp.log(jnp.diagonal(factor, axis1=-2, axis2=-1)), -1)
     return -log_det - 0.5 * factor.shape[-1] * math.log(2 * math.pi)
 
 
-def whitened(factor: ArrayLike, y: ArrayLike) -> Array:
+def whitened(factor: Array, y: Array) -> Array:
     """z[..., n] with ``factor z = y`` for y[..., n]. For a single factor it is one solve for all y."""
     if factor.ndim == 2:
         rows = jnp.reshape(y, (-1, y.shape[-1]))

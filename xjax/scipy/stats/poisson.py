@@ -13,8 +13,9 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.scipy.special import entr, gammaincc, gammaln, xlogy
+from xjax.scipy.special import digamma, entr, gammaincc, gammaln, xlogy
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, of_powers
+from xjax.transforms.custom_jvp import custom_jvp
 from xjax.typing import Array, ArrayLike
 
 __all__ = ["cdf", "entropy", "logpmf", "pmf"]
@@ -47,7 +48,23 @@ def _inside(x: ArrayLike) -> tuple[Any, Any]:
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """Probability of k; 0 unless k - loc is an integer >= 0."""
     x, outside = _inside(k - loc)
-    return jnp.where(outside, 0, of_powers(-gammaln(x + 1) - mu, mu, x))
+    return jnp.where(outside, 0, _mass(x, mu))
+
+
+@custom_jvp
+def _mass(k: Any, mu: Any) -> Any:
+    return of_powers(-gammaln(k + 1) - mu, mu, k)
+
+
+def _mass_by_mean(k: Any, mu: Any) -> Any:
+    """The slope of the mass in mu, ``(k / mu - 1) mass``, from the power of mu that is lower by 1, for mu may be 0."""
+    none = k == 0
+    lower = of_powers(-gammaln(k + 1) - mu, mu, jnp.where(none, 0, k - 1))
+    return jnp.where(none, -1, k - mu) * lower
+
+
+_mass.defjvps(lambda dk, y, k, mu: dk * (y * (lax.log(jnp.where(mu > 0, mu, 1)) - digamma(k + 1))),
+              lambda dmu, y, k, mu: dmu * _mass_by_mean(k, mu))
 
 
 @_poisson

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,12 @@ def _nearest(points: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     near, rows = near[~is_tie, :k + 1], np.flatnonzero(~is_tie)
     clear = near[near != rows[:, None]], np.repeat(rows, k)
     tied = _nearest_of_equals(points, tree, np.flatnonzero(is_tie), distance[is_tie, k] * _SLACK, k)
-    return tuple(np.concatenate(ends) for ends in zip(clear, *tied, strict=True))
+    senders, receivers = (np.concatenate(ends) for ends in zip(clear, *tied, strict=True))
+    return senders, receivers
 
 
-def _nearest_of_equals(points: np.ndarray, tree: PyTree, rows: np.ndarray, radius: np.ndarray, k: int) -> Any:
+def _nearest_of_equals(points: np.ndarray, tree: Any, rows: np.ndarray, radius: np.ndarray,
+                       k: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields (senders, receivers) for the points `rows`, among whose k nearest the tree cannot order ties.
 
     Args: radius: for each row, a distance within which there are at least k other points.
@@ -76,7 +79,7 @@ def _first(points: np.ndarray, senders: np.ndarray, receivers: np.ndarray, k: in
     return senders[kept], receivers[kept]
 
 
-def radius_graph(points: ArrayLike, radius: float, *, max_neighbors: int | None = None, nodes: Any = None,
+def radius_graph(points: ArrayLike, radius: float, *, max_neighbors: int | None = None, nodes: PyTree = None,
                  self_loops: bool = False) -> Graph:
     """Joins points whose Euclidean distance is at most `radius`, in both directions.
 

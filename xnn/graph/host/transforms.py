@@ -11,6 +11,7 @@ import numpy as np
 
 from xjax import tree_util
 from xjax.errors import bad, check_choice
+from xjax.typing import PyTree
 from xnn.checks import type_text
 from xnn.graph.structure.arrays import edge_order, host, indices_or_mask, library, stable_order, without_padding
 from xnn.graph.structure.graph import Graph
@@ -187,7 +188,7 @@ def largest_component(graph: Graph, connection: Literal["weak", "strong"] = "wea
 # -- edges --------------------------------------------------------------------------------------------------------
 
 
-def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any) -> Graph:
+def with_edges(graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: PyTree) -> Graph:
     """Replaces the edges; the new ones may be in any order, and must join nodes of the same graph of a batch."""
     order = edge_order(senders, receivers, graph.n_nodes)
     senders, receivers = senders[order], receivers[order]
@@ -203,7 +204,7 @@ def edges_where(graph: Graph, kept: np.ndarray) -> Graph:
                       tree_util.tree_map(lambda x: x[kept], graph.edges))
 
 
-def _merged(caller: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: Any, reduce: str) -> Graph:
+def _merged(caller: str, graph: Graph, senders: np.ndarray, receivers: np.ndarray, edges: PyTree, reduce: str) -> Graph:
     functions = {"sum": np.add, "mean": np.add, "max": np.maximum, "min": np.minimum}
     check_choice(caller, "reduction", reduce, functions)
     order = edge_order(senders, receivers, graph.n_nodes)

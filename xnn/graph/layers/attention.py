@@ -11,14 +11,14 @@ Node features may be a dense array, a `CSR` or a SciPy sparse matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike, Params
+from xjax.typing import Array, Params
 from xnn.checks import check_params, check_shape
 from xnn.graph.layers.attention_layer import AttentionLayer, weights_of
 from xnn.graph.layers.edge_inputs import edge_inputs
@@ -28,7 +28,8 @@ from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.edges import Edges
 from xnn.layer import recorded
 from xnn.layers.dropout import Dropout
-from xnn.rng import split
+from xnn.rng import Rng, split
+from xnn.sparse import CSR
 
 
 @recorded()
@@ -195,11 +196,11 @@ class _Options(NamedTuple):
         """Total number of output features."""
         return self.n_out * self.heads if self.concat else self.n_out
 
-    def by_head(self, x: Any) -> Any:
+    def by_head(self, x: Array) -> Array:
         """[..., heads * n_out] -> [..., heads, n_out]."""
         return jnp.reshape(x, (*x.shape[:-1], self.heads, self.n_out))
 
-    def joined(self, x: Any) -> Any:
+    def joined(self, x: Array) -> Array:
         """[n, heads, n_out] -> [n, features]."""
         return jnp.reshape(x, (x.shape[0], self.features)) if self.concat else jnp.mean(x, 1)
 
@@ -217,7 +218,8 @@ def _init_of(options: _Options, shapes: Callable, w_init: Callable | None) -> Ca
     return init
 
 
-def _checked(options: _Options, params: Params, shapes: Callable, x: ArrayLike, graph: Any) -> tuple[Any, Edges]:
+def _checked(options: _Options, params: Params, shapes: Callable, x: object,
+             graph: object) -> tuple[Array | CSR, Edges]:
     x = checked_features(options.name, x)
     check_params(options.name, params, x, **shapes(x.shape[-1]))
     return x, as_edges(graph, x, options.name)
@@ -253,7 +255,7 @@ def _of_scores(options: _Options, shapes: Callable, score: Callable, w_init: Cal
                           attention_weights=attention_weights)
 
 
-def _mean(options: _Options, edges: Edges, values: Array, scores: Array, own_scores: Array, rng: Any,
+def _mean(options: _Options, edges: Edges, values: Array, scores: Array, own_scores: Array, rng: Rng,
           train: bool) -> Array:
     """[n, heads, n_out]: the mean of the neighbours' values, weighted by the softmax of the scores."""
     edges_rng, own_rng = split(rng, 2)

@@ -24,6 +24,9 @@ class AttentionWeights(NamedTuple):
     own: Any
 
 
+_GIVEN: Any = None                      # each constructor gives it; fields after optional ones need a default
+
+
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class AttentionLayer(Layer):
     """A `Layer` that can also return its attention weights; `GAT`, `GATv2` and `GraphTransformer` return one.
@@ -43,7 +46,7 @@ class AttentionLayer(Layer):
            [0.5, 0.5, 0.5]], dtype=float32)
     """
 
-    attention_weights: Callable[..., AttentionWeights] | None = None
+    attention_weights: Callable[..., AttentionWeights] = _GIVEN
 
 
 def weights_of(edges: Edges, scores: ArrayLike, own_scores: ArrayLike | None) -> AttentionWeights:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from xjax.errors import bad
 from xjax.typing import PRNGKey
 from xnn import rng as rng_lib
@@ -16,6 +14,7 @@ from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.masked import MaskedGraph, mask_graph
 from xnn.layer import Layer, as_layer
 from xnn.layers.dropout import check_rate
+from xnn.rng import Rng
 
 
 def drop_edges(rng: PRNGKey, graph: Graph, rate: float) -> MaskedGraph:
@@ -84,12 +83,12 @@ def with_drop_edge(layer: Layer, rate: float) -> Layer:
 _STREAM = 2**31 - 1                            # the child uses the key itself and its folds of 0, 1, ...
 
 
-def _dropped(rng: Any, edges: Edges, rate: float) -> Edges:
+def _dropped(rng: Rng, edges: Edges, rate: float) -> Edges:
     kept = rng_lib.bernoulli(rng, 1 - rate, (len(edges),))
     return edges.replace(mask=kept if edges.mask is None else edges.mask & kept)
 
 
-def _check(caller: str, rate: float, *graphs: Any) -> None:
+def _check(caller: str, rate: float, *graphs: object) -> None:
     check_rate(caller, rate)
     for graph in graphs:
         if not isinstance(graph, Graph):

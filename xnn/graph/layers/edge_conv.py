@@ -133,15 +133,15 @@ def knn_edges(x: ArrayLike, k: int, graph_ids: ArrayLike | None = None, *, mask:
     (Array([1, 0, 1], dtype=int32), array([0, 1, 2], dtype=int32))
     """
     _check_k("knn_edges", k)
-    x = lax.stop_gradient(check_float("knn_edges", x, 2))
-    x = x if x.dtype == np.float64 else x.astype(np.float32)
-    n = x.shape[0]
+    points: Array = lax.stop_gradient(check_float("knn_edges", x, 2))
+    points = points if points.dtype == np.float64 else points.astype(np.float32)
+    n = points.shape[0]
     for name, value in (("graph_ids", graph_ids), ("mask", mask)):
         if value is not None and value.shape != (n,):
             raise bad("knn_edges", f"{name} needs one entry for each node",
-                      {"x": type_text(x), name: type_text(value)}, "pass [n].", ValueError)
+                      {"x": type_text(points), name: type_text(value)}, "pass [n].", ValueError)
     ids = None if graph_ids is None else jnp.asarray(graph_ids)
-    nearness, senders = _by_blocks(lambda rows: _nearest(x, rows, min(k, n), ids, mask, self_loops), n)
+    nearness, senders = _by_blocks(lambda rows: _nearest(points, rows, min(k, n), ids, mask, self_loops), n)
     missing = ((0, 0), (0, k - min(k, n)))
     exists, senders = (jnp.pad(part, missing).reshape(n * k) for part in (nearness > -np.inf, senders))
     all_exist = graph_ids is None and mask is None and k <= n - (not self_loops)

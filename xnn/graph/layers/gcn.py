@@ -1,7 +1,6 @@
 """Graph convolutions of Kipf and Welling (2017): the layer and the network."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import xjax.numpy as jnp
 from xjax import nn, random
@@ -16,7 +15,7 @@ from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.layer import Layer, Parts, recorded
 from xnn.layers.dropout import Dropout
-from xnn.rng import fold_in
+from xnn.rng import Rng, fold_in
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -136,7 +135,7 @@ def _hidden_sizes(nhid: int | Sequence[int], n_layers: int | None) -> tuple[int,
     return sizes
 
 
-def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bool:
+def _resolve_train(rng: Rng, train: bool | None, is_training: bool | None) -> bool:
     if train is None:
         train = is_training
     elif is_training is not None and is_training != train:
@@ -145,7 +144,7 @@ def _resolve_train(rng: Any, train: bool | None, is_training: bool | None) -> bo
     return rng is not None if train is None else train
 
 
-def _check_kind(adj: Any, sparse: bool | None) -> None:
+def _check_kind(adj: object, sparse: bool | None) -> None:
     is_dense = is_array(adj)
     is_sparse = isinstance(adj, CSR | EdgeList | Edges | Graph) or is_scipy_sparse(adj) or bool(edge_form(adj))
     if (sparse is True and is_dense) or (sparse is False and is_sparse):

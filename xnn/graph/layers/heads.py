@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def _edge_head(score: Layer) -> Layer:
                    rebuild=lambda some: _edge_head(some[None]))
 
 
-def _ends(x: Array, graph: Any, pairs: Any) -> tuple[Any, Any]:
+def _ends(x: Array, graph: object, pairs: ArrayLike | None) -> tuple[Array, Array]:
     """The rows of x at the two ends of each pair."""
     if pairs is None:
         if graph is None:
@@ -103,7 +103,8 @@ def _ends(x: Array, graph: Any, pairs: Any) -> tuple[Any, Any]:
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not jnp.issubdtype(pairs.dtype, np.integer):
         raise bad("EdgeHead", "`pairs` must have two nodes in each row", {"pairs": type_text(pairs)},
                   fix="pass int[m, 2]; np.stack([senders, receivers], 1) has this form.")
-    return tuple(jnp.take(x, pairs[:, end], axis=0, mode="fill", fill_value=np.nan) for end in (0, 1))
+    one, other = (jnp.take(x, pairs[:, end], axis=0, mode="fill", fill_value=np.nan) for end in (0, 1))
+    return one, other
 
 
 def _Bilinear(features: int | None, learned: bool = True) -> Layer:
@@ -206,8 +207,8 @@ def _autoencoder(name: str, children: Mapping[str, Layer]) -> Layer:
                    rebuild=lambda some: _autoencoder(name, some))
 
 
-def reconstruction_loss(edges: ArrayLike, others: ArrayLike, *, weights: Any = None,
-                        other_weights: Any = None) -> Array:
+def reconstruction_loss(edges: ArrayLike, others: ArrayLike, *, weights: ArrayLike | None = None,
+                        other_weights: ArrayLike | None = None) -> Array:
     """Mean binary cross-entropy of the logits of edges, plus the mean for pairs without an edge.
 
     Args: edges, others: logits [m] of edges and [k] of other pairs; weights, other_weights: as in `xnn.losses`, such as

@@ -59,7 +59,7 @@ def JumpingKnowledge(how: Literal["concat", "max", "lstm"] = "concat", *, hidden
     return Layer(init, apply, "JumpingKnowledge", positionwise=True)
 
 
-def _several(xs: Any) -> Sequence[Any]:
+def _several(xs: object) -> Sequence[Any]:
     if not isinstance(xs, tuple | list) or not xs or isinstance(xs[0], int):
         raise bad("JumpingKnowledge", "takes the outputs of several layers", {"x": type_text(xs)},
                   fix="pass a tuple of arrays [n, features].")

@@ -194,7 +194,7 @@ def _read(graph: Graph, edges: Edges, field: str, part: str, reductions: tuple[s
     return getattr(graph, part)
 
 
-def _check_graph(name: str, x: Any) -> None:
+def _check_graph(name: str, x: object) -> None:
     if not isinstance(x, Graph):
         raise bad(name, "x is not a Graph", {"x": type_text(x)}, "pass a Graph, to init and to apply.")
     for field in FIELDS:

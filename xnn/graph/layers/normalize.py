@@ -4,7 +4,7 @@
 the layer, for an adjacency that is traced or has no stored values.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ Norm = Literal["symmetric", "row"]
 
 
 def normalized_adjacency(
-    adj: Any, norm: Norm = "symmetric", self_loops: bool = True, *, n_nodes: int | None = None
+    adj: object, norm: Norm = "symmetric", self_loops: bool = True, *, n_nodes: int | None = None
 ) -> CSR:
     """``D^-1/2 (A + I) D^-1/2`` or ``D^-1 (A + I)``, with D the diagonal matrix of the row sums of ``A + I``.
 
@@ -65,14 +65,15 @@ def _scale(norm: Norm, degree: np.ndarray, rows: np.ndarray, cols: np.ndarray) -
     return root[rows] * root[cols]
 
 
-def _merged(rows, cols, values, n) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _merged(rows: np.ndarray, cols: np.ndarray, values: np.ndarray,
+            n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries with duplicates summed, sorted by row and column."""
     places, group = np.unique(rows.astype(np.int64) * n + cols, return_inverse=True)
     values = np.bincount(group, weights=values, minlength=len(places))
     return *np.divmod(places, max(n, 1)), values
 
 
-def _as_csr(adj: Any, n_nodes: int | None) -> CSR:
+def _as_csr(adj: object, n_nodes: int | None) -> CSR:
     if isinstance(adj, CSR):
         return adj
     if isinstance(adj, Graph):

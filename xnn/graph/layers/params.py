@@ -8,7 +8,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import random
 from xjax.nn import initializers
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.typing import Array, PRNGKey
 
 
 def drawn(rng: PRNGKey | None, shapes: Mapping[str, Any], w_init: Callable | None = None,
@@ -28,12 +28,12 @@ def drawn(rng: PRNGKey | None, shapes: Mapping[str, Any], w_init: Callable | Non
             for key, (name, shape) in zip(random.split(rng, len(shapes)), shapes.items(), strict=True)}
 
 
-def affine(params: Mapping[str, Any], x: ArrayLike, name: str = "") -> Array:
+def affine(params: Mapping[str, Any], x: Array, name: str = "") -> Array:
     """``x w + b`` with the parameters ``w`` and ``b``, or ``w_name`` and ``b_name``; without b if it is missing."""
     suffix = f"_{name}" if name else ""
     return plus(x @ params[f"w{suffix}"], params, f"b{suffix}")
 
 
-def plus(y: ArrayLike, params: Mapping[str, Any], name: str = "b") -> Array:
+def plus(y: Array, params: Mapping[str, Any], name: str = "b") -> Array:
     """``y + b``, or y if the parameter b is missing."""
     return y + jnp.broadcast_to(params[name], y.shape) if name in params else y

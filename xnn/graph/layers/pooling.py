@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -81,7 +81,7 @@ def AttentionPool(gate: Layer | None = None, value: Layer | None = None, *,
     return _attention_pool(children, weights)
 
 
-def _attention_pool(children: Any, weights: str) -> Layer:
+def _attention_pool(children: Mapping[str, Layer], weights: str) -> Layer:
     def walk(visit, in_shape, shapes):
         outs = {key: visit(key, in_shape) for key in children}
         scores, values = outs["gate"][-1], outs.get("value", in_shape)[-1]
@@ -236,7 +236,7 @@ def _check_ratio(caller: str, ratio: float, k: int | None) -> None:
                   "pass a ratio in (0, 1], or k of at least 1.", ValueError)
 
 
-def _check_graph(caller: str, graph: Any) -> Graph:
+def _check_graph(caller: str, graph: object) -> Graph:
     if not isinstance(graph, Graph):
         raise bad(caller, "needs a Graph, because it masks nodes", {"graph": type_text(graph)},
                   fix="make one with Graph.from_edges.")
@@ -251,10 +251,10 @@ def _kept(caller: str, x: Array, score: Array, graph: Graph, ratio: float, k: in
 
 def largest_nodes(groups: Groups, score: ArrayLike, ratio: float, k: int | None) -> Array:
     """bool[n]: whether a node has one of the k largest scores in its graph; if k is None, of ``ceil(ratio n_i)``."""
-    if k is None:
-        k = jnp.ceil(ratio * groups.count(at_least_float32(score.dtype))).astype(np.int32)
-        k = groups.at_nodes(k)
-    keep = groups.rank(score) < k
+    most: Array | int | None = k
+    if most is None:
+        most = groups.at_nodes(jnp.ceil(ratio * groups.count(at_least_float32(score.dtype))).astype(np.int32))
+    keep = groups.rank(score) < most
     return keep if groups.mask is None else keep & groups.mask
 
 

@@ -43,7 +43,7 @@ class Normalized:
         total = total if self.loops is None else total + self.loops * h
         return total if self.after is None else self.after * total
 
-    def replace(self, **fields: Any) -> Normalized:
+    def replace(self, **fields: object) -> Normalized:
         """A copy with another adjacency, or other weights of self loops."""
         return replace(self, **fields)
 
@@ -92,25 +92,25 @@ def check_count(caller: str, n: int, least: int, what: str) -> None:
                   ValueError)
 
 
-def as_features(x: Any) -> Any:
+def as_features(x: object) -> Array | CSR:
     """Node features as a dense array or a `CSR` (from a SciPy matrix)."""
     if isinstance(x, CSR):
         return x
     return CSR.from_scipy(x) if is_scipy_sparse(x) else jnp.asarray(x)
 
 
-def checked_features(caller: str, x: Any) -> Any:
+def checked_features(caller: str, x: object) -> Array | CSR:
     """`as_features` with a check. Raises: TypeError if x is dense and not a floating-point array [..., n, f]."""
     x = as_features(x)
     return x if isinstance(x, CSR) else check_float(caller, x, 2)
 
 
-def is_narrower(x: Any, n_out: int) -> bool:
+def is_narrower(x: Array | CSR, n_out: int) -> bool:
     """Whether to compute x W before propagation: it has fewer features, or x is sparse, which cannot be propagated."""
     return isinstance(x, CSR) or n_out < x.shape[-1]
 
 
-def adjacency_of(caller: str, graph: Any, x: Any) -> Any:
+def adjacency_of(caller: str, graph: object, x: Array | CSR) -> Any:
     """The graph as an object with ``@``, for features x. Raises: TypeError if it has another number of nodes."""
     if isinstance(graph, Graph):
         return as_edges(graph, x, caller)

@@ -79,7 +79,7 @@ class Whole(NamedTuple):
         return ranges(self.first.take(ids), counts), counts
 
 
-def whole(caller: str, graph: Graph, features: Any = None) -> Whole:
+def whole(caller: str, graph: Graph, features: PyTree = None) -> Whole:
     """The graph in the form that the samplers use. Args: features: node features in place of the graph's own.
 
     Raises: TypeError if `graph` is not a `Graph`; ValueError for a batch of graphs, or features with a wrong number of
@@ -124,7 +124,7 @@ def ranges(start: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return out
 
 
-def take_rows(tree: PyTree, ids: np.ndarray, size: int) -> np.ndarray | None:
+def take_rows(tree: PyTree, ids: np.ndarray, size: int) -> PyTree:
     """Rows `ids` of each array of the pytree, padded with zero rows to `size`. No other rows are read.
 
     An array may be stored in a file (``np.memmap``), or be any object with ``shape``, ``dtype`` and ``x[ids]``.
@@ -234,7 +234,7 @@ class Numbering:
     (array([7, 2]), array([3]), array([0, 1, 2], dtype=int32))
     """
 
-    def __init__(self, n_nodes: int):
+    def __init__(self, n_nodes: int) -> None:
         self._row = np.full(n_nodes, -1, np.int32)
         self._ids = []
         self._count = 0

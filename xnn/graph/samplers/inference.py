@@ -10,13 +10,13 @@ import numpy as np
 
 import xjax
 from xjax.errors import bad
-from xjax.typing import ArrayLike, Params
+from xjax.typing import Array, ArrayLike, Params, PyTree
 from xnn.checks import check_entries, type_text
 from xnn.graph.samplers.blocks import take_rows
 from xnn.graph.samplers.prefetching import prefetch
 from xnn.graph.samplers.sampling import NeighbourSampler
 from xnn.graph.structure.graph import Graph
-from xnn.layer import as_layer
+from xnn.layer import Layer, as_layer
 
 _PROBED = 16                                                  # number of nodes on which `reach` is checked
 Allocate = Callable[[tuple[int, ...], Any], np.ndarray]
@@ -51,7 +51,7 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
     layers = [as_layer(layer, caller) for layer in layers]
     check_entries(caller, "params", params, range(len(layers)))
     reach = _checked(caller, layers, graph, x, batch_size, reach)
-    n = graph.n_nodes
+    n, values = graph.n_nodes, _host(x)
     parts = [np.arange(i, min(i + batch_size, n)) for i in range(0, n, batch_size)] or [np.arange(0)]
     structure, samplers = graph.replace(nodes=None), {}
     for i, (layer, hops) in enumerate(zip(layers, reach, strict=True)):
@@ -59,18 +59,20 @@ def infer_by_layers(layers: Sequence[Any], params: Sequence[Any], graph: Graph, 
         sampler = None
         if "graph" in layer.extra_inputs:
             sampler = samplers[hops] = samplers.get(hops) or _sampler(structure, hops, parts, batch_size)
-            _check_reach(f"{caller}: layer {i} ({layer.name})", call, params[i], structure, hops, _host(x))
-        make = functools.partial(_part, sampler, _host(x), batch_size)
-        out = None
+            _check_reach(f"{caller}: layer {i} ({layer.name})", call, params[i], structure, hops, values)
+        make = functools.partial(_part, sampler, values, batch_size)
+        out: np.ndarray | None = None
         for ids, (rows, block) in zip(parts, prefetch(make, parts, threads=threads), strict=True):
             y = np.asarray(call(params[i], rows, block))
             out = allocate((n, *y.shape[1:]), y.dtype) if out is None else out
             out[ids] = y[:len(ids)]
-        x = out
-    return x
+        assert out is not None                             # there is at least one part
+        values = out
+    return values
 
 
-def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: ArrayLike, batch_size: int, reach: Any) -> list[int]:
+def _checked(caller: str, layers: Sequence[Layer], graph: Graph, x: ArrayLike, batch_size: int,
+             reach: int | Sequence[int]) -> list[int]:
     """The number of hops of each layer, after checks of all arguments."""
     reach = [reach] * len(layers) if isinstance(reach, int) else list(reach)
     if batch_size < 1 or len(reach) != len(layers) or min(reach, default=1) < 1:
@@ -86,7 +88,7 @@ def _checked(caller: str, layers: Sequence[Any], graph: Graph, x: ArrayLike, bat
     return reach
 
 
-def _call(layer: Any, state: Any) -> Callable[..., Any]:
+def _call(layer: Layer, state: PyTree) -> Callable[..., Any]:
     """The jitted apply function of the layer, in evaluation mode."""
     state_input = {} if layer.state is None else {"state": state}
 
@@ -117,7 +119,8 @@ def _check_reach(caller: str, call: Callable, params: Params, graph: Graph, hops
                   ValueError)
 
 
-def _part(sampler: NeighbourSampler | None, x: ArrayLike, batch_size: int, ids: np.ndarray) -> tuple[np.ndarray, Any]:
+def _part(sampler: NeighbourSampler | None, x: np.ndarray, batch_size: int,
+          ids: np.ndarray) -> tuple[np.ndarray, Graph | None]:
     """(Rows of x, graph of the block); the rows of `ids` come first. Without a sampler, (these rows, None)."""
     if sampler is None:
         return take_rows(x, ids, batch_size), None
@@ -126,5 +129,5 @@ def _part(sampler: NeighbourSampler | None, x: ArrayLike, batch_size: int, ids: 
     return rows, block.graph.replace(nodes=rows)
 
 
-def _host(x: ArrayLike) -> np.ndarray:
+def _host(x: Array | np.ndarray) -> np.ndarray:
     return np.asarray(x) if isinstance(x, xjax.Array) else x

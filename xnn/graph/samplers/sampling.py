@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from xjax.errors import bad
-from xjax.typing import ArrayLike
+from xjax.typing import ArrayLike, PyTree
 from xnn.checks import counted
 from xnn.graph.samplers.blocks import (
     Block,
@@ -85,7 +85,8 @@ class NeighbourSampler:
     """
 
     def __init__(self, graph: Graph, fan_out: Sequence[int | None] = (15, 10), *, replace: bool = False,
-                 features: Any = None, batch_size: int | None = None, sizes: Sizes | None = None, seed: int = 0):
+                 features: PyTree = None, batch_size: int | None = None, sizes: Sizes | None = None,
+                 seed: int = 0) -> None:
         caller = "NeighbourSampler"
         fan_out = checked_fan_out(caller, fan_out)
         if replace and None in fan_out:
@@ -138,7 +139,7 @@ class NeighbourSampler:
                        for counts, top in zip(zip(*seen, strict=True), bound, strict=True)) if seen else bound
         return self._with(sizes=tuple(dict.fromkeys([learnt, bound])), batch_size=size)
 
-    def sample(self, seeds: Any, *, epoch: int = 0, index: int = 0) -> Block:
+    def sample(self, seeds: ArrayLike | Sequence[int], *, epoch: int = 0, index: int = 0) -> Block:
         """The block of `seeds`. Args: epoch, index: they select the random numbers.
 
         A node that occurs several times in `seeds` has one row. Raises: ValueError for a seed out of range, or more
@@ -208,7 +209,7 @@ class SeedBatches:
     """
 
     def __init__(self, sampler: Any, seeds: Any, *, shuffle: bool = True, drop_last: bool = False,
-                 threads: int = 1, ahead: int = 2):
+                 threads: int = 1, ahead: int = 2) -> None:
         if sampler.batch_size is None:
             raise bad("SeedBatches", "the sampler has no batch size", {"batch_size": None},
                       "make it with a batch size: NeighbourSampler(graph, batch_size=1024).", ValueError)
@@ -281,7 +282,7 @@ def subsets(degree: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
     return chosen
 
 
-def checked_fan_out(caller: str, fan_out: Any) -> tuple[int | None, ...]:
+def checked_fan_out(caller: str, fan_out: object) -> tuple[int | None, ...]:
     """The fan-outs as a tuple. Raises: ValueError unless they are a positive integer or None for each hop."""
     hops = tuple(fan_out) if isinstance(fan_out, Sequence) else ()
     fine = all(count is None or (isinstance(count, int | np.integer) and count > 0) for count in hops)

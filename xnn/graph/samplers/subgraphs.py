@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xjax.errors import bad
+from xjax.typing import PyTree
 from xnn.checks import counted, type_text
 from xnn.graph.samplers.blocks import (
     Block,
@@ -30,7 +31,7 @@ from xnn.graph.structure.graph import Graph
 _OF_CLUSTERS, _OF_WALKS = 4, 5
 
 
-def induced_block(graph: Graph, ids: Any, *, features: Any = None, sizes: Sizes | None = None) -> Block:
+def induced_block(graph: Graph, ids: Any, *, features: PyTree = None, sizes: Sizes | None = None) -> Block:
     """The block of the nodes `ids` and all edges between them.
 
     Args: features, sizes: as in `NeighbourSampler`; if sizes is None, there is one padding node and no padding edge.
@@ -59,8 +60,8 @@ class ClusterBatches:
     <ClusterBatches of 4 nodes, 3 edges; 2 clusters, 1 a batch, 2 batches an epoch>
     """
 
-    def __init__(self, graph: Graph, part: Any, *, clusters: int = 1, features: Any = None, sizes: Sizes | None = None,
-                 seed: int = 0, threads: int = 1, ahead: int = 2):
+    def __init__(self, graph: Graph, part: Any, *, clusters: int = 1, features: PyTree = None,
+                 sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2) -> None:
         self._whole, part = whole("ClusterBatches", graph, features), np.asarray(part)
         fits = part.shape == (self._whole.n_nodes,) and part.dtype.kind in "iu" and part.min(initial=0) >= 0
         if not fits or clusters < 1:
@@ -102,7 +103,8 @@ class ClusterBatches:
         """Upper bound: the nodes of the largest clusters, one of padding, and the edges of the clusters with most."""
         nodes = np.bincount(part)
         edges = np.bincount(part, np.diff(self._whole.first), len(nodes)).astype(np.int64)
-        return tuple(int(np.sort(counts)[-self._clusters:].sum()) + pad for counts, pad in ((nodes, 1), (edges, 0)))
+        n_nodes, n_edges = (int(np.sort(counts)[-self._clusters:].sum()) for counts in (nodes, edges))
+        return n_nodes + 1, n_edges
 
 
 class RandomWalkSampler:
@@ -129,7 +131,8 @@ class RandomWalkSampler:
     """
 
     def __init__(self, graph: Graph, roots: int, length: int, *, coverage: float = 50.0, batches: int | None = None,
-                 features: Any = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1, ahead: int = 2):
+                 features: PyTree = None, sizes: Sizes | None = None, seed: int = 0, threads: int = 1,
+                 ahead: int = 2) -> None:
         if roots < 1 or length < 0 or coverage < 0:
             raise bad("RandomWalkSampler", "needs roots >= 1, length >= 0 and coverage >= 0",
                       {"roots": roots, "length": length, "coverage": coverage},

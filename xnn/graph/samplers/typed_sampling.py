@@ -107,7 +107,7 @@ class TypedSampler:
     def __init__(self, relations: Mapping[Relation, tuple[Any, Any]], n_nodes: Mapping[str, int],
                  fan_out: Sequence[int | None] | Mapping[Relation, Sequence[int | None]] = (15, 10), *,
                  replace: bool = False, features: Mapping[str, Any] | None = None, batch_size: int | None = None,
-                 seed: int = 0):
+                 seed: int = 0) -> None:
         caller = "TypedSampler"
         self._fan_out = _fan_outs(caller, fan_out, relations)
         if replace and any(None in hops for hops in self._fan_out.values()):

@@ -17,11 +17,12 @@ import xjax
 import xjax.numpy as jnp
 from xjax import ops, tree_util
 from xjax.errors import TracerArrayConversionError, bad
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.row_block import RowBlock
+from xnn.moved_modules import old_keywords
 from xnn.sparse import CSR, is_scipy_sparse
 
 
@@ -48,7 +49,8 @@ class EdgeList:
         return ops.segment_sum(picked * weights, jnp.asarray(self.rows), num_segments=h.shape[0])
 
 
-def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
+@old_keywords(where="caller")
+def as_adjacency(adj: object, caller: str = "as_adjacency") -> Any:
     """Converts `adj` to an object whose ``adj @ h`` is the product with node features h: [n, f].
 
     A SciPy matrix is converted at every call: before a loop, convert it once with `CSR.from_scipy`.
@@ -75,7 +77,8 @@ def as_adjacency(adj: Any, caller: str = "as_adjacency") -> Any:
     return dense
 
 
-def as_edges(graph: Any, x: Any, caller: str) -> Edges:
+@old_keywords(where="caller")
+def as_edges(graph: object, x: PyTree, caller: str) -> Edges:
     """The edges of a graph whose nodes have the rows of x.
 
     Args:
@@ -115,7 +118,7 @@ def _of_block(block: RowBlock) -> Edges:
     return _of_dense(block.local).replace(exchange=block)
 
 
-def _of_matrix(graph: Any, n_nodes: int, caller: str) -> Edges:
+def _of_matrix(graph: object, n_nodes: int, caller: str) -> Edges:
     adj = as_adjacency(graph, caller)
     if isinstance(adj, EdgeList):
         values = None if adj.values is None else jnp.asarray(adj.values)
@@ -145,7 +148,7 @@ def _of_dense(adj: Array) -> Edges:
     return Edges(senders, receivers, weight, None, weight != 0, by_sender, n_rows)
 
 
-def edge_form(adj: Any) -> tuple[Any, Any, Any] | None:
+def edge_form(adj: object) -> tuple[Any, Any, Any] | None:
     """(rows, cols, values) if adj is ``((rows, cols), values)``, else None."""
     if not isinstance(adj, tuple | list) or len(adj) != 2:
         return None
@@ -158,7 +161,7 @@ def edge_form(adj: Any) -> tuple[Any, Any, Any] | None:
     return None
 
 
-def is_array(x: Any) -> bool:
+def is_array(x: object) -> bool:
     """Whether x is a dense array: of xjax, of NumPy, or convertible to NumPy by ``__array__``."""
     return isinstance(x, np.ndarray | xjax.Array) or hasattr(x, "__array__")
 
@@ -192,5 +195,5 @@ def _check_edges(rows: Any, cols: Any, n: int) -> None:
                       fix=f"pass indices from 0 to {n - 1}, or features for every node.", exc=IndexError)
 
 
-def _graph_text(graph: Any) -> str:
+def _graph_text(graph: object) -> str:
     return repr(graph) if isinstance(graph, Graph) else type_text(graph)

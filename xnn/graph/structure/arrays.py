@@ -16,7 +16,7 @@ from xnn.checks import type_text
 _MANY = 50_000                 # number of keys from which a counting sort justifies loading SciPy
 
 
-def as_arrays(tree: PyTree) -> Any:
+def as_arrays(tree: PyTree) -> PyTree:
     """A pytree whose leaves are arrays: lists of numbers become NumPy arrays."""
     return tree_util.tree_map(lambda x: x if hasattr(x, "shape") else np.asarray(x), tree,
                               is_leaf=lambda x: isinstance(x, list))

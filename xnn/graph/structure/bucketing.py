@@ -98,7 +98,7 @@ class GraphBatches:
     count: int = 4
     buckets: tuple[Bucket, ...] = field(init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         graphs = self.graphs if isinstance(self.graphs, Graph) else batch(self.graphs)
         object.__setattr__(self, "graphs", without_padding("GraphBatches", graphs))
         if not self.graphs.n_graphs or self.batch_size < 1:

@@ -24,7 +24,7 @@ from xjax.typing import Array, ArrayLike
 from xnn.sparse import segment
 from xnn.sparse.neighbours import neighbour_max
 from xnn.sparse.product import Side, other_values, product
-from xnn.sparse.rows import at, over_columns, spread, widened
+from xnn.sparse.rows import SlicedEll, at, over_columns, spread, widened
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Edges:
         receivers = self.receivers if self.exchange is None else self.exchange.place(self.receivers)
         return jnp.asarray(self.senders) == receivers
 
-    def replace(self, **fields: Any) -> Edges:
+    def replace(self, **fields: object) -> Edges:
         """A copy with other weights, features or mask."""
         return replace(self, **fields)
 
@@ -98,7 +98,7 @@ class Edges:
         """Largest message that each node receives, column by column."""
         return self._reduced(segment.segment_max, messages)
 
-    def min(self, messages: Any) -> Any:
+    def min(self, messages: ArrayLike) -> Array:
         """Smallest message that each node receives, column by column."""
         return self._reduced(segment.segment_min, messages)
 
@@ -114,11 +114,11 @@ class Edges:
         """
         return self._reduced(segment.segment_softmax, scores, own)
 
-    def exp(self, scores: ArrayLike, own: ArrayLike | None = None) -> tuple[Any, Any, Any]:
+    def exp(self, scores: ArrayLike, own: ArrayLike | None = None) -> tuple[Array, Array | None, Array]:
         """The softmax before its division, as in `segment_exp`: for the edges, for `own`, and their sums [n, ...]."""
         return self._reduced(segment.segment_exp, scores, own)
 
-    def _reduced(self, reduce: Callable, x: Array, *more: Any) -> Any:
+    def _reduced(self, reduce: Callable[..., Any], x: ArrayLike, *more: ArrayLike | None) -> Any:
         return reduce(x, self.receivers, self.n_nodes, *more, mask=self.mask, is_sorted=self.is_sorted,
                       rows=self.received)
 
@@ -138,6 +138,7 @@ class Edges:
 
     def neighbour_mean(self, x: ArrayLike) -> Array:
         """Unweighted mean of the rows of senders: [n, ...] -> [n, ...]; see `neighbour_sum`."""
+        x = jnp.asarray(x)
         total = self._weighted(widened(x), None)
         counts = jnp.maximum(self.degree(), 1).astype(total.dtype)
         return (total / over_columns(counts, x)).astype(x.dtype)
@@ -153,8 +154,8 @@ class Edges:
         flat = x.reshape(x.shape[0], -1)
         return neighbour_max(flat, *self._sides(x.shape[0])).reshape(self.n_nodes, *x.shape[1:])
 
-    def _weighted(self, x: ArrayLike, weight: Array | None) -> Array:
-        x = jnp.asarray(x) if self.exchange is None else self.exchange.seen(x)
+    def _weighted(self, rows: ArrayLike, weight: Array | None) -> Array:
+        x: Array = jnp.asarray(rows) if self.exchange is None else self.exchange.seen(rows)
         if self.mask is not None:
             mask = jnp.asarray(self.mask)
             weight = mask.astype(x.dtype) if weight is None else jnp.where(over_columns(mask, weight), weight, 0)
@@ -187,7 +188,8 @@ class Edges:
 tree_util.register_dataclass(Edges, [name for name in Edges.__dataclass_fields__ if name != "n_nodes"], ["n_nodes"])
 
 
-def _gather(x: ArrayLike, index: ArrayLike, order: ArrayLike | None, rows: Any) -> Array:
+def _gather(x: Array | np.ndarray, index: Array | np.ndarray, order: Array | np.ndarray | None,
+            rows: SlicedEll | None) -> Array:
     """``x[index]``; its transpose sums in sorted order, which is several times faster than an unordered sum.
 
     Args:

@@ -15,7 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import tree_util
 from xjax.errors import TracerArrayConversionError, bad, check_choice
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, PyTree
 from xnn.graph.structure.arrays import as_arrays, edge_order, host, host_indices, row_count, stable_order, tree_text
 from xnn.graph.structure.convert import Conversions
 from xnn.sparse.product import Form, best_form
@@ -60,7 +60,7 @@ class Graph(Conversions):
     rows: Any = None
 
     @classmethod
-    def from_edges(cls, senders: Any, receivers: Any, nodes: Any = None, edges: Any = None, *,
+    def from_edges(cls, senders: Any, receivers: Any, nodes: PyTree = None, edges: PyTree = None, *,
                    globals: ArrayLike | None = None, n_nodes: int | None = None) -> Graph:
         """Makes a graph from the two ends of its edges, in any order; it sorts edges by receiver, then by sender.
 
@@ -128,12 +128,12 @@ class Graph(Conversions):
         return self.n_node.shape[0]
 
     @property
-    def node_graph(self) -> ArrayLike:
+    def node_graph(self) -> Array | np.ndarray:
         """int32[n]: index of the graph of each node, ascending."""
         return _owner(self.n_node, self.n_nodes)
 
     @property
-    def edge_graph(self) -> ArrayLike:
+    def edge_graph(self) -> Array | np.ndarray:
         """int32[e]: index of the graph of each edge, ascending."""
         return _owner(self.n_edge, self.n_edges)
 
@@ -162,7 +162,7 @@ class Graph(Conversions):
             return self.edges.get(key)
         return self.edges if getattr(self.edges, "ndim", None) == ndim else None
 
-    def replace(self, **fields: Any) -> Graph:
+    def replace(self, **fields: PyTree) -> Graph:
         """A copy with other values of some fields; new senders or receivers drop `by_sender` and `rows`."""
         moved = {"senders", "receivers"} & fields.keys()
         return replace(self, **({"by_sender": None, "rows": None} if moved else {}) | fields)
@@ -208,7 +208,7 @@ class Graph(Conversions):
 tree_util.register_dataclass(Graph)
 
 
-def _owner(counts: ArrayLike, total: int) -> ArrayLike:
+def _owner(counts: Array | np.ndarray, total: int) -> Array | np.ndarray:
     """int32[total]: the group of each row, where group i has ``counts[i]`` rows."""
     if isinstance(counts, np.ndarray):
         return np.repeat(np.arange(len(counts), dtype=np.int32), counts)

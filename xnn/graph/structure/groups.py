@@ -22,6 +22,7 @@ from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.graph import Graph
+from xnn.moved_modules import old_keywords
 from xnn.precision import at_least_float32
 from xnn.sparse import segment
 
@@ -89,7 +90,8 @@ class Groups:
         return {"mask": self.mask, "is_sorted": True}
 
 
-def as_groups(graph: Any, x: ArrayLike, caller: str) -> Groups:
+@old_keywords(where="caller")
+def as_groups(graph: object, x: Array | np.ndarray, caller: str) -> Groups:
     """The nodes of a graph, or of a batch, grouped by graph.
 
     Args:

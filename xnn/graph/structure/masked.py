@@ -40,14 +40,14 @@ class MaskedGraph(Graph):
     keep_edges: Any = None
 
     @property
-    def node_mask(self) -> ArrayLike | None:
+    def node_mask(self) -> Array | None:
         """bool[n]: False for nodes that are masked or padding; None if there are no such nodes."""
-        return _both(Graph.node_mask.fget(self), self.keep_nodes)
+        return _both(super(MaskedGraph, self).node_mask, self.keep_nodes)
 
     @property
-    def edge_mask(self) -> ArrayLike:
+    def edge_mask(self) -> Array | None:
         """bool[e]: False for edges that are masked or padding; None if there are no such edges."""
-        return _both(Graph.edge_mask.fget(self), self.keep_edges)
+        return _both(super(MaskedGraph, self).edge_mask, self.keep_edges)
 
 
 tree_util.register_dataclass(MaskedGraph)
@@ -77,7 +77,7 @@ def mask_graph(graph: Graph, *, nodes: ArrayLike | None = None, edges: ArrayLike
 
 
 def call_on_rows(call: Callable, key: str | None, x: ArrayLike, mask: ArrayLike | None, values: Mapping[str, Any] = {},
-                 **named: Any) -> Array:
+                 **named: object) -> Array:
     """``call(key, x, **named)`` of a composite, with `mask` as the child's `row_mask`.
 
     Only a child with the input `row_mask`, such as `BatchNorm`, gets it, and only if the composite was not called with
@@ -93,7 +93,7 @@ def call_on_rows(call: Callable, key: str | None, x: ArrayLike, mask: ArrayLike 
     return call(key, x, row_mask=mask, **named)
 
 
-def node_mask(graph: Any, x: ArrayLike) -> Array | None:
+def node_mask(graph: object, x: ArrayLike) -> Array | None:
     """`Graph.node_mask` of a graph in any form with node features x; None for forms without padding."""
     if not isinstance(graph, Graph) or tree_util.tree_leaves(graph.nodes):
         return graph.node_mask if isinstance(graph, Graph) else None
@@ -146,7 +146,7 @@ def kept_part(graph: Graph) -> Graph:
     return Graph(of_nodes, of_edges, senders, receivers, graph.globals, *counts, graph.mask, order)
 
 
-def _both(one: Array | None, other: ArrayLike | None) -> ArrayLike | None:
+def _both(one: Array | None, other: Array | None) -> Array | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -29,7 +29,7 @@ class NodeNames:
 
     __slots__ = ("_names", "_rows")
 
-    def __init__(self, names: Iterable[str]):
+    def __init__(self, names: Iterable[str]) -> None:
         if isinstance(names, str):
             raise bad("NodeNames", "needs one name for each node", {"names": repr(names)}, f"pass [{names!r}].")
         names = list(names)

@@ -54,7 +54,7 @@ class RowBlock:
         received = lax.all_to_all(at(x, self.halo), self.axis, 0, 0)
         return jnp.concatenate([x, received.reshape(-1, *x.shape[1:])])
 
-    def place(self, ids: ArrayLike) -> Array:
+    def place(self, ids: Array | np.ndarray) -> Array | np.ndarray:
         """Positions of own rows `ids` within ``seen(x)``."""
         return ids + lax.axis_index(self.axis) * self.n_nodes if self.halo is None else ids
 

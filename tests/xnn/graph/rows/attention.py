@@ -13,20 +13,20 @@ def leaky(z, slope=0.2):
 
 
 def edges_to(graph, i, loops):
-    """(Sender, edge features) of the edges to node i; with `loops` one of its own, which has the mean features."""
-    found = [(j, None if graph.edge_features is None else graph.edge_features[k])
-             for k, (j, to) in enumerate(zip(graph.senders, graph.receivers, strict=True)) if to == i]
+    """(Sender, edge features) of the edges to node i; with `loops` also a self loop, with the mean features."""
+    incoming = [(j, None if graph.edge_features is None else graph.edge_features[k])
+                for k, (j, to) in enumerate(zip(graph.senders, graph.receivers, strict=True)) if to == i]
     if not loops:
-        return found
-    found = [(j, e) for j, e in found if j != i]
+        return incoming
+    incoming = [(j, e) for j, e in incoming if j != i]
     if graph.edge_features is None:
-        return [*found, (i, None)]
-    own = np.mean([e for _, e in found], axis=0) if found else np.zeros(graph.edge_features.shape[1])
-    return [*found, (i, own)]
+        return [*incoming, (i, None)]
+    own = np.mean([e for _, e in incoming], axis=0) if incoming else np.zeros(graph.edge_features.shape[1])
+    return [*incoming, (i, own)]
 
 
 def attended(graph, heads, n_out, loops, score, message):
-    """[n, heads, n_out]; score and message are of (head, sender, receiver, edge features)."""
+    """[n, heads, n_out]; score and message are functions of (head, sender, receiver, edge features)."""
     y = np.zeros((graph.n_nodes, heads, n_out))
     for i in range(graph.n_nodes):
         edges = edges_to(graph, i, loops)
@@ -106,7 +106,7 @@ def graph_fields(graph):
 
 
 def loaded(layer, params, matrices, vectors):
-    """The module with our params: name there -> name here. Attention vectors have an axis more there."""
+    """The module with xnn's params: name of the module -> name in params. Its attention vectors have one more axis."""
     for theirs, ours in matrices.items():
         if ours in params:
             getattr(layer, theirs).weight.data = tensor(params[ours]).T
@@ -205,7 +205,7 @@ def on_three_nodes(layer, **edges):
 WRONG = {
     "GAT, no heads": (lambda: GAT(3, 0), ValueError, ["GAT", "heads", "0"]),
     "GAT, no features of an edge": (lambda: GAT(3, edge_features=0), ValueError, ["GAT", "features of an edge"]),
-    "GAT, a dropout of all": (lambda: GAT(3, dropout=1.0), ValueError, ["rate", "1.0"]),
+    "GAT, a dropout of 1": (lambda: GAT(3, dropout=1.0), ValueError, ["rate", "1.0"]),
     "GAT, edges without features": (lambda: on_three_nodes(GAT(3, edge_features=2)), ValueError,
                                     ["GAT", "2 features of each edge", "has 0"]),
     "GAT, edges with other features": (

@@ -9,12 +9,12 @@ from xnn import Dense, Tanh, serial
 from xnn.graph.layers.edge_conv import EdgeConv, PointNet, knn_edges
 
 
-def edge_conv(how):
+def edge_conv(reduction):
     def value(params, x, graph):
         one, _, two = params["network"]
         messages = [dense(two, np.tanh(dense(one, np.concatenate([x[i], x[j] - x[i]]))))
                     for j, i in zip(graph.senders, graph.receivers, strict=True)]
-        return received(graph, np.reshape(messages, (-1, two["w"].shape[1])), how)
+        return received(graph, np.reshape(messages, (-1, two["w"].shape[1])), reduction)
 
     return value
 
@@ -39,7 +39,7 @@ def edge_conv_peer(aggr):
         one, _, two = params["network"]
         network = torch.nn.Sequential(torch.nn.Linear(*one["w"].shape), torch.nn.Tanh(),
                                       torch.nn.Linear(*two["w"].shape))
-        layer = EdgeConv(network, aggr=aggr)                   # which draws the network's weights again
+        layer = EdgeConv(network, aggr=aggr)                   # it draws the network's weights again
         linear(network[0], one), linear(network[2], two)
         return layer, lambda x, graph: layer(x, graph.edge_index)
 

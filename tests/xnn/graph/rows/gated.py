@@ -22,14 +22,14 @@ def gated_convolution(params, x, graph):
     return total + (dense(params["root"], x) if "root" in params else params["bias"]["b"])
 
 
-def gated_graph(how="sum", shared=False):
+def gated_graph(reduction="sum", shared=False):
     def value(params, x, graph):
         n_out = params["gru"]["w_rec"].shape[0]
         x = np.concatenate([x, np.zeros((len(x), n_out - x.shape[1]))], 1)
         weight = np.ones(graph.n_edges) if graph.weight is None else graph.weight
         for i in range(3):
             h = dense(params[f"message{0 if shared else i}"], x)
-            x = gru(params["gru"], received(graph, weight[:, None] * h[graph.senders], how), x)
+            x = gru(params["gru"], received(graph, weight[:, None] * h[graph.senders], reduction), x)
         return x
 
     return value
@@ -43,7 +43,7 @@ def res_gated(edge_features):
         n_in, n_out = params["key"]["w"].shape
         layer = ResGatedGraphConv(n_in, n_out, edge_dim=edge_features)
         joined = {key: np.array(params[key]["w"]) for key in ("key", "query", "value")}
-        if edge_features:                               # the gate's part from edges may stand in any of the two
+        if edge_features:                               # the gate's part from edges may be in either of the two
             joined["key"] = np.concatenate([joined["key"], np.array(params["edge_gate"]["w"])])
             joined["query"] = np.concatenate([joined["query"], np.zeros((edge_features, n_out), np.float32)])
             joined["value"] = np.concatenate([joined["value"], np.array(params["edge_value"]["w"])])
@@ -90,7 +90,7 @@ WRONG = {
         lambda: GatedGraph(3, 1, aggregate="add"), ValueError, ["GatedGraph", "aggregate", "add"]),
     "GatedGraph, a state smaller than the input": (
         lambda: GatedGraph(3, 1).init(KEY, (-1, 4)), ValueError, ["GatedGraph", "n_out >= 4"]),
-    "GatedGCN, x is no pair": (
+    "GatedGCN, x is not a pair": (
         lambda: GatedGCN(3).init(KEY, (-1, 4)), TypeError, ["GatedGCN", "pair"]),
     "GatedGCN, a row too few": (
         lambda: GatedGCN(3).apply(GatedGCN(3).init(KEY, ((-1, 4), (-1, 2)))[1],

@@ -40,7 +40,7 @@ def gin_peer(eps=0.0, train_eps=False, edge_dim=None, edges=False):
         net = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3))
         own = params["aggregate"] or {}
         layer = GINEConv(net, eps, train_eps, edge_dim) if edges else GINConv(net, eps, train_eps)
-        for module, ours in ((net[0], first), (net[2], last)):            # after the layer: it draws weights anew
+        for module, ours in ((net[0], first), (net[2], last)):            # after the layer, which draws new weights
             module.weight.data, module.bias.data = tensor(ours["w"]).T, tensor(ours["b"])
         if train_eps:
             layer.eps.data = tensor(own["eps"])[None]

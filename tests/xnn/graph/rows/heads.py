@@ -23,7 +23,7 @@ X = np.ones((3, 4), np.float32)
 WRONG = {
     "GraphHead, an unknown pool": (
         lambda: GraphHead(2, pool="median"), ValueError, ["GraphPool", "unknown reduction"]),
-    "GraphHead, a pool that is no layer": (
+    "GraphHead, a pool that is not a layer": (
         lambda: GraphHead(2, pool=AttentionPool), TypeError, ["GraphHead['pool']", "AttentionPool(...)"]),
     "EdgeHead, an unknown score": (lambda: EdgeHead("cosine"), ValueError, ["EdgeHead", "cosine"]),
     "EdgeHead, features of a dot product": (lambda: EdgeHead("dot", 3), ValueError, ["EdgeHead", "dot"]),
@@ -32,7 +32,7 @@ WRONG = {
         lambda: EdgeHead().apply((), X, pairs=np.zeros((2, 5), int)), TypeError, ["EdgeHead", "two nodes in each row"]),
     "EdgeHead, pairs of floats": (
         lambda: EdgeHead().apply((), X, pairs=np.zeros((5, 2))), TypeError, ["EdgeHead", "two nodes in each row"]),
-    "GAE, an encoder that is no layer": (lambda: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
+    "GAE, an encoder that is not a layer": (lambda: GAE(GraphConvolution), TypeError, ["GAE['encoder']"]),
     "VGAE, no key": (
         lambda: (model := VGAE(Dense(2), Dense(2), Dense(2))).apply(
             model.init(KEY, (-1, 4))[1], X, np.eye(3, dtype=np.float32), train=True),

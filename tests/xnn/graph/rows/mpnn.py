@@ -10,13 +10,13 @@ REDUCE = {"sum": lambda rows: np.sum(rows, 0), "mean": lambda rows: np.mean(rows
           "max": lambda rows: np.max(rows, 0), "min": lambda rows: np.min(rows, 0)}
 
 
-def received(graph, messages, how="sum"):
-    """[n, f]: for each node the messages [e, f] that it receives, reduced; 0 without."""
+def received(graph, messages, reduction="sum"):
+    """[n, f]: for each node the reduction of the messages [e, f] that it receives; 0 without messages."""
     out = np.zeros((graph.n_nodes, messages.shape[-1]))
     for node in range(graph.n_nodes):
         rows = [message for message, to in zip(messages, graph.receivers, strict=True) if to == node]
         if rows:
-            out[node] = REDUCE[how](rows)
+            out[node] = REDUCE[reduction](rows)
     return out
 
 
@@ -33,14 +33,14 @@ def sigmoid(x):
 
 
 def gru(params, x, h):
-    """A GRU with one bias of all gates and one of the reset part."""
+    """A GRU with one bias for all gates and one for the reset part."""
     zr, zu, zn = np.split(x @ params["w_in"] + params["b"], 3, -1)
     hr, hu, hn = np.split(h @ params["w_rec"], 3, -1)
     r, u = sigmoid(zr + hr), sigmoid(zu + hu)
     return (1 - u) * np.tanh(zn + r * (hn + params["b_rec"])) + u * h
 
 
-def messages(params, x, graph, how):
+def messages(params, x, graph, reduction):
     out = []
     n_in = x.shape[1]
     for k in range(graph.n_edges):
@@ -48,12 +48,12 @@ def messages(params, x, graph, how):
         matrix = dense(params["edge_network"][2], z).reshape(n_in, -1)
         out.append(x[graph.senders[k]] @ matrix)
     n_out = params["edge_network"][2]["w"].shape[1] // n_in
-    return received(graph, np.reshape(out, (-1, n_out)), how)
+    return received(graph, np.reshape(out, (-1, n_out)), reduction)
 
 
-def mpnn(how="sum"):
+def mpnn(reduction="sum"):
     def value(params, x, graph):
-        m = messages(params, x, graph, how)
+        m = messages(params, x, graph, reduction)
         return m + (dense(params["root"], x) if "root" in params else params["bias"]["b"] if "bias" in params else 0)
 
     return value
@@ -66,7 +66,7 @@ def mpnn_gru(params, x, graph):
 
 
 def linear(layer, params):
-    """Weights of a Dense into a torch Linear."""
+    """The weights of a Dense as a torch Linear."""
     import torch
 
     layer.weight.data = torch.tensor(np.array(params["w"]).T)
@@ -84,7 +84,7 @@ def nn_conv(aggr):
         network = torch.nn.Sequential(torch.nn.Linear(*one["w"].shape), torch.nn.ReLU(),
                                       torch.nn.Linear(*two["w"].shape))
         n_in, n_out = params["root"]["w"].shape
-        layer = NNConv(n_in, n_out, network, aggr=aggr)      # which draws the network's weights again
+        layer = NNConv(n_in, n_out, network, aggr=aggr)      # it draws the network's weights again
         linear(network[0], one), linear(network[2], two)
         linear(layer.lin, params["root"])
         layer.bias.data = torch.tensor(np.array(params["root"]["b"]))

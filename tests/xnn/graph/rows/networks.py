@@ -82,6 +82,6 @@ WRONG = {
         lambda: graph_stack(CONV, GraphStackConfig(hidden=(), pool="sum")), ValueError, ["graph_stack", "hidden"]),
     "graph_stack, a maker of no layer": (
         lambda: graph_stack(lambda n: CONV), TypeError, ["graph_stack['layer_0']", "GraphConvolution(...)"]),
-    "graph_stack, a norm that is no layer": (
+    "graph_stack, a norm that is not a layer": (
         lambda: graph_stack(CONV, GraphStackConfig(norm=lambda: PairNorm)), TypeError, ["graph_stack['norm_0']"]),
 }

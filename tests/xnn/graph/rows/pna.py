@@ -47,9 +47,9 @@ def pna(aggregators, scalers, towers=1, divided=False):
                     if "edge" in params:
                         parts.append(dense(params["edge"], graph.edge_features[k]))
                     messages.append(network(params["pre"], t, np.concatenate(parts)))
-                found = np.concatenate([REDUCE[how](np.array(messages)) if messages else np.zeros(own.shape[1])
-                                        for how in aggregators])
-                joined = [own[node], *(scale[how](len(messages)) * found for how in scalers)]
+                reduced = np.concatenate([REDUCE[name](np.array(messages)) if messages else np.zeros(own.shape[1])
+                                          for name in aggregators])
+                joined = [own[node], *(scale[name](len(messages)) * reduced for name in scalers)]
                 mixed.append(network(params["post"], t, np.concatenate(joined)))
             out.append(dense(params["out"], np.concatenate(mixed)))
         return np.array(out)

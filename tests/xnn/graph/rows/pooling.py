@@ -76,7 +76,7 @@ def sag(params, x, graph):
 
 
 def summed(pool):
-    """The sum of the nodes that a pool keeps, of each graph."""
+    """The sum of the nodes that a pool keeps, for each graph."""
 
     def init(rng, in_shape):
         (shape, _), params = pool.init(rng, in_shape)
@@ -90,7 +90,7 @@ def summed(pool):
 
 
 def peer(make):
-    """A pool of PyTorch Geometric, ``make(params) -> module``, that takes (x, index of the graph)."""
+    """A pool of PyTorch Geometric, ``make(params) -> module``, called with (x, index of the graph)."""
     def build(params):
         module = make(params)
         return module, lambda x, graph: module(x, graph.batch)
@@ -198,7 +198,7 @@ WRONG = {
         lambda: AttentionPool(weights="relu"), ValueError, ["AttentionPool", "unknown weights"]),
     "AttentionPool, a gate of another size": (
         lambda: AttentionPool(Dense(2), Dense(3)).init(KEY, (-1, 4)), TypeError, ["AttentionPool", "one score"]),
-    "AttentionPool, a gate that is no layer": (
+    "AttentionPool, a gate that is not a layer": (
         lambda: AttentionPool(Dense), TypeError, ["AttentionPool['gate']", "Dense(...)"]),
     "Set2Set, no steps": (lambda: Set2Set(0), ValueError, ["Set2Set", "at least one step"]),
     "SortPool, no nodes": (lambda: SortPool(0), ValueError, ["SortPool", "at least 1"]),

@@ -12,7 +12,7 @@ def relation_of(npr, graph):
     return npr.integers(0, 3, graph.n_edges).astype(np.int32)
 
 
-def rgcn(how="mean"):
+def rgcn(reduction="mean"):
     def value(params, x, graph, relation):
         out = x @ params["root"] + params["b"] if "root" in params else 0.0
         for r in range(3):
@@ -27,13 +27,13 @@ def rgcn(how="mean"):
                 w = full
             of_r = relation == r
             some = graph.replace(senders=graph.senders[of_r], receivers=graph.receivers[of_r], edges=None)
-            out = out + received(some, x[some.senders] @ w, how)
+            out = out + received(some, x[some.senders] @ w, reduction)
         return out
 
     return value
 
 
-# Features of edges are not read; they mark a row whose relations cannot be given with a matrix.
+# Features of edges are not read; they mark a row whose relations a matrix cannot give.
 LIKE = {"edge_features": 1, "extra": {"relation": relation_of}}
 ROWS = {
     "RGCN": GraphRow(RGCN(6, 3), rgcn(), **LIKE),

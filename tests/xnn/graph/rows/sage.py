@@ -23,7 +23,7 @@ def lstm(params, rows):
 
 
 def sage(reduce, normalize=False):
-    """Args: reduce: ``(params, rows of the neighbours) -> row``; a node without has zeros."""
+    """Args: reduce: ``(params, rows of the neighbours) -> row``; a node without neighbours gets zeros."""
     def value(params, x, graph):
         h = np.maximum(x @ params["w_project"] + params["b_project"], 0) if "w_project" in params else x
         y = []
@@ -56,7 +56,7 @@ def sage_peer(aggr="mean", **options):
         aggregator = packed_lstm(n_in) if aggr == "lstm" else aggr
         layer = SAGEConv(n_in, n_out, aggregator, root_weight="w_own" in params, bias="b" in params,
                          project="w_project" in params, **options)
-        if aggr == "lstm":                                         # after the layer, which draws its weights anew
+        if aggr == "lstm":                                         # after the layer, which draws new weights
             cell, w = aggregator.lstm, params["lstm"]
             cell.weight_ih_l0.data, cell.weight_hh_l0.data = tensor(w["w_in"]).T, tensor(w["w_rec"]).T
             cell.bias_ih_l0.data, cell.bias_hh_l0.data = tensor(w["b"]), 0 * tensor(w["b"])
@@ -72,7 +72,7 @@ def sage_peer(aggr="mean", **options):
 
 
 def packed_lstm(n):
-    """PyTorch Geometric's LSTMAggregation, but the zeros after a node's last neighbour are not read."""
+    """PyTorch Geometric's LSTMAggregation, without reading the zeros after a node's last neighbour."""
     import torch
     from torch_geometric.nn.aggr import LSTMAggregation
 

@@ -39,7 +39,7 @@ def appnp(k, alpha, normal=symmetric):
 
 
 def chebyshev(norm="symmetric", lambda_max=2.0):
-    """With the polynomials themselves: T_i(z) = cos(i arccos z) has the coefficients that NumPy gives."""
+    """With the polynomials themselves: NumPy gives the coefficients of T_i(z) = cos(i arccos z)."""
     def value(params, x, graph):
         a, eye = matrix(graph), np.eye(graph.n_nodes)
         laplacian = {"symmetric": lambda: eye - symmetric(a, False), "row": lambda: eye - by_rows(a, False),
@@ -95,7 +95,7 @@ def chebyshev_peer(normalization="sym", lambda_max=2.0):
     def peer(params):
         from torch_geometric.nn import ChebConv
         k, n_in, n_out = params["w"].shape
-        # Its degrees are of senders. With turned edges and turned flow they are of receivers, as ours.
+        # Its degrees count senders. With reversed edges and flow they count receivers, as in xnn.
         layer = ChebConv(n_in, n_out, k, normalization, bias="b" in params, flow="target_to_source")
         for lin, w in zip(layer.lins, params["w"], strict=True):
             lin.weight.data = tensor(w).T
@@ -117,7 +117,7 @@ def gcnii_peer(**options):
 
 
 def after_a_map(layer):
-    """GCNII of 2 x, whose initial features are x: a layer without further inputs, which can be batched."""
+    """GCNII of 2 x, with the initial features x: a layer without further inputs, which can be batched."""
     def apply(params, x, graph, *, rng=None, train=False):
         return layer.apply(params, 2 * x, graph, x)
     return Layer(layer.init, apply, "after_a_map")
@@ -164,14 +164,14 @@ ROWS = {
 
 WRONG = {
     "SGC, an unknown norm": (lambda: SGC(3, norm="both"), ValueError, ["SGC", "unknown norm", "both"]),
-    "SGC, fewer than no propagations": (lambda: SGC(3, -1), ValueError, ["SGC", "at least 0", "-1"]),
+    "SGC, fewer than 0 propagations": (lambda: SGC(3, -1), ValueError, ["SGC", "at least 0", "-1"]),
     "SGC, integers": (lambda: SGC(3).apply(SGC(3).init(KEY, (-1, 2))[1], np.ones((2, 2), int), np.eye(2)),
                       TypeError, ["SGC", "floating-point", "[2,2]"]),
     "SGC, params for other features": (
         lambda: SGC(3).apply(SGC(3).init(KEY, (-1, 2))[1], np.ones((2, 4), np.float32), np.eye(2)),
         TypeError, ["SGC", "another shape", "[4,3]"]),
-    "APPNP, alpha is no share": (lambda: APPNP(alpha=1.5), ValueError, ["APPNP", "alpha", "1.5"]),
-    "APPNP, a dropout of all": (lambda: APPNP(dropout=1.0), ValueError, ["rate", "1.0"]),
+    "APPNP, alpha is not a share": (lambda: APPNP(alpha=1.5), ValueError, ["APPNP", "alpha", "1.5"]),
+    "APPNP, a dropout of 1": (lambda: APPNP(dropout=1.0), ValueError, ["rate", "1.0"]),
     "APPNP, dropout without rng": (
         lambda: APPNP(dropout=0.5).apply((), np.ones((2, 1), np.float32), np.eye(2, dtype=np.float32), train=True),
         TypeError, ["APPNP", "random bits"]),
