@@ -7,10 +7,12 @@ The import is fast: no backend starts, and heavy or rarely used submodules are i
 (`_LAZY`).
 """
 
-import xjax.jaxlib_versions  # noqa: F401  first: its error names the jaxlib to install if the installed one fails
+from typing import TYPE_CHECKING
+
+import xjax.jaxlib_versions
 from xjax import dtypes, errors, lax, numpy, sharding, tree, tree_util, typing
-from xjax.core import leaks as _leaks  # noqa: F401  installs the hook of its option
-from xjax.core import printing  # noqa: F401  installs the printer of programs
+from xjax.core import leaks as _leaks
+from xjax.core import printing
 from xjax.core.config import (
     allow_f16_reductions,
     array_garbage_collection_guard,
@@ -56,7 +58,7 @@ from xjax.runtime.api import (
     named_call,
     named_scope,
 )
-from xjax.runtime.arrays import transfer_guard as _guard  # noqa: F401  installs the hooks of its options
+from xjax.runtime.arrays import transfer_guard as _guard
 from xjax.runtime.arrays.array import Shard
 from xjax.runtime.arrays.memory_use import live_arrays, memory_report
 from xjax.runtime.device_put import device_put
@@ -78,14 +80,56 @@ from xjax.runtime.placement.current_mesh import get_abstract_mesh, get_mesh, set
 from xjax.runtime.placement.mesh import make_mesh
 from xjax.runtime.placement.sharding import NamedSharding
 from xjax.runtime.placement.sharding import PartitionSpec as P
-from xjax.runtime.process import memory as _memory  # noqa: F401  configures the allocator
+from xjax.runtime.process import memory as _memory
 from xjax.runtime.stages import ShapeDtypeStruct, eval_shape, make_jaxpr
 from xjax.runtime.xla import Device
 from xjax.transforms.autodiff import grad, jvp, linearize, value_and_grad, vjp
 from xjax.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from xjax.transforms.vmap import vmap
 from xjax.typing import Array
-from xjax.version import __version__, __version_info__  # noqa: F401
+from xjax.version import __version__, __version_info__
+
+if TYPE_CHECKING:
+    from xjax import (
+        ad_checkpoint,
+        checkpoint_policies,
+        custom_batching,
+        custom_derivatives,
+        debug,
+        distributed,
+        dlpack,
+        experimental,
+        flatten_util,
+        image,
+        interop,
+        memory,
+        nn,
+        ops,
+        profiler,
+        random,
+        scipy,
+        stages,
+        test_util,
+        version,
+    )
+    from xjax.lax.callbacks import pure_callback
+    from xjax.runtime.arrays.global_arrays import (
+        make_array_from_callback,
+        make_array_from_process_local_data,
+        make_array_from_single_device_arrays,
+    )
+    from xjax.runtime.devices.in_flight import effects_barrier
+    from xjax.runtime.environment import print_environment_info
+    from xjax.runtime.fwd_and_bwd import fwd_and_bwd
+    from xjax.runtime.pmap import pmap
+    from xjax.runtime.shard_map import shard_map
+    from xjax.runtime.sharding_constraint import reshard
+    from xjax.transforms.closure_convert import closure_convert
+    from xjax.transforms.custom_gradient import custom_gradient
+    from xjax.transforms.custom_jvp import custom_jvp
+    from xjax.transforms.custom_vjp import custom_vjp
+    from xjax.transforms.linear_transpose import linear_transpose
+    from xjax.transforms.remat import checkpoint, remat
 
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
@@ -127,7 +171,8 @@ __all__ = [
     "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap"]
 
 
-__getattr__ = attributes_of("xjax", _LAZY)
+if not TYPE_CHECKING:                   # so that type checkers report misspelt names
+    __getattr__ = attributes_of("xjax", _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,9 @@ Each module is loaded when one of its names is first used, so configs of `models
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_MODULES = ("models", "optim", "optimizers", "pretrained", "stax")       # not in xnn.api: few programs use all of them
+# Loaded without xnn.api: few programs use all of the first ones, and modules that xnn.api loads use the others.
+_MODULES = ("models", "optim", "optimizers", "pretrained", "stax",
+            "graph", "layers", "losses", "metrics", "params", "rng", "sparse")
 
 if TYPE_CHECKING:                                                        # no `__getattr__`: another name is an error
     from xnn import models as models

@@ -314,7 +314,7 @@ def full(shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None
     return _put(out, device)
 
 
-def _like(name: str, value: int) -> Callable:
+def _like(name: str, value: int) -> Callable[..., Array]:
     def make(a: ArrayLike | SupportsShape, dtype: DTypeLike | None = None, shape: ShapeLike | None = None, *,
              device: Device | Sharding | None = None) -> Array:
         return _filled_like(f"numpy.{name}", a, value, dtype, shape, device)

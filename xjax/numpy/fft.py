@@ -104,7 +104,7 @@ def _by_parts(kind: FftType, x: Array, sizes: tuple[int, ...]) -> Array:
 
 # -- one axis -----------------------------------------------------------------------------------------------------
 
-def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Callable:
+def _one_axis(name: str, kind: FftType, doc: str, hermitian: bool = False) -> Callable[..., Array]:
     caller = f"numpy.fft.{name}"
 
     @one_launch
@@ -144,7 +144,7 @@ ihfft = _one_axis("ihfft", FftType.RFFT, "Inverse of `hfft`.", hermitian=True)
 
 # -- several axes -------------------------------------------------------------------------------------------------
 
-def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc: str) -> Callable:
+def _several_axes(name: str, kind: FftType, default: tuple[int, int] | None, doc: str) -> Callable[..., Array]:
     caller = f"numpy.fft.{name}"
 
     @one_launch

@@ -74,7 +74,7 @@ def _sum_dtype(dtype: np.dtype) -> np.dtype:
     return dtype if wide else default
 
 
-def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable:
+def _total(name: str, reduce: Callable, neutral: int, join: Callable, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -109,7 +109,7 @@ sum = _total("sum", reduce_sum, 0, add_arrays, "Sum")
 prod = _total("prod", reduce_prod, 1, multiply, "Product")
 
 
-def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) -> Callable:
+def _extremum(name: str, reduce: Callable, sign: int, join: Callable, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -169,7 +169,7 @@ def minmax(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = F
             max(a, axis, keepdims=keepdims, initial=high, where=where))
 
 
-def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable:
+def _logical(name: str, reduce: Callable, neutral: bool, join: Callable, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -190,7 +190,7 @@ all = _logical("all", reduce_and, True, bitwise_and, "every element over")
 any = _logical("any", reduce_or, False, bitwise_or, "some element over")
 
 
-def _arg(name: str, reduce: Callable, doc: str) -> Callable:
+def _arg(name: str, reduce: Callable, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -350,7 +350,7 @@ def _without_nan(caller: str, a: ArrayLike, neutral: complex) -> Array:
     return choose(isnan(a), cast(caller, neutral, a.dtype), a) if dtypes.is_inexact(a.dtype) else a
 
 
-def _nan_total(name: str, total: Callable, neutral: int) -> Callable:
+def _nan_total(name: str, total: Callable, neutral: int) -> Callable[..., Array]:
     @one_launch
     def nan_total(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None,
                   keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:
@@ -365,7 +365,7 @@ nansum = _nan_total("nansum", sum, 0)
 nanprod = _nan_total("nanprod", prod, 1)
 
 
-def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable:
+def _nan_extremum(name: str, extremum: Callable, sign: int) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -388,7 +388,7 @@ nanmax = _nan_extremum("nanmax", max, 1)
 nanmin = _nan_extremum("nanmin", min, -1)
 
 
-def _nan_arg(name: str, arg: Callable, sign: int) -> Callable:
+def _nan_arg(name: str, arg: Callable, sign: int) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -423,7 +423,7 @@ def nanmean(a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out
     return mean(a, axis, dtype, out, keepdims, where=mask)
 
 
-def _nan_moment(name: str, moment: Callable) -> Callable:
+def _nan_moment(name: str, moment: Callable) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch
@@ -445,7 +445,7 @@ nanstd = _nan_moment("nanstd", std)
 
 # -- running ------------------------------------------------------------------------------------------------------
 
-def _running(name: str, run: Callable, neutral: complex, doc: str) -> Callable:
+def _running(name: str, run: Callable, neutral: complex, doc: str) -> Callable[..., Array]:
     caller = f"numpy.{name}"
 
     @one_launch

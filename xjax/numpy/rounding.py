@@ -159,7 +159,7 @@ def _on_parts(test: Callable, join: Callable, x: ArrayLike) -> Array:
     return join(test(complex_numbers.real(x)), test(complex_numbers.imag(x)))
 
 
-def _is_infinity(name: str, value: float) -> Callable:
+def _is_infinity(name: str, value: float) -> Callable[..., Array]:
     def is_infinity(x: ArrayLike, /, out: None = None) -> Array:
         caller = f"numpy.{name}"
         refuse_out(caller, out)
@@ -192,7 +192,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 # -- logic --------------------------------------------------------------------------------------------------------
 
-def _logical(name: str, p: Primitive, doc: str) -> Callable:
+def _logical(name: str, p: Primitive, doc: str) -> Callable[..., Array]:
     def logical(x: ArrayLike, y: ArrayLike, /) -> Array:
         x, y = operands(f"numpy.{name}", x, y)
         return p.bind(truth(x), truth(y))

@@ -32,7 +32,7 @@ def _size(caller: str, M: int) -> int:
     return n
 
 
-def _window(name: str, of: Callable[[int], np.ndarray], doc: str) -> Callable:
+def _window(name: str, of: Callable[[int], np.ndarray], doc: str) -> Callable[..., Array]:
     def window(M: int) -> Array:
         return asarray(of(_size(f"numpy.{name}", M)).astype(default_float()))
 

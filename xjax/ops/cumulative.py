@@ -32,7 +32,7 @@ Pair = tuple[Any, ...]
 
 # -- common parts -------------------------------------------------------------------------------------------------
 
-def _function(p: Primitive, doc: str) -> Callable:
+def _function(p: Primitive, doc: str) -> Callable[..., Array]:
     def apply(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
         axis = canonical_axis(axis, typeof(operand).ndim, f"lax.{p.name}")
         return p.bind(operand, axis=axis, reverse=bool(reverse))

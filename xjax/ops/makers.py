@@ -263,7 +263,7 @@ def _must_convert(x: ArrayLike, dtype: np.dtype) -> bool:
 _KIND_OF_SCALAR = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
-def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
+def unary_function(p: Primitive, doc: str, name: str = "") -> Callable[..., Array]:
     """The public function of a primitive of one operand."""
     def apply(x: ArrayLike) -> Array:
         return p.bind(x)
@@ -271,7 +271,7 @@ def unary_function(p: Primitive, doc: str, name: str = "") -> Callable:
     return _named(apply, name or p.name, doc)
 
 
-def binary_function(p: Primitive, doc: str, name: str = "") -> Callable:
+def binary_function(p: Primitive, doc: str, name: str = "") -> Callable[..., Array]:
     """The public function of a primitive of two operands. A Python number takes the dtype of the array operand."""
     def apply(x: ArrayLike, y: ArrayLike) -> Array:
         if type(x) in SCALARS or type(y) in SCALARS:

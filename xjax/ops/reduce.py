@@ -37,7 +37,7 @@ _BOOL = np.dtype(bool)
 
 # -- common parts -------------------------------------------------------------------------------------------------
 
-def reduction(p: Primitive, doc: str) -> Callable:
+def reduction(p: Primitive, doc: str) -> Callable[..., Array]:
     """The public function of a reduction."""
     def apply(operand: ArrayLike, axes: Sequence[int]) -> Array:
         axes = canonical_axes(axes, typeof(operand).ndim, f"lax.{p.name}", "axes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from xjax.ops.checks import static_int
 from xjax.ops.keys import random_unwrap, random_wrap
 from xjax.runtime.arrays.array import Array, retyped, words_of
 from xjax.runtime.arrays.moves import to_array
-from xjax.runtime.jit import Inline, Jitted, library_jit
+from xjax.runtime.jit import Inline, library_jit
 from xjax.runtime.placement.places import ON_ONE_DEVICE
 from xjax.typing import Array as AnyArray
 from xjax.typing import ArrayLike, DTypeLike, PRNGKey, ShapeLike
@@ -35,13 +36,13 @@ UINTS = {8: dtypes.uint8, 16: dtypes.uint16, 32: dtypes.uint32, 64: dtypes.uint6
 
 
 @functools.lru_cache(4096)
-def compiled(f: Callable, *static: Hashable) -> Jitted:
+def compiled(f: Callable, *static: Hashable) -> Callable[..., Any]:
     """jit of `f` with its first arguments fixed. The object is cached for these arguments, so that f is traced once."""
     return library_jit(library_rules(functools.partial(f, *static)))
 
 
 @functools.lru_cache(4096)
-def operation(f: Callable, *static: Hashable) -> Jitted:
+def operation(f: Callable, *static: Hashable) -> Callable[..., Any]:
     """As `compiled`, for an `f` that is one operation on keys. In a trace it is that operation instead of a call."""
     return library_jit(functools.partial(f, *static), inline=Inline.JAX_EARLY)
 

@@ -13,7 +13,7 @@ import functools
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -57,6 +57,9 @@ from xjax.runtime.xla import Device
 from xjax.typing import ArrayLike, PyTree
 
 _NEVER_STATIC = frozenset((list, dict, np.ndarray))         # not hashable, so no need to check
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Jitted(PickledByName):
@@ -432,6 +435,11 @@ def _as_array(x: Any) -> Any:
     return to_array(x) if type(x) in NUMBERS else x
 
 
+@overload
+def library_jit(fun: Callable[_P, _R], **options: Unpack[JitOptions]) -> Callable[_P, _R]: ...
+@overload
+def library_jit(fun: None = None,
+                **options: Unpack[JitOptions]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]: ...
 def library_jit(fun: Callable | None = None, **options: Unpack[JitOptions]) -> Any:
     """`jit` for functions of the library: under `disable_jit`, they still get numbers as arrays."""
     if fun is None:

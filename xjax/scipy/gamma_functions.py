@@ -120,7 +120,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     return _poch(*jnp.broadcast_arrays(*reals("poch", z, m)))
 
 
-def _is_pole(x: ArrayLike) -> Array:
+def _is_pole(x: Array) -> Array:
     """Whether x is 0, -1, -2 ..."""
     return (x <= 0) & (x == lax.floor(x))
 

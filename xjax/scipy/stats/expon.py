@@ -50,4 +50,4 @@ pdf, sf = _expon.exp("pdf", logpdf), _expon.exp("sf", logsf)
 @_expon
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
-    return loc - scale * lax.log1p(-q)
+    return jnp.subtract(loc, scale * lax.log1p(-q))

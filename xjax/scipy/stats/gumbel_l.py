@@ -8,6 +8,7 @@ Here ``z = (x - loc) / scale``.
 
 from __future__ import annotations
 
+import xjax.numpy as jnp
 from xjax import lax
 from xjax.scipy.stats import gumbel_r
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, mirrored
@@ -28,4 +29,4 @@ logsf = mirrored(_gumbel_l, "logsf", gumbel_r.logcdf, "Logarithm of the probabil
 @_gumbel_l
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
-    return loc + scale * lax.log(-lax.log1p(-p))
+    return jnp.add(loc, scale * lax.log(-lax.log1p(-p)))

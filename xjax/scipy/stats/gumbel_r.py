@@ -74,4 +74,4 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 @_gumbel_r
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
-    return loc - scale * lax.log(-lax.log(p))
+    return jnp.subtract(loc, scale * lax.log(-lax.log(p)))

@@ -60,4 +60,4 @@ pdf, sf = _pareto.exp("pdf", logpdf), _pareto.exp("sf", logsf)
 @_pareto
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
-    return loc + scale * lax.exp(lax.div(-lax.log1p(-q), b))
+    return jnp.add(loc, scale * lax.exp(lax.div(-lax.log1p(-q), b)))

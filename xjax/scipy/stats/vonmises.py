@@ -21,7 +21,7 @@ _vonmises = Distribution("vonmises", kappa=NONNEGATIVE)
 @_vonmises
 def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """Logarithm of the density at the angle x; kappa = 0 is the uniform distribution."""
-    return -2 * kappa * lax.square(lax.sin(0.5 * x)) - lax.log(i0e(kappa)) - math.log(2 * math.pi)  # 1 - cos(x)
+    return lax.square(lax.sin(0.5 * x)) * (-2 * kappa) - lax.log(i0e(kappa)) - math.log(2 * math.pi)  # 1 - cos(x)
 
 
 pdf = _vonmises.exp("pdf", logpdf)
