@@ -1,15 +1,13 @@
 """A user's program, as type checkers read it: `test_program.py` checks it with pyright and mypy, and runs it.
 
-`assert_type` states what a checker infers. Each line that ends with ``# mistake`` must be an error to both checkers, and
-no other line may be one. The mistakes are in functions that no one calls.
+`assert_type` states the inferred type. Each line that ends with ``# mistake`` must be an error to both checkers, and no
+other line may be one. No function with mistakes is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import assert_type
-
-import numpy as np
 
 import xjax
 import xjax.numpy as jnp
@@ -95,7 +93,7 @@ def transformed() -> tuple[Array, Array]:
 
 
 def mistakes() -> None:
-    """What a checker must find before the program runs."""
+    """Faults that a checker must report."""
     x = jnp.ones(3)
     xnn.Dense("16")  # mistake
     xnn.Dense(16, bais=False)  # mistake

@@ -1,4 +1,4 @@
-"""The types of the public API, as pyright and mypy read them in a user's program: `program.py` beside this file."""
+"""The types of the public API, as pyright and mypy read them in a user's program, `program.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values are values: the spelling of cells, the kind of each column, and what a task makes of them."""
+"""Values are values: the spelling of cells, the kind of each column, and their use in each task."""
 
 import csv
 import datetime
@@ -33,7 +33,7 @@ def written(path, **columns):
 
 
 def column(path, cells):
-    """The cells beside another column, without which an empty cell is an empty line."""
+    """The cells next to another column, without which an empty cell is an empty line."""
     return read_table(written(path / "t.csv", other=["x"] * len(cells), c=cells))["c"]
 
 
@@ -74,8 +74,8 @@ def test_the_cells_decide_the_kind(tmp_path, kind, text):
 ])
 def test_types_of_a_parquet_file(tmp_path, values, kind, texts):
     parquet.write_table(pa.table({"c": values}), tmp_path / "t.parquet")
-    found = read_table(tmp_path / "t.parquet")["c"]
-    assert (found.kind, found.texts().tolist()) == (kind, texts)
+    result = read_table(tmp_path / "t.parquet")["c"]
+    assert (result.kind, result.texts().tolist()) == (kind, texts)
 
 
 @pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
@@ -114,12 +114,12 @@ def test_days(tmp_path, cell, day):
     np.testing.assert_allclose(column(tmp_path, [cell, "2000-01-01"]).days()[0], day, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("needed", "cells", "told"), [
+@pytest.mark.parametrize(("needed", "cells", "message"), [
     ("numbers", "1 x 3", "'x' in row 2 after the header"), ("numbers", "1 2 2024-05-17", "'2024-05-17' in row 3"),
     ("numbers", "1,5 2", "'1,5' in row 1"), ("days", "2024-05-17 17.05.2024", "'17.05.2024' in row 2"),
     ("days", "5", "'5' in row 1"), ("days", "2024-02-30", "'2024-02-30' in row 1")])
-def test_a_cell_of_another_kind_is_named(tmp_path, needed, cells, told):
-    with pytest.raises(DataError, match=told):
+def test_a_cell_of_another_kind_is_named(tmp_path, needed, cells, message):
+    with pytest.raises(DataError, match=message):
         getattr(column(tmp_path, cells.split()), needed)()
 
 
@@ -140,8 +140,8 @@ def test_labels_of_an_array(values, texts):
     ("2024-05-17 2024-05-18", ["2024-05-17", "2024-05-18"]), ("a A", ["A", "a"]), ("1 01", ["01", "1"]),
     ("-1 1", ["-1", "1"])])
 def test_classes_are_spelled_as_in_the_file(tmp_path, cells, classes):
-    ids, found = class_target(column(tmp_path, cells.split()))
-    assert found == classes and [found[i] for i in ids] == cells.split()
+    ids, result = class_target(column(tmp_path, cells.split()))
+    assert result == classes and [result[i] for i in ids] == cells.split()
 
 
 # ---- the table task --------------------------------------------------------------------------------------------------
@@ -245,13 +245,13 @@ def test_integers_above_two_to_the_53(tmp_path):
     np.testing.assert_allclose(one.splits["train"].arrays["x"], other.splits["train"].arrays["x"], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("cells", "told"), [
+@pytest.mark.parametrize(("cells", "message"), [
     (["1", "2", "3", "red"] * 10, "'red' in row 4 after the header"),
     (["2024-05-17"] * 3 + ["soon"], "'soon' in row 4"),
     (["2024-05-17"] * 3 + ["2024-02-30"], "'2024-02-30' in row 4")])
-def test_a_few_words_in_a_column_of_numbers_or_dates(tmp_path, cells, told):
+def test_a_few_words_in_a_column_of_numbers_or_dates(tmp_path, cells, message):
     file = written(tmp_path / "t.csv", a=X, c=(cells * 40)[:40], y=Y)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         loaded(file)
     assert "c: by task.columns" in loaded(file, "task.columns={c: ignore}").summary["left out"]
 
@@ -267,11 +267,11 @@ def test_the_ids_pass_through(tmp_path):
         task.read(written(tmp_path / "m.csv", a=[1, 2]))
 
 
-@pytest.mark.parametrize(("override", "told"), [
+@pytest.mark.parametrize(("override", "message"), [
     ("task.id_column=y", "is the target"), ("task.columns={a: text}",
         "task.columns.a  must be 'number', 'category', 'date' or")])
-def test_wrong_keys(tmp_path, override, told):
-    with pytest.raises(ConfigError, match=told):
+def test_wrong_keys(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
         config(tmp_path / "t.csv", override)
 
 
@@ -297,7 +297,7 @@ def trained_on(tmp_path_factory):
 RIGHT = {"n": "1", "c": "1", "when": "2024-05-17", "zip": "01"}
 
 
-@pytest.mark.parametrize(("cells", "told"), [
+@pytest.mark.parametrize(("cells", "message"), [
     ({"n": "unknown"}, "the column 'n' must have numbers(.|\n)*'unknown' in row 1"),
     ({"n": "2024-05-17"}, "the column 'n' must have numbers"),
     ({"when": "17.05.2024"}, "the column 'when' must have dates"),
@@ -305,9 +305,9 @@ RIGHT = {"n": "1", "c": "1", "when": "2024-05-17", "zip": "01"}
         "the column 'n' has gaps(.|\n)*an empty cell in row 1"),
     ({"n": "NA"}, "the column 'n' has gaps(.|\n)*'NA' in row 1"), ({"when": ""}, "the column 'when' has gaps"),
     ({"c": ""}, "the column 'c' has gaps"), ({"n": "1,5"}, "'1,5' in row 1")])
-def test_prediction_names_column_and_row(trained_on, tmp_path, cells, told):
+def test_prediction_names_column_and_row(trained_on, tmp_path, cells, message):
     file = written(tmp_path / "n.csv", **{name: [cell] for name, cell in (RIGHT | cells).items()})
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         trained_on.read(file)
 
 
@@ -379,9 +379,9 @@ def graph(folder, ids, labels, edges, **columns):
     (["1", "1.0", "2"], ("1.0", "2")), (["true", "True", "TRUE"], ("true", "TRUE")),
     (["9007199254740993", "9007199254740992", "1"], ("9007199254740993", "1"))])
 def test_ids_of_nodes_are_texts(tmp_path, ids, edge):
-    found = graph(tmp_path, ids, ["a", "b", "c"], [edge], f=[1, 2, 3])
-    assert list(found.ids) == ids
-    assert [ids[i] for i in found.edges[:, 0]] == [end if end in ids else end[:-2] for end in edge]
+    result = graph(tmp_path, ids, ["a", "b", "c"], [edge], f=[1, 2, 3])
+    assert list(result.ids) == ids
+    assert [ids[i] for i in result.edges[:, 0]] == [end if end in ids else end[:-2] for end in edge]
 
 
 @pytest.mark.parametrize(("labels", "texts"), [
@@ -394,16 +394,17 @@ def test_labels_of_nodes(tmp_path, labels, texts):
 
 
 def test_what_a_graph_leaves_out(tmp_path):
-    found = graph(tmp_path, list("abc"), list("xyx"), [("a", "b"), ("b", "a"), ("c", "c")], **{"Unnamed: 0": range(3)},
+    result = graph(tmp_path, list("abc"), list("xyx"), [("a", "b"), ("b", "a"), ("c", "c")], **{"Unnamed: 0": range(3)},
                   f=range(3))
-    assert set(found.left_out) == {"column Unnamed: 0 of nodes.csv", "loops", "repeated edges"} and found.names == ["f"]
+    assert set(result.left_out) == {"column Unnamed: 0 of nodes.csv", "loops", "repeated edges"}
+    assert result.names == ["f"]
     written(tmp_path / "edges.csv", source=["a"], target=["b"], weight=[0.5])
     assert read_graph(tmp_path).left_out["column weight of edges.csv"] == "not used, 1 values"
 
 
 def test_a_graph_without_edges(tmp_path):
-    found = graph(tmp_path, list("abc"), list("xyx"), [], f=range(3))
-    assert found.edges.shape == (2, 0)
+    result = graph(tmp_path, list("abc"), list("xyx"), [], f=range(3))
+    assert result.edges.shape == (2, 0)
 
 
 @pytest.mark.parametrize(("array", "labels"), [([0.0, 1.0, np.nan], ["0", "1", ""]), ([-1.0, 0.0, 1.0], ["", "0", "1"]),
@@ -411,8 +412,8 @@ def test_a_graph_without_edges(tmp_path):
                                                ([b"x", b"y", b""], ["x", "y", ""])])
 def test_labels_of_npz(tmp_path, array, labels):
     np.savez(tmp_path / "g.npz", edges=[[0], [1]], features=np.ones((3, 1)), labels=array, more=np.ones(2))
-    found = read_graph(tmp_path / "g.npz")
-    assert found.labels.tolist() == labels and found.left_out == {"array more": "not used, float64[2]"}
+    result = read_graph(tmp_path / "g.npz")
+    assert result.labels.tolist() == labels and result.left_out == {"array more": "not used, float64[2]"}
 
 
 def test_labels_with_fractions(tmp_path):
@@ -424,9 +425,9 @@ def test_labels_with_fractions(tmp_path):
 def test_texts_are_kept_as_they_are(tmp_path):
     texts = ["NA", "007", " two  spaces ", "null", "1.50", "a,b", 'say "x"']
     file = written(tmp_path / "t.csv", text=texts, label=["01", "NA", "01", "NA", "01", "NA", "01"], more=range(7))
-    found = table_passages(file, "text", "label", (0.2, 0.2), 0)
-    assert found.texts == texts and found.classes == ["01",
-        "NA"] and found.left_out == {"column more": "not used, 7 rows"}
+    result = table_passages(file, "text", "label", (0.2, 0.2), 0)
+    assert result.texts == texts and result.classes == ["01",
+        "NA"] and result.left_out == {"column more": "not used, 7 rows"}
     assert read_passages(file, "text") == texts
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     assert read_passages(tmp_path / "t.jsonl", "text") == texts
@@ -445,8 +446,8 @@ def test_each_split_has_each_class_by_its_share(counts):
     assert {name: len(ids) for name, ids in parts.items()} == {name: len(ids) for name, ids in plain.items()}
     assert sorted(np.concatenate(list(parts.values()))) == list(range(len(labels)))
     for name, share in (("train", 0.7), ("val", 0.15), ("test", 0.15)):
-        found = np.bincount(labels[parts[name]], minlength=len(counts))
-        assert (np.abs(found - share * np.array(counts)) <= 1 + len(counts) / 4).all(), (name, found)
+        result = np.bincount(labels[parts[name]], minlength=len(counts))
+        assert (np.abs(result - share * np.array(counts)) <= 1 + len(counts) / 4).all(), (name, result)
     assert (np.bincount(labels[parts["train"]], minlength=len(counts)) > 0).all() or max(counts) == 1
 
 

@@ -135,7 +135,7 @@ def test_a_folder_of_any_name(tmp_path, name):
     there.save(1, tree(), {"n": 1})
     for got, want in zip(leaves(there.restore(1, tree())), leaves(tree()), strict=True):
         assert got.tobytes() == want.tobytes()
-    assert os.listdir(tmp_path) == [name]                     # nothing beside it, such as "back/slash"
+    assert os.listdir(tmp_path) == [name]                     # no other file, such as "back/slash"
 
 
 def test_a_checkpoint_that_orbax_saved_in_a_path_with_brackets(checkpoints, tmp_path):

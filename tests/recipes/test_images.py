@@ -225,10 +225,10 @@ def test_formats_of_images_in_nested_folders(tmp_path, ending, mode):
             picture = Image.new(mode if mode in ("F", "I;16") else "RGB", (9, 8), level if mode in ("F", "I;16") else
                                 (level,) * 3)
             picture.convert(mode).save(folder / f"{i}{ending}")
-    found = data(f"{{name: folder, path: {tmp_path}, image: 8, test_fraction: 0, val_fraction: 0}}")
-    assert len(found.splits["train"].y) == 6 and "left out" not in found.summary
-    levels = found.splits["train"].x.mean((1, 2, 3))
-    np.testing.assert_allclose(levels, np.where(found.splits["train"].y == 1, 204.5, 0), atol=3)
+    result = data(f"{{name: folder, path: {tmp_path}, image: 8, test_fraction: 0, val_fraction: 0}}")
+    assert len(result.splits["train"].y) == 6 and "left out" not in result.summary
+    levels = result.splits["train"].x.mean((1, 2, 3))
+    np.testing.assert_allclose(levels, np.where(result.splits["train"].y == 1, 204.5, 0), atol=3)
     assert read_files(tmp_path, 8, 3).names[:2] == [f"dark/0{ending}", f"dark/2021/1{ending}"]
 
 

@@ -103,7 +103,7 @@ def test_names_on_pictures():
         some = NAMES[k:k + 20]
         drawn(plots.confusion_figure(np.eye(len(some)), some))
         figure = plots.comparison_figure(dict.fromkeys(some, records), ["val/loss"])
-        assert len(figure.legends[0].get_texts()) == len(some)          # also those that begin with _
+        assert len(figure.legends[0].get_texts()) == len(some)          # also names that begin with _
         drawn(figure)
     drawn(plots.scores_figure(dict.fromkeys(NAMES[:3], np.linspace(0, 1, 5))))
 
@@ -160,9 +160,9 @@ def test_names_of_columns_and_classes(tmp_path, capsys):
     write_csv(tmp_path / "new.csv", NAMES, [row[:-1] for row in rows[:5]])
     call(train, "--config", "mlp_table.yaml", f"task.file={tmp_path / 't.csv'}", f"task.target={quoted(target)}",
          f"run_dir={tmp_path / 'run'}", *SMALL)
-    told = capsys.readouterr().out
-    assert all(printable(name, "\n") in told.replace("\n" + " " * 10, "\n") or "\n" in name for name in NAMES)
-    assert "\x1b[31mred" not in told and target in told
+    message = capsys.readouterr().out
+    assert all(printable(name, "\n") in message.replace("\n" + " " * 10, "\n") or "\n" in name for name in NAMES)
+    assert "\x1b[31mred" not in message and target in message
     columns = after_training(tmp_path / "run", tmp_path / "new.csv", tmp_path)
     assert columns[1:] == ["label", *(f"probability of {name}" for name in sorted(classes))]
     page = Page()
@@ -224,8 +224,8 @@ def test_names_of_nodes(tmp_path, capsys):
 
 def test_a_prompt_that_is_not_utf8(capsys):
     assert generate.main(["run", "--prompt", "caf\udce9"]) == 1
-    told = capsys.readouterr().err
-    assert "generate: the prompt is not UTF-8 text." in told and "'caf\\udce9'" in told and "fix: " in told
+    message = capsys.readouterr().err
+    assert "generate: the prompt is not UTF-8 text." in message and "'caf\\udce9'" in message and "fix: " in message
 
 
 @pytest.mark.parametrize("choice, name", [

@@ -1,4 +1,4 @@
-"""What type checkers know of xnn: its names, which are loaded when they are used, and the types of layers."""
+"""Types of xnn for type checkers: its names, which are loaded when they are used, and the types of layers."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_a_program(tmp_path):
     (tmp_path / "pyrightconfig.json").write_text(json.dumps({"include": ["program.py"], "extraPaths": [str(ROOT)]}))
     run = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson"],
                          cwd=tmp_path, capture_output=True, text=True)
-    told = {}
+    message = {}
     for each in json.loads(run.stdout)["generalDiagnostics"]:
         is_error = each["severity"] == "error"
-        told[each["range"]["start"]["line"]] = "error" if is_error else each["message"].split('"')[-2]
+        message[each["range"]["start"]["line"]] = "error" if is_error else each["message"].split('"')[-2]
     lines = PROGRAM.splitlines()
-    assert told == {i: line.partition("# ")[2] for i, line in enumerate(lines) if "# " in line}
+    assert message == {i: line.partition("# ")[2] for i, line in enumerate(lines) if "# " in line}
