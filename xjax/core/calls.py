@@ -119,7 +119,13 @@ def api_boundary(f: _F) -> _F:
 
     The option `traceback_filtering` keeps them.
     """
-    @functools.wraps(f)
+    call = bounded(f)
+    functools.update_wrapper(call, f)
+    return call
+
+
+def bounded(f: _F) -> _F:
+    """`api_boundary` for a function that gets its name and docstring elsewhere: copying them takes a microsecond."""
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return f(*args, **kwargs)

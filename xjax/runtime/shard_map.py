@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from xjax.core.calls import api_boundary, flatten_function, function_name
+from xjax.core.calls import bounded, flatten_function, function_name
 from xjax.core.context import Axis, axes_in_scope, context
 from xjax.core.errors import bad
 from xjax.core.flags import Flags, flagged, unflagged
@@ -76,7 +76,7 @@ def shard_map(f: Callable | None = None, /, *, out_specs: PyTree, in_specs: PyTr
     name = f"shard_map of `{function_name(f)}`"
 
     @functools.wraps(f)
-    @api_boundary
+    @bounded
     def mapped(*args: object) -> PyTree:
         region = _region(name, mesh, axis_names, check_vma)
         leaves, tree = flatten(args)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xjax.core import dtypes
-from xjax.core.calls import api_boundary, argument_types, flatten_function, function_name, leaf_names, leaf_of_arguments
+from xjax.core.calls import (
+    api_boundary,
+    argument_types,
+    bounded,
+    flatten_function,
+    function_name,
+    leaf_names,
+    leaf_of_arguments,
+)
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
 from xjax.core.jaxpr import ClosedJaxpr
@@ -403,7 +411,7 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
     axes = _named_axes(axis_env)
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def make_jaxpr_f(*args: object, **kwargs: object) -> ClosedJaxpr | tuple[ClosedJaxpr, PyTree]:
         closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
         closed = with_inner_consts(closed)

@@ -12,6 +12,7 @@ from xjax.core.calls import (
     api_boundary,
     argument_types,
     as_argnums,
+    bounded,
     canonical_argnums,
     check_callable,
     flatten_function,
@@ -66,7 +67,7 @@ def grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = False,
     value_and_grad_f = value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, _caller="grad")
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def grad_f(*args: object, **kwargs: object) -> PyTree:
         value, g = value_and_grad_f(*args, **kwargs)
         return (g, value[1]) if has_aux else g
@@ -87,7 +88,7 @@ def value_and_grad(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: boo
     check_no_reduce_axes(name, reduce_axes)
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def value_and_grad_f(*args: object, **kwargs: object) -> PyTree:
         nums = canonical_argnums(argnums, len(args), name, missing=TypeError)
         if not nums:

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 
 from xjax.core import dtypes
-from xjax.core.calls import api_boundary, canonical_argnums, check_callable, function_name, merge_args, split_args
+from xjax.core.calls import (
+    api_boundary,
+    bounded,
+    canonical_argnums,
+    check_callable,
+    function_name,
+    merge_args,
+    split_args,
+)
 from xjax.core.errors import bad
 from xjax.core.tree import flatten, tree_map, tree_unflatten
 from xjax.core.types import typeof
@@ -30,7 +38,7 @@ def jacfwd(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     name = f"jacfwd of `{function_name(fun)}`"
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def jacobian(*args: object, **kwargs: object) -> PyTree:
         f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
         leaves, treedef = flatten(chosen)
@@ -63,7 +71,7 @@ def jacrev(fun: Callable, argnums: int | Sequence[int] = 0, has_aux: bool = Fals
     name = f"jacrev of `{function_name(fun)}`"
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def jacobian(*args: object, **kwargs: object) -> PyTree:
         f, chosen, restore = _partial(fun, args, kwargs, argnums, name)
         nums = canonical_argnums(argnums, len(args), name)

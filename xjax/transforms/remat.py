@@ -18,10 +18,10 @@ import numpy as np
 
 from xjax.core.aliases import alias
 from xjax.core.calls import (
-    api_boundary,
     argument_names,
     argument_types,
     as_argnums,
+    bounded,
     canonical_argnums,
     check_callable,
     function_name,
@@ -77,7 +77,7 @@ def checkpoint(fun: Callable | None = None, *, prevent_cse: bool | Sequence[bool
     nums = tuple(dict.fromkeys(as_argnums(static_argnums, caller, "static_argnums")))
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def checkpointed(*args: object, **kwargs: object) -> PyTree:
         static = set(canonical_argnums(nums, len(args), caller, "static_argnums"))
         if names:

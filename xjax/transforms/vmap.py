@@ -7,9 +7,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from xjax.core.calls import (
-    api_boundary,
     argument_error,
     argument_names,
+    bounded,
     check_callable,
     flatten_function,
     function_name,
@@ -51,7 +51,7 @@ def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: st
                   given={"in_axes": repr(in_axes)}, fix="write in_axes=0 or in_axes=(0, None).")
 
     @functools.wraps(fun)
-    @api_boundary
+    @bounded
     def vmap_f(*args: object, **kwargs: object) -> PyTree:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise bad(name, f"in_axes has {len(in_axes)} entries for {len(args)} positional arguments",
