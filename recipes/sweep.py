@@ -125,7 +125,8 @@ def _table(groups: Groups) -> Table:
 
 
 def _save(home: Path, groups: Groups) -> None:
-    """Writes the table with full precision, and a plot of the score."""
+    """Writes the table with full precision, and a plot of the score: files next to the folder, which has only runs."""
+    table, plot = (home.with_name(f"{home.name}{suffix}") for suffix in (".csv", ".png"))
     names, keys = _metrics(groups), [text.partition("=")[0] for text in next(iter(groups))]
     header = [*keys, "runs", *(f"test {name}{suffix}" for name in names for suffix in ("", " deviation"))]
     rows = []
@@ -133,12 +134,12 @@ def _save(home: Path, groups: Groups) -> None:
         cells = [cell for name in names for cell in _mean_and_deviation(group.get(name, ()))]
         runs = max(map(len, group.values()), default=0)
         rows.append([*(text.partition("=")[2] for text in choice), runs, *cells])
-    write_csv(home / "sweep.csv", header, rows)
+    write_csv(table, header, rows)
     if names:
         score = next(filter(is_share, names), names[0])
         rows = [(" ".join(choice) or "all runs", group.get(score, ())) for choice, group in groups.items()]
-        sweep_figure(rows, score).savefig(home / "sweep.png")
-    print(f"the table in {printable(shown(home / 'sweep.csv'))}" + (", a plot in sweep.png" if names else ""))
+        sweep_figure(rows, score).savefig(plot)
+    print(printable(f"the table in {shown(table)}" + (f", a plot in {plot.name}" if names else "")))
 
 
 def _mean_and_deviation(values: Sequence[float]) -> tuple[object, object]:

@@ -154,11 +154,11 @@ def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys)
     results = [json.loads(Path(f"runs/gcn-sweep/optim.lr=0.02_seed={seed}/result.json").read_text()) for seed in (0, 1)]
     losses = [result["last"]["test"]["loss"] for result in results]
     assert rows[1][-3:] == spread("loss", losses).split()
-    table = list(csv.DictReader(Path("runs/gcn-sweep/sweep.csv").read_text().splitlines()))
+    table = list(csv.DictReader(Path("runs/gcn-sweep.csv").read_text().splitlines()))
     assert [row["optim.lr"] for row in table] == ["0.01", "0.02"] and table[1]["runs"] == "2"
     assert float(table[1]["test loss"]) == pytest.approx(np.mean(losses), rel=1e-12)
     assert float(table[1]["test loss deviation"]) == pytest.approx(np.std(losses, ddof=1), rel=1e-6)
-    assert Path("runs/gcn-sweep/sweep.png").stat().st_size > 10_000
+    assert Path("runs/gcn-sweep.png").stat().st_size > 10_000
     assert command_line.main(args) == 0
     assert capsys.readouterr().out.count("finished before") == 4
     assert command_line.main([*args, "task.hidden=8"]) == 2
