@@ -82,6 +82,8 @@ def test_old_names_of_arguments():
     matrix = np.ones((2, 3))
     with pytest.warns(DeprecationWarning, match="where is caller now"), pytest.raises(TypeError, match="^f: "):
         as_adjacency(matrix, where="f")
+    with pytest.warns(DeprecationWarning, match="bad: the argument where is caller now"):
+        assert str(xjax.errors.bad(where="f", what="it is wrong")) == "f: it is wrong."
     with pytest.warns(DeprecationWarning), pytest.raises(TypeError, match="where"):
         as_adjacency(matrix, where="f", caller="g")
 
