@@ -50,9 +50,9 @@ def _work(names: list[str], plot: Path | None) -> None:
     home = _home([folder.parent for folder in folders])
     runs = [_read(folder, home) for folder in folders]
     plot = plot or home / "comparison.png"
-    table = _rows(runs)
-    Console(soft_wrap=True).print(_table(runs, table))
-    write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[name, *cells] for name, cells in table])
+    rows = _rows(runs)
+    Console(soft_wrap=True).print(_table(runs, rows))
+    write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[row.name, *row.cells] for row in rows])
     metrics = [name for name in ("val/accuracy", "val/loss", "train/accuracy", "train/loss")
                if any(name in record.values for run in runs for record in run.records)]
     comparison_figure({run.name: run.records for run in runs}, metrics[:2]).savefig(plot)
@@ -72,29 +72,36 @@ def _read(folder: Path, home: Path) -> Compared:
     return Compared(name, config, read_json(folder / "result.json"), read_metrics(folder / "metrics.jsonl"))
 
 
-def _rows(runs: list[Compared]) -> list[tuple[str, list[Any]]]:
-    """The keys in which the runs differ, and the test metrics of last and best parameters: a value for each run."""
-    rows: list[tuple[str, list[Any]]] = []
+class Row(NamedTuple):
+    """A key in which the runs differ, or a metric, with a value for each run; ``metric`` is "" for a key."""
+
+    name: str
+    metric: str
+    cells: list[Any]
+
+
+def _rows(runs: list[Compared]) -> list[Row]:
+    """The keys in which the runs differ, and the test metrics of last and best parameters."""
+    rows = []
     for key in dict.fromkeys(key for run in runs for key in run.config):
         values = [str(run.config.get(key, "")) for run in runs]
         if len(set(values)) > 1:
-            rows.append((key, values))
+            rows.append(Row(key, "", values))
     for kind in ("last", "best"):
         results = [run.result.get(kind, {}).get("test", {}) for run in runs]
-        rows += [(f"test {name}, {kind}", [metrics.get(name, "") for metrics in results])
+        rows += [Row(f"test {name}, {kind}", name, [metrics.get(name, "") for metrics in results])
                  for name in dict.fromkeys(name for metrics in results for name in metrics)]
     return rows
 
 
-def _table(runs: list[Compared], rows: list[tuple[str, list[Any]]]) -> Table:
+def _table(runs: list[Compared], rows: list[Row]) -> Table:
     """A column for each run."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in ("", *(run.name for run in runs)):
         table.add_column(on_terminal(heading), overflow="fold")
-    for name, cells in rows:
-        score = name.removeprefix("test ").rpartition(",")[0]
-        texts = (metric(score, cell) if isinstance(cell, float) else str(cell) for cell in cells)
-        table.add_row(*map(on_terminal, (name.replace("_", " ") if score else name, *texts)))
+    for row in rows:
+        texts = (metric(row.metric, cell) if isinstance(cell, float) else str(cell) for cell in row.cells)
+        table.add_row(*map(on_terminal, (row.name.replace("_", " ") if row.metric else row.name, *texts)))
     return table
 
 

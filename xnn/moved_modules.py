@@ -1,9 +1,8 @@
-"""Old names of moved modules, and of renamed attributes and arguments, which are still accepted.
+"""Old names of moved modules and renamed attributes, which are still accepted.
 
 Pickles and users' programs contain the old names.
 """
 
-import functools
 import importlib
 import sys
 import warnings
@@ -11,10 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, ParamSpec, TypeVar
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
+from typing import Any
 
 
 def accept_old_names(package: str, rooms: Mapping[str, str]) -> None:
@@ -51,23 +47,6 @@ def old_attribute(name: str, new: str) -> property:
         return getattr(self, new)
 
     return property(get)
-
-
-def old_keywords(**renamed: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Decorator: arguments may have their old names too, old="new", with the same warning as `old_names`."""
-    def decorate(f: Callable[_P, _T]) -> Callable[_P, _T]:
-        @functools.wraps(f)
-        def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-            for old in kwargs.keys() & renamed:
-                warnings.warn(f"{f.__qualname__}: the argument {old} is {renamed[old]} now", DeprecationWarning,
-                              stacklevel=2)
-                if renamed[old] not in kwargs:                      # else Python reports the old name as unexpected
-                    kwargs[renamed[old]] = kwargs.pop(old)
-            return f(*args, **kwargs)
-
-        return call
-
-    return decorate
 
 
 class _OldNames(MetaPathFinder, Loader):

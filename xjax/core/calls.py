@@ -7,8 +7,9 @@ import functools
 import inspect
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, ParamSpec, SupportsIndex, TypeVar
 
 from xjax.core import dtypes
 from xjax.core.config import config
@@ -112,6 +113,8 @@ def merge_args(chosen: Sequence[Any], rest: Sequence[Any], nums: Sequence[int], 
 
 
 _F = TypeVar("_F", bound=Callable)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 def api_boundary(f: _F) -> _F:
@@ -140,6 +143,23 @@ def leave_boundary(error: Exception) -> None:
     """Filter the traceback of an error that leaves a public function, unless the option keeps it whole."""
     if config.traceback_filtering != "off":
         drop_internal_frames(error)
+
+
+def old_keywords(**renamed: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Decorator: arguments may have their old names too, old="new", with a DeprecationWarning."""
+    def decorate(f: Callable[_P, _T]) -> Callable[_P, _T]:
+        @functools.wraps(f)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+            for old in kwargs.keys() & renamed:
+                warnings.warn(f"{f.__qualname__}: the argument {old} is {renamed[old]} now", DeprecationWarning,
+                              stacklevel=2)
+                if renamed[old] not in kwargs:                      # else Python reports the old name as unexpected
+                    kwargs[renamed[old]] = kwargs.pop(old)
+            return f(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 class Flat:

@@ -14,10 +14,10 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import tree_util
-from xjax.errors import TracerArrayConversionError, bad, check_choice
+from xjax.errors import TracerArrayConversionError, bad, check_choice, old_keywords
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
-from xnn.moved_modules import old_attribute, old_keywords
+from xnn.moved_modules import old_attribute
 from xnn.sparse.product import Form, Side, best_form, other_values, product, sampled, with_blocks
 from xnn.sparse.rows import converted, spread
 from xnn.sparse.segment import segment_max, segment_mean, segment_min, segment_softmax, segment_sum

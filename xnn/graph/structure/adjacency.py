@@ -16,13 +16,12 @@ import numpy as np
 import xjax
 import xjax.numpy as jnp
 from xjax import ops, tree_util
-from xjax.errors import TracerArrayConversionError, bad
+from xjax.errors import TracerArrayConversionError, bad, old_keywords
 from xjax.typing import Array, ArrayLike, PyTree
 from xnn.checks import type_text
 from xnn.graph.structure.edges import Edges
 from xnn.graph.structure.graph import Graph
 from xnn.graph.structure.row_block import RowBlock
-from xnn.moved_modules import old_keywords
 from xnn.sparse import CSR, is_scipy_sparse
 
 

@@ -17,12 +17,11 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import tree_util
-from xjax.errors import bad
+from xjax.errors import bad, old_keywords
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import type_text
 from xnn.graph.structure.adjacency import as_edges
 from xnn.graph.structure.graph import Graph
-from xnn.moved_modules import old_keywords
 from xnn.precision import at_least_float32
 from xnn.sparse import segment
 
