@@ -4,9 +4,10 @@ Files of text (csv, tsv, json) are read as texts, without spaces around them; pa
 whose type is a number, boolean or date has this kind. In any other column the cells decide; empty ones do not count:
 
   codes     some cell is a whole number with leading zeros, such as 007: the column is text
-  number    all cells are numbers (-3, 1.5, 2e-3, inf), or all are true or false; words of `MISSING` are missing values
-  date      all cells are ISO dates: 2024-05-17 or 2024/05/17, and optionally a time and a zone, 2024-05-17T12:30:00Z;
-            words of `MISSING` are missing values
+  number    all cells are numbers (-3, 1.5, 2e-3, inf), or all are true or false, or numbers of one form of
+            `recipes.data.forms`; words of `MISSING` are missing values
+  date      all cells are ISO dates: 2024-05-17 or 2024/05/17, and optionally a time and a zone, 2024-05-17T12:30:00Z,
+            or dates of one form of `recipes.data.forms`; words of `MISSING` are missing values
   category  all other texts, as spelled. A word such as NA or None is a text here, not a missing value.
 
 A config may state the kind of a column. Then every cell must be of this kind; "number" takes codes as numbers, and
@@ -24,10 +25,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from recipes.data.forms import (
+    Form,
+    StatedForm,
+    form_of,
+    has_thousands_by_points,
+    has_undecided_dates,
+    stated_form,
+)
 from recipes.errors import DataError
 from recipes.lazy import arrow, pa
 
 Kind = Literal["number", "category", "date"]
+StatedKind = Literal["number", "category", "date", "ignore"]
 
 MISSING = ("na", "n/a", "#n/a", "<na>", "nan", "-nan", "nat", "null", "none", "?", "-", "--", ".")
 """Words, in lower case, for a missing value in a column of numbers or dates."""
@@ -56,10 +66,15 @@ class _Different(NamedTuple):
 
 
 class Column:
-    """The cells of one column.  Args: values: arrow; `file` and `name` are for messages."""
+    """The cells of one column.
 
-    def __init__(self, file: Path, name: str, values: pa.ChunkedArray) -> None:
-        self.file, self.name = file, name
+    Args:
+      values: arrow; `file` and `name` are for messages.
+      comma_is_point: the meaning of the comma in numbers such as 1,234, if the other cells do not decide it.
+    """
+
+    def __init__(self, file: Path, name: str, values: pa.ChunkedArray, comma_is_point: bool = False) -> None:
+        self.file, self.name, self._comma_is_point = file, name, comma_is_point
         kind = values.type
         self.values = values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
 
@@ -88,13 +103,44 @@ class Column:
             return self.stored
         if self.is_other or self.has_codes:
             return "category"
-        if self._cast is not None and np.isfinite(self._cast).any():
+        if self.form is None and self._cast is not None and np.isfinite(self._cast).any():
             return "number"
         counted = ~self._words
         for kind, right in self._readings():
             if counted.any() and right[counted].all():
                 return kind
         return "category"
+
+    @cached_property
+    def form(self) -> Form | None:
+        """How the cells write numbers or dates; None for plainly, and for cells that are neither."""
+        if self.stored is not None or self.is_other or self._cast is not None or self.has_codes:
+            return None
+        texts = self._different.texts.filter(pa.array(~self._words)).to_pylist()
+        return form_of(texts, self._comma_is_point) if texts else None
+
+    def in_stated_form(self, stated: StatedForm) -> Column:
+        """The same cells, in a form that a config states."""
+        return self.in_form(stated_form(self._different.texts.to_pylist(), stated))
+
+    def in_form(self, form: Form | None) -> Column:
+        """The same cells, whose numbers or dates have this form."""
+        if form == self.form:
+            return self
+        column = Column(self.file, self.name, self.values, self._comma_is_point)
+        column.form = form
+        return column
+
+    @property
+    def has_thousands_by_points(self) -> bool:
+        """Whether the cells are numbers such as 1.234 only, which is above 1000 where a comma is the decimal point."""
+        return (self.stored is None and self.kind == "number" and self.form is None
+                and has_thousands_by_points(self._different.texts.filter(pa.array(~self._words)).to_pylist()))
+
+    @property
+    def has_undecided_dates(self) -> bool:
+        """Whether the cells are such as 03/04/2024, and no cell decides which number is the day."""
+        return self.kind == "category" and not self.is_other and has_undecided_dates(self._different.texts.to_pylist())
 
     def _readings(self) -> tuple[tuple[Kind, np.ndarray], ...]:
         """Kinds that cells of text may have, with whether each different cell can be read so."""
@@ -140,14 +186,14 @@ class Column:
             return values.cast(pa.float64(), safe=False).to_numpy()
         if self.stored == "date":
             raise self._refusal("numbers", np.arange(len(self)))
-        if self._cast is not None:
+        if self.form is None and self._cast is not None:
             return self._cast
         self._check("numbers", self._numeric)
-        texts, values = self._different.texts, np.full(len(self._different.texts), np.nan)
+        values = np.full(len(self._written), np.nan)
         plain = self._matches(_NUMBER) | self._matches(_INFINITE)
-        signed = arrow.replace_substring_regex(texts.filter(pa.array(plain)), r"^\+", "")
+        signed = arrow.replace_substring_regex(self._written.filter(pa.array(plain)), r"^\+", "")
         values[plain] = signed.cast(pa.float64()).to_numpy()
-        lower = arrow.utf8_lower(texts)
+        lower = arrow.utf8_lower(self._different.texts)
         for word, value in _TRUTH.items():
             values[_as_bool(arrow.equal(lower, word))] = value
         return self._different.spread(values, np.nan)
@@ -160,7 +206,7 @@ class Column:
         if self.stored == "date":
             times = self.values.cast(pa.timestamp("us"), safe=False).to_numpy().astype("datetime64[us]")
             return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 86_400e6)
-        if self.stored == "number":
+        if self.stored == "number" and self.form is None:
             raise self._refusal("dates", np.arange(len(self)))
         self._check("dates", self._dated)
         return self._different.spread(self._days, np.nan)
@@ -201,8 +247,15 @@ class Column:
         encoded = trimmed.dictionary_encode()
         return _Different(encoded.dictionary, encoded.indices.cast(pa.int64()).fill_null(-1).to_numpy())
 
+    @cached_property
+    def _written(self) -> pa.Array:
+        """The different texts, with numbers and dates in the plain spelling, and "" for texts of another form."""
+        texts = self._different.texts
+        return texts if self.form is None else pa.array([self.form.plain(text) or "" for text in texts.to_pylist()],
+                                                        texts.type)
+
     def _matches(self, pattern: str) -> np.ndarray:
-        return _as_bool(arrow.match_substring_regex(self._different.texts, pattern))
+        return _as_bool(arrow.match_substring_regex(self._written, pattern))
 
     @cached_property
     def has_codes(self) -> bool:
@@ -230,8 +283,8 @@ class Column:
     @cached_property
     def _days(self) -> np.ndarray:
         """f64[different texts], NaN for others than dates."""
-        likely, days = self._matches(_DATE), np.full(len(self._different.texts), np.nan)
-        days[likely] = [_day(text) for text in self._different.texts.filter(pa.array(likely)).to_pylist()]
+        likely, days = self._matches(_DATE), np.full(len(self._written), np.nan)
+        days[likely] = [_day(text) for text in self._written.filter(pa.array(likely)).to_pylist()]
         return days
 
     def _check(self, needed: str, right: np.ndarray) -> None:
@@ -240,7 +293,8 @@ class Column:
             raise self._refusal(needed, wrong)
 
     def _refusal(self, needed: str, rows: np.ndarray) -> DataError:
-        form = "dates such as 2024-05-17 or 2024-05-17T12:30:00" if needed == "dates" else "numbers such as 12 or -0.5"
+        plain = "dates such as 2024-05-17 or 2024-05-17T12:30:00" if needed == "dates" else "numbers such as 12 or -0.5"
+        form = f"{needed} such as {self.form.example}" if self.form else plain
         return DataError("table", f"the column {self.name!r} must have {needed}, and has other values.",
                          {"file": self.file, "first": self.cell(rows[0]), "rows": f"{len(rows)} of {len(self)}"},
                          fix=f"{form} in this column, or empty cells.")

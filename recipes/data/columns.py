@@ -8,19 +8,19 @@ matrix.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from recipes.data.cells import Column, Kind
+from recipes.data.cells import Column, Kind, StatedKind
+from recipes.data.forms import read_form, saved_form
 from recipes.data.tables import Table, check_no_stray_words, is_index
 from recipes.errors import DataError
 
 MOST_CATEGORIES = 50
 DAYS = {"year": 365.2425, "week": 7.0}
 
-Stated = Mapping[str, Literal["number", "category", "date", "ignore"]]
-Described = dict[str, Any]              # name, kind, and mean and deviation, or values
+Described = dict[str, Any]              # name, kind, form of the cells, and mean and deviation, or values
 
 
 class Features(NamedTuple):
@@ -38,8 +38,8 @@ class Features(NamedTuple):
 # ---- which columns -------------------------------------------------------------------------------------------------
 
 
-def choose_features(table: Table, stated: Stated, wanted: Sequence[str] | None, without: Iterable[str],
-                    train: np.ndarray) -> Features:
+def choose_features(table: Table, stated: Mapping[str, StatedKind], wanted: Sequence[str] | None,
+                    without: Iterable[str], train: np.ndarray) -> Features:
     """The columns to use, and their kinds.
 
     Args:
@@ -67,7 +67,7 @@ def choose_features(table: Table, stated: Stated, wanted: Sequence[str] | None, 
     return features
 
 
-def _stated(stated: Stated, name: str) -> Kind | None:
+def _stated(stated: Mapping[str, StatedKind], name: str) -> Kind | None:
     kind = stated.get(name)
     return None if kind == "ignore" else kind
 
@@ -89,6 +89,8 @@ def _why_not(column: Column, kind: Kind, stated: str | None, wanted: Sequence[st
     if wanted is None and is_index(column.name):
         return "the index of pandas, or a column without a name"
     if kind == "category":
+        if column.has_undecided_dates:
+            return "dates such as 03/04/2024: the kind 'date 31/12/2024' or 'date 12/31/2024' in task.columns decides"
         different = len(column.different()[0])
         if different == 1 and not missing.any():
             return f"the same text in all {len(column)} rows"
@@ -118,7 +120,8 @@ def _describe(column: Column, kind: Kind, train: np.ndarray) -> Described:
     seen = _numbers(column, kind)[train]
     seen = seen[np.isfinite(seen)]
     constant = _is_constant(seen, column)
-    described = {"name": column.name, "kind": kind, "mean": float(seen.mean()) if len(seen) else 0.0,
+    described = {"name": column.name, "kind": kind, **saved_form(column.form),
+                 "mean": float(seen.mean()) if len(seen) else 0.0,
                  "deviation": 1.0 if constant else float(seen.std()), "gaps": gaps}
     return described | {"constant": True} if constant else described
 
@@ -130,7 +133,8 @@ def _is_constant(numbers: np.ndarray, column: Column) -> bool:
 
 def encoded(table: Table, columns: Sequence[Described]) -> np.ndarray:
     """f32[rows, features].  Raises: DataError for a gap in a column that had none in training."""
-    return np.concatenate([_encode(table[each["name"]], each) for each in columns], axis=1).astype(np.float32)
+    return np.concatenate([_encode(table[each["name"]].in_form(read_form(each)), each) for each in columns],
+                          axis=1).astype(np.float32)
 
 
 def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
@@ -143,6 +147,11 @@ def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
             if len(rows):
                 unknown[column.name] = f"{len(rows)} of {len(column)}, first {column.cell(rows[0])}"
     return unknown
+
+
+def forms_in_words(columns: Sequence[Described]) -> dict[str, str]:
+    """Column -> "numbers such as 1.234,5", for columns that do not write numbers or dates plainly."""
+    return {each["name"]: f"{each['kind']}s such as {form.example}" for each in columns if (form := read_form(each))}
 
 
 def n_features(columns: Sequence[Described]) -> int:

@@ -24,6 +24,7 @@ class Passages(NamedTuple):
       texts: those of all splits.
       labels: i32[n], ids into ``classes``.
       rows: split -> its ids into ``texts``.
+      layout: facts of a summary about the file.
       left_out: column of a table -> why it is not used.
     """
 
@@ -31,6 +32,7 @@ class Passages(NamedTuple):
     labels: np.ndarray
     classes: list[str]
     rows: dict[str, np.ndarray]
+    layout: dict[str, str]
     left_out: dict[str, str]
 
 
@@ -47,7 +49,7 @@ def module_passages(characters: int, fractions: tuple[float, float]) -> Passages
             rows[split] += range(len(texts), len(texts) + len(starts))
             texts += [inside[start:start + characters] for start in starts]
             labels += [label] * len(starts)
-    return Passages(texts, np.array(labels, np.int32), list(MODULES), _checked(rows), {})
+    return Passages(texts, np.array(labels, np.int32), list(MODULES), _checked(rows), {}, {})
 
 
 def table_passages(file: Path, text: str, label: str, fractions: tuple[float, float], seed: int,
@@ -69,7 +71,7 @@ def table_passages(file: Path, text: str, label: str, fractions: tuple[float, fl
         rows = {split: np.sort(order[part]) for split, part in split_by_position(table.num_rows, fractions).items()}
     left_out = {f"column {name}": f"not used, {table.num_rows} rows" for name in table if name not in (text, label)}
     return Passages(_whole_texts(table, text), labels.astype(np.int32), classes.tolist(),
-                    _checked({split: ids.tolist() for split, ids in rows.items()}), left_out)
+                    _checked({split: ids.tolist() for split, ids in rows.items()}), table.layout.facts(), left_out)
 
 
 def _checked_table(file: Path, *names: str) -> Table:

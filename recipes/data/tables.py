@@ -6,15 +6,16 @@ import csv
 import io
 import json
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from recipes.data.cells import Column, Kind
-from recipes.data.encodings import UTF8, encoding_in_words, encoding_of
+from recipes.data.cells import Column, Kind, StatedKind
+from recipes.data.encodings import encoding_of
+from recipes.data.forms import STATED, NumberForm, StatedForm
+from recipes.data.layout import Layout, first_long_record, layout_of
 from recipes.errors import DataError
 from recipes.lazy import arrow_csv, pa, parquet, pd
 
@@ -29,12 +30,17 @@ class Table:
       file: where it was read.
       columns: name -> `Column`.
       num_rows: how many rows.
-      encoding: that of a text file; "utf-8" for others too.
+      layout: encoding and separator of a text file.
     """
 
-    def __init__(self, file: Path, content: pa.Table, encoding: str) -> None:
-        self.file, self.num_rows, self.encoding = file, content.num_rows, encoding
-        self.columns = {name: Column(file, name, content.column(i)) for i, name in enumerate(content.column_names)}
+    def __init__(self, file: Path, content: pa.Table, layout: Layout) -> None:
+        self.file, self.num_rows, self.layout = file, content.num_rows, layout
+        comma_is_point = layout.separator not in ("", ",")
+        self.columns = {name.strip(): Column(file, name.strip(), content.column(i), comma_is_point)
+                        for i, name in enumerate(content.column_names)}
+        if any(_has_decimal_commas(column) for column in self.columns.values()):
+            self.columns = {name: column.in_form(NumberForm(",")) if column.has_thousands_by_points else column
+                            for name, column in self.columns.items()}
 
     @property
     def column_names(self) -> list[str]:
@@ -44,10 +50,22 @@ class Table:
         return iter(self.columns)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.columns
+        return name.strip() in self.columns
+
+    def state(self, stated: Mapping[str, Literal[StatedKind, StatedForm]]) -> dict[str, StatedKind]:
+        """Gives columns the forms that a config states.  Returns: name -> kind, of each stated column."""
+        kinds: dict[str, StatedKind] = {}
+        for name, kind in stated.items():
+            if kind in STATED:
+                self.columns[name.strip()] = self[name].in_stated_form(kind)
+                kinds[name.strip()] = "number" if kind.startswith("number") else "date"
+            else:
+                kinds[name.strip()] = kind
+        return kinds
 
     def __getitem__(self, name: str) -> Column:
-        return self.columns[name]
+        """Names are without spaces around them; runs of earlier versions have names with them."""
+        return self.columns[name.strip()]
 
 
 def read_table(file: Path, empty: bool = False) -> Table:
@@ -62,7 +80,7 @@ def read_table(file: Path, empty: bool = False) -> Table:
                         fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
     try:
         encoding = "utf-8" if file.suffix.lower() == ".parquet" else encoding_of(file)
-        content = reader(file, encoding)
+        content, layout = reader(file, encoding)
     except DataError:
         raise
     except Exception as err:                                  # pandas, pyarrow and csv raise errors of many types
@@ -74,40 +92,45 @@ def read_table(file: Path, empty: bool = False) -> Table:
     if not content.num_rows and not empty:
         raise DataError("table", "the file has no rows.", {"file": file, "columns": ", ".join(content.column_names)},
                         fix="a file with at least one row after its header.")
-    return Table(file, content, encoding)
+    return Table(file, content, layout)
 
 
-def _separated(file: Path, encoding: str, separator: str) -> pa.Table:
+def _separated(file: Path, encoding: str, usual: str) -> tuple[pa.Table, Layout]:
     """The cells of a csv file, all as texts. A line with too few values has empty cells at its end.
 
     pyarrow is faster than pandas, and does not read such lines.
+
+    Args: usual: the separator in files of this name; see `layout_of`.
     """
-    with file.open(encoding=encoding, newline="") as lines, warnings.catch_warnings():
-        names = next(csv.reader(lines, delimiter=separator), [])
-        names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-        if not names:
-            raise ValueError("the file is empty")
-        _check_names(names, file)
-        text = lines.read()
-        try:
-            types = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()),
-                                             strings_can_be_null=False)
-            return arrow_csv.read_csv(
-                pa.BufferReader(text.encode()), arrow_csv.ReadOptions(column_names=names, block_size=1 << 24),
-                arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True), types)
-        except pa.ArrowInvalid:
-            warnings.simplefilter("error", pd.errors.ParserWarning)            # lines with too many values
-            frame = pd.read_csv(io.StringIO(text), sep=separator, header=None, names=names, index_col=False, dtype=str,
-                                keep_default_na=False, na_filter=False)
-            return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names})
+    with file.open(encoding=encoding, newline="") as content:
+        layout, text = layout_of(content.read(), encoding, usual)
+    lines = io.StringIO(text, newline="")
+    header = next(csv.reader(lines, delimiter=layout.separator), [])
+    names = [name.strip() or f"Unnamed: {i}" for i, name in enumerate(header)]
+    if not names:
+        raise ValueError("the file is empty")
+    _check_names(names, file)
+    rows = lines.read()
+    try:
+        types = arrow_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()),
+                                         strings_can_be_null=False)
+        return arrow_csv.read_csv(
+            pa.BufferReader(rows.encode()), arrow_csv.ReadOptions(column_names=names, block_size=1 << 24),
+            arrow_csv.ParseOptions(delimiter=layout.separator, newlines_in_values=True), types), layout
+    except pa.ArrowInvalid:
+        if long := first_long_record(text, layout):
+            raise ValueError(long) from None
+        frame = pd.read_csv(io.StringIO(rows), sep=layout.separator, header=None, names=names, index_col=False,
+                            dtype=str, keep_default_na=False, na_filter=False)
+        return pa.table({name: pa.array(frame[name], pa.large_string()) for name in names}), layout
 
 
-def _parquet(file: Path, encoding: str) -> pa.Table:
+def _parquet(file: Path, encoding: str) -> tuple[pa.Table, Layout]:
     with file.open("rb") as content:
-        return parquet.ParquetFile(content, page_checksum_verification=True).read()
+        return parquet.ParquetFile(content, page_checksum_verification=True).read(), Layout()
 
 
-def _json(file: Path, encoding: str) -> pa.Table:
+def _json(file: Path, encoding: str) -> tuple[pa.Table, Layout]:
     """A list of records, a dict of lists, or a record in each line. Numbers keep their spelling."""
     text = file.read_text(encoding)
     parse = json.JSONDecoder(parse_int=str, parse_float=str).decode
@@ -119,12 +142,12 @@ def _json(file: Path, encoding: str) -> pa.Table:
     else:
         content = [parse(line) for line in text.split("\n") if line.strip()]
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
-        return pa.table({name: _texts(values) for name, values in content.items()})
+        return pa.table({name: _texts(values) for name, values in content.items()}), Layout(encoding)
     records = [content] if isinstance(content, dict) else content
     if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
         raise ValueError("the file needs a record such as {\"column\": 1} for each row")
     names = dict.fromkeys(name for record in records for name in record)
-    return pa.table({name: _texts(record.get(name) for record in records) for name in names})
+    return pa.table({name: _texts(record.get(name) for record in records) for name in names}), Layout(encoding)
 
 
 def _texts(values: Iterable[Any]) -> pa.Array:
@@ -132,15 +155,14 @@ def _texts(values: Iterable[Any]) -> pa.Array:
                     pa.large_string())
 
 
-READERS: dict[str, Callable[[Path, str], pa.Table]] = {
+READERS: dict[str, Callable[[Path, str], tuple[pa.Table, Layout]]] = {
     ".csv": lambda file, encoding: _separated(file, encoding, ","),
     ".tsv": lambda file, encoding: _separated(file, encoding, "\t"),
     ".parquet": _parquet, ".json": _json, ".jsonl": _json}
 
 
-def encoding_fact(table: Table) -> dict[str, str]:
-    """A fact of a summary: the encoding of the file, if it is not UTF-8."""
-    return {} if table.encoding in UTF8 else {"encoding": encoding_in_words(table.encoding)}
+def _has_decimal_commas(column: Column) -> bool:
+    return isinstance(column.form, NumberForm) and column.form.point == ","
 
 
 # ---- checks --------------------------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
-from recipes.data.columns import choose_features, describe_columns, encoded, n_features, unseen
+from recipes.data.cells import StatedKind
+from recipes.data.columns import choose_features, describe_columns, encoded, forms_in_words, n_features, unseen
 from recipes.data.facts import listed
+from recipes.data.forms import StatedForm
 from recipes.data.splits import classes_without_rows, split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import jnp, nn, xnn
@@ -35,8 +37,8 @@ class Config(ClassesConfig, StratifiedSplit):
     """The column to predict."""
     features: tuple[str, ...] | None = None
     """The columns to predict from; none: all others that a model can use, see docs/training.md."""
-    columns: dict[str, Literal["number", "category", "date", "ignore"]] = {}
-    """Kinds of columns by name, such as {zip: category, visited: date, note: ignore}; else their cells decide."""
+    columns: dict[str, Literal[StatedKind, StatedForm]] = {}
+    """Kinds of columns by name: {zip: category, visited: date 31/12/2024, note: ignore}; else their cells decide."""
     id_column: str | None = None
     """A column that is not a feature, and that predictions repeat."""
     missing: Literal["refuse", "fill"] = "refuse"
@@ -66,7 +68,8 @@ def load(config: Config) -> Data:
     named = (config.target, *(config.features or ()), *config.columns, *filter(None, [config.id_column]))
     tables.check_columns(table, dict.fromkeys(named), "task.target, task.features, task.columns and task.id_column")
     target, classes = table[config.target], []
-    stated = config.columns.get(config.target)
+    kinds = table.state(config.columns)
+    stated = kinds.get(config.target)
     is_class = config.kind == "classification"
     wanted = tables.class_kind(target, stated) if is_class else tables.check_number_target(target)
     tables.refuse_gaps(tables.gaps_in(table, {config.target: wanted}), config.file, "fill or drop these rows.")
@@ -76,7 +79,7 @@ def load(config: Config) -> Data:
         y = target.numbers()
     rows = split_rows(table.num_rows, config, y if is_class else None)
     apart = [config.target, *filter(None, [config.id_column])]
-    features = choose_features(table, config.columns, config.features, apart, rows["train"])
+    features = choose_features(table, kinds, config.features, apart, rows["train"])
     gaps = tables.gaps_in(table, features.kinds)
     if config.missing == "refuse":
         tables.refuse_gaps(gaps, config.file, "task.missing=fill, fill or drop these rows, or leave the column out of "
@@ -91,11 +94,12 @@ def load(config: Config) -> Data:
         y = ((y - mean) / unit).astype(np.float32)            # the difference in float64: the mean may be large
     x = encoded(table, columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
-    summary = {"file": str(config.file), **tables.encoding_fact(table),
+    summary = {"file": str(config.file), **table.layout.facts(),
                "target": config.target + (f", {len(classes)} classes" if is_class else ""),
                "features": ", ".join(features.kinds)}
     summary |= {"ids": config.id_column} if config.id_column else {}
-    summary |= listed("left out", features.left_out) | listed("filled", gaps)
+    summary |= listed("written as", forms_in_words(columns)) | listed("left out", features.left_out)
+    summary |= listed("filled", gaps)
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
     if is_class:
         summary |= classes_without_rows({split: y[ids] for split, ids in rows.items()}, classes)

@@ -3,6 +3,7 @@
 import csv
 import datetime
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from recipes.data.cells import as_labels
 from recipes.data.columns import choose_features, describe_columns, encoded
+from recipes.data.forms import read_form
 from recipes.data.own_graph import read_graph
 from recipes.data.passages import read_passages, table_passages
 from recipes.data.splits import split_by_order, stratified_order
@@ -46,19 +48,94 @@ CODES = ["01 02", "007 7", "00 1", "1 010", "0001 A"]
 DATES = ["2024-05-17 2024-01-01", "2024/05/17", "2024-05-17T12:30 2024-05-17", "2024-05-17T12:30:00.25",
          "2024-05-17T12:30:00Z", "2024-05-17T12:30:00+02:00 2024-05-17", "2024-05-17 NA", "0001-01-01 9999-12-31",
          "2024-05-17T12:30:00.123456789"]
-TEXTS = ["a b", "NA", "NA EU", "None Some", "nan a", "null x", "1,5 2,5", "1_000", "0x10 0x11", "1-2 3-4", "12:30",
-         "17.05.2024", "05/17/2024", "2024-13-01", "2024-02-30", "1 true", "yes no", "$5 $6", "٣", "1 2024-01-01",
-         "1.2.3", "5% 6%"]
+TEXTS = ["a b", "NA", "NA EU", "None Some", "nan a", "null x", "1_000", "0x10 0x11", "1-2 3-4", "12:30", "2024-13-01",
+         "2024-02-30", "1 true", "yes no", "$5 €6", "5% 6", "٣", "1 2024-01-01", "1.2.3", "1,2,3", "31.02.2024",
+         "1,5 2.5", "03/04/2024 04/03/2024", "13/13/2024", "A12 A13", "12,34,567", "$ %", "5-May", "(5", "--5", "1:30PM"]
 
 
 @pytest.mark.parametrize(("kind", "text"), [
     *(("number", each) for each in NUMBERS), *(("category", each) for each in CODES),
-    *(("date", each) for each in DATES), *(("category", each) for each in TEXTS)])
+    *(("date", each) for each in DATES), *(("category", each) for each in TEXTS),
+    *(("number", each) for each in ("1,5 2,5", "$5 $6", "5% 6% NA", "1,304.00 5", "(7) 5", "−5 6")),
+    *(("date", each) for each in ("17.05.2024", "05/17/2024", "1/2/2024 13/2/2024 NA", "17-May-2024"))])
 def test_the_cells_decide_the_kind(tmp_path, kind, text):
     cells = text.split(" ")
     assert column(tmp_path, cells).kind == kind
     assert column(tmp_path, [f" {cell} " for cell in cells] + ["", " "]).kind == kind            # spaces and gaps
     assert column(tmp_path, cells).texts().tolist() == cells
+
+
+SEMICOLON, COMMA = ";", ","
+FORMS = [
+    (COMMA, ["1,304.00", "999.5", "-2"], [1304, 999.5, -2]), (COMMA, ["1,304", "12"], [1304, 12]),
+    (SEMICOLON, ["1,304", "12"], [1.304, 12]), (SEMICOLON, ["1.304,5", "12"], [1304.5, 12]),
+    (SEMICOLON, ["1,304.5", "12"], [1304.5, 12]), (COMMA, ["1.304.000,25", "0,5"], [1304000.25, 0.5]),
+    (COMMA, ["$5", "$1,200.50"], [5, 1200.5]), (SEMICOLON, ["1.200 €", "5 €"], [1200, 5]),
+    (COMMA, ["€1.25", "€3"], [1.25, 3]), (COMMA, ["5 %", "12.5%", "-"], [5, 12.5, np.nan]),
+    (COMMA, ["(1,200.50)", "3"], [-1200.5, 3]), (COMMA, ["-$5", "$-6", "($7)"], [-5, -6, -7]),
+    (COMMA, ["−5", "3"], [-5, 3]), (COMMA, ["1'234.5", "1’000"], [1234.5, 1000]),
+    (SEMICOLON, ["1\u202f234,5", "2\xa0000"], [1234.5, 2000]), (COMMA, ["1,000", "1e3", "inf"], [1000, 1000, np.nan]),
+    (COMMA, ["12,345,678", ".5"], [12345678, 0.5])]
+
+
+@pytest.mark.parametrize(("separator", "cells", "numbers"), FORMS)
+def test_forms_of_numbers(tmp_path, separator, cells, numbers):
+    text = "".join(f'x{separator}"{cell}"\n' for cell in ["c", *cells])
+    (tmp_path / "t.csv").write_text(text, "utf-8")
+    result = read_table(tmp_path / "t.csv")["c"]
+    assert result.kind == "number" and result.texts().tolist() == cells
+    np.testing.assert_array_equal(np.where(result.missing("number"), np.nan, result.numbers()), numbers)
+
+
+@pytest.mark.parametrize(("cells", "days"), [
+    (["17.05.2024"], ["2024-05-17"]), (["3.4.2024"], ["2024-04-03"]), (["03/14/2024"], ["2024-03-14"]),
+    (["3/4/2024", "3/14/2024"], ["2024-03-04", "2024-03-14"]), (["3-4-2024", "14-4-2024"], ["2024-04-03", "2024-04-14"]),
+    (["03/14/2024 2:05 PM", "3/14/2024 12:00 AM"], ["2024-03-14T14:05", "2024-03-14"]),
+    (["17.05.2024 14:05:30"], ["2024-05-17T14:05:30"]), (["17 May 2024", "1st Jan 2024"], ["2024-05-17", "2024-01-01"]),
+    (["May 17, 2024", "Sept. 3, 2023"], ["2024-05-17", "2023-09-03"]), (["17-May-2024", "NA"], ["2024-05-17", "NaT"]),
+    (["3 march 2024, 5:00pm"], ["2024-03-03T17:00"])])
+def test_forms_of_dates(tmp_path, cells, days):
+    result = column(tmp_path, cells)
+    assert result.kind == "date" and result.texts().tolist() == cells
+    expected = np.array(days, "datetime64[s]")
+    np.testing.assert_array_equal(result.days(), np.where(np.isnat(expected), np.nan, expected.astype(float) / 86_400))
+
+
+def test_one_column_with_decimal_commas_decides_about_the_points_of_others(tmp_path):
+    (tmp_path / "t.csv").write_text("a;b;c;d\n1,5;1.234;1.5;007\n2,25;12;2.123;010\n")
+    table = read_table(tmp_path / "t.csv")
+    assert [table[name].numbers().tolist() for name in "abc"] == [[1.5, 2.25], [1234, 12], [1.5, 2.123]]
+    assert table["d"].kind == "category"
+
+
+@pytest.mark.parametrize(("cells", "stated", "encoding"), [
+    (["03/04/2024", "04/04/2024"], "date 31/12/2024", [19816, 19817]),
+    (["03/04/2024", "04/04/2024"], "date 12/31/2024", [19786, 19817]),
+    (["20240304", "20240404"], "date 20241231", [19786, 19817]), (["1,234", "1,5"], "number 1.234,5", [1.234, 1.5]),
+    (["1,234", "2,500"], "number 1.234,5", [1.234, 2.5]), (["1.234", "2.500"], "number 1.234,5", [1234, 2500]),
+    (["1,234 €", "2,500 €"], "number 1,234.5", [1234, 2500])])
+def test_a_form_may_be_stated(tmp_path, cells, stated, encoding):
+    """... and predictions read their file by it, whatever its cells would decide."""
+    file = written(tmp_path / "t.csv", y=["a", "b"] * 10, c=cells * 10)
+    config = load_config("configs/mlp_table.yaml",
+                         [f"task.file={file}", "task.target=y", f"task.columns={{c: '{stated}'}}"]).task
+    data = load(config)
+    described, = data.artifacts["columns"]
+    column = read_table(tmp_path / "t.csv")["c"].in_form(read_form(json.loads(json.dumps(described))))
+    assert (column.days() if stated.startswith("date") else column.numbers())[:2].tolist() == encoding
+    new = written(tmp_path / "new.csv", c=cells[:1])
+    assert make(config, data.artifacts).read(new).rows.arrays["x"].shape[0] == 1
+
+
+@pytest.mark.parametrize(("cells", "new", "message"), [
+    (["1.234,5", "2,5"], "3.5", "numbers such as 1.234,5"), (["5%", "6%"], "0.05", "numbers such as 1,234.5 %"),
+    (["14.05.2024", "15.05.2024"], "2024-05-17", "dates such as 31/12/2024"),
+    (["1", "2"], "1,5", "numbers such as 12")])
+def test_a_file_in_another_form_is_refused(tmp_path, cells, new, message):
+    file = written(tmp_path / "t.csv", y=["a", "b"] * 10, c=cells * 10)
+    config = load_config("configs/mlp_table.yaml", [f"task.file={file}", "task.target=y"]).task
+    with pytest.raises(DataError, match=re.escape(message)):
+        make(config, load(config).artifacts).read(written(tmp_path / "new.csv", c=[new]))
 
 
 @pytest.mark.parametrize(("values", "kind", "texts"), [
@@ -116,7 +193,7 @@ def test_days(tmp_path, cell, day):
 
 @pytest.mark.parametrize(("needed", "cells", "message"), [
     ("numbers", "1 x 3", "'x' in row 2 after the header"), ("numbers", "1 2 2024-05-17", "'2024-05-17' in row 3"),
-    ("numbers", "1,5 2", "'1,5' in row 1"), ("days", "2024-05-17 17.05.2024", "'17.05.2024' in row 2"),
+    ("numbers", "1,5 2.5", "'1,5' in row 1"), ("days", "2024-05-17 17.05.2024", "'17.05.2024' in row 2"),
     ("days", "5", "'5' in row 1"), ("days", "2024-02-30", "'2024-02-30' in row 1")])
 def test_a_cell_of_another_kind_is_named(tmp_path, needed, cells, message):
     with pytest.raises(DataError, match=message):
@@ -269,7 +346,7 @@ def test_the_ids_pass_through(tmp_path):
 
 @pytest.mark.parametrize(("override", "message"), [
     ("task.id_column=y", "is the target"), ("task.columns={a: text}",
-        "task.columns.a  must be 'number', 'category', 'date' or")])
+        "task.columns.a  must be 'number', 'category', 'date', 'ignore', ")])
 def test_wrong_keys(tmp_path, override, message):
     with pytest.raises(ConfigError, match=message):
         config(tmp_path / "t.csv", override)
@@ -356,6 +433,27 @@ def test_forms_of_csv(tmp_path, text, names, rows):
     (tmp_path / "t.csv").write_text(text, "utf-8", newline="")
     table = read_table(tmp_path / "t.csv")
     assert (table.column_names, table.num_rows) == (names, rows)
+
+
+@pytest.mark.parametrize(("name", "text", "rows", "facts"), [
+    ("t.csv", "x;y\n1,5;2,5\n3;4\n", 2, "semicolons"), ("t.csv", "sep=;\nx;y\n1;2\n", 1, "semicolons"),
+    ("t.csv", "x\ty\n1\t2\n", 1, "tabs"), ("t.csv", "x|y\n1|2\n", 1, "vertical bars"),
+    ("t.tsv", "x,y\n1,2\n", 1, "commas"), ("t.csv", 'x;y\n"a;b";"c\nd"\n', 1, "semicolons"),
+    ("t.csv", "# made by a sensor\n# 2024\nx,y\n1,2\n", 1, "before the header: # made by a sensor, # 2024"),
+    ("t.csv", "# note, with commas\nx;y\n1,2;3\n", 1, "semicolons"), ("t.csv", "x, y\n1, 2\n", 1, ""),
+    ("t.csv", "x,y\n1;2,3;4\n", 1, ""), ("t.csv", "x,y\r1,2\r", 1, ""), ("t.csv", "#x,y\n1,2\n", 1, "")])
+def test_layouts_of_csv(tmp_path, name, text, rows, facts):
+    (tmp_path / name).write_text(text, "utf-8", newline="")
+    table = read_table(tmp_path / name)
+    assert ([each.strip("#") for each in table.column_names], table.num_rows) == (["x", "y"], rows)
+    shown = table.layout.facts()
+    assert facts in "".join(shown.values()) if facts else not shown
+
+
+def test_a_line_with_too_many_values_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3,4,5\n")
+    with pytest.raises(DataError, match="line 3 has 3 values, and the header 2"):
+        read_table(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("text", ["x,y\n1,2,3\n4,5,6\n", "x,y\n1,2\n3,4,5\n", 'x,y\n"1,2\n', ""])

@@ -8,7 +8,7 @@ import pytest
 
 from recipes.data.passages import MODULES, module_passages, read_passages, table_passages
 from recipes.data.splits import split_by_position
-from recipes.data.tables import encoding_fact, read_table
+from recipes.data.tables import read_table
 from recipes.data.text import STDLIB, Windows, digest, encodings_fact, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import DataError
@@ -78,7 +78,7 @@ def test_a_table_in_any_encoding(tmp_path, ending, encoding):
     (tmp_path / f"a.{ending}").write_bytes(text.encode(encoding))
     table = read_table(tmp_path / f"a.{ending}")
     assert {name: table[name].texts().tolist() for name in table} == {name: [value] for name, value in row.items()}
-    assert bool(encoding_fact(table)) == (encoding != "utf-8-sig")
+    assert ("encoding" in table.layout.facts()) == (encoding != "utf-8-sig")
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff", b"PK\x03\x04\xff\0", b"\xff\x00\x01"])
