@@ -19,6 +19,7 @@ from recipes.data.layout import Layout, first_long_record, layout_of
 from recipes.errors import DataError
 from recipes.lazy import arrow_csv, pa, parquet, pd
 
+SPLITS = ("train", "val", "test")
 # Names under which pandas writes the numbers of rows, and that an empty name in a header gets.
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
@@ -223,6 +224,20 @@ def class_kind(column: Column, stated: str | None = None) -> Kind:
     Args: stated: the kind that the config states; "category": every text is a class.
     """
     return "number" if column.kind == "number" and column.stored is None and stated != "category" else "category"
+
+
+def stated_split(column: Column) -> dict[str, np.ndarray]:
+    """Row numbers of each split, by the words of a column.  Raises: DataError for other words, or without train."""
+    words = np.char.lower([word or "" for word in column.texts()])
+    if len(strange := np.flatnonzero(~np.isin(words, SPLITS))):
+        raise DataError("table", f"the column {column.name!r} has other words than train, val and test.",
+                        {"file": column.file, "first": column.cell(strange[0]),
+                         "rows": f"{len(strange)} of {len(column)}"},
+                        fix="one of these words in each row.")
+    if "train" not in words:
+        raise DataError("table", f"no row of the column {column.name!r} has the word train.", {"file": column.file},
+                        fix="the word train in the rows to train on.")
+    return {split: np.flatnonzero(words == split) for split in SPLITS}
 
 
 def class_target(column: Column, stated: str | None = None) -> tuple[np.ndarray, list[str]]:

@@ -55,18 +55,28 @@ class Config(ClassesConfig, StratifiedSplit):
     test_fraction: TestFraction = 0.15
     split_seed: Index = 0
     """Seed of the split of rows."""
+    split_column: str | None = None
+    """A column with train, val or test in each row, which is its split; none: rows are split at random."""
 
     @model_validator(mode="after")
     def _check_columns(self) -> Config:
         if self.id_column == self.target:
             raise fault("task.id_column", f"{self.target!r} is the target")
+        for key in ("val_fraction", "test_fraction", "split_seed", "stratify"):
+            if self.split_column is not None and self.is_changed(key):
+                raise fault(f"task.{key}", f"is for a split at random, and the column {self.split_column!r} has it")
         return self
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """Columns that are not features."""
+        return (self.target, *filter(None, [self.id_column, self.split_column]))
 
 
 def load(config: Config) -> Data:
     table = tables.read_table(config.file)
-    named = (config.target, *(config.features or ()), *config.columns, *filter(None, [config.id_column]))
-    tables.check_columns(table, dict.fromkeys(named), "task.target, task.features, task.columns and task.id_column")
+    named = dict.fromkeys((*config.apart, *(config.features or ()), *config.columns))
+    tables.check_columns(table, named, "task.target, features, columns, id_column and split_column")
     target, classes = table[config.target], []
     kinds = table.state(config.columns)
     stated = kinds.get(config.target)
@@ -77,15 +87,19 @@ def load(config: Config) -> Data:
         y, classes = tables.class_target(target, stated)
     else:
         y = target.numbers()
-    rows = split_rows(table.num_rows, config, y if is_class else None)
-    apart = [config.target, *filter(None, [config.id_column])]
-    features = choose_features(table, kinds, config.features, apart, rows["train"])
+    if config.split_column is not None:
+        rows = tables.stated_split(table[config.split_column])
+    else:
+        rows = split_rows(table.num_rows, config, y if is_class else None)
+    features = choose_features(table, kinds, config.features, config.apart, rows["train"])
     gaps = tables.gaps_in(table, features.kinds)
     if config.missing == "refuse":
         tables.refuse_gaps(gaps, config.file, "task.missing=fill, fill or drop these rows, or leave the column out of "
                                               "task.features.")
     columns = describe_columns(table, features.kinds, rows["train"])
-    artifacts: dict[str, Any] = {"columns": columns, "ignored": list(features.left_out), "target": config.target}
+    artifacts: dict[str, Any] = {
+        "columns": columns, "target": config.target,
+        "ignored": [*features.left_out, *filter(None, [config.split_column])]}
     if is_class:
         artifacts |= class_artifacts(classes, y[rows["train"]], config)
     else:

@@ -216,7 +216,7 @@ def test_unknown_columns(rings):
         "table: there is no column 'rong', 'z'.\n"
         f"  file     {rings}\n"
         "  columns  x, y, note, ring\n"
-        "  fix: name columns of the file in task.target, task.features, task.columns and task.id_column."
+        "  fix: name columns of the file in task.target, features, columns, id_column and split_column."
     )
 
 
