@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
@@ -21,7 +22,11 @@ from recipes.names import plain_path
 
 KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF",
          ".tiff": "TIFF"}                                     # the formats of Pillow; others are not opened
+# Folders that programs add: of archives made on macOS, and of network drives.
+FOREIGN = ("__MACOSX", "@eaDir", "lost+found", "$RECYCLE.BIN", "System Volume Information")
 OWN_SPLITS = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+MOST_SHOWN = 10                                               # damaged files in a message
 
 # ---- sections of a config ------------------------------------------------------------------------------------------
 
@@ -65,6 +70,8 @@ class Folder(_Files):
     """Which set."""
     path: AbsolutePath
     """The folder that contains these folders."""
+    damaged: Literal["refuse", "leave_out"] = "refuse"
+    """Images that cannot be read: an error, or left out, and listed before training."""
 
 
 class Hub(_Files):
@@ -192,18 +199,34 @@ def _is_image(file: Path) -> bool:
 
 
 def _read_all(files: Sequence[Path], image: int, channels: int) -> np.ndarray:
+    """u8[files, image, image, channels].  Raises: DataError that names the files that cannot be read."""
+    pictures, damaged = _read_each(files, image, channels)
+    _refuse_damaged(damaged, len(files), "whole image files, or remove these.")
+    return np.stack(pictures)
+
+
+def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[np.ndarray], dict[Path, str]]:
+    """(Pixels of the files that can be read, the others with the reason)."""
+    def read(file: Path) -> np.ndarray | str:
+        try:
+            with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
+                return pixels_of(picture, image, channels)
+        except Exception as err:                              # decoders raise errors of many classes
+            return str(err) or type(err).__name__
+
     with ThreadPoolExecutor() as pool:
-        return np.stack(list(pool.map(lambda file: _read_file(file, image, channels), files)))
+        results = list(pool.map(read, files))
+    return ([each for each in results if not isinstance(each, str)],
+            {file: each for file, each in zip(files, results, strict=True) if isinstance(each, str)})
 
 
-def _read_file(file: Path, image: int, channels: int) -> np.ndarray:
-    try:
-        with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
-            return pixels_of(picture, image, channels)
-    except Exception as err:                                  # decoders raise errors of many classes
-        why = str(err) or type(err).__name__
-        raise DataError("images", "the image cannot be read.", {"file": file, "why": why},
-                        fix="a whole image file, or remove this one.") from err
+def _refuse_damaged(damaged: Mapping[Path, str], n_files: int, fix: str) -> None:
+    """Raises: DataError if there are damaged files."""
+    if damaged:
+        some = {str(file): why.replace(f" {str(file)!r}", "")
+                for file, why in itertools.islice(damaged.items(), MOST_SHOWN)}
+        more = {"and": f"{len(damaged) - MOST_SHOWN} more"} if len(damaged) > MOST_SHOWN else {}
+        raise DataError("images", f"{len(damaged)} of {n_files} images cannot be read.", some | more, fix=fix)
 
 
 def pixels_of(picture: pil_image.Image, image: int, channels: int) -> np.ndarray:
@@ -246,16 +269,19 @@ def _read_folder(section: Folder) -> _Read:
                             {"task.data.path": root, "folders": ", ".join(p.name for p in _subfolders(root))},
                             fix="rename or move the folders.")
     classes = [path.name for path in _subfolders(folders["train"])]
-    parts = {split: _of_classes(folder, classes, section) for split, folder in folders.items()}
+    parts, damaged = {}, {}
+    for split, folder in folders.items():
+        parts[split] = _of_classes(folder, classes, section, damaged)
     used = {file for folder in folders.values() for each in _subfolders(folder) for file in _images_in(each)}
-    return classes, parts, listed("left out", _left_out(root, used))
+    broken = {"damaged": f"{len(damaged)}, first {next(iter(damaged)).relative_to(root)}"} if damaged else {}
+    return classes, parts, listed("left out", _left_out(root, used) | broken)
 
 
 def _left_out(root: Path, used: set[Path]) -> dict[str, str]:
     """Kinds of files below ``root`` that are not in ``used`` -> how many, and the first of them."""
     reasons: dict[str, list[Path]] = {}
     for file in sorted(file for file in root.rglob("*") if file.is_file() and file not in used):
-        hidden = any(part.startswith(".") for part in file.relative_to(root).parts)
+        hidden = any(map(_is_hidden, file.relative_to(root).parts))
         reason = "hidden files" if hidden else "images outside the folders of classes" if _is_image(file) else (
             f"files of another kind, {file.suffix}" if file.suffix else "files without an ending")
         reasons.setdefault(reason, []).append(file)
@@ -265,16 +291,23 @@ def _left_out(root: Path, used: set[Path]) -> dict[str, str]:
 def _images_in(folder: Path) -> list[Path]:
     """The images in a folder and its subfolders, without hidden ones, sorted."""
     return sorted(file for file in folder.rglob("*") if _is_image(file)
-                  and not any(part.startswith(".") for part in file.relative_to(folder).parts))
+                  and not any(map(_is_hidden, file.relative_to(folder).parts)))
 
 
 def _subfolders(folder: Path) -> list[Path]:
     inside = folder.iterdir() if folder.is_dir() else ()
-    return sorted(path for path in inside if path.is_dir() and not path.name.startswith("."))
+    return sorted(path for path in inside if path.is_dir() and not _is_hidden(path.name))
 
 
-def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
-    """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image."""
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in FOREIGN
+
+
+def _of_classes(folder: Path, classes: list[str], section: Folder, damaged: dict[Path, str]) -> Images:
+    """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image.
+
+    Args: damaged: gets the files that are left out, with the reason.
+    """
     files = {path.name: _images_in(path) for path in _subfolders(folder)}
     empty = [name for name, paths in files.items() if not paths]
     unknown = sorted(set(files) - set(classes))
@@ -283,9 +316,16 @@ def _of_classes(folder: Path, classes: list[str], section: Folder) -> Images:
                 else "there are no folders of classes.")
         raise DataError("images", what, {"folder": folder, "classes": ", ".join(empty or unknown) or "-",
                                          "kinds": ", ".join(KINDS)}, fix="one folder of images for each class.")
-    y = np.repeat([classes.index(name) for name in files], [len(paths) for paths in files.values()])
-    every = [file for paths in files.values() for file in paths]
-    return Images(_read_all(every, section.image, section.channels), y.astype(np.int32))
+    labels = {file: classes.index(name) for name, paths in files.items() for file in paths}
+    pictures, broken = _read_each([*labels], section.image, section.channels)
+    if section.damaged == "refuse":
+        _refuse_damaged(broken, len(labels), "whole image files, remove these, or task.data.damaged=leave_out.")
+    damaged |= broken
+    y = np.array([label for file, label in labels.items() if file not in broken], np.int32)
+    if bare := [name for name in files if classes.index(name) not in y]:
+        raise DataError("images", "classes have only images that cannot be read.",
+                        {"folder": folder, "classes": ", ".join(bare)}, fix="whole image files.")
+    return Images(np.stack(pictures), y)
 
 
 def _read_hub(section: Hub) -> _Read:

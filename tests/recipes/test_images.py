@@ -245,6 +245,35 @@ def test_each_kind_of_file_that_is_left_out_is_counted(tmp_path):
     assert len(read_files(tmp_path, 8, 3).notes) == 4          # of a folder to predict, each image is one of its inputs
 
 
+def test_folders_of_other_programs_are_no_classes(tmp_path):
+    paint(tmp_path)
+    for name in ("__MACOSX/red/._0.png", "@eaDir/x.png", ".ipynb_checkpoints/y.png", "red/@eaDir/0.png"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"x")
+    loaded = data(f"{{name: folder, path: {tmp_path}}}")
+    assert loaded.classes == ["blue", "red"] and "hidden files: 4" in loaded.summary["left out"]
+
+
+def test_damaged_images(tmp_path):
+    """All are named in one error, or left out if the config says so."""
+    paint(tmp_path)
+    whole = (tmp_path / "red" / "0.png").read_bytes()
+    (tmp_path / "red" / "0.png").write_bytes(whole[:40])
+    for i in range(12):
+        (tmp_path / "blue" / f"empty{i:02}.png").write_bytes(b"")
+    folder = f"name: folder, path: {tmp_path}"
+    with pytest.raises(DataError, match=r"13 of \d+ images cannot be read(.|\n)*empty00(.|\n)*3 more(.|\n)*leave_out"):
+        data(f"{{{folder}}}")
+    loaded = data(f"{{{folder}, damaged: leave_out}}")
+    assert "damaged: 13, first blue/empty00.png" in loaded.summary["left out"]
+    with pytest.raises(DataError, match=r"13 of \d+ images cannot be read"):
+        read_files(tmp_path, 8, 3)
+    for file in (tmp_path / "red").glob("*.png"):
+        file.write_bytes(b"")
+    with pytest.raises(DataError, match="classes have only images that cannot be read(.|\n)*red"):
+        data(f"{{{folder}, damaged: leave_out}}")
+
+
 def test_a_folder_with_splits_of_its_own(tmp_path):
     for i, split in enumerate(("train", "validation", "test")):
         paint(tmp_path / split, n=4 - i, seed=i)
