@@ -16,7 +16,8 @@ from xnn import safetensors
 from xnn.checks import counted, type_text
 from xnn.layer import Layer, Params, init_types
 from xnn.params.patterns import paths, with_leaves
-from xnn.pretrained.names import FAMILIES, STATE, Family, Tensor
+from xnn.pretrained.families import FAMILIES
+from xnn.pretrained.families.tables import STATE, Family, Tensor
 
 
 class Pretrained(NamedTuple):
@@ -58,22 +59,20 @@ def save(folder: str | Path, config: Any, params: Params, state: PyTree = ()) ->
     Raises: ValueError for a config of an unsupported model; TypeError for parameters or a state that do not match the
       model.
     """
-    kind = next((kind for kind, family in FAMILIES.items() if family.config_type is type(config)), None)
-    if kind is None:
-        raise bad("pretrained.save", "the config must be that of a supported model", {"config": type(config).__name__},
-                  f"pass a config of {', '.join(family.model.__name__ for family in FAMILIES.values())}.", ValueError)
-    family, ours = FAMILIES[kind], _leaves(params, state)
+    family, ours = _family_of(config), _leaves(params, state)
     wanted = _leaves(*_types(family, config, family.model(config)))
     shapes, expected = ({path: np.shape(leaf) for path, leaf in leaves.items()} for leaves in (ours, wanted))
     wrong = [path for path in {**shapes, **expected} if shapes.get(path) != expected.get(path)]
     if wrong:
         raise bad("pretrained.save", "the parameters or the state do not match the config",
                   {"paths": ", ".join(wrong)}, "pass the config that made the model.")
-    tensors = {_full(family, name): np.asarray(one.form.to_theirs([
+    architecture = family.architecture(config)
+    prefixes = (("" if architecture == family.base else family.prefix, family.tensors), ("", family.head))
+    tensors = {prefix + name: np.asarray(one.form.to_theirs([
         np.asarray(ours[path] if i is None else ours[path][i]) for path in one.ours]))
-        for one in family.tensors(config) for name, i in _places(one, config)}
+        for prefix, part in prefixes for one in part(config) for name, i in _places(one, config)}
     fields = {theirs: getattr(config, ours_name) for ours_name, theirs in family.settings.items()}
-    settings = {"model_type": kind, "architectures": [family.architecture], **family.fixed, **fields,
+    settings = {"model_type": family.kind, "architectures": [architecture], **family.fixed, **fields,
                 **family.write(config)}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +98,21 @@ def _family(kind: str) -> Family:
     return FAMILIES[kind]
 
 
+def _family_of(config: Any) -> Family:
+    """The first family that can express the config."""
+    families = [family for family in FAMILIES.values() if family.config_type is type(config)]
+    if not families:
+        models = dict.fromkeys(family.model.__name__ for family in FAMILIES.values())
+        raise bad("pretrained.save", "the config must be that of a supported model", {"config": type(config).__name__},
+                  f"pass a config of {', '.join(models)}.", ValueError)
+    for family in families:
+        if family.fits(config) and family.architecture(config):
+            return family
+    raise bad("pretrained.save", "no model type of the format has these options",
+              {"config": repr(config), "model types": ", ".join(family.kind for family in families)},
+              "write the parameters with xnn.safetensors.", ValueError)
+
+
 def _config(family: Family, settings: Mapping[str, Any]) -> Any:
     """Our config from their settings; a missing setting has Hugging Face's default, which is also our default."""
     other = {name: settings[name] for name, value in family.fixed.items() if settings.get(name, value) != value}
@@ -107,7 +121,17 @@ def _config(family: Family, settings: Mapping[str, Any]) -> Any:
                   {name: f"{value!r}, supported is {family.fixed[name]!r}" for name, value in other.items()},
                   "load a model with the supported settings.", ValueError)
     fields = {ours: settings[theirs] for ours, theirs in family.settings.items() if theirs in settings}
-    return family.config_type(**{**fields, **family.read(settings)})
+    return family.config_type(**{**fields, **family.read(settings), **_implied(family, settings)})
+
+
+def _implied(family: Family, settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of our config that the class in the settings implies."""
+    name = next(iter(settings.get("architectures") or family.architectures))
+    if name not in family.architectures:
+        raise bad("pretrained.load", f"the architecture {name!r} is not supported",
+                  {"model type": family.kind, "supported": ", ".join(family.architectures)},
+                  "load a model of one of these architectures.", ValueError)
+    return family.architectures[name]
 
 
 def _tensors(folder: Path) -> dict[str, np.ndarray]:
@@ -125,7 +149,7 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
 def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> tuple[Params, Any]:
     """(Parameters, state) from the tensors."""
     types = _types(family, config, model)
-    wanted, known = _leaves(*types), family.tensors(config)
+    wanted, known = _leaves(*types), [*family.tensors(config), *family.head(config)]
     values: dict[str, list] = {path: [] for path in wanted}
     faults, used = [], set()
     for one in known:
@@ -146,7 +170,7 @@ def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np
     if np.array_equal(tensors.get("lm_head.weight"), tensors.get(table)):
         used.add("lm_head.weight")                      # tied: some files contain the table twice
     unknown = [name for name in tensors if not (
-        name in used or name.endswith(family.ignored) or name.startswith(family.heads))]
+        name in used or name.endswith(family.ignored) or name.startswith(family.unread))]
     faults += [f"{name}: {type_text(tensors[name])}, not in the model" for name in unknown]
     if faults:
         raise bad("pretrained.load", "the tensors do not match the model",
@@ -180,9 +204,3 @@ def _leaves(params: Params, state: PyTree) -> dict[str, Any]:
     """Leaves by path, without the parts that `with_shared` adds; paths in the state start with `STATE`."""
     ours = {path.removeprefix("shared/").removeprefix("body/"): leaf for path, leaf in paths(params).items()}
     return ours | {f"{STATE}{path}": leaf for path, leaf in paths(state).items()}
-
-
-def _full(family: Family, name: str) -> str:
-    """The name with the family's prefix, as in files of models with a head; the head itself has no prefix."""
-    return name if name.startswith(("lm_head", "classifier")) or family.architecture == "BertModel" else (
-        family.prefix + name)
