@@ -56,7 +56,7 @@ def exact_gelu(x: ArrayLike) -> Array:
 
 @recorded("attention", "feed_forward", "norm")
 def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = None, norm_first: bool = True,
-                 dropout: float = 0.0) -> Layer:
+                 norm_out: bool = False, dropout: float = 0.0) -> Layer:
     """``x + attention(norm(x))``, then ``x + feed_forward(norm(x))``.  Shape: [batch, time, features] -> the same.
 
     With causal attention it is the block of a decoder-only model.
@@ -66,20 +66,25 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
       feed_forward: a layer such as `FeedForward`.
       norm: the norm, used at both places with separate parameters; None: `LayerNorm()`.
       norm_first: False normalises the sums, ``norm(x + attention(x))``, as in the original transformer.
-      dropout: dropout rate of the two summands that are added to x, in training.
-    Inputs: mask, bias and positions, which `attention` must have.
-    Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``.
+      norm_out: whether the two summands that are added to x are normalised too, as in Gemma 2.
+      dropout: dropout rate of the two summands, in training.
+    Inputs: mask, bias and positions, which `attention` must have; `local`, as in `MultiHeadAttention`.
+    Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``; with
+      `norm_out` also "attention_out_norm" and "feed_forward_out_norm".
     """
     attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, mask=None, bias=None, positions=None):
-        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
+    def block(layers, x, mask=None, bias=None, positions=None, local=None):
+        # An attention layer of the user needs no input `local` if the caller does not pass it.
+        chosen = {} if local is None else {"local": local}
+        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions, **chosen)
         return added("feed_forward", layers, x)
 
-    added = _added(norm_first)
-    return composite(block, "EncoderBlock", attention_norm=norm, attention=attention,
-                     feed_forward_norm=norm, feed_forward=feed_forward, dropout=Dropout(dropout))
+    added = _added(norm_first, norm_out)
+    out_norms = {"attention_out_norm": norm, "feed_forward_out_norm": norm} if norm_out else {}
+    return composite(block, "EncoderBlock", attention_norm=norm, attention=attention, feed_forward_norm=norm,
+                     feed_forward=feed_forward, dropout=Dropout(dropout), **out_norms)
 
 
 @recorded("attention", "cross_attention", "feed_forward", "norm")
@@ -111,12 +116,13 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
                      feed_forward=feed_forward, dropout=Dropout(dropout))
 
 
-def _added(norm_first: bool) -> Callable:
+def _added(norm_first: bool, norm_out: bool = False) -> Callable:
     """A function ``(name, layers, x, **inputs)``: x plus the layer's output, with the norm before or after."""
 
     def added(name: str, layers: Any, x: ArrayLike, **inputs: Any) -> Array:
         norm = layers[f"{name}_norm"]
-        y = layers.dropout(layers[name](norm(x) if norm_first else x, **inputs))
+        y = layers[name](norm(x) if norm_first else x, **inputs)
+        y = layers.dropout(layers[f"{name}_out_norm"](y) if norm_out else y)
         return x + y if norm_first else norm(x + y)
 
     return added
