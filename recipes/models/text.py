@@ -14,12 +14,14 @@ from recipes.config import Count, Frozen, check_numbers, fault, section_of
 from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import DataError
 from recipes.lazy import jnp, tree_util, xnn
+from xnn import scaling
 from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguageModelConfig
-from xnn.scaling import Llama3Scaling
 
 GPT2 = section_of("gpt2", GPT2Config, without=("vocabulary", "length"))
-LLAMA = section_of("llama", LlamaConfig, without=("vocabulary", "scaling"), features=768, hidden=2048, layers=12,
-                   heads=12, kv_heads=12, base=10_000.0, tied=True)
+LLAMA = section_of("llama", LlamaConfig, without=(
+    "vocabulary", "scaling", "local", "local_base", "norm_out", "norm_offset", "embedding_scale", "query_size",
+    "attention_cap", "logit_cap", "head", "classes"), features=768, hidden=2048, layers=12, heads=12, kv_heads=12,
+    base=10_000.0, tied=True)
 LSTM = section_of("lstm", LSTMLanguageModelConfig, without=("vocabulary", "return_carry"))
 BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length"))
 LanguageModelSection = Annotated[GPT2 | LLAMA | LSTM, Field(discriminator="name")]
@@ -114,22 +116,42 @@ def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
         raise DataError("pretrained", "the task needs another kind of model.",
                         {"task.pretrained": folder, "model": settings["model_type"], "needed": " or ".join(kinds)},
                         fix="the folder of such a model.")
+    if isinstance(config, LlamaConfig) and config.head != "next_token":
+        raise DataError("pretrained", "the model does not predict tokens.",
+                        {"task.pretrained": folder, "architecture": settings["architectures"][0]},
+                        fix="the folder of a language model, such as one whose architecture ends in ForCausalLM.")
     if not (folder / "tokenizer.json").is_file():
         raise DataError("pretrained", "the folder has no tokenizer.json.", {"task.pretrained": folder},
                         fix="save it with the tokenizer (transformers: a fast one).")
     stop = settings.get("eos_token_id")
     artifacts = {"tokenizer": (folder / "tokenizer.json").read_text("utf-8"),
-                 "pretrained": {"name": name, **dataclasses.asdict(config)},
+                 "pretrained": _saved(name, config),
                  "positions": getattr(config, "length", settings.get("max_position_embeddings")),
                  "stop": [] if stop is None else [stop] if isinstance(stop, int) else list(stop)}
     return Folder(tree_util.tree_map(lambda leaf: jnp.asarray(leaf, "float32"), params), artifacts)
 
 
+def _saved(name: str, config: BERTConfig | GPT2Config | LlamaConfig | LSTMLanguageModelConfig) -> dict[str, object]:
+    """The config as JSON, which `_pretrained` reads."""
+    fields: dict[str, object] = {"name": name, **dataclasses.asdict(config)}
+    if isinstance(config, LlamaConfig) and config.scaling is not None:
+        fields["scaling"] = {"kind": type(config.scaling).__name__, **dataclasses.asdict(config.scaling)}
+    return fields
+
+
+def _tupled(value: object) -> object:
+    """The value with a tuple for a list, because JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _pretrained(saved: dict[str, Any], tokens: int, length: int) -> Any:
     """The dataclass of ``artifacts["pretrained"]``.  Raises: DataError if it is too small."""
-    fields = {name: value for name, value in saved.items() if name != "name"}
+    fields = {name: _tupled(value) for name, value in saved.items() if name != "name"}
     if fields.get("scaling") is not None:
-        fields["scaling"] = Llama3Scaling(**fields["scaling"])
+        numbers = dict(fields["scaling"])
+        # Runs of versions with one kind of scaling do not name it.
+        kind = getattr(scaling, numbers.pop("kind", "Llama3Scaling"))
+        fields["scaling"] = kind(**{name: _tupled(value) for name, value in numbers.items()})
     config = _CONFIGS[saved["name"]](**fields)
     if config.vocabulary < tokens:
         raise DataError("pretrained", "the tokenizer does not belong to the model.",

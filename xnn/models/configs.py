@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from xnn.scaling import Llama3Scaling
+from xnn.scaling import Llama3Scaling, RotaryScaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,9 @@ class BERTConfig:
 
 @dataclass(frozen=True, slots=True)
 class LlamaConfig:
-    """Sizes of a `Llama`; the defaults are Llama 3.1 8B.
+    """Sizes and options of a `Llama`; the defaults are Llama 3.1 8B.
+
+    Other options give Mistral, Qwen 2 and 3, and Gemma 1, 2 and 3 (text): see `xnn.pretrained.load`.
 
     Attributes:
       vocabulary: number of tokens.
@@ -222,6 +224,20 @@ class LlamaConfig:
       base, scaling: options of `Rotary`.
       epsilon: epsilon of `RMSNorm`.
       tied: whether the output layer uses the table of the embedding, as in the small models of Llama 3.2.
+      bias: projections of attention that add a vector: none, the inputs (query, key and value, as in Qwen 2) or all.
+      feed_forward_bias: whether the projections of the feed-forward networks add a vector.
+      activation: activation of the gates; "gelu" is the tanh approximation, as in Gemma.
+      window: if not None, a position attends only to positions at a distance less than `window`, as in Mistral.
+      local: for each layer, whether it has the window; None: all have it.
+      local_base: base of `Rotary` in the layers with the window, which then have no scaling; None: as in the others.
+      head_norm: whether the features of each head of query and key are normalised, as in Qwen 3.
+      norm_out: option of `EncoderBlock`; norm_offset: offset of `RMSNorm`.
+      embedding_scale: whether embeddings are multiplied by features^1/2, as in Gemma.
+      query_size: products of queries and keys are multiplied by query_size^-1/2; None: the features of a head.
+      attention_cap, logit_cap: limits of the products and of the logits, ``cap * tanh(x / cap)``; None: no limit.
+      head: the output: "next_token" has logits of the vocabulary, "sequence" and "token" have those of `classes` for a
+        sequence (at its last position that the mask keeps) and for each token, "none" has the features.
+      classes: number of outputs of "sequence" and "token".
     """
 
     vocabulary: int = 128_256
@@ -232,9 +248,24 @@ class LlamaConfig:
     kv_heads: int = 8
     head_size: int | None = None
     base: float = 500_000.0
-    scaling: Llama3Scaling | None = Llama3Scaling()
+    scaling: RotaryScaling | None = Llama3Scaling()
     epsilon: float = 1e-5
     tied: bool = False
+    bias: Literal["none", "inputs", "all"] = "none"
+    feed_forward_bias: bool = False
+    activation: Literal["silu", "gelu"] = "silu"
+    window: int | None = None
+    local: tuple[bool, ...] | None = None
+    local_base: float | None = None
+    head_norm: bool = False
+    norm_out: bool = False
+    norm_offset: float = 0.0
+    embedding_scale: bool = False
+    query_size: int | None = None
+    attention_cap: float | None = None
+    logit_cap: float | None = None
+    head: Literal["next_token", "sequence", "token", "none"] = "next_token"
+    classes: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import xjax
+import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import PyTree
 from xnn import safetensors
@@ -32,21 +33,31 @@ class Pretrained(NamedTuple):
     config: Any
 
 
-def load(folder: str | Path) -> Pretrained:
-    """The model of a folder in the layout of Hugging Face: GPT-2, Llama, BERT, T5, ViT or ResNet.
+def load(folder: str | Path, architecture: str | None = None) -> Pretrained:
+    """The model of a folder in the layout of Hugging Face.
 
     ``model, params, state, config = load("gpt2")``. Parameters are NumPy arrays with the dtypes of the files. No code
     in the folder is run, and no pickle is read.
+
+    Models: GPT-2; Llama, Mistral, Qwen 2 and 3, and Gemma 1, 2 and 3 (text), which are all a `Llama` with options: the
+    language model, the base model without output layer, and the classifiers of sequences and of tokens; BERT, T5, ViT
+    and ResNet. Rotary positions may have the scalings linear, dynamic, yarn, llama3 and longrope.
     The pretraining heads of BERT are not read. Only one of the dropout rates, which affect training only, is read.
-    Raises: ValueError for an unsupported model or setting, and one error for all tensors that are missing, unknown or
-      of another shape. FileNotFoundError for a missing file.
+    Args: architecture: a class of `transformers` that the folder's output layer is left out for, such as "LlamaModel";
+      None: the class of the folder.
+    Raises: ValueError for an unsupported model or setting, for quantised weights, and one error for all tensors that
+      are missing, unknown or of another shape. FileNotFoundError for a missing file.
     """
     folder = Path(folder)
     settings = _read_json(folder / "config.json")
     family = _family(settings.get("model_type"))
-    config = _config(family, settings)
+    if settings.get("quantization_config"):
+        raise _quantised({"quantization_config": settings["quantization_config"]})
+    stored, config = _config(family, settings, None), _config(family, settings, architecture)
     model = family.model(config)
+    left_out = {one.theirs for one in family.head(stored)} - {one.theirs for one in family.head(config)}
     tensors = {_known_name(family, name): tensor for name, tensor in _tensors(folder).items()}
+    tensors = {name: tensor for name, tensor in tensors.items() if name not in left_out}
     return Pretrained(model, *_weights(model, family, config, tensors), config)
 
 
@@ -72,12 +83,19 @@ def save(folder: str | Path, config: Any, params: Params, state: PyTree = ()) ->
         np.asarray(ours[path] if i is None else ours[path][i]) for path in one.ours]))
         for prefix, part in prefixes for one in part(config) for name, i in _places(one, config)}
     fields = {theirs: getattr(config, ours_name) for ours_name, theirs in family.settings.items()}
-    settings = {"model_type": family.kind, "architectures": [architecture], **family.fixed, **fields,
+    known = {name: value for name, value in {**family.fixed, **fields}.items() if value is not None}
+    settings = {"model_type": family.kind, "architectures": [architecture], **_dtype(tensors.values()), **known,
                 **family.write(config)}
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in settings.items() if v is not None}, indent=2))
+    (folder / "config.json").write_text(json.dumps(settings, indent=2))
     safetensors.write(folder / "model.safetensors", tensors)
+
+
+def _dtype(tensors: Iterable[np.ndarray]) -> dict[str, str]:
+    """Their setting for the one dtype of all floats; nothing if there are several."""
+    dtypes = {str(tensor.dtype) for tensor in tensors if jnp.issubdtype(tensor.dtype, np.inexact)}
+    return {"dtype": dtypes.pop()} if len(dtypes) == 1 else {}
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -113,20 +131,21 @@ def _family_of(config: Any) -> Family:
               "write the parameters with xnn.safetensors.", ValueError)
 
 
-def _config(family: Family, settings: Mapping[str, Any]) -> Any:
+def _config(family: Family, settings: Mapping[str, Any], architecture: str | None) -> Any:
     """Our config from their settings; a missing setting has Hugging Face's default, which is also our default."""
-    other = {name: settings[name] for name, value in family.fixed.items() if settings.get(name, value) != value}
+    other = {name: settings[name] for name, value in family.fixed.items()
+             if settings.get(name) is not None and settings[name] != value}
     if other:
         raise bad("pretrained.load", "the model has settings that are not supported",
                   {name: f"{value!r}, supported is {family.fixed[name]!r}" for name, value in other.items()},
                   "load a model with the supported settings.", ValueError)
     fields = {ours: settings[theirs] for ours, theirs in family.settings.items() if theirs in settings}
-    return family.config_type(**{**fields, **family.read(settings), **_implied(family, settings)})
+    return family.config_type(**{**fields, **family.read(settings), **_implied(family, settings, architecture)})
 
 
-def _implied(family: Family, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of our config that the class in the settings implies."""
-    name = next(iter(settings.get("architectures") or family.architectures))
+def _implied(family: Family, settings: Mapping[str, Any], architecture: str | None) -> Mapping[str, Any]:
+    """The fields of our config that the class implies; None: the class in the settings."""
+    name = architecture or next(iter(settings.get("architectures") or family.architectures))
     if name not in family.architectures:
         raise bad("pretrained.load", f"the architecture {name!r} is not supported",
                   {"model type": family.kind, "supported": ", ".join(family.architectures)},
@@ -143,7 +162,21 @@ def _tensors(folder: Path) -> dict[str, np.ndarray]:
                       "download all files of the model; weights in other formats are not read.", FileNotFoundError)
     parts = [safetensors.read(folder / name, "pretrained.load", "download it again; other formats are not read.")
              for name in names]
-    return {key: tensor for part in parts for key, tensor in part.tensors.items()}
+    tensors = {key: tensor for part in parts for key, tensor in part.tensors.items()}
+    if quantised := [name for name in tensors if name.endswith(_QUANTISED)]:
+        raise _quantised({"tensors": f"{len(quantised)} of {len(tensors)}, first {quantised[0]}"})
+    return tensors
+
+
+# Ends of names in files of GPTQ and AWQ, of bitsandbytes, and of weights in 8 bits or less with scales.
+_QUANTISED = (".qweight", ".qzeros", ".g_idx", ".scales", ".absmax", ".quant_map", ".nested_absmax", ".SCB",
+              ".weight_scale", ".weight_scale_inv", ".input_scale", ".weight_packed", ".weight_zero_point")
+
+
+def _quantised(shown: Mapping[str, Any]) -> Exception:
+    return bad("pretrained.load", "the weights are quantised, which is not supported", shown,
+               "load the folder of the original weights, in float32, float16 or bfloat16; `dequantize()` and "
+               "`save_pretrained` of transformers make one.", ValueError)
 
 
 def _weights(model: Layer, family: Family, config: Any, tensors: Mapping[str, np.ndarray]) -> tuple[Params, Any]:

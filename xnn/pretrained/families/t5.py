@@ -46,4 +46,5 @@ T5_FAMILY = Family(
     lambda config: [] if config.tied else dense("lm_head", "logits", bias=False),
     ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), read=_read_t5,
     write=lambda config: {"feed_forward_proj": "gated-gelu" if config.gated else "relu",
-                          "num_decoder_layers": config.layers, "scale_decoder_outputs": config.scaled})
+                          "num_decoder_layers": config.layers,
+                          **({} if config.scaled is None else {"scale_decoder_outputs": config.scaled})})
