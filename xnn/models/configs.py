@@ -60,6 +60,7 @@ class ResNetConfig:
       zero_init: whether the last scale of each block is initially 0, so that the block initially equals its shortcut
         (Goyal et al., 2017).
       axis_name: axis of a `pmap` whose devices share one batch, as in `BatchNorm`.
+      head: "image" for logits of the classes of an image; "none" for the features of the last stage.
     """
 
     stages: tuple[tuple[int, int], ...] = ((2, 64), (2, 128), (2, 256), (2, 512))
@@ -68,6 +69,7 @@ class ResNetConfig:
     small_images: bool = False
     zero_init: bool = False
     axis_name: str | None = None
+    head: Literal["image", "none"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,8 @@ class ViTConfig:
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
       dropout: rate for embeddings and the outputs of attention and feed-forward networks.
       epsilon: epsilon of `LayerNorm`.
+      head: "image" for logits of the classes of an image; "pooler" for a vector of each patch, and one of the image;
+        "none" for the vectors of the patches only.
     """
 
     classes: int = 1000
@@ -128,6 +132,7 @@ class ViTConfig:
     heads: int = 12
     dropout: float = 0.0
     epsilon: float = 1e-12
+    head: Literal["image", "pooler", "none"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,11 @@ class GPT2Config:
       length: maximum number of positions.
       features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden features.
       dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
+      head: "next_token" for logits of the next token; "sequence" for logits of the classes of a text; "none" for
+        vectors.
+      classes: number of outputs of "sequence".
+      padding: token of padding, with which a classification of texts without a mask finds their last token; None: there
+        is no padding.
     """
 
     vocabulary: int = 50_257
@@ -185,18 +195,29 @@ class GPT2Config:
     layers: int = 12
     heads: int = 12
     dropout: float = 0.1
+    head: Literal["next_token", "sequence", "none"] = "next_token"
+    classes: int = 2
+    padding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BERTConfig:
-    """Sizes of a `BERT`; the defaults are the base model for uncased English.
+    """Sizes and options of a `BERT`; the defaults are the base model for uncased English.
+
+    Options make it another encoder of the same form: RoBERTa and XLM-R have ``padding=1``, DistilBERT has ``types=0``
+    and ``pooler="relu"``.
 
     Attributes:
-      vocabulary, types: number of tokens, and of token types.
-      length: maximum number of positions.
+      vocabulary, types: number of tokens, and of token types; without types, there is no embedding of them.
+      length: number of rows of the table of positions.
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
       dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
       epsilon: epsilon of `LayerNorm`.
+      padding: token of padding. It has the row of its own number in the table of positions; other tokens have the rows
+        after that one, in order. None: positions are those of `LearnedPositions`.
+      head: outputs, as in `BERT`.
+      classes: number of outputs of "sequence" and "token".
+      pooler: activation of the pooled vector.
     """
 
     vocabulary: int = 30_522
@@ -208,6 +229,15 @@ class BERTConfig:
     heads: int = 12
     dropout: float = 0.1
     epsilon: float = 1e-12
+    padding: int | None = None
+    head: Literal["pooler", "masked_token", "sequence", "token", "answer", "none"] = "pooler"
+    classes: int = 2
+    pooler: Literal["tanh", "relu"] = "tanh"
+
+    @property
+    def positions(self) -> int:
+        """Maximum number of tokens of a text."""
+        return self.length if self.padding is None else self.length - self.padding - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +312,7 @@ class T5Config:
       dropout: rate for embeddings, attention weights, hidden features, and the outputs of attention and feed-forward
         networks.
       epsilon: epsilon of `RMSNorm`.
+      decoder: False for the encoder alone.
     """
 
     vocabulary: int = 32_128
@@ -297,3 +328,4 @@ class T5Config:
     max_distance: int = 128
     dropout: float = 0.1
     epsilon: float = 1e-6
+    decoder: bool = True

@@ -9,7 +9,6 @@ import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
 from xjax.nn import initializers
-from xjax.typing import Array
 from xnn.combinators import repeat
 from xnn.compose import composite
 from xnn.layer import Layer
@@ -24,6 +23,7 @@ from xnn.layers import (
     Rotary,
 )
 from xnn.models.configs import LlamaConfig
+from xnn.models.heads import last_kept
 from xnn.sharing import shared, with_shared
 
 _INIT = initializers.normal(0.02)
@@ -54,7 +54,7 @@ def Llama(config: LlamaConfig = LlamaConfig()) -> Layer:
         x = layers.norm(layers.blocks(x, mask=mask, bias=bias, positions=positions))
         if config.head == "none":
             return x
-        logits = layers.logits(_last(x, mask) if config.head == "sequence" else x)
+        logits = layers.logits(last_kept("Llama", x, mask) if config.head == "sequence" else x)
         if config.head != "next_token" or config.logit_cap is None:
             return logits
         return config.logit_cap * jnp.tanh(logits / config.logit_cap)
@@ -98,11 +98,3 @@ def _head(config: LlamaConfig) -> dict[str, Layer]:
 
 def _norm(config: LlamaConfig) -> Layer:
     return RMSNorm(epsilon=config.epsilon, offset=config.norm_offset)
-
-
-def _last(x: Array, mask: Array | None) -> Array:
-    """x at the last position of each row that a mask [batch, time] keeps: [batch, features]."""
-    if mask is None or jnp.ndim(mask) != 2:
-        return x[:, -1]
-    last = x.shape[1] - 1 - jnp.argmax(jnp.asarray(mask)[:, ::-1], 1)
-    return jnp.take_along_axis(x, last[:, None, None], 1)[:, 0]

@@ -1,7 +1,16 @@
 """Names of GPT-2."""
 
 from xnn.models import GPT2, GPT2Config
-from xnn.pretrained.families.tables import IN_THREE, SAME, Family, Tensor, norms
+from xnn.pretrained.families.tables import (
+    IN_THREE,
+    SAME,
+    Family,
+    Tensor,
+    dense,
+    norms,
+    read_classes,
+    write_classes,
+)
 
 
 def _gpt2(config: GPT2Config) -> list[Tensor]:
@@ -17,10 +26,17 @@ def _gpt2(config: GPT2Config) -> list[Tensor]:
             *norms({"h.{i}.ln_1": "blocks/attention_norm", "h.{i}.ln_2": "blocks/feed_forward_norm", "ln_f": "norm"})]
 
 
+def _head(config: GPT2Config) -> list[Tensor]:
+    return dense("score", "logits", bias=False) if config.head == "sequence" else []
+
+
 GPT2_FAMILY = Family(
-    "gpt2", GPT2, GPT2Config, {"GPT2LMHeadModel": {}, "GPT2Model": {}},
+    "gpt2", GPT2, GPT2Config,
+    {"GPT2LMHeadModel": {"head": "next_token"}, "GPT2Model": {"head": "none"},
+     "GPT2ForSequenceClassification": {"head": "sequence"}},
     {"vocabulary": "vocab_size", "length": "n_positions", "features": "n_embd", "layers": "n_layer", "heads": "n_head",
-     "dropout": "resid_pdrop"},
+     "dropout": "resid_pdrop", "padding": "pad_token_id"},
     {"activation_function": "gelu_new", "n_inner": None, "scale_attn_by_inverse_layer_idx": False,
      "tie_word_embeddings": True, "layer_norm_epsilon": 1e-5, "scale_attn_weights": True, "add_cross_attention": False},
-    _gpt2, prefix="transformer.", ignored=("attn.bias", "attn.masked_bias"))
+    _gpt2, head=_head, prefix="transformer.", base="GPT2Model", ignored=("attn.bias", "attn.masked_bias"),
+    read=read_classes, write=lambda config: write_classes(config.classes))

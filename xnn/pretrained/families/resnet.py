@@ -56,8 +56,13 @@ def _write_resnet(config: ResNetConfig) -> dict[str, Any]:
             "hidden_sizes": [out * features for _, features in config.stages], **write_classes(config.classes)}
 
 
+def _head(config: ResNetConfig) -> list[Tensor]:
+    return dense("classifier.1", "head/dense") if config.head == "image" else []
+
+
 RESNET_FAMILY = Family(
-    "resnet", ResNet, ResNetConfig, {"ResNetForImageClassification": {}}, {},
+    "resnet", ResNet, ResNetConfig,
+    {"ResNetForImageClassification": {"head": "image"}, "ResNetModel": {"head": "none"}}, {},
     {"hidden_act": "relu", "num_channels": 3, "downsample_in_first_stage": False, "downsample_in_bottleneck": False},
-    _resnet, lambda config: ((1, 64, 64, 3), {}), lambda config: dense("classifier.1", "head/dense"), "resnet.",
-    read=_read_resnet, write=_write_resnet)
+    _resnet, lambda config: ((1, 64, 64, 3), {}), _head, "resnet.", base="ResNetModel", read=_read_resnet,
+    write=_write_resnet)

@@ -11,8 +11,9 @@ from xnn.pretrained.families.tables import Family, Tensor, dense
 def _t5(config: T5Config) -> list[Tensor]:
     feed_forward = {"wi_0": "gate", "wi_1": "up", "wo": "down"} if config.gated else {"wi": "up", "wo": "down"}
     tensors = [Tensor("shared.weight", ("tokens/table",))]
-    for side, ours, parts in (("encoder", "encoder/", ("SelfAttention", "DenseReluDense")),
-                              ("decoder", "", ("SelfAttention", "EncDecAttention", "DenseReluDense"))):
+    encoder = ("encoder", "encoder/" if config.decoder else "", ("SelfAttention", "DenseReluDense"))
+    decoder = ("decoder", "", ("SelfAttention", "EncDecAttention", "DenseReluDense"))
+    for side, ours, parts in (encoder, decoder) if config.decoder else (encoder,):
         bias = f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
         tensors += [Tensor(bias, (f"{ours}bias/table",)),
                     Tensor(f"{side}.final_layer_norm.weight", (f"{ours}norm/scale",))]
@@ -37,14 +38,21 @@ def _read_t5(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"gated": kind == "gated-gelu", "scaled": settings.get("scale_decoder_outputs")}
 
 
+def _head(config: T5Config) -> list[Tensor]:
+    return dense("lm_head", "logits", bias=False) if config.decoder and not config.tied else []
+
+
 T5_FAMILY = Family(
-    "t5", T5, T5Config, {"T5ForConditionalGeneration": {}, "T5WithLMHeadModel": {}},
+    "t5", T5, T5Config,
+    {"T5ForConditionalGeneration": {"decoder": True}, "T5EncoderModel": {"decoder": False},
+     "T5WithLMHeadModel": {"decoder": True}},
     {"vocabulary": "vocab_size", "features": "d_model", "hidden": "d_ff", "layers": "num_layers", "heads": "num_heads",
      "head_size": "d_kv", "tied": "tie_word_embeddings", "buckets": "relative_attention_num_buckets",
      "max_distance": "relative_attention_max_distance", "dropout": "dropout_rate", "epsilon": "layer_norm_epsilon"}, {},
-    _t5, lambda config: ((1, 1), {"source": (1, 1)}),
-    lambda config: [] if config.tied else dense("lm_head", "logits", bias=False),
-    ignored=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), read=_read_t5,
+    _t5, lambda config: ((1, 1), {"source": (1, 1)} if config.decoder else {}), _head, base="T5EncoderModel",
+    copies=dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"),
+                         "tokens/table"),
+    read=_read_t5,
     write=lambda config: {"feed_forward_proj": "gated-gelu" if config.gated else "relu",
                           "num_decoder_layers": config.layers,
                           **({} if config.scaled is None else {"scale_decoder_outputs": config.scaled})})

@@ -3,6 +3,7 @@
 Here "ours" are names and arrays of xnn, "theirs" those of Hugging Face.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,8 +51,12 @@ class Family(NamedTuple):
       head: config -> the tensors of the output layer, whose names never have the prefix.
       prefix: prefix of names of tensors of the base model in files of models with a head.
       base: architecture without a head, in whose files names have no prefix.
-      ignored: suffixes of names of tensors that are constants, or copies of others.
-      unread: prefixes of names of output layers that the model does not have, such as BERT's pretraining heads.
+      without_head: fields of our config for files of the base architecture that lack the tensors of its head, the
+        pooled vector; None: there is no such head.
+      ignored: suffixes of names of tensors that are constants.
+      copies: names of tensors that are copies of others -> path of the original among ours.
+      unread: prefixes of names of output layers that the model does not have, such as the one of BERT's pretraining for
+        pairs of sentences.
       read, write: conversions beyond the tables: their settings -> our fields; config -> their settings.
       fits: config -> whether the family can express it, for families that share a type of config.
     """
@@ -67,7 +72,9 @@ class Family(NamedTuple):
     head: Callable[[Any], Sequence[Tensor]] = lambda config: ()
     prefix: str = ""
     base: str = ""
+    without_head: Mapping[str, Any] | None = None
     ignored: tuple[str, ...] = ()
+    copies: Mapping[str, str] = {"lm_head.weight": "tokens/table"}
     unread: tuple[str, ...] = ()
     read: Callable[[Mapping[str, Any]], dict[str, Any]] = lambda settings: {}
     write: Callable[[Any], dict[str, Any]] = lambda config: {}
@@ -75,8 +82,14 @@ class Family(NamedTuple):
 
     def architecture(self, config: Any) -> str | None:
         """The name of their class for the config; None if the config has the fields of none of them."""
-        return next((name for name, fields in self.architectures.items()
+        forms = [*self.architectures.items(), *([] if self.without_head is None else [(self.base, self.without_head)])]
+        return next((name for name, fields in forms
                      if all(getattr(config, field) == value for field, value in fields.items())), None)
+
+    def base_of(self, config: Any) -> Any:
+        """The config of the same model without a head."""
+        fields = self.architectures.get(self.base, {}) if self.without_head is None else self.without_head
+        return dataclasses.replace(config, **fields)
 
 
 def dense(theirs: str, ours: str, bias: bool = True) -> list[Tensor]:

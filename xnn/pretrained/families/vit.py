@@ -28,13 +28,18 @@ def _vit(config: ViTConfig) -> list[Tensor]:
             Tensor("embeddings.position_embeddings", ("positions/table",), Form(
                 lambda w: [w[0]], lambda ws: ws[0][None])),
             *encoder_block("attention.attention"),
+            *(dense("pooler.dense", "pooler") if config.head == "pooler" else []),
             *norms({"layernorm": "norm", "encoder.layer.{i}.layernorm_before": "blocks/attention_norm",
                      "encoder.layer.{i}.layernorm_after": "blocks/feed_forward_norm"})]
 
 
+def _head(config: ViTConfig) -> list[Tensor]:
+    return dense("classifier", "logits") if config.head == "image" else []
+
+
 VIT_FAMILY = Family(
-    "vit", ViT, ViTConfig, {"ViTForImageClassification": {}},
+    "vit", ViT, ViTConfig, {"ViTForImageClassification": {"head": "image"}, "ViTModel": {"head": "pooler"}},
     {**SIZES, **ENCODER, "image": "image_size", "patch": "patch_size"},
-    {"hidden_act": "gelu", "qkv_bias": True, "num_channels": 3},
-    _vit, lambda config: ((1, config.image, config.image, 3), {}), lambda config: dense("classifier", "logits"), "vit.",
-    read=read_classes, write=lambda config: write_classes(config.classes))
+    {"hidden_act": "gelu", "qkv_bias": True, "num_channels": 3, "pooler_act": "tanh"},
+    _vit, lambda config: ((1, config.image, config.image, 3), {}), _head, "vit.", base="ViTModel",
+    without_head={"head": "none"}, read=read_classes, write=lambda config: write_classes(config.classes))
