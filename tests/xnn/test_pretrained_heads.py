@@ -108,6 +108,8 @@ def test_what_is_saved_is_what_was_loaded(name, tmp_path):
     slow("roberta", ["pooler/w", "pooler/b", "logits/w", "logits/b"], ["pooler.dense.weight", "pooler.dense.bias"]),
     slow("distilbert", ["pooler/w", "pooler/b", "logits/w", "logits/b"], []),
     slow("gpt2", ["logits/w"], []),
+    slow("mistral", ["logits/w"], ["lm_head.weight"]),
+    slow("llama_tied", ["logits/w"], []),
 ])
 def test_a_new_classification(name, new, unused):
     """The encoder keeps its weights; a warning names the new parameters and the unused tensors."""
