@@ -3,13 +3,12 @@
     python -m tests.xnn.peers.pretrained_encoders       # needs torch and transformers; writes pretrained/
 """
 
-from pathlib import Path
-
 import numpy as np
 import torch
 import transformers as hf
 
-FOLDER = Path(__file__).parent / "pretrained"
+from tests.xnn.peers.pretrained import FOLDER, draw_weights
+
 SMALL = {"hidden_size": 4, "intermediate_size": 6, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT = hf.BertConfig(vocab_size=11, max_position_embeddings=9, num_labels=3, **SMALL)
 ROBERTA = hf.RobertaConfig(vocab_size=11, max_position_embeddings=9, type_vocab_size=1, num_labels=3, **SMALL)
@@ -61,11 +60,7 @@ def inputs_of(name: str) -> dict[str, torch.Tensor]:
 def main() -> None:
     torch.manual_seed(0)
     for name, model in MODELS.items():
-        for weight in model.eval().parameters():
-            torch.nn.init.normal_(weight, std=0.3)
-        for name_of, statistic in model.named_buffers():      # for a ResNet
-            if name_of.endswith(("running_mean", "running_var")):
-                torch.nn.init.uniform_(statistic, 0.5, 1.5)
+        draw_weights(model)
         model.save_pretrained(FOLDER / name)
         inputs = inputs_of(name)
         arrays = {key: value.numpy() for key, value in inputs.items()}
