@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from recipes.config import TaskConfig
-from recipes.lazy import jnp, xnn
+from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
-from recipes.results.plots import confusion_figure
+from recipes.results.drawing import Drawing, Table
+from recipes.results.numbers import number, share
+from recipes.results.plots import calibration_figure, confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
 
 if TYPE_CHECKING:
     from recipes.trained import Trained
-    from xjax.typing import ArrayLike
+    from xjax.typing import Array, ArrayLike
 
 Metric = Literal["balanced_accuracy", "f1", "precision", "recall"]
+BINS = 10                                                 # of the highest probability, in a plot of the calibration
 _OTHER_NAMES = {"balanced_accuracy": "recall"}            # of functions in xnn.metrics: it is the mean recall
 
 
@@ -38,12 +42,13 @@ class Classifier(Task):
     def sums_of(self, model: Bound, logits: ArrayLike, labels: ArrayLike, weight: ArrayLike) -> Sums:
         """`Task.sums` from logits [rows, classes], labels [rows] and weight [rows]."""
         losses = jnp.asarray(xnn.losses.cross_entropy(logits, labels, reduction=None))
-        share = weight * jnp.asarray(self.artifacts["class_weights"], float)[labels]
+        in_loss = weight * jnp.asarray(self.artifacts["class_weights"], float)[labels]
         guesses = jnp.argmax(logits, axis=-1)
-        sums = {"loss": weighted(losses, share), "accuracy": weighted(guesses == labels, weight)}
+        sums = {"loss": weighted(losses, in_loss), "accuracy": weighted(guesses == labels, weight)}
         if not model.train:
             n = len(self.artifacts["classes"])
             sums["confusion"] = xnn.metrics.confusion_matrix(guesses, labels, n, weights=weight), jnp.sum(weight)
+            sums["calibration"] = _calibration(logits, guesses == labels, weight), jnp.sum(weight)
         return sums
 
     def metrics(self, totals: dict[str, tuple[Any, Any]]) -> dict[str, float]:
@@ -60,12 +65,33 @@ class Classifier(Task):
         labels = np.array(classes, object)[np.argmax(outputs, axis=1)]
         return {"label": labels, **{f"probability of {name}": outputs[:, i] for i, name in enumerate(classes)}}
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
-        """The confusion matrix of the test split."""
-        totals = trained.totals("test")
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
+        """For the test split: precision and recall of each class, the confusion matrix, the calibration."""
+        totals, classes = trained.totals("test"), self.artifacts["classes"]
         if not totals:
             return {}
-        return {"Confusion, test": confusion_figure(totals["confusion"][0], self.artifacts["classes"])}
+        confusion, calibration = (np.asarray(totals[name][0]) for name in ("confusion", "calibration"))
+        return {"Classes, test": class_table(confusion, classes),
+                "Confusion, test": confusion_figure(confusion, classes),
+                "Calibration, test": calibration_figure(calibration)}
+
+
+def class_table(confusion: np.ndarray, classes: Sequence[str]) -> Table:
+    """Precision, recall, F1 and the number of examples of each class."""
+    right, predicted, labelled = np.diag(confusion), confusion.sum(0), confusion.sum(1)
+    columns = (right / np.maximum(predicted, 1), right / np.maximum(labelled, 1),
+               2 * right / np.maximum(predicted + labelled, 1))
+    rows = [(name, *(share(column[i]) for column in columns), number(int(labelled[i])))
+            for i, name in enumerate(classes)]
+    return Table(("class", "precision", "recall", "F1", "examples"), rows)
+
+
+def _calibration(logits: ArrayLike, right: ArrayLike, weight: ArrayLike) -> Array:
+    """[3, BINS]: for bins of the highest probability, the number of examples, its sum, the number of right guesses."""
+    confidence = jnp.max(nn.softmax(jnp.asarray(logits, float)), -1)
+    bins = jnp.clip(jnp.ceil(confidence * BINS).astype(np.int32) - 1, 0, BINS - 1)
+    rows = jnp.where(weight > 0, jnp.stack([jnp.ones_like(confidence), confidence, right]), 0) * weight
+    return jnp.zeros((3, BINS), rows.dtype).at[:, bins].add(rows)
 
 
 def class_artifacts(classes: list[str], labels: np.ndarray, config: ClassesConfig) -> dict[str, Any]:

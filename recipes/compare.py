@@ -16,7 +16,7 @@ from rich.table import Table
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal, printable
 from recipes.results.folder import find_run, read_json, saved_config, shown, write_csv
-from recipes.results.numbers import metric
+from recipes.results.numbers import NOT_METRICS, main_metric, metric, words
 from recipes.results.plots import comparison_figure
 from recipes.training.hooks import read_metrics
 
@@ -53,9 +53,7 @@ def _work(names: list[str], plot: Path | None) -> None:
     rows = _rows(runs)
     Console(soft_wrap=True).print(_table(runs, rows))
     write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[row.name, *row.cells] for row in rows])
-    metrics = [name for name in ("val/accuracy", "val/loss", "train/accuracy", "train/loss")
-               if any(name in record.values for run in runs for record in run.records)]
-    comparison_figure({run.name: run.records for run in runs}, metrics[:2]).savefig(plot)
+    comparison_figure({run.name: run.records for run in runs}, _curves(runs)).savefig(plot)
     print(f"curves in {printable(shown(plot.absolute()))}, the table in {printable(plot.with_suffix('.csv').name)}")
 
 
@@ -94,6 +92,14 @@ def _rows(runs: list[Compared]) -> list[Row]:
     return rows
 
 
+def _curves(runs: Sequence[Compared]) -> list[str]:
+    """Two curves of the main metric and the loss, of the validation split where there is one."""
+    logged = dict.fromkeys(name for run in runs for record in run.records for name in record.values)
+    metrics = (name.partition("/")[2] for name in logged if name not in NOT_METRICS)
+    names = dict.fromkeys([main_metric(metrics), "loss"])
+    return [each for name in names for each in (f"val/{name}", f"train/{name}") if each in logged][:2]
+
+
 def _table(runs: list[Compared], rows: list[Row]) -> Table:
     """A column for each run."""
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -101,7 +107,8 @@ def _table(runs: list[Compared], rows: list[Row]) -> Table:
         table.add_column(on_terminal(heading), overflow="fold")
     for row in rows:
         texts = (metric(row.metric, cell) if isinstance(cell, float) else str(cell) for cell in row.cells)
-        table.add_row(*map(on_terminal, (row.name.replace("_", " ") if row.metric else row.name, *texts)))
+        table.add_row(*map(on_terminal, (row.name.replace(row.metric, words(row.metric)) if row.metric else row.name,
+                                         *texts)))
     return table
 
 

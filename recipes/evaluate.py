@@ -12,7 +12,7 @@ from rich.table import Table
 from recipes.errors import exit_code_of
 from recipes.names import on_terminal
 from recipes.results.folder import shown
-from recipes.results.numbers import metric, number
+from recipes.results.numbers import metric, number, words
 from recipes.trained import Trained, open_run
 
 
@@ -38,7 +38,7 @@ def _table(models: list[Trained], splits: list[str]) -> Table:
     table = Table(title=on_terminal(shown(models[0].folder)), title_justify="left", box=None, padding=(0, 2, 0, 0))
     results = {(model.kind, split): model.metrics(split) for model in models for split in splits}
     names = list(dict.fromkeys(name for metrics in results.values() for name in metrics))
-    for heading in ("parameters", "step", "split", *(name.replace("_", " ") for name in names)):
+    for heading in ("parameters", "step", "split", *(words(name) for name in names)):
         table.add_column(on_terminal(heading))
     for model in models:
         for split in splits:

@@ -14,8 +14,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if TYPE_CHECKING:
     import chex
     import datasets
+    import matplotlib as mpl
     import matplotlib.cm as mpl_cm
+    import matplotlib.collections as mpl_collections
+    import matplotlib.colors as mpl_colors
     import matplotlib.figure as mpl_figure
+    import matplotlib.legend as mpl_legend
+    import matplotlib.lines as mpl_lines
     import matplotlib.ticker as mpl_ticker
     import networkx as nx
     import orbax.checkpoint as ocp
@@ -45,12 +50,16 @@ else:
         _Lazy, ("chex", "datasets", "networkx", "orbax.checkpoint", "pandas", "scipy.sparse", "tokenizers"))
     pa, arrow, arrow_csv, parquet, safetensors_numpy = map(
         _Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "safetensors.numpy"))
-    mpl_cm, mpl_figure, mpl_ticker = map(_Lazy, ("matplotlib.cm", "matplotlib.figure", "matplotlib.ticker"))
+    mpl, mpl_cm, mpl_collections, mpl_colors = map(
+        _Lazy, ("matplotlib", "matplotlib.cm", "matplotlib.collections", "matplotlib.colors"))
+    mpl_figure, mpl_legend, mpl_lines, mpl_ticker = map(
+        _Lazy, ("matplotlib.figure", "matplotlib.legend", "matplotlib.lines", "matplotlib.ticker"))
     pil_image, pil_ops, sk_datasets = map(_Lazy, ("PIL.Image", "PIL.ImageOps", "sklearn.datasets"))
     xjax, jnp, lax, nn, random, tree_util = map(
         _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
     xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
 
-__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl_cm", "mpl_figure", "mpl_ticker", "nn", "nx",
-           "ocp", "optim", "pa", "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets",
-           "sp", "tokenizers", "tree_util", "xjax", "xnn"]
+__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl", "mpl_cm", "mpl_collections", "mpl_colors",
+           "mpl_figure", "mpl_legend", "mpl_lines", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa", "parquet", "pd",
+           "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers", "tree_util",
+           "xjax", "xnn"]

@@ -15,6 +15,7 @@ import numpy as np
 from recipes.errors import ConfigError, exit_code_of
 from recipes.lazy import pa, parquet
 from recipes.names import in_utf8, printable
+from recipes.results.numbers import decimal
 from recipes.trained import open_run
 
 
@@ -41,12 +42,15 @@ def _work(args: argparse.Namespace) -> None:
     for note in inputs.notes:
         print(note)
     columns = trained.predict(inputs)
-    write(args.output, {in_utf8(name): _in_utf8(values) for name, values in columns.items()})
+    write(args.output, {in_utf8(name): _for_files(values) for name, values in columns.items()})
     n_rows = len(next(iter(columns.values())))
     print(f"{n_rows} rows in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
 
 
-def _in_utf8(values: np.ndarray) -> np.ndarray:
+def _for_files(values: np.ndarray) -> np.ndarray:
+    """Texts in UTF-8. Numbers of float32 as the float64 of the same decimals: 0.9612, not 0.9611999988555908."""
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
+        return values.astype(str).astype(float)
     if values.dtype.kind not in "OU":
         return values
     return np.array([in_utf8(value) if isinstance(value, str) else value for value in values.tolist()], object)
@@ -56,7 +60,8 @@ def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
     with file.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(columns)
-        writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+        writer.writerows(zip(*([decimal(each) if isinstance(each, float) else each for each in values.tolist()]
+                               for values in columns.values()), strict=True))
 
 
 def _write_json(file: Path, columns: dict[str, np.ndarray]) -> None:

@@ -17,7 +17,7 @@ from recipes.errors import ConfigError
 from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import read_json, saved_config, shown, write_csv
-from recipes.results.numbers import is_share, spread
+from recipes.results.numbers import main_metric, spread, words
 from recipes.results.plots import sweep_figure
 from recipes.settings.config_file import load_config
 from recipes.training.run import Result, run
@@ -115,7 +115,7 @@ def _table(groups: Groups) -> Table:
     """A row for each combination: mean and standard deviation of the test metrics."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     names = _metrics(groups)
-    for heading in ("", "runs", *(f"test {name.replace('_', ' ')}" for name in names)):
+    for heading in ("", "runs", *(f"test {words(name)}" for name in names)):
         table.add_column(on_terminal(heading))
     for choice, group in groups.items():
         runs = max(map(len, group.values()), default=0)
@@ -136,7 +136,7 @@ def _save(home: Path, groups: Groups) -> None:
         rows.append([*(text.partition("=")[2] for text in choice), runs, *cells])
     write_csv(table, header, rows)
     if names:
-        score = next(filter(is_share, names), names[0])
+        score = main_metric(names)
         rows = [(" ".join(choice) or "all runs", group.get(score, ())) for choice, group in groups.items()]
         sweep_figure(rows, score).savefig(plot)
     print(printable(f"the table in {shown(table)}" + (f", a plot in {plot.name}" if names else "")))

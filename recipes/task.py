@@ -19,6 +19,7 @@ from recipes.batches import Batches, RowBatches
 from recipes.errors import DataError
 from recipes.lazy import xjax, xnn
 from recipes.process.parallel import Placer
+from recipes.results.drawing import Drawing
 
 if TYPE_CHECKING:
     from recipes.config import TaskConfig
@@ -87,7 +88,8 @@ class Task:
     Attributes:
       model: a Layer.
       inputs: shapes or example arrays for ``model.init``.
-      score: the metric by which the best parameters are chosen; a run prints it at its end.
+      score: the metric by which the best parameters are chosen.
+      reported: the metrics that a run prints at its end; only the score if there are none.
       higher_is_better: whether a higher score is better.
       independent_examples: whether examples are independent of each other, as `Privacy` requires.
       divisible: whether the arrays of a batch can be split into equal parts, for `accumulate`.
@@ -98,6 +100,7 @@ class Task:
     model: xnn.Layer
     inputs: tuple[Any, ...]
     score = "loss"
+    reported: tuple[str, ...] = ()
     higher_is_better = False
     independent_examples = False
     divisible = True
@@ -144,8 +147,8 @@ class Task:
         """Columns of a table from the outputs of a whole file, as NumPy arrays: labels, probabilities, values."""
         raise NotImplementedError(f"{type(self).__name__} has no `columns`, which `recipes.predict` needs.")
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
-        """Parts of the report, by title: a matplotlib Figure, or text such as samples.
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
+        """Parts of the report, by title: a matplotlib Figure or several, a `Table`, or text such as samples.
 
         Args: trained: a `recipes.trained.Trained`, with ``outputs(split)`` and ``totals(split)``.
         """

@@ -25,7 +25,7 @@ from recipes.results.checkpoint import Checkpoints
 from recipes.results.exported import ARRAYS, read_arrays
 from recipes.results.folder import as_written, find_run, saved_config
 from recipes.settings.config_file import load_config, task_module
-from recipes.task import Bound, Inputs, Task
+from recipes.task import Bound, Data, Inputs, Task
 from recipes.training.loop import begin
 from recipes.training.run import check_artifacts, make_task
 from recipes.training.step import init_state, make_eval_step, totals_over
@@ -89,14 +89,22 @@ class Trained:
         """The examples of a split."""
         return self._splits.get(split)
 
+    def facts(self) -> dict[str, str]:
+        """Facts on the training data, by name.  Raises: RecipeError if it is missing or changed."""
+        return self._data.summary
+
     def _batches(self, rows: Any) -> Batches:
         return self.task.batches(rows, self.placer, self.config.seed)
 
     @functools.cached_property
-    def _splits(self) -> dict[str, Any]:
+    def _data(self) -> Data:
         data = task_module(self.config.task.name).load(self.config.task)
         check_artifacts(self.task.artifacts, data.artifacts, self.folder)
-        return data.splits
+        return data
+
+    @property
+    def _splits(self) -> dict[str, Any]:
+        return self._data.splits
 
     @functools.cached_property
     def _placed(self) -> PyTree:

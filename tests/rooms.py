@@ -21,13 +21,13 @@ ORDER = {
     "xjax": ("version", "core", "ops", "transforms", "runtime", "lax", "numpy", "random", "nn", "image", "scipy", TOP),
     "xjax.runtime": ("process", "xla", "devices", "placement", "arrays", "programs", TOP),
     "xnn.graph": ("structure", "layers", "samplers", "host", TOP),
-    "recipes": ("process", "settings", "data", "results", "models", "training", "tasks", TOP),
+    "recipes": ("process", "settings", "data", "results", "models", "training", "tasks", "pages", TOP),
 }
 # Modules that stay at the top of a package, where users import them, but belong to a room.
 AT_TOP = {
     "xjax": {"typing": "core"},
     "recipes": {"errors": "process", "lazy": "process", "names": "process", "config": "settings", "batches": "data",
-                "task": "training", "classification": "training", "trained": "training"},
+                "task": "training", "classification": "training", "regression": "training", "trained": "training"},
 }
 # The most files that a folder may hold, and folders above this limit with their present counts, which must not grow.
 LIMIT = 25

@@ -15,7 +15,6 @@ from pydantic import AfterValidator, Field
 from recipes.batches import Rows
 from recipes.config import AbsolutePath, Count, Fraction, Frozen, Index
 from recipes.data.facts import listed
-from recipes.data.splits import classes_without_rows
 from recipes.errors import DataError
 from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
 from recipes.names import plain_path
@@ -132,8 +131,7 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     splits = split_apart(parts, section)
     size = "x".join(map(str, parts["train"].x.shape[1:3])) + (", grey" if section.channels == 1 else ", colour")
     counts = ", ".join(f"{split} {len(part.y)}" for split, part in splits.items())
-    missing = classes_without_rows({split: part.y for split, part in splits.items()}, classes)
-    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **notes, "split": counts, **missing}
+    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **notes, "split": counts}
     return LabelledImages(classes, splits, summary)
 
 

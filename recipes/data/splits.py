@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from recipes.names import printable
+
+MOST_CLASSES = 20                                             # of a fact in a summary: those with the most examples
+
 
 def split_by_order(order: np.ndarray, fractions: tuple[float, float]) -> dict[str, np.ndarray]:
     """The ids of each split, ascending: val has the first share of ``order``, test the next."""
@@ -28,12 +32,23 @@ def stratified_order(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return order[np.argsort(share, kind="stable")]
 
 
-def classes_without_rows(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
-    """A row of a summary: splits without an example of some class.  Args: labels: split -> ids of classes."""
+def class_facts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
+    """Rows of a summary: the number of examples of each class, and splits without an example of some class.
+
+    Args: labels: split -> ids of classes.
+    """
+    counts = {split: np.bincount(ids, minlength=len(classes)) for split, ids in labels.items()}
+    total = sum(counts.values(), np.zeros(len(classes), int))
+    common = np.argsort(-total, kind="stable")[:MOST_CLASSES]
+    more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
+    facts = {"classes": ", ".join(f"{printable(classes[i])} {total[i]}" for i in sorted(common)) + more}
+    return facts | _classes_without_rows(counts, classes)
+
+
+def _classes_without_rows(counts_of: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
     lines = []
-    for split, ids in labels.items():
-        counts = np.bincount(ids, minlength=len(classes))
-        absent = [classes[i] for i in np.flatnonzero(counts == 0)] if len(ids) else []
+    for split, counts in counts_of.items():
+        absent = [classes[i] for i in np.flatnonzero(counts == 0)] if counts.any() else []
         if absent:
             more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
             lines.append(f"{split} has no example of {', '.join(absent[:10])}{more}")

@@ -2,6 +2,7 @@
 
     config.yaml         the resolved config; --config with it gives the same run
     environment.json    everything that the last bits depend on: devices, threads, jaxlib, CPU, code, sparse products
+    data.json           the facts on the data that the run printed before training
     metrics.jsonl       one line per step; timing.jsonl: speed and memory, one line per report
     checkpoints/        see `recipes.results.checkpoint`
     result.json         test metrics of the last and of the best parameters
@@ -27,11 +28,13 @@ import yaml
 from recipes.config import RunConfig
 from recipes.errors import ConfigError, RecipeError
 from recipes.names import in_utf8
+from recipes.results.numbers import decimal
 from recipes.settings.config_file import load_config, task_module
 from xnn.whole_files import whole_file
 
 # Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
+DATA = "data.json"
 PRODUCTS = "products with the adjacency"                  # key of environment.json; a resumed run keeps the form
 
 
@@ -219,7 +222,8 @@ def write_json(file: Path, value: object) -> None:
 def write_csv(file: Path, header: Sequence[object], rows: Iterable[Sequence[object]]) -> None:
     """A table, with numbers in full precision."""
     out = io.StringIO(newline="")
-    csv.writer(out).writerows([header, *rows])
+    cells = ([decimal(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
+    csv.writer(out).writerows([header, *cells])
     write_text(file, in_utf8(out.getvalue()))
 
 

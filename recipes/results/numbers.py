@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 # Metrics that are shares of a whole, shown in percent.
 SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall")
+NOT_METRICS = ("train/lr", "train/gradient_norm")            # in the log of a run
+_SPELLED = {"f1": "F1", "rmse": "RMSE", "mae": "MAE", "r2": "R²", "roc_auc": "ROC AUC"}
 
 
 def number(value: float) -> str:
@@ -55,6 +59,45 @@ def metric(name: str, value: float) -> str:
     Args: name: "accuracy" or "val/accuracy".
     """
     return share(value) if is_share(name) else number(float(value))
+
+
+def words(name: str) -> str:
+    """The name of a metric for people.
+
+    >>> words("val/squared_error"), words("val/rmse"), words("r2")
+    ('val squared error', 'val RMSE', 'R²')
+    """
+    split, slash, metric_name = name.rpartition("/")
+    return split + slash.replace("/", " ") + _SPELLED.get(metric_name, metric_name.replace("_", " "))
+
+
+def main_metric(names: Iterable[str]) -> str:
+    """The metric that says most where the score of the task is not known: a share, else one that is not the loss.
+
+    >>> main_metric(["loss", "rmse"]), main_metric(["loss", "roc_auc", "accuracy"]), main_metric([])
+    ('rmse', 'accuracy', 'loss')
+    """
+    names = list(names)
+    return next(filter(is_share, names), next((name for name in names if name != "loss"), "loss"))
+
+
+def in_float32(value: float) -> float:
+    """A result of float32 with the digits that determine it, not the 17 of a float64.
+
+    >>> float(np.float32(0.9612)), in_float32(float(np.float32(0.9612)))
+    (0.9611999988555908, 0.9612)
+    """
+    return float(str(np.float32(value))) if abs(value) < 3e38 else value
+
+
+def decimal(value: float) -> str:
+    """All digits of a number for a file, without an exponent if its decimals can be read.
+
+    >>> decimal(0.9612), decimal(0.0000599999), decimal(1e-30), decimal(1e21)
+    ('0.9612', '0.0000599999', '1e-30', '1e+21')
+    """
+    text = repr(value)
+    return np.format_float_positional(value, trim="0") if "e" in text and 1e-12 < abs(value) < 1 else text
 
 
 def spread(name: str, values: Sequence[float]) -> str:

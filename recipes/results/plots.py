@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recipes.lazy import mpl_cm, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
+from recipes.lazy import mpl_cm, mpl_colors, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 from recipes.names import on_plot
 from recipes.results import numbers
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
+PANEL = (4.8, 3.6)  # inches
 MANY = 300  # points; a longer curve is drawn as a running mean, over its raw values in a thin line
 
 
@@ -27,14 +28,21 @@ def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], t
 def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> mpl_figure.Figure:
     """A panel for the loss and one for ``score``, over the step; a line for each split, and a dot for the test."""
     figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
-    metrics = list(dict.fromkeys(["loss", score]))
+    metrics = dict.fromkeys(["loss", score])
     for axis, metric in zip(np.atleast_1d(figure.subplots(1, len(metrics))), metrics, strict=True):
-        for split in ("train", "val"):
-            _curve(axis, records, split, metric)
-        _final(axis, records[-1].step, metric, test.get(metric))
-        _dress(axis, metric)
+        _curves(axis, records, metric, test)
     figure.suptitle(on_plot(title, 100), fontsize=12, x=0.01, ha="left")
     return figure
+
+
+def curve_figures(records: Sequence[Any], score: str, test: dict[str, float]) -> list[mpl_figure.Figure]:
+    """The panels of `curve_figure`, each as a figure."""
+    figures = []
+    for metric in dict.fromkeys(["loss", score]):
+        figure, axis = _panel()
+        _curves(axis, records, metric, test)
+        figures.append(figure)
+    return figures
 
 
 def comparison_figure(runs: dict[str, Sequence[Any]], metrics: Sequence[str]) -> mpl_figure.Figure:
@@ -68,13 +76,26 @@ def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> mp
                           color=COLOURS["test"], markersize=12, capsize=3)
     axis.set_yticks(range(len(rows)), [on_plot(name, 60) for name, _ in rows])
     axis.set_ylim(len(rows) - 0.5, -0.5)                      # in the order of the table
-    axis.set_title(f"test {metric.replace('_', ' ')}", loc="left", fontsize=11)
+    axis.set_title(f"test {numbers.words(metric)}", loc="left", fontsize=11)
     axis.margins(x=0.08)
     if numbers.is_share(metric):
         axis.xaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
     axis.grid(axis="x", alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _panel() -> tuple[mpl_figure.Figure, Axes]:
+    """A figure of one plot, of half a page."""
+    figure = mpl_figure.Figure(figsize=PANEL, dpi=150, layout="constrained")
+    return figure, figure.subplots()
+
+
+def _curves(axis: Axes, records: Sequence[Any], metric: str, test: dict[str, float]) -> None:
+    for split in ("train", "val"):
+        _curve(axis, records, split, metric)
+    _final(axis, records[-1].step, metric, test.get(metric))
+    _dress(axis, metric)
 
 
 def _curve(axis: Axes, records: Sequence[Any], split: str, metric: str) -> None:
@@ -110,7 +131,7 @@ def _final(axis: Axes, step: int, metric: str, value: float | None) -> None:
 def _dress(axis: Axes, metric: str, of_one_run: bool = True) -> None:
     """Labels and a grid. The curves of one run have a legend, values from 0, and shares up to 1."""
     axis.set_xlabel("step")
-    axis.set_title(on_plot(metric.replace("_", " ").replace("/", " ")), loc="left", fontsize=11)
+    axis.set_title(on_plot(numbers.words(metric)), loc="left", fontsize=11)
     axis.set_xlim(left=0)
     if of_one_run and (not axis.lines or min(np.min(line.get_ydata(), initial=0) for line in axis.lines) >= 0):
         axis.set_ylim(bottom=0)
@@ -119,8 +140,7 @@ def _dress(axis: Axes, metric: str, of_one_run: bool = True) -> None:
     if metric.endswith("accuracy"):
         axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
     axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
-    axis.grid(alpha=0.25, linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
+    _grid(axis)
     lines = [line for line in axis.lines if not line.get_label().startswith("_child")]
     if lines and of_one_run:                                  # named: matplotlib leaves out names that begin with _
         axis.legend(lines, [line.get_label() for line in lines], frameon=False, fontsize=9)
@@ -134,7 +154,8 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> mpl_figure.F
     figure = mpl_figure.Figure(figsize=(side, side), dpi=150, layout="constrained")
     axis = figure.subplots()
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    axis.imshow(share, cmap="Blues", vmin=0, vmax=1)
+    colours = [COLOURS["train"] + opacity for opacity in ("00", "ff")]    # 0 is transparent, on any background
+    axis.imshow(share, cmap=mpl_colors.LinearSegmentedColormap.from_list("counts", colours), vmin=0, vmax=1)
     if n <= 20:
         for i, j in np.ndindex(n, n):
             if counts[i, j]:
@@ -149,35 +170,63 @@ def confusion_figure(counts: np.ndarray, classes: Sequence[str]) -> mpl_figure.F
     return figure
 
 
-def residual_figure(truth: np.ndarray, predicted: np.ndarray, name: str) -> mpl_figure.Figure:
+def calibration_figure(sums: np.ndarray) -> mpl_figure.Figure:
+    """The share of right predictions over their probability, for bins of it, and the number of examples in each.
+
+    Args: sums: [3, bins], number of examples, sum of the highest probability, number of right predictions.
+    """
+    counts, confident, right = sums
+    edges, some = np.linspace(0, 1, len(counts) + 1), counts > 0
+    figure = mpl_figure.Figure(figsize=PANEL, dpi=150, layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+    error = np.abs(confident - right).sum() / max(counts.sum(), 1)
+    above.plot([0, 1], [0, 1], color="#999999", linewidth=0.8)
+    above.plot(confident[some] / counts[some], right[some] / counts[some], "o-", color=COLOURS["train"], markersize=4)
+    above.set_title(f"mean gap to the diagonal: {numbers.share(error)}", loc="left", fontsize=10)
+    above.set_ylabel("right predictions")
+    below.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=COLOURS["train"], alpha=0.6)
+    below.set_ylabel("examples")
+    below.set_xlabel("probability of the predicted class")
+    above.set_ylim(0, 1.03)
+    below.set_xlim(0, 1)
+    for axis in (above.yaxis, below.xaxis):
+        axis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    below.yaxis.set_major_locator(mpl_ticker.MaxNLocator(3, integer=True))
+    for axis in (above, below):
+        _grid(axis)
+    return figure
+
+
+def residual_figures(truth: np.ndarray, predicted: np.ndarray, name: str) -> list[mpl_figure.Figure]:
     """Predictions over true values, and residuals (true - predicted) over predictions."""
-    figure = mpl_figure.Figure(figsize=(9.6, 3.6), dpi=150, layout="constrained")
-    left, right = figure.subplots(1, 2)
+    (left, fit), (right, rest) = _panel(), _panel()
     low, high = float(min(truth.min(), predicted.min())), float(max(truth.max(), predicted.max()))
-    left.plot([low, high], [low, high], color="#999999", linewidth=0.8)
-    right.axhline(0, color="#999999", linewidth=0.8)
+    fit.plot([low, high], [low, high], color="#999999", linewidth=0.8)
+    rest.axhline(0, color="#999999", linewidth=0.8)
     style = {"marker": ".", "linestyle": "", "markersize": 4, "alpha": 0.6, "color": COLOURS["train"]}
-    left.plot(truth, predicted, **style)
-    right.plot(predicted, truth - predicted, **style)
-    for axis, x, y in ((left, on_plot(name), "predicted"), (right, "predicted", "true - predicted")):
+    fit.plot(truth, predicted, **style)
+    rest.plot(predicted, truth - predicted, **style)
+    for axis, x, y in ((fit, f"true {on_plot(name)}", "predicted"), (rest, "predicted", "true - predicted")):
         axis.set_xlabel(x)
         axis.set_ylabel(y)
-        axis.grid(alpha=0.25, linewidth=0.6)
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure
+        _grid(axis)
+    return [left, right]
+
+
+def _grid(axis: Axes) -> None:
+    axis.grid(alpha=0.25, linewidth=0.6)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def scores_figure(scores: dict[str, np.ndarray]) -> mpl_figure.Figure:
     """Histograms of probabilities.  Args: scores: kind of pair -> its probabilities."""
-    figure = mpl_figure.Figure(figsize=(6.4, 3.6), dpi=150, layout="constrained")
-    axis = figure.subplots()
+    figure, axis = _panel()
     for (name, values), colour in zip(scores.items(), COLOURS.values(), strict=False):
         axis.hist(values, bins=np.linspace(0, 1, 31), alpha=0.5, label=on_plot(f"{name} ({len(values)})"), color=colour)
     axis.set_xlim(0, 1)
     axis.set_xlabel("probability")
     axis.set_ylabel("number of pairs")
     axis.yaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
-    axis.grid(alpha=0.25, linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
+    _grid(axis)
     axis.legend(frameon=False, fontsize=9)
     return figure

@@ -17,7 +17,7 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Index, StratifiedSplit, TestFraction, ValFraction, check_owners, fault
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import read_tu, split_at_random
-from recipes.data.splits import classes_without_rows
+from recipes.data.splits import class_facts
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
@@ -82,7 +82,7 @@ def load(config: Config) -> Data:
     summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
                "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",
                "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items()),
-               **classes_without_rows({name: labels[ids] for name, ids in split.items()}, classes)}
+               **class_facts({name: labels[ids] for name, ids in split.items()}, classes)}
     return Data(splits, artifacts, summary)
 
 

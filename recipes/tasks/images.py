@@ -12,10 +12,12 @@ from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import Count, Index, fault
 from recipes.data.images import Digits, ImageSet, load_images, moments, read_files
+from recipes.data.splits import class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, random, xjax, xnn
 from recipes.models.images import Network, check_network, make_network
 from recipes.names import on_plot
+from recipes.results.drawing import Drawing
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums
 
@@ -58,7 +60,8 @@ def load(config: Config) -> Data:
     train = images.splits["train"]
     artifacts = class_artifacts(images.classes, train.y, config)
     artifacts |= {"image": train.x.shape[1], "channels": train.x.shape[3], **moments(train.x)}
-    return Data(splits, artifacts, images.summary)
+    facts = class_facts({split: part.y for split, part in images.splits.items()}, images.classes)
+    return Data(splits, artifacts, images.summary | facts)
 
 
 class ImageClassifier(Classifier):
@@ -98,7 +101,7 @@ class ImageClassifier(Classifier):
     def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
         return super().columns(outputs["probabilities"])
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
         """The confusion matrix of the test split, and its most certain mistakes."""
         figures = super().draw(trained)
         if not figures:
@@ -111,7 +114,7 @@ class ImageClassifier(Classifier):
         if len(shown):
             names = [on_plot(name, 16) for name in classes]
             captions = [f"is {names[y[i]]}\n{names[guesses[i]]}: {100 * certainty[i]:.0f} %" for i in shown]
-            figures["Most certain mistakes, test"] = image_grid(outputs["x"][shown], captions)
+            figures["Most certain mistakes, test"] = image_grid(outputs["x"][shown], captions, columns=5)
         return figures
 
 

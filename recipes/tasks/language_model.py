@@ -15,6 +15,7 @@ from recipes.data.vocabulary import Vocabulary
 from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
 from recipes.models import text as models
+from recipes.results.drawing import Drawing
 from recipes.task import Bound, Data, Sums, Task
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class LanguageModel(Task):
             after += np.asarray(made.tokens)[0, :int(np.asarray(made.lengths)[0])].tolist()
         return after
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
         """Continuations of parts of the test split, or of the training text if there is none."""
         samples = [f"{prompt} ▸▸▸ {self.generate(trained.params, prompt, 200, top_p=0.95, seed=seed)}"
                    for seed, prompt in enumerate(self.artifacts["prompts"])]

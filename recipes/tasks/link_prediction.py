@@ -25,6 +25,7 @@ from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, xnn
 from recipes.models.graphs import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
+from recipes.results.drawing import Drawing
 from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
 
@@ -155,7 +156,7 @@ class LinkPrediction(Task):
     def columns(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         return {"probability": outputs}
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
         totals = trained.totals("test")
         if not totals:
             return {}

@@ -25,7 +25,7 @@ from recipes.data.own_graph import OwnGraph, adjacency_of, class_names, labelled
 from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
-from recipes.data.splits import classes_without_rows
+from recipes.data.splits import class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
@@ -85,8 +85,7 @@ def load(config: Config) -> Data:
         graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder, config.stratify)
         data = _data(config, graph, graph.features, classes, {"names": own.names})
         left_out = own.left_out | _unlabelled(own)
-        parts = {name: graph.labels[ids] for name, ids in graph.split.items()}
-        return data._replace(summary=data.summary | listed("left out", left_out) | classes_without_rows(parts, classes))
+        return data._replace(summary=data.summary | listed("left out", left_out))
     root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)
     data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
@@ -100,7 +99,9 @@ def _data(config: Config, graph: LabelledGraph, features: sp.spmatrix, classes: 
     splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
     artifacts |= class_artifacts(classes, graph.labels[graph.split["train"]], config)
     artifacts |= {"features": int(features.shape[1])}
-    return Data(splits, artifacts, _summary(config.dataset, graph, artifacts["features"]))
+    parts = {split: graph.labels[ids] for split, ids in graph.split.items()}
+    summary = _summary(config.dataset, graph, artifacts["features"])
+    return Data(splits, artifacts, summary | class_facts(parts, classes))
 
 
 def _unlabelled(own: OwnGraph) -> dict[str, str]:

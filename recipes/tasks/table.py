@@ -13,18 +13,19 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
 from recipes.data.cells import StatedKind
-from recipes.data.columns import choose_features, describe_columns, encoded, forms_in_words, n_features, unseen
+from recipes.data.columns import (
+    by_kind, choose_features, describe_columns, encoded, forms_in_words, n_features, unseen,
+)
 from recipes.data.facts import listed
 from recipes.data.forms import StatedForm
-from recipes.data.splits import classes_without_rows, split_by_order, stratified_order
+from recipes.data.splits import class_facts, split_by_order, stratified_order
 from recipes.errors import DataError
-from recipes.lazy import jnp, nn, xnn
-from recipes.process.parallel import weighted
-from recipes.results.plots import residual_figure
+from recipes.lazy import nn, xnn
+from recipes.regression import Regressor, standardised
+from recipes.results.numbers import number
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
-    from recipes.trained import Trained
     from xjax.typing import Array, PyTree
 
 
@@ -103,20 +104,20 @@ def load(config: Config) -> Data:
     if is_class:
         artifacts |= class_artifacts(classes, y[rows["train"]], config)
     else:
-        mean, unit = float(y[rows["train"]].mean()), float(y[rows["train"]].std()) or 1.0
-        artifacts |= {"target_mean": mean, "target_unit": unit}
-        y = ((y - mean) / unit).astype(np.float32)            # the difference in float64: the mean may be large
+        y, moments = standardised(y, rows["train"])
+        artifacts |= moments
     x = encoded(table, columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
     summary = {"file": str(config.file), **table.layout.facts(),
+               "rows": number(table.num_rows),
                "target": config.target + (f", {len(classes)} classes" if is_class else ""),
-               "features": ", ".join(features.kinds)}
+               "features": by_kind(features.kinds)}
     summary |= {"ids": config.id_column} if config.id_column else {}
     summary |= listed("written as", forms_in_words(columns)) | listed("left out", features.left_out)
     summary |= listed("filled", gaps)
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
     if is_class:
-        summary |= classes_without_rows({split: y[ids] for split, ids in rows.items()}, classes)
+        summary |= class_facts({split: y[ids] for split, ids in rows.items()}, classes)
     return Data(splits, artifacts, summary)
 
 
@@ -165,30 +166,14 @@ class TableClassifier(_Columns, Classifier):
         return nn.softmax(model(batch["x"]))
 
 
-class TableRegression(_Columns):
-    """See `recipes.task.Task`; the model predicts (y - mean) / unit, and metrics are in the unit of the target."""
-
-    score = "squared_error"
+class TableRegression(_Columns, Regressor):
+    """See `recipes.task.Task`."""
 
     def sums(self, model: Bound, batch: PyTree) -> Sums:
-        error, weight, unit = model(batch["x"])[:, 0] - batch["y"], batch["weight"], self.artifacts["target_unit"]
-        return {"loss": weighted(error**2, weight), "squared_error": weighted((unit * error)**2, weight),
-                "absolute_error": weighted(unit * jnp.abs(error), weight)}
+        return self.sums_of(model, model(batch["x"])[:, 0], batch["y"], batch["weight"])
 
-    def outputs(self, model: Bound, batch: PyTree) -> PyTree:
+    def outputs(self, model: Bound, batch: PyTree) -> Array:
         return model(batch["x"])[:, 0]
-
-    def columns(self, outputs: PyTree) -> dict[str, np.ndarray]:
-        mean, unit = self.artifacts["target_mean"], self.artifacts["target_unit"]
-        return {self.artifacts["target"]: mean + unit * np.asarray(outputs, float)}
-
-    def draw(self, trained: Trained) -> dict[str, Any]:
-        rows, outputs = trained.rows("test"), trained.outputs("test")
-        if rows is None:
-            return {}
-        name = self.artifacts["target"]
-        truth = self.columns(rows.arrays["y"])[name]
-        return {"Predictions, test": residual_figure(truth, self.columns(outputs)[name], name)}
 
 
 def split_rows(n: int, config: Config, labels: np.ndarray | None = None) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, ValFraction, fault
 from recipes.data.facts import listed
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
-from recipes.data.splits import classes_without_rows
+from recipes.data.splits import class_facts
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
@@ -145,9 +145,8 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
     full = (lengths == config.length).mean()
     kind = "tokens" if artifacts["tokenizer"] else "bytes"
     return {"text": "modules of the standard library" if config.file is None else str(config.file),
-            "classes": ", ".join(data.classes[:10]) + (", ..." if len(data.classes) > 10 else ""),
+            **class_facts({split: data.labels[ids] for split, ids in data.rows.items()}, data.classes),
             "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
             "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have the full length",
             **listed("left out", data.left_out),
-            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items()),
-            **classes_without_rows({split: data.labels[ids] for split, ids in data.rows.items()}, data.classes)}
+            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}

@@ -12,6 +12,7 @@ from recipes.config import Count, NotNegative, TaskConfig
 from recipes.data.images import Digits, ImageSet, load_images, read_files
 from recipes.lazy import jnp, nn, random, xnn
 from recipes.process.parallel import weighted
+from recipes.results.drawing import Drawing
 from recipes.results.image_plots import image_grid
 from recipes.task import Bound, Data, Inputs, Sums, Task
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
 
 NOISE = 0x766165                                              # seed of the codes in evaluations
-SHOWN = 10                                                    # in a report: reconstructions, and samples in a line
+SHOWN = 5                                                     # in a report: reconstructions, and samples in a line
 
 
 class Config(TaskConfig):
@@ -103,15 +104,15 @@ class ImageVAE(Task):
         codes = {f"code {i}": outputs["code"][:, i] for i in range(self.config.code)}
         return {"negative_elbo": outputs["negative_elbo"], **codes}
 
-    def draw(self, trained: Trained) -> dict[str, Any]:
+    def draw(self, trained: Trained) -> dict[str, Drawing]:
         """Reconstructions of the first test images, and images of codes that are drawn from the prior."""
-        codes = np.random.default_rng(NOISE).normal(size=(5 * SHOWN, self.config.code)).astype(np.float32)
+        codes = np.random.default_rng(NOISE).normal(size=(3 * SHOWN, self.config.code)).astype(np.float32)
         decoded = self.model.layers["decoder"].apply(trained.params["decoder"], codes)
         figures = {"Samples from the prior": image_grid(np.asarray(self._pixels(decoded)), columns=SHOWN)}
         outputs = trained.outputs("test")
         if outputs is not None and len(outputs["x"]):
             pairs = np.concatenate([outputs[name][:SHOWN] for name in ("x", "reconstruction")])
-            grid = image_grid(pairs, columns=len(pairs) // 2, rows=("original", "reconstruction"))
+            grid = image_grid(pairs, columns=len(pairs) // 2, rows=("original", "decoded"))
             figures = {"Reconstructions, test": grid, **figures}
         return figures
 

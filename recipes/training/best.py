@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from xjax.typing import PyTree
 
 
+JUDGED_BY = "judged_by"                                       # an artifact of regressions: the name of their score
+
+
 class Best(NamedTuple):
     """The best model on the validation split so far: by its score; among equal scores, by its loss.
 
@@ -36,6 +39,16 @@ def no_best(model: PyTree) -> Best:
     """The `Best` before the first evaluation.  Args: model: any, for the shapes of its arrays."""
     unknown, never = np.float32(np.nan), np.int32(0)
     return Best(model, unknown, unknown, never, unknown, never)
+
+
+def as_now(best: Best | None, saved: dict[str, Any], now: dict[str, Any]) -> Best | None:
+    """A saved `Best` with the present score: earlier versions judged a regression by the squared error, not its root.
+
+    Args: saved, now: the artifacts of the checkpoint and of the data.
+    """
+    if best is None or saved.get(JUDGED_BY) == now.get(JUDGED_BY):
+        return best
+    return best._replace(score=np.sqrt(best.score), reference=np.sqrt(best.reference))
 
 
 def judged(best: Best, val: dict[str, float], step: int, task: Task, config: RunConfig,

@@ -5,11 +5,12 @@ The log comes first, so it also has the metrics that stopped the run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from recipes.errors import RecipeError
 from recipes.process.memory import Peak
@@ -22,8 +23,8 @@ class MetricsLog:
     """Appends one JSON line per step to ``metrics.jsonl``, and keeps the records for the plot.
 
     A resumed run drops the lines after its first step, since these steps are done again. ``timing.jsonl`` in the same
-    folder has a line for each report, with numbers that differ from run to run: seconds per step, examples per second
-    if the task has a batch size, and the peak memory of each device in bytes.
+    folder has a line for each report, with numbers that differ from run to run: seconds since the last report, seconds
+    per step, examples per second if the task has a batch size, and the peak memory of each device in bytes.
     """
 
     def __init__(self, file: Path, start: int, batch_size: int | None = None,
@@ -37,7 +38,8 @@ class MetricsLog:
         self.records += report.records
         with self._file.open("a", encoding="utf-8") as out:
             out.writelines(_line(record) for record in report.records)
-        timing: dict[str, Any] = {"step": report.step, "seconds_per_step": round(report.seconds_per_step, 6)}
+        timing: dict[str, Any] = {"step": report.step, "seconds": round(report.seconds, 6),
+                                  "seconds_per_step": round(report.seconds_per_step, 6)}
         if self._batch_size is not None:
             timing["examples_per_second"] = round(self._batch_size / report.seconds_per_step, 1)
         if used := self._memory():
@@ -71,6 +73,33 @@ def read_metrics(file: Path) -> list[Record]:
             raise RecipeError("run", "the metrics of the run are damaged.", {"file": file, f"line {number}": line[:60]},
                               fix="delete this line.") from None
     return records
+
+
+class Timing(NamedTuple):
+    """A line of ``timing.jsonl``; speed: examples per second, None without a batch size."""
+
+    seconds: float
+    seconds_per_step: float
+    speed: float | None
+    peak_bytes: dict[str, int]
+
+
+def read_timing(file: Path) -> list[Timing]:
+    """The lines of a ``timing.jsonl``. Lines that are not whole are left out, since no result depends on them."""
+    if not file.is_file():
+        return []
+    timings, before = [], 0
+    for line in file.read_bytes().decode("utf-8", "replace").splitlines():
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            values = json.loads(line)
+            step, each = int(values["step"]), float(values["seconds_per_step"])
+            steps = step - before if step > before else 0     # earlier versions did not write the seconds
+            speed = values.get("examples_per_second")
+            peaks = {str(where): int(size) for where, size in values.get("peak_bytes", {}).items()}
+            timings.append(Timing(float(values.get("seconds", each * steps)), each,
+                                  None if speed is None else float(speed), peaks))
+            before = step
+    return timings
 
 
 class StopOnNaN:

@@ -19,6 +19,7 @@ from recipes.process.interrupts import Interrupts
 from recipes.process.parallel import Placer
 from recipes.process.progress import Phase, tick
 from recipes.results.checkpoint import Saver
+from recipes.results.numbers import in_float32
 from recipes.task import Task
 from recipes.training.best import Best, judged, no_best, stagnant
 from recipes.training.step import TrainState, TrainStep, make_eval_step, totals_over
@@ -147,7 +148,7 @@ class Loop:
 
 
 def _named(split: str, metrics: dict[str, float]) -> dict[str, float]:
-    return {f"{split}/{name}": value for name, value in metrics.items()}
+    return {f"{split}/{name}": in_float32(value) for name, value in metrics.items()}
 
 
 def _interrupted(interrupts: Interrupts, saver: Saver, step: int) -> Interrupted:

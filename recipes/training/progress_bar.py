@@ -13,11 +13,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from recipes.results.numbers import duration, metric, number
+from recipes.results.numbers import NOT_METRICS, duration, metric, number, words
 from recipes.training.loop import Report
 
 _GAP = "   "
-_NOT_SHOWN = ("train/lr", "train/gradient_norm")
 
 
 class ProgressBar:
@@ -44,7 +43,7 @@ class ProgressBar:
         self._bar.stop()
 
     def __call__(self, report: Report) -> None:
-        values = {name: value for name, value in report.records[-1].values.items() if name not in _NOT_SHOWN}
+        values = {name: value for name, value in report.records[-1].values.items() if name not in NOT_METRICS}
         speed = f"{duration(report.seconds_per_step)}/step"
         on_terminal = self._console.is_terminal
         width = self._console.width if on_terminal else None
@@ -58,7 +57,7 @@ class ProgressBar:
 
     def _text(self, values: Mapping[str, float], width: int | None) -> str:
         """The metrics by name; only the most important ones that fit in `width` columns, None: all."""
-        texts = {name: f"{name.replace('/', ' ').replace('_', ' ')} {metric(name, value)}"
+        texts = {name: f"{words(name)} {metric(name, value)}"
                  for name, value in values.items()}
         by_importance = [*(name for name in self._order if name in texts), *(n for n in texts if n not in self._order)]
         shown = texts if width is None else dict(_fitting(((name, texts[name]) for name in by_importance), width))

@@ -23,11 +23,12 @@ from recipes.process.parallel import Placer, choose_devices
 from recipes.process.progress import note_folder
 from recipes.results import folder as run_folder
 from recipes.results.checkpoint import Checkpoints, Saver
-from recipes.results.numbers import duration, metric, number
+from recipes.results.numbers import duration, in_float32, metric, number, words
 from recipes.results.plots import learning_curve
 from recipes.settings.config_file import task_module
 from recipes.settings.optim import update_factors
 from recipes.task import Data, Task
+from recipes.training.best import as_now
 from recipes.training.hooks import MetricsLog, StopOnNaN
 from recipes.training.loop import Loop, Progress, begin
 from recipes.training.privacy import PoissonBatches, check_privacy, epsilon
@@ -127,6 +128,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     batches = prepared.batches()
     if ranks.is_first:
         run_folder.write_config(config, folder)
+        run_folder.write_json(folder / run_folder.DATA, data.summary)
         now = run_folder.environment(config, placer.count, placer.devices[0].device_kind, placer.processes, placer.form)
         for change in run_folder.note_environment(folder, now):
             console.print(on_terminal("results may differ in the last bits from an uninterrupted run: ", "yellow"),
@@ -171,15 +173,17 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         console.print(f"epsilon {spent:.3g} for delta {config.privacy.delta:g}", highlight=False)
     run_folder.write_json(folder / "result.json", result)
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
-    _conclude(console, task.score, result)
+    _conclude(console, task, result)
     console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)
     return result
 
 
 def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: dict[str, Any]) -> Progress:
     """The progress saved at ``step``.  Raises: CheckpointError, also if the run was trained on other data."""
-    check_artifacts(checkpoints.artifacts(step), artifacts, checkpoints.folder / str(step))
-    return Progress(**checkpoints.restore(step, template))
+    saved = checkpoints.artifacts(step)
+    check_artifacts(saved, artifacts, checkpoints.folder / str(step))
+    progress = Progress(**checkpoints.restore(step, template))
+    return progress._replace(best=as_now(progress.best, saved, artifacts))
 
 
 def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
@@ -212,7 +216,8 @@ def results(loop: Loop, progress: Progress) -> Result:
 
 
 def _on_both(loop: Loop, model: PyTree) -> dict[str, dict[str, float]]:
-    return {split: loop.task.metrics(loop.totals(model, split)) for split in ("val", "test")}
+    return {split: {name: in_float32(value) for name, value in loop.task.metrics(loop.totals(model, split)).items()}
+            for split in ("val", "test")}
 
 
 def announce(console: Console, facts: dict[str, str]) -> None:
@@ -223,15 +228,16 @@ def announce(console: Console, facts: dict[str, str]) -> None:
         console.print(on_terminal(f"{fact:<{width}}  ", "bold"), lines, sep="")
 
 
-def _conclude(console: Console, score: str, result: Result) -> None:
+def _conclude(console: Console, task: Task, result: Result) -> None:
     """Prints the score on the test split."""
-    words = score.replace("_", " ")
-    if score not in result["last"]["test"]:
+    last, best = result["last"], result.get("best")
+    if task.score not in last["test"]:
         console.print("there are no test rows, so there is no test score", highlight=False)
         return
-    step = result["last"]["step"]
-    text = f"[bold]test {words} {metric(score, result['last']['test'][score])}[/] (last step, {number(step)})"
-    if "best" in result:
-        best = result["best"]
-        text += f"; {metric(score, best['test'][score])} (best on validation, step {number(best['step'])})"
+    names = task.reported or (task.score,)
+    shown = ", ".join(f"{words(name)} {metric(name, last['test'][name])}" for name in names)
+    text = f"[bold]test {shown}[/] (last step, {number(last['step'])})"
+    if best is not None:
+        of_best = ", ".join(metric(name, best["test"][name]) for name in names)
+        text += f"; {of_best} (best on validation, step {number(best['step'])})"
     console.print(text, highlight=False)

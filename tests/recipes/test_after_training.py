@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
@@ -120,33 +119,6 @@ def test_a_damaged_export_is_a_house_error(folder, tmp_path, damage):
         (out / damage).write_bytes(b"\x00garbage")
     with pytest.raises(RecipeError, match="fix: "):
         open_run(out)
-
-
-class _Page(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.seen, self.open = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def test_a_report_is_one_whole_page(folder):
-    assert report.main([str(folder)]) == 0
-    text = (folder / "report.html").read_text()
-    page = _Page(text)
-    assert not page.open
-    images = [attrs for tag, attrs in page.seen if tag == "img"]
-    assert len(images) == 2 and all(attrs["src"].startswith("data:image/png;base64,") for attrs in images)
-    assert not any("http" in str(value) for _, attrs in page.seen for value in attrs.values())
-    for words in ("Confusion, test", "Environment", "median step", "best</td>", "batch_size: 64"):
-        assert words in text
 
 
 def test_a_comparison_shows_what_differs(folder, tmp_path, monkeypatch, capsys):

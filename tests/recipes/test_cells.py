@@ -261,7 +261,7 @@ def test_columns_that_are_not_used_are_listed(tmp_path, cells, why):
     n = len(cells)
     file = written(tmp_path / "t.csv", a=np.resize(X, n), c=cells, y=np.resize(Y, n))
     data = loaded(file)
-    assert data.summary["features"] == "a" and data.summary["left out"].startswith(why)
+    assert data.summary["features"] == "numbers: a" and data.summary["left out"].startswith(why)
 
 
 @pytest.mark.parametrize(("name", "used"), [("", False), ("Unnamed: 0", False), ("__index_level_0__", False),
@@ -292,7 +292,7 @@ def test_lists_and_times_of_a_parquet_file_are_not_used(tmp_path):
     times = pa.array([5] * 40, pa.time32("s"))
     parquet.write_table(pa.table({"a": X, "y": Y, "vector": [[1.0, 2.0]] * 40, "t": times}), tmp_path / "t.parquet")
     data = loaded(tmp_path / "t.parquet")
-    assert data.summary["features"] == "a"
+    assert data.summary["features"] == "numbers: a"
     assert data.summary["left out"].startswith("vector: values of the type list<")
     assert "\nt: values of the type time32[" in data.summary["left out"]
 
@@ -357,7 +357,7 @@ def test_a_column_that_is_no_split(tmp_path, words, message):
 def test_the_ids_pass_through(tmp_path):
     file = written(tmp_path / "t.csv", id=[f"{i:03d}" for i in range(40)], a=X, y=Y)
     data = loaded(file, "task.id_column=id")
-    assert data.summary["ids"] == "id" and data.summary["features"] == "a" and "left out" not in data.summary
+    assert data.summary["ids"] == "id" and data.summary["features"] == "numbers: a" and "left out" not in data.summary
     task = make(config(file, "task.id_column=id"), data.artifacts)
     inputs = task.read(written(tmp_path / "n.csv", a=[1, 2], id=["007", "NA"]))
     assert inputs.names["id"].tolist() == ["007", "NA"]

@@ -53,7 +53,8 @@ def test_a_damaged_line_is_named(tmp_path, line):
 def test_speed_is_one_json_line_a_report(tmp_path, batch_size, more):
     log = MetricsLog(tmp_path / "metrics.jsonl", start=0, batch_size=batch_size)
     log(report(0.5, 0.25))
-    assert json.loads((tmp_path / "timing.jsonl").read_text()) == {"step": 2, "seconds_per_step": 0.25, **more}
+    assert json.loads((tmp_path / "timing.jsonl").read_text()) == {
+        "step": 2, "seconds": 0.5, "seconds_per_step": 0.25, **more}
 
 
 def test_metrics_are_one_json_line_a_step(tmp_path):

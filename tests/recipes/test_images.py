@@ -9,6 +9,7 @@ import xjax
 import xnn
 from recipes.data.images import load_images, pixels_of, read_files, split_apart
 from recipes.errors import ConfigError, DataError
+from recipes.results.numbers import share
 from recipes.settings.config_file import load_config
 from recipes.tasks.images import augmented, load, make
 from tests.recipes.after import after
@@ -110,7 +111,7 @@ def test_class_weights_and_metrics_of_classes():
 def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
     small, trained = learned
     figures = trained.task.draw(after(small, trained))
-    assert list(figures) == ["Confusion, test", "Most certain mistakes, test"]
+    assert list(figures) == ["Classes, test", "Confusion, test", "Calibration, test", "Most certain mistakes, test"]
     shares = figures["Confusion, test"].axes[0].images[0].get_array()
     np.testing.assert_allclose(shares.sum(1), 1)                    # of each class
     mistakes = figures["Most certain mistakes, test"]
@@ -118,8 +119,11 @@ def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
     certainty = [float(text.split()[-2]) for text in captions]
     assert certainty == sorted(certainty, reverse=True)
     assert all(text[3] != text[5] for text in captions)             # "is 3\n8: 99 %"
-    for i, figure in enumerate(figures.values()):
-        figure.savefig(tmp_path / f"{i}.png", dpi=40)
+    recall = figures["Classes, test"].rows[3][2]
+    assert recall == share(float(shares[3, 3])) and figures["Classes, test"].headings[2] == "recall"
+    for title, figure in figures.items():
+        if title != "Classes, test":
+            figure.savefig(tmp_path / f"{title}.png", dpi=40)
 
 
 def test_files_of_digits_are_read_as_the_digits_and_labelled(learned, tmp_path):

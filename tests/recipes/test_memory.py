@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from recipes.pages.sections import Subject, timing
 from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
-from recipes.report import _timing
 from recipes.training.hooks import MetricsLog
 from recipes.training.ranks import Ranks
 from tests.recipes.test_hooks import report
@@ -63,4 +63,4 @@ def test_the_file_of_timing_and_the_report_have_the_peaks(tmp_path):
         log(report(0.5))
     lines = (tmp_path / "timing.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["peak_bytes"] == {"gpu 0": 3 * GIB}
-    assert "<td>peak memory</td><td>9.0 GiB on gpu 0</td>" in _timing(tmp_path)
+    assert "<td>peak memory</td><td>9.0 GiB on gpu 0</td>" in timing(Subject(tmp_path, None, None))

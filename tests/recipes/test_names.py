@@ -112,7 +112,8 @@ def test_names_on_pictures():
 def test_a_name_as_a_title(name):
     records = [Record(step, {"val/loss": 1.0 / step}) for step in (1, 2)]
     drawn(plots.curve_figure(records, "loss", {"loss": 0.5}, f"{name}, seed 0"))
-    drawn(plots.residual_figure(np.arange(3.0), np.arange(3.0), name))
+    for figure in plots.residual_figures(np.arange(3.0), np.arange(3.0), name):
+        drawn(figure)
     drawn(image_plots.image_grid(np.zeros((2, 4, 4, 1)), [on_plot(name, 16)] * 2, rows=[name]))
 
 

@@ -47,9 +47,10 @@ def test_regression_is_scored_in_the_targets_unit(tmp_path):
     file = tmp_path / "line.csv"
     pd.DataFrame({"x": x, "y": 1000 + 50 * x + rng.normal(size=400)}).to_csv(file, index=False)
     test, _ = train(config(file, "task.kind=regression", "steps=300", "devices=1", target="y"))
-    assert set(test) == {"loss", "squared_error", "absolute_error"}
-    assert 0.5 < test["squared_error"] < 25  # noise has variance 1, the target 2500
-    assert test["squared_error"] == pytest.approx(test["loss"] * 2500, rel=0.3)
+    assert set(test) == {"loss", "rmse", "mae", "r2"}
+    assert 0.7 < test["rmse"] < 5  # noise has deviation 1, the target 50
+    assert test["rmse"] == pytest.approx(test["loss"]**0.5 * 50, rel=0.15) and 0.5 < test["mae"] < test["rmse"]
+    assert test["r2"] == pytest.approx(1 - test["rmse"]**2 / 2500, abs=0.01)
 
 
 def arrays(config):
@@ -70,7 +71,7 @@ def test_all_kinds_of_files_are_the_same(rings, tmp_path, name):
 
 def test_what_is_said_of_the_columns(rings):
     data = load(config(rings).task)
-    assert data.summary["features"] == "x, y"
+    assert data.summary["features"] == "numbers: x, y"
     assert data.summary["left out"] == "note: the same text in all 300 rows"
     assert data.artifacts["classes"] == ["inner", "outer"]
 

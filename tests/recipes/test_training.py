@@ -138,7 +138,7 @@ def broken(whole, tmp_path):
 def test_a_run_leaves_a_readable_folder(whole):
     folder, result = whole
     assert {p.name for p in folder.iterdir()} == {
-        "config.yaml", "environment.json", "metrics.jsonl", "timing.jsonl", "checkpoints", "result.json",
+        "config.yaml", "data.json", "environment.json", "metrics.jsonl", "timing.jsonl", "checkpoints", "result.json",
         "learning_curve.png", ".lock"}
     assert json.loads((folder / "result.json").read_text()) == result
     assert result["last"]["step"] == 20

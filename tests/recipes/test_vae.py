@@ -75,7 +75,7 @@ def test_the_report_has_reconstructions_and_samples(learned, tmp_path):
     small, trained = learned
     figures = trained.task.draw(after(small, trained))
     assert list(figures) == ["Reconstructions, test", "Samples from the prior"]
-    assert [len(figure.axes) for figure in figures.values()] == [20, 50]
+    assert [len(figure.axes) for figure in figures.values()] == [10, 15]
     for i, figure in enumerate(figures.values()):
         figure.savefig(tmp_path / f"{i}.png", dpi=40)
 

@@ -1,0 +1,86 @@
+"""The frame of a page, and the small parts of which its sections are made.
+
+A page is one file without scripts, in the colours of the browser, light or dark. On a narrow screen, tables and figures
+that do not fit scroll by themselves. Every function takes texts and returns HTML; `in_html` is applied here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from recipes.names import in_html
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1f2328; --paper: #ffffff; --soft: #59636e; --line: #d1d9e0; --panel: #f6f8fa;
+  --blue: #4477aa; --red: #cc6677; --green: #228833; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6edf3; --paper: #0d1117; --soft: #9aa4af; --line: #3d444d;
+  --panel: #161b22; --blue: #7fb2e5; --red: #e58a98; --green: #5fbf6e; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 62rem;
+  margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .6rem; }
+p { margin: .4rem 0; } .soft { color: var(--soft); }
+.headline { margin: 1.2rem 0 0; } .headline b { font-size: 2.6rem; line-height: 1.2; margin-right: .6rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; overflow-wrap: normal; }
+th { border-bottom: 1px solid var(--line); font-weight: 600; white-space: nowrap; }
+.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.name { white-space: pre-wrap; max-width: 24rem; overflow-wrap: break-word; }
+.facts td { white-space: pre-line; overflow-wrap: anywhere; }
+.facts td:first-child { color: var(--soft); min-width: 5.5rem; overflow-wrap: normal; }
+pre { background: var(--panel); padding: .8rem; border-radius: 6px; white-space: pre-wrap; font-size: 13px; }
+pre.table { white-space: pre; overflow-x: auto; }
+summary { cursor: pointer; }
+.figures { display: flex; flex-wrap: wrap; gap: 1rem; overflow-x: auto; }
+.figures svg { display: block; width: 100%; height: auto; fill: currentColor; }
+@media (max-width: 40rem) { body { margin: 1rem auto; } td, th { padding-right: .8rem; }
+  .headline b { display: block; } }
+"""
+
+
+def page(title: str, parts: Iterable[str]) -> str:
+    """A whole page.  Args: title: text; parts: HTML."""
+    return (f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{in_html(title)}</title>'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head>'
+            f'<body>{"".join(parts)}</body></html>\n')
+
+
+def section(title: str, content: str) -> str:
+    """A heading and its content, HTML; "" without content."""
+    return f"<section><h2>{in_html(title)}</h2>{content}</section>" if content else ""
+
+
+def paragraph(text: str, style: str = "") -> str:
+    return f'<p class="{style}">{in_html(text)}</p>' if style else f"<p>{in_html(text)}</p>"
+
+
+def headline(value: str, what: str) -> str:
+    """A value in large type, with its name."""
+    return f'<p class="headline"><b>{in_html(value)}</b>{in_html(what)}</p>'
+
+
+def preformatted(text: str, style: str = "") -> str:
+    return f'<pre class="{style}">{in_html(text)}</pre>' if style else f"<pre>{in_html(text)}</pre>"
+
+
+def facts(values: Mapping[str, str]) -> str:
+    """A table of names and values, which may have several lines; "" without values."""
+    rows = "".join(f"<tr><td>{in_html(name)}</td><td>{in_html(value)}</td></tr>" for name, value in values.items())
+    return f'<table class="facts">{rows}</table>' if rows else ""
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
+    """A table whose first columns are names and whose other columns are numbers.  Args: names: number of the former."""
+    styles = ["name" if i < names else "number" for i in range(len(headings))]
+    lines = [_line("th", headings, styles), *(_line("td", row, styles) for row in rows)]
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
+def _line(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
+    inside = (f'<{tag} class="{style}">{in_html(cell)}</{tag}>' for cell, style in zip(cells, styles, strict=True))
+    return f"<tr>{''.join(inside)}</tr>"
+
+
+def folded(title: str, content: str) -> str:
+    """Content that a click shows.  Args: title: text; content: HTML."""
+    return f"<details><summary>{in_html(title)}</summary>{content}</details>"

@@ -1,0 +1,209 @@
+"""The sections of a report: each is a function from a `Subject` to HTML, "" if the run has nothing to show.
+
+A section raises RecipeError if a file that it shows is missing or damaged; the report then has the error in its place.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recipes.config import RunConfig
+from recipes.errors import RecipeError
+from recipes.lazy import xnn
+from recipes.pages import frame
+from recipes.pages.figures import figures
+from recipes.pages.frame import facts, folded, paragraph, preformatted, table
+from recipes.process.memory import Peak, peaks_in_words
+from recipes.results.drawing import Drawing, Table
+from recipes.results.folder import DATA, find_run, read_json, saved_config
+from recipes.results.numbers import NOT_METRICS, duration, main_metric, metric, number, words
+from recipes.results.plots import curve_figures
+from recipes.trained import Trained, open_run
+from recipes.training.hooks import read_metrics, read_timing
+from recipes.training.loop import Record
+
+NO_BREAK = "\u00a0"                                           # a space at which a line does not end
+MANY_LAYERS = 30                                              # a longer table of the model is folded
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run or an exported folder, as far as it can be read.
+
+    Attributes:
+      folder, config: those of the run.
+      trained: its model; None if there is none, or it cannot be read.
+      problem: why there is none.
+    """
+
+    folder: Path
+    config: RunConfig
+    trained: Trained | None
+    problem: RecipeError | None = None
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of result.json, which a finished run has."""
+        return read_json(self.folder / "result.json")
+
+    @property
+    def records(self) -> list[Record]:
+        return read_metrics(self.folder / "metrics.jsonl")
+
+    def score(self, names: list[str]) -> str:
+        """The metric of these that says most; runs of earlier versions may lack the score of the task."""
+        if self.trained is not None and self.trained.task.score in names:
+            return self.trained.task.score
+        return main_metric(name for name in names if f"train/{name}" not in NOT_METRICS)
+
+def subject(run: str) -> Subject:
+    """The readable parts of a run.  Raises: RecipeError if there is no such run, or its config is damaged."""
+    try:
+        trained = open_run(run)
+    except RecipeError as problem:
+        folder = find_run(run)
+        return Subject(folder, saved_config(folder), None, problem)
+    return Subject(trained.folder, trained.config, trained)
+
+
+def headline(of: Subject) -> str:
+    """The score on the test split in large type, and its parameters."""
+    splits = {split: metrics for split in ("test", "val") if (metrics := _entry(of).get(split))}
+    if not splits:
+        return _of_unfinished(of)
+    split, metrics = next(iter(splits.items()))
+    score = of.score(list(metrics))
+    where = "on the test split" if split == "test" else "on the validation split; there are no test examples"
+    remark = _entry(of).get("remark", "")                     # such as: it predicts one class for everything
+    return (frame.headline(metric(score, metrics[score]), f"{words(score)} {where}")
+            + paragraph(_which(of, split, score), "soft") + (paragraph(f"Note: {remark}.") if remark else ""))
+
+
+def _entry(of: Subject) -> dict[str, Any]:
+    """The metrics of the parameters that pictures and predictions are made with."""
+    kind = of.trained.kind if of.trained is not None else "best"
+    return of.result.get(kind) or of.result.get("last") or {}
+
+
+def _which(of: Subject, split: str, score: str) -> str:
+    """Of which parameters the large number is, and the score of the others."""
+    result, step = of.result, number(_entry(of)["step"])
+    if "best" not in result or _entry(of) is result["last"]:
+        return f"with the parameters of the last step, {step}"
+    last = metric(score, result["last"][split][score])
+    return (f"with the parameters that were best on the validation split, of step {step}; {last} with those of the "
+            f"last step, {number(result['last']['step'])}")
+
+
+def _of_unfinished(of: Subject) -> str:
+    if of.trained is not None and of.trained.exported:
+        return paragraph("An exported model. Its results and curves are in the folder of its run.")
+    unfinished, records = "The run is not finished, so there is no result on the test split.", of.records
+    for split, where in (("val", "the validation split"), ("train", "a training batch")):
+        for record in reversed(records):
+            values = {name.removeprefix(f"{split}/"): value for name, value in record.values.items()
+                      if name.startswith(f"{split}/")}
+            if values:
+                score, step = of.score(list(values)), f"step {number(record.step)} of {number(of.config.steps)}"
+                large = frame.headline(metric(score, values[score]), f"{words(score)} on {where}, {step}")
+                return large + paragraph(unfinished, "soft")
+    return paragraph("The run is not finished: no step is logged yet.")
+
+
+def data(of: Subject) -> str:
+    """The facts that the run printed before training; those of an older run are read from its data."""
+    known = read_json(of.folder / DATA)
+    if not known and of.trained is not None:
+        known = of.trained.facts()
+    return facts(known)
+
+
+def results(of: Subject) -> str:
+    """The metrics of the last and the best parameters; the score of the task is the first column."""
+    entries = {kind: of.result[kind] for kind in ("last", "best") if kind in of.result}
+    rows = [(kind, number(entry["step"]), split, entry[split])
+            for kind, entry in entries.items() for split in ("val", "test") if entry.get(split)]
+    if not rows:
+        return ""
+    names = list(dict.fromkeys(name for *_, metrics in rows for name in metrics))
+    score = of.score(names)
+    names.sort(key=lambda name: name != score)
+    cells = [(kind, step, split, *(metric(name, metrics[name]) if name in metrics else "" for name in names))
+             for kind, step, split, metrics in rows]
+    return table(("parameters", "step", "split", *map(words, names)), cells, names=3) + _privacy(of.result)
+
+
+def _privacy(result: dict[str, Any]) -> str:
+    spent = result.get("privacy")
+    return paragraph(f"Privacy: epsilon {spent['epsilon']:.3g} for delta {spent['delta']:g}.") if spent else ""
+
+
+def curves(of: Subject) -> str:
+    records = of.records
+    if not records:
+        return ""
+    names = [name.partition("/")[2] for name in records[-1].values]
+    test = of.result.get("last", {}).get("test", {})
+    return figures(curve_figures(records, of.score(names), test), "learning curves")
+
+
+def drawings(of: Subject) -> dict[str, str]:
+    """The figures, tables and texts of the task, by title."""
+    if of.trained is None:
+        return {}
+    return {title: _drawn(each, title) for title, each in of.trained.task.draw(of.trained).items()}
+
+
+def _drawn(part: Drawing, title: str) -> str:
+    """A part of a report as HTML."""
+    if isinstance(part, str):
+        return preformatted(part)
+    if isinstance(part, Table):
+        return (paragraph(part.note) if part.note else "") + table(part.headings, part.rows)
+    return figures(part if isinstance(part, list) else [part], title)
+
+
+def model(of: Subject) -> str:
+    """The layers with their shapes and numbers of parameters."""
+    if of.trained is None:
+        return ""
+    task = of.trained.task
+    rows = xnn.description.table(task.model, *task.inputs)
+    cells = [("   " * row.depth + " ".join(filter(None, (row.path.strip("[]'"), row.layer))), str(row.out_shape),
+              row.params, number(row.count)) for row in rows]
+    content = table(("layer", "output", "parameters", "count"),
+                    [[cell.replace(" ", NO_BREAK) for cell in each] for each in cells], names=3)
+    total = f"{number(rows[0].count)} parameters in {len(rows)} layers"
+    return paragraph(total) + (folded("all layers", content) if len(rows) > MANY_LAYERS else content)
+
+
+def timing(of: Subject) -> str:
+    reports = read_timing(of.folder / "timing.jsonl")
+    if not reports:
+        return ""
+    times, speeds = [each.seconds_per_step for each in reports], [each.speed for each in reports if each.speed]
+    used = {where: max(each.peak_bytes.get(where, 0) for each in reports)
+            for report in reports for where in report.peak_bytes}
+    speed = {"examples": f"{number(statistics.median(speeds))} per second"} if speeds else {}
+    memory = {"peak memory": peaks_in_words([Peak(*each) for each in used.items()])} if used else {}
+    return facts({"time of training": duration(sum(each.seconds for each in reports)),
+                  "median step": duration(statistics.median(times)), **speed,
+                  "slowest report": f"{duration(max(times))} per step", **memory})
+
+
+def environment(of: Subject) -> str:
+    return facts({name: str(value) for name, value in read_json(of.folder / "environment.json").items()})
+
+
+def config(of: Subject) -> str:
+    return preformatted(of.config.to_yaml())
+
+
+# Title -> section; a section of several parts returns them by their own titles.
+SECTIONS: dict[str, Callable[[Subject], str | dict[str, str]]] = {
+    "Data": data, "Results": results, "Predictions": drawings, "Curves": curves, "Model": model,
+    "Timing and memory": timing, "Environment": environment, "Config": config}
