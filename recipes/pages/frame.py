@@ -23,9 +23,10 @@ p { margin: .4rem 0; } .soft { color: var(--soft); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; }
 td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; overflow-wrap: normal; }
+:is(td, th):last-child { padding-right: 0; }
 th { border-bottom: 1px solid var(--line); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.name { white-space: pre-wrap; max-width: 24rem; overflow-wrap: break-word; }
+.name { white-space: pre-wrap; }
 .facts td { white-space: pre-line; overflow-wrap: anywhere; }
 .facts td:first-child { color: var(--soft); min-width: 5.5rem; overflow-wrap: normal; }
 pre { background: var(--panel); padding: .8rem; border-radius: 6px; white-space: pre-wrap; font-size: 13px; }
@@ -33,7 +34,7 @@ pre.table { white-space: pre; overflow-x: auto; }
 summary { cursor: pointer; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; overflow-x: auto; }
 .figures svg { display: block; width: 100%; height: auto; fill: currentColor; }
-@media (max-width: 40rem) { body { margin: 1rem auto; } td, th { padding-right: .8rem; }
+@media (max-width: 40rem) { body { margin: 1rem auto; } td, th { padding-right: .6rem; }
   .headline b { display: block; } }
 """
 
