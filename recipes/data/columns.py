@@ -67,13 +67,6 @@ def choose_features(table: Table, stated: Mapping[str, StatedKind], wanted: Sequ
     return features
 
 
-def by_kind(kinds: Mapping[str, Kind]) -> str:
-    """The names of columns, a line for each kind: ``numbers: size, age``."""
-    plural = {"number": "numbers", "category": "categories", "date": "dates"}
-    names = {kind: [name for name, each in kinds.items() if each == kind] for kind in plural}
-    return "\n".join(f"{plural[kind]}: {', '.join(names[kind])}" for kind in plural if names[kind])
-
-
 def _stated(stated: Mapping[str, StatedKind], name: str) -> Kind | None:
     kind = stated.get(name)
     return None if kind == "ignore" else kind

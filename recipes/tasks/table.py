@@ -13,10 +13,8 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
 from recipes.data.cells import StatedKind
-from recipes.data.columns import (
-    by_kind, choose_features, describe_columns, encoded, forms_in_words, n_features, unseen,
-)
-from recipes.data.facts import listed
+from recipes.data.columns import choose_features, describe_columns, encoded, forms_in_words, n_features, unseen
+from recipes.data.facts import by_kind, listed
 from recipes.data.forms import StatedForm
 from recipes.data.splits import class_facts, split_by_order, stratified_order
 from recipes.errors import DataError
