@@ -6,15 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from recipes.errors import RecipeError, exit_code_of
 from recipes.names import in_html, printable
 from recipes.pages.frame import page, paragraph, preformatted, section
 from recipes.pages.sections import SECTIONS, Subject, headline, subject
 from recipes.results.folder import write_text
-
-Content = TypeVar("Content", str, dict[str, str], "str | dict[str, str]")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +43,7 @@ def _section(title: str, content_of: Callable[[Subject], str | dict[str, str]], 
     return "".join(section(*part) for part in parts.items())
 
 
-def _or_problem(content_of: Callable[[Subject], Content], of: Subject) -> Content | str:
+def _or_problem(content_of: Callable[[Subject], str | dict[str, str]], of: Subject) -> str | dict[str, str]:
     """The content, or the error that says why it is missing."""
     try:
         return content_of(of)

@@ -5,6 +5,7 @@ A section raises RecipeError if a file that it shows is missing or damaged; the 
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,12 +46,12 @@ class Subject:
     trained: Trained | None
     problem: RecipeError | None = None
 
-    @property
+    @functools.cached_property
     def result(self) -> dict[str, Any]:
         """The content of result.json, which a finished run has."""
         return read_json(self.folder / "result.json")
 
-    @property
+    @functools.cached_property
     def records(self) -> list[Record]:
         return read_metrics(self.folder / "metrics.jsonl")
 
@@ -59,6 +60,7 @@ class Subject:
         if self.trained is not None and self.trained.task.score in names:
             return self.trained.task.score
         return main_metric(name for name in names if f"train/{name}" not in NOT_METRICS)
+
 
 def subject(run: str) -> Subject:
     """The readable parts of a run.  Raises: RecipeError if there is no such run, or its config is damaged."""
@@ -92,7 +94,7 @@ def _entry(of: Subject) -> dict[str, Any]:
 def _which(of: Subject, split: str, score: str) -> str:
     """Of which parameters the large number is, and the score of the others."""
     result, step = of.result, number(_entry(of)["step"])
-    if "best" not in result or _entry(of) is result["last"]:
+    if _entry(of) is result.get("last"):
         return f"with the parameters of the last step, {step}"
     last = metric(score, result["last"][split][score])
     return (f"with the parameters that were best on the validation split, of step {step}; {last} with those of the "
@@ -146,7 +148,7 @@ def curves(of: Subject) -> str:
     records = of.records
     if not records:
         return ""
-    names = [name.partition("/")[2] for name in records[-1].values]
+    names = list(dict.fromkeys(name.partition("/")[2] for record in records for name in record.values))
     test = of.result.get("last", {}).get("test", {})
     return figures(curve_figures(records, of.score(names), test), "learning curves")
 
