@@ -175,10 +175,10 @@ def model(of: Subject) -> str:
         return ""
     task = of.trained.task
     rows = xnn.description.table(task.model, *task.inputs)
-    cells = [("   " * row.depth + " ".join(filter(None, (row.path.strip("[]'"), row.layer))), str(row.out_shape),
-              row.params, number(row.count)) for row in rows]
-    content = table(("layer", "output", "parameters", "count"),
-                    [[cell.replace(" ", NO_BREAK) for cell in each] for each in cells], names=3)
+    names = ("   " * row.depth + " ".join(filter(None, (row.path.strip("[]'"), row.layer))) for row in rows)
+    cells = [(name.replace(" ", NO_BREAK), str(row.out_shape).replace(" ", NO_BREAK), row.params, number(row.count))
+             for name, row in zip(names, rows, strict=True)]
+    content = table(("layer", "output", "parameters", "count"), cells, names=3)
     total = f"{number(rows[0].count)} parameters in {len(rows)} layers"
     return paragraph(total) + (folded("all layers", content) if len(rows) > MANY_LAYERS else content)
 

@@ -340,7 +340,7 @@ def test_the_split_of_a_column(tmp_path):
     config = load_config("configs/mlp_table.yaml",
                          [f"task.file={file}", "task.target=b", "task.split_column=part"]).task
     data = load(config)
-    assert data.summary["split"] == "train 3, val 1, test 2" and data.summary["features"] == "a"
+    assert data.summary["split"] == "train 3, val 1, test 2" and data.summary["features"] == "numbers: a"
     assert not make(config, data.artifacts).read(file).notes
 
 
