@@ -101,7 +101,7 @@ def test_models_start_without_the_condition(name):
     ({"time": "sinusoidal", "labels": 2}, ("time", "label"))])
 def test_a_unet_has_the_inputs_of_its_config(options, inputs):
     model = UNet(UNetConfig(1, (4, 8), **options))
-    assert model.extra_inputs == inputs
+    assert model.extra_inputs == (*inputs, "row_mask")
     shape, params = init_types(model, (-1, -1, -1, 1))
     assert shape == (-1, -1, -1, 1)
     network = params["network"] if inputs else params

@@ -146,14 +146,16 @@ def AdaLN(norm: Layer | None = None, *, activation: Callable | None = nn.silu, w
     Args:
       norm: the norm; None: `LayerNorm` with epsilon 1e-6, without parameters.
       activation, w_init: as in `FiLM`.
-    Inputs: condition, as in `FiLM`.  Params: ``{"norm": ..., "film": {"w", "b"}}``.
+    Inputs: condition, as in `FiLM`; row_mask, if the norm has it.
+    Params: ``{"norm": ..., "film": {"w", "b"}}``.
     """
+    norm = _plain_norm() if norm is None else as_layer(norm, "AdaLN['norm']")
 
-    def adapted(layers: Any, x: Array, condition) -> Array:
-        return layers.film(layers.norm(x), condition=condition)
+    def adapted(layers: Any, x: Array, condition, row_mask=None) -> Array:
+        rows = {"row_mask": row_mask} if "row_mask" in norm.extra_inputs else {}
+        return layers.film(layers.norm(x, **rows), condition=condition)
 
-    return composite(adapted, "AdaLN", norm=_plain_norm() if norm is None else norm,
-                     film=FiLM(activation=activation, w_init=w_init))
+    return composite(adapted, "AdaLN", norm=norm, film=FiLM(activation=activation, w_init=w_init))
 
 
 @recorded("layer", "norm")

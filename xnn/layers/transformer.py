@@ -10,14 +10,16 @@ and the block of BERT has `norm_first=False`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from xjax import nn
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.compose import composite
-from xnn.layer import Layer, as_layer, call_text, recorded
+from xnn.layer import Layer, LayerLike, as_layer, call_text, recorded
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import Dropout
 from xnn.layers.norm import LayerNorm
@@ -67,19 +69,22 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
       norm: the norm, used at both places with separate parameters; None: `LayerNorm()`.
       norm_first: False normalises the sums, ``norm(x + attention(x))``, as in the original transformer.
       dropout: dropout rate of the two summands that are added to x, in training.
-    Inputs: mask, bias and positions, which `attention` must have.
+    Inputs: mask, bias and positions, which `attention` must have; row_mask, if a layer has it, such as
+      `MixtureOfExperts` or `BatchNorm`. Those layers get a mask [batch, time] as their row_mask, unless the call passes
+      one.
     Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``.
     """
     attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, mask=None, bias=None, positions=None):
-        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
-        return added("feed_forward", layers, x)
+    def block(layers, x, mask=None, bias=None, positions=None, row_mask=None):
+        rows = _rows(mask, row_mask)
+        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions)
+        return added("feed_forward", layers, x, rows)
 
-    added = _added(norm_first)
-    return composite(block, "EncoderBlock", attention_norm=norm, attention=attention,
-                     feed_forward_norm=norm, feed_forward=feed_forward, dropout=Dropout(dropout))
+    children = {"attention_norm": norm, "attention": attention, "feed_forward_norm": norm, "feed_forward": feed_forward}
+    added = _added(norm_first, children)
+    return composite(block, "EncoderBlock", **children, dropout=Dropout(dropout))
 
 
 @recorded("attention", "cross_attention", "feed_forward", "norm")
@@ -89,7 +94,7 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
 
     Shape: [batch, time, features], context [batch, keys, n_context] -> [batch, time, features].
     Args: attention: a causal layer; cross_attention: a layer such as `CrossAttention`; others as in `EncoderBlock`.
-    Inputs: mask, bias, positions as in `EncoderBlock`; context and context_mask as in `CrossAttention`.
+    Inputs: mask, bias, positions, row_mask as in `EncoderBlock`; context and context_mask as in `CrossAttention`.
     Params: those of `EncoderBlock`, and ``{"cross_attention_norm", "cross_attention"}``.
     Raises: ValueError if `attention` has no cache.
     """
@@ -100,24 +105,36 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
                   "MultiHeadAttention(..., causal=True).", ValueError)
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, context, context_mask=None, mask=None, bias=None, positions=None):
-        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
-        x = added("cross_attention", layers, x, context=context, context_mask=context_mask)
-        return added("feed_forward", layers, x)
+    def block(layers, x, context, context_mask=None, mask=None, bias=None, positions=None, row_mask=None):
+        rows = _rows(mask, row_mask)
+        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions)
+        x = added("cross_attention", layers, x, rows, context=context, context_mask=context_mask)
+        return added("feed_forward", layers, x, rows)
 
-    added = _added(norm_first)
-    return composite(block, "DecoderBlock", attention_norm=norm, attention=attention,
-                     cross_attention_norm=norm, cross_attention=cross_attention, feed_forward_norm=norm,
-                     feed_forward=feed_forward, dropout=Dropout(dropout))
+    children = {"attention_norm": norm, "attention": attention, "cross_attention_norm": norm,
+                "cross_attention": cross_attention, "feed_forward_norm": norm, "feed_forward": feed_forward}
+    added = _added(norm_first, children)
+    return composite(block, "DecoderBlock", **children, dropout=Dropout(dropout))
 
 
-def _added(norm_first: bool) -> Callable:
-    """A function ``(name, layers, x, **inputs)``: x plus the layer's output, with the norm before or after."""
+def _rows(mask: ArrayLike | None, row_mask: ArrayLike | None) -> ArrayLike | None:
+    """The row mask of a block: `row_mask`, else a mask [batch, time]; a mask of pairs does not say which rows count."""
+    return mask if row_mask is None and mask is not None and np.ndim(mask) == 2 else row_mask
 
-    def added(name: str, layers: Any, x: ArrayLike, **inputs: Any) -> Array:
-        norm = layers[f"{name}_norm"]
-        y = layers.dropout(layers[name](norm(x) if norm_first else x, **inputs))
-        return x + y if norm_first else norm(x + y)
+
+def _added(norm_first: bool, children: Mapping[str, LayerLike]) -> Callable:
+    """A function ``(name, layers, x, rows, **inputs)``: x plus the layer's output, with the norm before or after.
+
+    Its argument `rows` is the row mask, for the layer and for the norm if they have that input.
+    """
+    masked = {name for name, child in children.items() if "row_mask" in as_layer(child, name).extra_inputs}
+
+    def added(name: str, layers: Any, x: ArrayLike, rows: ArrayLike | None, **inputs: Any) -> Array:
+        def call(key: str, x: ArrayLike, **inputs: Any) -> Array:
+            return layers[key](x, **inputs, **({"row_mask": rows} if key in masked else {}))
+
+        y = layers.dropout(call(name, call(f"{name}_norm", x) if norm_first else x, **inputs))
+        return x + y if norm_first else call(f"{name}_norm", x + y)
 
     return added
 

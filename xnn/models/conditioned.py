@@ -12,7 +12,7 @@ from xjax.typing import Array, ArrayLike, Shape
 from xnn.checks import type_text
 from xnn.combinators import serial
 from xnn.composites import combine, dict_of
-from xnn.inputs import Input
+from xnn.inputs import Input, joined
 from xnn.layer import Layer
 from xnn.layers import Dense, LabelEmbedding, Silu
 
@@ -32,7 +32,7 @@ def conditioned(name: str, children: Mapping[str, Layer], null_label: int) -> La
     """A model of images with further inputs `time` and `label`, from a network with the input `condition`.
 
     The condition is the sum of the embeddings of the inputs. A time or label may be one number for all images; the
-    label may be left out.
+    label may be left out. Other inputs of the network follow.
 
     Args:
       children: the `embeddings`, and the "network".
@@ -40,7 +40,8 @@ def conditioned(name: str, children: Mapping[str, Layer], null_label: int) -> La
     Params: those of the children.
     """
     keys = [key for key in children if key != "network"]
-    inputs = {"time": Input("time"), "label": Input("label", None)}
+    own = {"time": Input("time"), "label": Input("label", None)}
+    others = [[one for one in child.inputs if one.name != "condition"] for child in children.values()]
 
     def walk(visit: Callable, in_shape: Shape, shapes: Mapping[str, Any]) -> Shape:
         condition = [visit(key, in_shape[:1]) for key in keys][-1]
@@ -50,7 +51,8 @@ def conditioned(name: str, children: Mapping[str, Layer], null_label: int) -> La
         parts = [call(key, _one_per_image(name, key, values[key], x, null_label)) for key in keys]
         return call("network", x, condition=sum(parts[1:], start=parts[0]))
 
-    return combine(name, children, walk, forward, dict_of(children), inputs=[inputs[key] for key in keys],
+    return combine(name, children, walk, forward, dict_of(children),
+                   inputs=joined(name, [[own[key] for key in keys], *others]),
                    rebuild=lambda some: conditioned(name, some, null_label))
 
 

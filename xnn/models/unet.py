@@ -43,7 +43,8 @@ def UNet(config: UNetConfig) -> Layer:
     up, and the upsampled image is cropped to the size of its shortcut.
 
     Inputs: time, one number for each image, or one for all, if the config has `time`; label, integers in [0, labels],
-      if it has `labels`. The label `labels`, or None, means "no label".
+      if it has `labels`. The label `labels`, or None, means "no label". row_mask, bool [batch], if it has a norm:
+      images with False do not count in its statistics.
     Params: ``{"down0": ..., "bottom": ..., "up0": {"w", "b"}, "merge0": ..., "head": {"w", "b"}}``, with a number for
       each resolution; "down", "merge" and "bottom" are ``{"conv1", "norm1", "conv2", "norm2"}``, with "film" and
       "attention" if the config has them. A model with further inputs has ``{"time", "label", "network"}``, and these
@@ -51,7 +52,7 @@ def UNet(config: UNetConfig) -> Layer:
     State: running statistics of the norms.
 
     >>> UNet(UNetConfig(1, (8, 16), norm="group", groups=4, time="sinusoidal", labels=10)).extra_inputs
-    ('time', 'label')
+    ('time', 'label', 'row_mask')
     """
     if config.time is not None:
         check_choice("UNet", "time", config.time, _TIMES)
@@ -70,25 +71,26 @@ def _network(name: str, config: UNetConfig, conditional: bool) -> Layer:
     up = {f"up{i}": ConvTranspose(n, (2, 2), strides=2) for i, n in enumerate(features)}
     merge = {f"merge{i}": _block(config, i, conditional) for i in range(len(features))}
     pool = {"pool": MaxPool((2, 2), padding="SAME")} if features else {}
+    bottom = _block(config, len(features), conditional)
 
-    def network(layers: Any, x: Array, **condition: Any) -> Array:
+    def network(layers: Any, x: Array, row_mask=None, **inputs: Any) -> Array:
+        inputs |= {"row_mask": row_mask} if "row_mask" in bottom.extra_inputs else {}
         shortcuts = []
         for key in down:
-            shortcuts.append(x := layers[key](x, **condition))
+            shortcuts.append(x := layers[key](x, **inputs))
             x = layers.pool(x)
-        x = layers.bottom(x, **condition)
+        x = layers.bottom(x, **inputs)
         for i in reversed(range(len(features))):
             height, width = shortcuts[i].shape[1:3]
             x = layers[f"up{i}"](x)[:, :height, :width]
-            x = layers[f"merge{i}"](jnp.concatenate([shortcuts[i], x], -1), **condition)
+            x = layers[f"merge{i}"](jnp.concatenate([shortcuts[i], x], -1), **inputs)
         return layers.head(x)
 
-    def conditional_network(layers: Any, x: Array, condition) -> Array:
-        return network(layers, x, condition=condition)
+    def conditional_network(layers: Any, x: Array, condition, row_mask=None) -> Array:
+        return network(layers, x, row_mask, condition=condition)
 
-    return composite(conditional_network if conditional else network, name, **down, **pool,
-                     bottom=_block(config, len(features), conditional), **up, **merge,
-                     head=Conv(config.classes, (1, 1)))
+    return composite(conditional_network if conditional else network, name, **down, **pool, bottom=bottom, **up,
+                     **merge, head=Conv(config.classes, (1, 1)))
 
 
 def _block(config: UNetConfig, resolution: int, conditional: bool) -> Layer:
