@@ -12,6 +12,7 @@ from tests.compare import assert_close
 from tests.refusals import assert_refused
 from tests.xnn.drawn_params import drawn_params
 from xjax import random, tree_util
+from xnn import AdaLNZero, FeedForward, serial, shared, with_shared
 from xnn.layer import init_types
 from xnn.models import DiT, DiTConfig, UNet, UNetConfig
 
@@ -120,6 +121,18 @@ def test_half_precision_keeps_integer_times(name):
     np.testing.assert_allclose(y[999], whole, atol=0.1 * float(np.max(np.abs(whole))))   # about 20 roundings to 2^-9
     remat = xnn.with_remat(SMALL[name])
     assert_close(xjax.jit(remat.apply)(params, x, time=999, label=label), whole)
+
+
+def test_blocks_can_share_weights():
+    """The maps of the condition are those of each place, the feed-forward network is one."""
+    block = AdaLNZero(shared("network", FeedForward(4, 6)))
+    model, plain = with_shared(serial(block, block)), serial(*[AdaLNZero(FeedForward(4, 6))] * 2)
+    x, condition = np.ones((2, 3, 4), np.float32), np.ones((2, 5), np.float32)
+    params = drawn_params(model, x, condition=condition)
+    assert set(params["shared"]) == {"network"} and params["body"][0]["layer"] == ()
+    copies = tuple({**part, "layer": params["shared"]["network"]} for part in params["body"])
+    np.testing.assert_array_equal(model.apply(params, x, condition=condition),
+                                  plain.apply(copies, x, condition=condition))
 
 
 def test_attention_of_a_unet_is_at_its_resolutions():
