@@ -252,9 +252,8 @@ def _checked(expert: Layer, n: int, k: int, *capacities: float | None) -> Layer:
         raise bad("MixtureOfExperts", "a capacity must be positive", {"capacity": capacities[0],
                   "eval_capacity": capacities[1]}, "pass 1.25, or None for slots for all tokens.", ValueError)
     why = ("has running statistics, which would include empty slots" if expert.state else
-           f"takes extra inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else
-           "is not positionwise: it would combine tokens of different examples" if not expert.positionwise
-           else None)
+           "is not positionwise: it would combine tokens of different examples" if not expert.positionwise else
+           f"takes extra inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else None)
     if why:
         raise bad("MixtureOfExperts", f"the expert {why}", {"expert": call_text(expert)},
                   fix="use a layer that maps each token separately, such as serial(Dense(4 * n), Gelu, Dense(n)).",
