@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
+
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
@@ -133,17 +135,22 @@ def only(entries: list[PyTree]) -> PyTree:
 
 
 @recorded("layer")
-def repeat(layer: LayerLike, n: int, *, unroll: int | bool | None = None) -> Layer:
+def repeat(layer: LayerLike, n: int, *, each: Mapping[str, Sequence] | None = None,
+           unroll: int | bool | None = None) -> Layer:
     """n copies of a layer one after another, each with its own parameters and state; the layer is traced once.
 
     Values and gradients are those of ``serial(*[layer] * n)`` with the parameters of the layers stacked.
     Params, state, cache: those of `layer` with a new first axis of size n.
 
     Args:
+      each: values of inputs of the layer that differ from copy to copy, one for each: in
+        ``repeat(block, 4, each={"local": [True, False, True, False]})`` the first and the third block are local. Such
+        an input is not an input of the result.
       unroll: number of layers in one iteration of the compiled loop, as in `xjax.lax.scan`; True means no loop. A loop
         compiles as fast for 100 layers as for one. But it stores the residuals of the gradient in stacked arrays and
         reads them from there, so a training step takes an eighth longer. None: no loop for up to 12 layers.
-    Raises: ValueError for n < 1 and for a negative `unroll`; TypeError from `init` if the layer changes the shape.
+    Raises: ValueError for n < 1, for a negative `unroll`, and for an entry of `each` that is not an input of the layer
+      or has not n values; TypeError from `init` if the layer changes the shape.
     """
     child = as_layer(layer, "repeat")
     if n < 1:
@@ -152,12 +159,20 @@ def repeat(layer: LayerLike, n: int, *, unroll: int | bool | None = None) -> Lay
         raise bad("repeat", "`unroll` must be a number of layers", {"unroll": repr(unroll)},
                   "unroll=1 for a loop, True for none.", ValueError)
     unrolled = n <= _WITHOUT_LOOP if unroll is None else unroll
+    own = {name: np.asarray(values) for name, values in (each or {}).items()}
+    wrong = [name for name, values in own.items() if name not in child.extra_inputs or values.shape[:1] != (n,)]
+    if wrong:
+        raise bad("repeat", f"`each` needs {n} values for an input of {child.name}",
+                  {wrong[0]: repr(own[wrong[0]]), "inputs": ", ".join(child.extra_inputs) or "none"},
+                  f"each={{name: {n} values}}.", ValueError)
+    inputs = tuple(one for one in child.inputs if one.name not in own)
+    own_shapes = {name: values.shape[1:] for name, values in own.items() if name in child.sized_by}
 
     def init(rng, in_shape, **shapes):
         made = []
 
         def init_one(i):
-            shape, params = init_child("repeat", child, fold_in(rng, i), in_shape, shapes)
+            shape, params = init_child("repeat", child, fold_in(rng, i), in_shape, {**shapes, **own_shapes})
             made.append(shape)
             return params
 
@@ -168,46 +183,52 @@ def repeat(layer: LayerLike, n: int, *, unroll: int | bool | None = None) -> Lay
 
     def loop(x, step, *trees):
         """``step(x, i, entry of each tree) -> (y, new entry)`` for each layer; returns (y, stacked new entries)."""
-        return lax.scan(lambda x, each: noting("repeat", child, x, lambda: step(x, *each)), x, (jnp.arange(n), *trees),
-                        unroll=unrolled)
+        return lax.scan(lambda x, entries: noting("repeat", child, x, lambda: step(x, *entries)), x,
+                        (jnp.arange(n), *trees), unroll=unrolled)
+
+    def inputs_of_copy(extra, named_values):
+        """A function from the number of a copy to the extra inputs of the layer."""
+        values = bind("repeat", inputs, extra, named_values)
+        chosen = {name: jnp.asarray(array) for name, array in own.items()}
+        return lambda i: extra_values(child, {**values, **{name: array[i] for name, array in chosen.items()}})
 
     def apply(params, x, *extra, rng=None, train=False, **named_values):
-        values = bind("repeat", child.inputs, extra, named_values)
+        at = inputs_of_copy(extra, named_values)
 
         def step(x, i, layer_params):
-            return child.apply(layer_params, x, *extra_values(child, values), rng=fold_in(rng, i), train=train), None
+            return child.apply(layer_params, x, *at(i), rng=fold_in(rng, i), train=train), None
 
         return loop(x, step, params)[0]
 
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named_values):
-        extra = extra_values(child, bind("repeat", child.inputs, extra, named_values))
+        at = inputs_of_copy(extra, named_values)
 
         def step(x, i, layer_params, layer_state):
-            return child.apply_with_state(layer_params, layer_state, x, *extra, rng=fold_in(rng, i), train=train)
+            return child.apply_with_state(layer_params, layer_state, x, *at(i), rng=fold_in(rng, i), train=train)
 
         return loop(x, step, params, state)
 
     def apply_with_cache(params, cache, x, *extra, state=(), **named_values):
-        extra = extra_values(child, bind("repeat", child.inputs, extra, named_values))
+        at = inputs_of_copy(extra, named_values)
 
         def step(x, i, layer_params, layer_cache, layer_state):
-            return child.apply_with_cache(layer_params, layer_cache, x, *extra, state=layer_state)
+            return child.apply_with_cache(layer_params, layer_cache, x, *at(i), state=layer_state)
 
         return loop(x, step, params, cache, state)
 
     def init_state(in_shape, rng=None, **shapes):
-        return _stacked([child.init_state(in_shape, fold_in(rng, i), **shapes) for i in range(n)])
+        return _stacked([child.init_state(in_shape, fold_in(rng, i), **shapes, **own_shapes) for i in range(n)])
 
     def init_cache(batch, length):
         return _stacked([child.init_cache(batch, length)] * n)
 
     return Layer(
-        init, None if child.state else apply, "repeat", child.inputs,
+        init, None if child.state else apply, "repeat", inputs,
         state=StateFns(init_state, apply_with_state) if child.state else None,
         cache=CacheFns(init_cache, apply_with_cache) if child.cache else None,
-        parts=Parts({None: child}, lambda visit, shape, shapes: visit(None, shape),
-              lambda some: repeat(some[None], n, unroll=unroll), n),
-        sized_by=child.sized_by, positionwise=child.positionwise)
+        parts=Parts({None: child}, lambda visit, shape, shapes: visit(None, shape, **own_shapes),
+              lambda some: repeat(some[None], n, each=each, unroll=unroll), n),
+        sized_by=tuple(name for name in child.sized_by if name not in own), positionwise=child.positionwise)
 
 
 _WITHOUT_LOOP = 12      # layers. 12 GPT-2 blocks compile in 7 s without a loop, 3 s with one; a step takes 1/8 less.

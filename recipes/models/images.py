@@ -13,9 +13,9 @@ from xnn.models.configs import ConvNeXtConfig, LeNetConfig, MLPConfig, ResNetCon
 
 MLP = section_of("mlp", MLPConfig, without=("features",))
 LeNet = section_of("lenet", LeNetConfig, without=("classes",))
-ResNet = section_of("resnet", ResNetConfig, without=("classes", "axis_name"))
+ResNet = section_of("resnet", ResNetConfig, without=("classes", "axis_name", "head"))
 ConvNeXt = section_of("convnext", ConvNeXtConfig, without=("classes",))
-ViT = section_of("vit", ViTConfig, without=("classes", "image"))
+ViT = section_of("vit", ViTConfig, without=("classes", "image", "head"))
 
 Network = Annotated[MLP | LeNet | ResNet | ConvNeXt | ViT, Field(discriminator="name")]
 

@@ -13,15 +13,18 @@ from pydantic import Field
 from recipes.config import Count, Frozen, check_numbers, fault, section_of
 from recipes.data.vocabulary import train_tokenizer
 from recipes.errors import DataError
-from recipes.lazy import jnp, tree_util, xnn
+from recipes.lazy import jnp, random, tree_util, xnn
+from xnn import scaling
 from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguageModelConfig
-from xnn.scaling import Llama3Scaling
 
-GPT2 = section_of("gpt2", GPT2Config, without=("vocabulary", "length"))
-LLAMA = section_of("llama", LlamaConfig, without=("vocabulary", "scaling"), features=768, hidden=2048, layers=12,
-                   heads=12, kv_heads=12, base=10_000.0, tied=True)
+GPT2 = section_of("gpt2", GPT2Config, without=("vocabulary", "length", "head", "classes", "padding"))
+LLAMA = section_of("llama", LlamaConfig, without=(
+    "vocabulary", "scaling", "local", "local_base", "norm_out", "norm_offset", "embedding_scale", "query_size",
+    "attention_cap", "logit_cap", "head", "classes"), features=768, hidden=2048, layers=12, heads=12, kv_heads=12,
+    base=10_000.0, tied=True)
 LSTM = section_of("lstm", LSTMLanguageModelConfig, without=("vocabulary", "return_carry"))
-BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length"))
+BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length", "padding", "head", "classes",
+                                                     "pooler"))
 LanguageModelSection = Annotated[GPT2 | LLAMA | LSTM, Field(discriminator="name")]
 
 BERTSection = Annotated[BERT, Field()]
@@ -103,7 +106,7 @@ class Folder(NamedTuple):
 def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
     """Reads weights, config and tokenizer.  Raises: DataError, also for a model that is not one of ``kinds``."""
     try:
-        _, params, _, config = xnn.pretrained.load(folder)
+        _, params, _, config = xnn.pretrained.load(folder, **_outputs(folder))
         settings = json.loads((folder / "config.json").read_text("utf-8"))
     except (ValueError, TypeError, FileNotFoundError) as err:
         raise DataError("pretrained", "the folder cannot be read.",
@@ -114,29 +117,68 @@ def load_folder(folder: Path, kinds: tuple[str, ...]) -> Folder:
         raise DataError("pretrained", "the task needs another kind of model.",
                         {"task.pretrained": folder, "model": settings["model_type"], "needed": " or ".join(kinds)},
                         fix="the folder of such a model.")
+    if isinstance(config, LlamaConfig) and config.head != "next_token":
+        raise DataError("pretrained", "the model does not predict tokens.",
+                        {"task.pretrained": folder, "architecture": settings["architectures"][0]},
+                        fix="the folder of a language model, such as one whose architecture ends in ForCausalLM.")
     if not (folder / "tokenizer.json").is_file():
         raise DataError("pretrained", "the folder has no tokenizer.json.", {"task.pretrained": folder},
                         fix="save it with the tokenizer (transformers: a fast one).")
     stop = settings.get("eos_token_id")
     artifacts = {"tokenizer": (folder / "tokenizer.json").read_text("utf-8"),
-                 "pretrained": {"name": name, **dataclasses.asdict(config)},
-                 "positions": getattr(config, "length", settings.get("max_position_embeddings")),
+                 "pretrained": _saved(name, config),
+                 "positions": _positions(config) or settings.get("max_position_embeddings"),
                  "stop": [] if stop is None else [stop] if isinstance(stop, int) else list(stop)}
     return Folder(tree_util.tree_map(lambda leaf: jnp.asarray(leaf, "float32"), params), artifacts)
 
 
+def _outputs(folder: Path) -> dict[str, Any]:
+    """The options of `xnn.pretrained.load` for the outputs that the tasks use, whatever those of the folder are.
+
+    An encoder has a pooled vector, which is new in a folder without it.
+    """
+    try:
+        kind = json.loads((folder / "config.json").read_text("utf-8"))["model_type"]
+    except (OSError, ValueError, TypeError, LookupError):
+        return {}                                       # `xnn.pretrained.load` says what is wrong
+    if kind in ("bert", "roberta", "xlm-roberta", "distilbert"):
+        return {"head": "pooler", "key": random.key(0)}
+    return {"head": "next_token"} if kind == "gpt2" else {}
+
+
+def _positions(config: object) -> int | None:
+    """The greatest number of positions; None: no limit."""
+    return config.positions if isinstance(config, BERTConfig) else getattr(config, "length", None)
+
+
+def _saved(name: str, config: BERTConfig | GPT2Config | LlamaConfig | LSTMLanguageModelConfig) -> dict[str, object]:
+    """The config as JSON, which `_pretrained` reads."""
+    fields: dict[str, object] = {"name": name, **dataclasses.asdict(config)}
+    if isinstance(config, LlamaConfig) and config.scaling is not None:
+        fields["scaling"] = {"kind": type(config.scaling).__name__, **dataclasses.asdict(config.scaling)}
+    return fields
+
+
+def _tupled(value: object) -> object:
+    """The value with a tuple for a list, because JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _pretrained(saved: dict[str, Any], tokens: int, length: int) -> Any:
     """The dataclass of ``artifacts["pretrained"]``.  Raises: DataError if it is too small."""
-    fields = {name: value for name, value in saved.items() if name != "name"}
+    fields = {name: _tupled(value) for name, value in saved.items() if name != "name"}
     if fields.get("scaling") is not None:
-        fields["scaling"] = Llama3Scaling(**fields["scaling"])
+        numbers = dict(fields["scaling"])
+        # Runs of versions with one kind of scaling do not name it.
+        kind = getattr(scaling, numbers.pop("kind", "Llama3Scaling"))
+        fields["scaling"] = kind(**{name: _tupled(value) for name, value in numbers.items()})
     config = _CONFIGS[saved["name"]](**fields)
     if config.vocabulary < tokens:
         raise DataError("pretrained", "the tokenizer does not belong to the model.",
                         {"tokens of tokenizer.json": tokens, "of the model": config.vocabulary},
                         fix="the tokenizer.json that was saved with the model.")
-    if length > getattr(config, "length", length):
+    if length > (limit := _positions(config) or length):
         raise DataError("pretrained", "the model has too few positions.",
-                        {"task.length": length, "positions of the model": config.length},
-                        fix=f"task.length={config.length}, or less.")
+                        {"task.length": length, "positions of the model": limit},
+                        fix=f"task.length={limit}, or less.")
     return config

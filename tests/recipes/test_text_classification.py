@@ -7,6 +7,7 @@ import xnn
 from recipes.data.vocabulary import Vocabulary, train_tokenizer
 from recipes.errors import ConfigError, DataError
 from recipes.lazy import tokenizers
+from recipes.models.text import load_folder
 from recipes.process.parallel import Placer
 from recipes.settings.config_file import load_config
 from recipes.task import Bound
@@ -137,6 +138,22 @@ def folder(tmp_path_factory):
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=ends)
     (path / "tokenizer.json").write_text(tokenizer.to_str())
     return path
+
+
+@pytest.mark.parametrize("options", [
+    {"padding": 1, "head": "masked_token"}, pytest.param({"head": "masked_token"}, marks=pytest.mark.slow),
+    pytest.param({"types": 0, "pooler": "relu", "head": "none"}, marks=pytest.mark.slow)])
+def test_an_encoder_without_a_pooled_vector_gets_a_new_one(folder, tmp_path, options):
+    """Models for masked tokens, DistilBERT and RoBERTa; the vector is the same each time that the folder is read."""
+    made = BERTConfig(300, length=32, features=16, hidden=24, layers=1, heads=2, **options)
+    params = jit(lambda key: xnn.models.BERT(made).init(key, (1, 4))[1])(random.key(3))
+    xnn.pretrained.save(tmp_path, made, params)
+    (tmp_path / "tokenizer.json").write_text((folder / "tokenizer.json").read_text())
+    with pytest.warns(UserWarning, match="new parameters  pooler/"):
+        first, again = (load_folder(tmp_path, ("bert",)) for _ in range(2))
+    assert first.artifacts["pretrained"]["head"] == "pooler"
+    assert first.artifacts["positions"] == (30 if "padding" in options else 32)
+    np.testing.assert_array_equal(first.params["pooler"]["w"], again.params["pooler"]["w"])
 
 
 @pytest.mark.slow

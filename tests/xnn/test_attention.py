@@ -253,11 +253,12 @@ def test_rows_of_a_batch_drop_the_same_on_any_number_of_devices():
 
 def test_repr_and_table():
     assert repr(BLOCK).splitlines()[:4] == [
-        "EncoderBlock of (x, mask, bias, positions)", "  ['attention_norm'] LayerNorm",
+        "EncoderBlock of (x, mask, bias, positions, local)", "  ['attention_norm'] LayerNorm",
         "  ['attention'] MultiHeadAttention(features=8, heads=2, causal=True, positions=Rotary(base=10000.0, "
-        "fraction=1.0, interleaved=False, scaling=None)) of (x, mask, bias, positions)",
+        "fraction=1.0, interleaved=False, scaling=None)) of (x, mask, bias, positions, local)",
         "    ['attend'] DotProductAttention(heads=2, head_size=4, kv_heads=2, causal=True, positions=Rotary("
-        "base=10000.0, fraction=1.0, interleaved=False, scaling=None)) of (x, key, value, mask, bias, positions)"]
+        "base=10000.0, fraction=1.0, interleaved=False, scaling=None)) of (x, key, value, mask, bias, positions, "
+        "local)"]
     total = xnn.describe(BLOCK, (1, TIME, FEATURES)).splitlines()[-1].split()
     matrices = TIME * (4 * FEATURES**2 + 2 * FEATURES * 12)
     assert total[1] == str(4 * (FEATURES**2 + FEATURES) + 2 * 12 * FEATURES + 12 + FEATURES + 4 * FEATURES)

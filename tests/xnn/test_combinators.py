@@ -184,6 +184,20 @@ def test_repeat_refuses_what_is_no_number_of_layers():
         xnn.repeat(Tanh, 3, unroll=-2)
 
 
+def test_inputs_of_repeat_that_differ_from_copy_to_copy():
+    layer = xnn.lambda_(lambda x, factor, shift=0.0: x * factor + shift, positionwise=True)
+    for unroll in (True, 1):
+        model = xnn.repeat(layer, 3, each={"factor": [2.0, 3.0, 4.0]}, unroll=unroll)
+        assert [one.name for one in model.inputs] == ["shift"]
+        assert_same(model.apply(model.init(None, (2,))[1], jnp.ones(2), shift=1.0), np.array([41.0, 41.0], np.float32))
+
+
+@pytest.mark.parametrize("each", [{"factor": [1.0, 2.0]}, {"other": [1.0] * 3}])
+def test_repeat_needs_an_input_and_one_value_for_each_copy(each):
+    assert_refused(lambda: xnn.repeat(xnn.lambda_(lambda x, factor: x * factor), 3, each=each), ValueError,
+                   ["`each` needs 3 values for an input of", "inputs  factor"])
+
+
 def test_repeat_without_parameters(key):
     shape, params = xnn.repeat(Tanh, 2).init(key, (3,))
     y = xnn.repeat(Tanh, 2).apply(params, jnp.ones(3))

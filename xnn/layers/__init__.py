@@ -65,24 +65,26 @@ from xnn.layers.pool import (
 )
 from xnn.layers.positions import LearnedPositions, SinusoidalPositions
 from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
-from xnn.layers.relative import ALiBi, Llama3Scaling, RelativeBias, Rotary
+from xnn.layers.relative import ALiBi, RelativeBias, Rotary
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
 from xnn.layers.scan import scan_over_time
 from xnn.layers.shapes import Flatten, Identity, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
 from xnn.layers.transformer import DecoderBlock, EncoderBlock, FeedForward
+from xnn.scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, YarnScaling
 
 __all__ = [
     "GLU", "GRU", "LSTM", "RNN", "ALiBi", "AdaLN", "AdaLNZero", "AdaptiveAvgPool", "AdaptiveMaxPool", "AlphaDropout",
     "Attend", "AvgPool", "BatchNorm", "Bias", "Bilinear", "Celu", "ContextAttention", "Conv", "ConvLSTMCell",
     "ConvLocal", "ConvTranspose", "CrossAttention", "DecoderBlock", "Dense", "DenseGeneral", "DepthwiseConv",
-    "DotProductAttention", "Dropout", "Einsum", "Elu", "Embedding", "EncoderBlock", "ExactGelu", "Exp", "FanInConcat",
-    "FanInSum", "FanOut", "FeedForward", "FiLM", "Flatten", "FourierFeatures", "GRUCell", "GaussianDropout",
-    "GaussianNoise", "GeGLU", "Gelu", "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool", "GroupNorm", "HardShrink",
-    "HardSigmoid", "HardSwish", "HardTanh", "Identity", "InstanceNorm", "LSTMCell", "LabelEmbedding", "LayerNorm",
-    "LayerScale", "LeakyRelu", "LearnedPositions", "Llama3Scaling", "LogSigmoid", "LogSoftmax", "MaxPool", "Maxout",
-    "Mish", "MixtureOfExperts", "MultiHeadAttention", "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "QuickGelu",
-    "RMSNorm", "RNNCell", "RReLU", "ReGLU", "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu",
-    "Sigmoid", "Silu", "SinusoidalFeatures", "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin",
-    "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU",
-    "Tanh", "TanhShrink", "Threshold", "Upsample", "bidirectional", "elementwise", "scan_over_time"]
+    "DotProductAttention", "Dropout", "DynamicScaling", "Einsum", "Elu", "Embedding", "EncoderBlock", "ExactGelu",
+    "Exp", "FanInConcat", "FanInSum", "FanOut", "FeedForward", "FiLM", "Flatten", "FourierFeatures", "GRUCell",
+    "GaussianDropout", "GaussianNoise", "GeGLU", "Gelu", "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool",
+    "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish", "HardTanh", "Identity", "InstanceNorm", "LSTMCell",
+    "LabelEmbedding", "LayerNorm", "LayerScale", "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling",
+    "LogSigmoid", "LogSoftmax", "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "MultiHeadAttention",
+    "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "QuickGelu", "RMSNorm", "RNNCell", "RReLU", "ReGLU",
+    "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Silu", "SinusoidalFeatures",
+    "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid",
+    "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold",
+    "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]

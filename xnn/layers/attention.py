@@ -7,6 +7,7 @@ last axis shards them by heads.
 
 from collections.abc import Callable
 
+import xjax.numpy as jnp
 from xjax.errors import bad
 from xnn.compose import composite
 from xnn.layer import Layer, recorded
@@ -16,11 +17,12 @@ from xnn.layers.positions import check_sequence
 from xnn.layers.relative import ALiBi, Rotary
 
 
-@recorded()
+@recorded("head_norm")
 def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = None, kv_heads: int | None = None,
                        causal: bool = False, window: int | None = None, positions: Rotary | ALiBi | None = None,
-                       bias: bool = True, dropout: float = 0.0, scale: float | None = None,
-                       w_init: Callable | None = None) -> Layer:
+                       local_positions: Rotary | None = None, bias: bool = True, out_bias: bool | None = None,
+                       head_norm: Layer | None = None, dropout: float = 0.0, scale: float | None = None,
+                       cap: float | None = None, w_init: Callable | None = None) -> Layer:
     """Multi-head self-attention: each position gets a weighted mean over all positions (Vaswani et al., 2017).
 
     Shape: [batch, time, n_in] -> [batch, time, features].
@@ -34,9 +36,13 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
       causal: whether later positions are excluded for each position; needed for generation.
       window: if not None, a position attends only to positions at a distance less than `window`.
       positions: `Rotary()` or `ALiBi()`; with None, attention does not depend on the order of positions.
+      local_positions: the rotation where the input `local` is True; None: `positions`.
       bias: whether the four projections add a vector.
+      out_bias: whether the last projection does; None: as `bias`.
+      head_norm: a norm of the features of each head of query and key, before the rotation (Dehghani et al., 2023).
       dropout: rate at which attention weights are dropped in training.
       scale: factor of the products; None: ``1 / sqrt(head_size)``.
+      cap: limit of the products p, which become ``cap * tanh(p / cap)``, as in Gemma 2; None: no limit.
       w_init: initializer of the four matrices, as in `Dense`.
     Inputs:
       mask: bool [batch, time], False for padding; or [batch or 1, heads or 1, time, time], True where the query (third
@@ -44,22 +50,36 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
       bias: float, with four axes like the mask; it is added to the products, see `RelativeBias`.
       positions: int [batch or 1, time]. None: positions are counted from 0. A mask [batch, time] excludes padding from
         the count, so padding may be on the left or right.
-    Params: ``{"query", "key", "value", "out"}``, each ``{"w", "b"}`` of a `Dense`, and ``"attend": ()``.
+      local: bool [], whether `window` and `local_positions` apply in this call, for models in which only some of the
+        layers are local, see `repeat`; None: the window applies, and `local_positions` do not.
+    Params: ``{"query", "key", "value", "out"}``, each ``{"w", "b"}`` of a `Dense`, and ``"attend": ()``; with a
+      head_norm its parameters for one head, "query_norm" and "key_norm".
     Cache: that of `DotProductAttention`.
     Raises: ValueError if `features` is not a multiple of `heads` (unless head_size is given), or `heads` not a multiple
       of `kv_heads`.
     """
     head_size, kv_heads = _head_sizes("MultiHeadAttention", features, heads, head_size, kv_heads)
     attend = DotProductAttention(heads, head_size, kv_heads=kv_heads, causal=causal, window=window,
-                                 positions=positions, dropout=dropout, scale=scale)
+                                 positions=positions, local_positions=local_positions, dropout=dropout, scale=scale,
+                                 cap=cap)
 
-    def attention(layers, x, mask=None, bias=None, positions=None):
+    def normed(layers, name, x):
+        if head_norm is None:
+            return x
+        by_head = jnp.reshape(x, (*x.shape[:2], -1, head_size))
+        return jnp.reshape(layers[f"{name}_norm"](by_head), x.shape)
+
+    def attention(layers, x, mask=None, bias=None, positions=None, local=None):
         x = check_sequence("MultiHeadAttention", x)
-        return layers.out(layers.attend(layers.query(x), key=layers.key(x), value=layers.value(x), mask=mask, bias=bias,
-                                        positions=positions))
+        query, key = normed(layers, "query", layers.query(x)), normed(layers, "key", layers.key(x))
+        return layers.out(layers.attend(query, key=key, value=layers.value(x), mask=mask, bias=bias,
+                                        positions=positions, local=local))
 
-    return composite(attention, "MultiHeadAttention", attend=attend,
-                     **_projections(features, heads, kv_heads, head_size, bias, w_init))
+    projections = _projections(features, heads, kv_heads, head_size, bias, w_init)
+    if out_bias is not None:
+        projections["out"] = Dense(features, bias=out_bias, w_init=w_init)
+    norms = {} if head_norm is None else {"query_norm": head_norm, "key_norm": head_norm}
+    return composite(attention, "MultiHeadAttention", attend=attend, **projections, **norms)
 
 
 @recorded()

@@ -29,8 +29,9 @@ from xnn.rng import Rng
 
 @recorded()
 def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = None, causal: bool = False,
-                        window: int | None = None, positions: Rotary | ALiBi | None = None, dropout: float = 0.0,
-                        scale: float | None = None) -> Layer:
+                        window: int | None = None, positions: Rotary | ALiBi | None = None,
+                        local_positions: Rotary | None = None, dropout: float = 0.0, scale: float | None = None,
+                        cap: float | None = None) -> Layer:
     """``softmax(q k^T scale) v`` for each head: the part of `MultiHeadAttention` without projections.
 
     Shape: query [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the
@@ -45,29 +46,41 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
       contents of the cache. More than `length` positions in one call are an error; if several calls exceed `length`,
       the outputs beyond it are NaN.
     """
-    sizes = _Heads("DotProductAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout))
+    sizes = _Heads("DotProductAttention", heads, kv_heads or heads, head_size, scale, Dropout(dropout), cap)
     encoding = _checked_encoding(positions, head_size, window)
+    local_encoding = _checked_encoding(local_positions, head_size, window)
+    if local_encoding is not None and not (isinstance(encoding, Rotary) and isinstance(local_encoding, Rotary)):
+        raise bad("DotProductAttention", "local_positions is another rotation than `positions`",
+                  {"positions": repr(positions), "local_positions": repr(local_positions)},
+                  "pass positions=Rotary(...) and local_positions=Rotary(...).")
 
-    def apply(params, x, key, value, mask=None, bias=None, positions=None, *, rng=None, train=False):
+    def rotated(query, key, at, local):
+        plain = _rotated(encoding, query, key, at)
+        if local is None or local_encoding is None:
+            return plain
+        pairs = zip(_rotated(local_encoding, query, key, at), plain, strict=True)
+        return tuple(jnp.where(local, one, other) for one, other in pairs)
+
+    def apply(params, x, key, value, mask=None, bias=None, positions=None, local=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
         unmasked = sizes.unmasked(mask, query, key)
         at, slots = positions_of(sizes.name, x, mask, positions), jnp.arange(x.shape[1])
-        query, key = _rotated(encoding, query, key, at)
-        order, near = _in_order(causal, slots, slots), _near(window, at, at)
+        query, key = rotated(query, key, at, local)
+        order, near = _in_order(causal, slots, slots), _near(window, at, at, local)
         return sizes.means(query, key, value, [*unmasked, *order, *near], _with_alibi(encoding, heads, bias, at, at),
                            rng, train, noncausal=[*unmasked, *near] if causal else None)
 
     def init_cache(batch, length):
         return {**sizes.init_cache(batch, length), **init_slots(batch, length)}
 
-    def apply_with_cache(params, cache, x, key, value, mask=None, bias=None, positions=None):
+    def apply_with_cache(params, cache, x, key, value, mask=None, bias=None, positions=None, local=None):
         query, key, value = sizes.split(x, key, value)
         at, slots = fill_slots(sizes.name, cache, x, mask, positions)
-        query, key = _rotated(encoding, query, key, at)
+        query, key = rotated(query, key, at, local)
         start, key_at = cache["filled"], slots["positions"]
         keys, values = write(cache["key"], key, start), write(cache["value"], value, start)
         seen = [*_in_order(True, start + jnp.arange(x.shape[1]), jnp.arange(keys.shape[1])),
-                *_near(window, at, key_at), key_at[:, None, None] >= 0]
+                *_near(window, at, key_at, local), key_at[:, None, None] >= 0]
         y = sizes.means(query, keys, values, seen, _with_alibi(encoding, heads, bias, at, key_at))
         return jnp.where(slots["filled"] <= keys.shape[1], y, np.nan), {"key": keys, "value": values, **slots}
 
@@ -118,6 +131,7 @@ class _Heads(NamedTuple):
     head_size: int
     scale: float | None
     dropout: Layer
+    cap: float | None = None
 
     def split(self, x: Array, key: PRNGKey, value: ArrayLike) -> tuple[Any, Any, Any]:
         """Query, key and value as [batch, time, heads, head_size]."""
@@ -162,6 +176,8 @@ class _Heads(NamedTuple):
         query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
         products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
         products = products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale)
+        if self.cap is not None:
+            products = self.cap * jnp.tanh(products / self.cap)
         if bias is not None:
             products = products + self._by_group("bias", check_float(self.name, bias), products).astype(wide)
         weights = self._weights(products, seen).astype(value.dtype)
@@ -173,7 +189,7 @@ class _Heads(NamedTuple):
                     bias: ArrayLike | None) -> bool:
         """Whether cuDNN computes it: the limits are in the table of forms, and a bias must have the query's dtype."""
         measured = limits("attention by cuDNN", xjax.default_backend())
-        if measured is None or query.dtype not in (jnp.float16, jnp.bfloat16):
+        if measured is None or query.dtype not in (jnp.float16, jnp.bfloat16) or self.cap is not None:
             return False
         if not query.dtype == key.dtype == value.dtype or (
                 bias is not None and getattr(bias, "dtype", None) != query.dtype):
@@ -227,8 +243,11 @@ def _in_order(causal: bool, query_slots: Array, key_slots: Array) -> list[Any]:
     return [(key_slots[None] <= query_slots[:, None])[None, None]] if causal else []
 
 
-def _near(window: int | None, at: Array, key_at: Array) -> list[Any]:
-    return [] if window is None else [(jnp.abs(at[:, :, None] - key_at[:, None]) < window)[:, None]]
+def _near(window: int | None, at: Array, key_at: Array, local: Array | None) -> list[Any]:
+    if window is None:
+        return []
+    near = (jnp.abs(at[:, :, None] - key_at[:, None]) < window)[:, None]
+    return [near if local is None else near | ~jnp.asarray(local)]
 
 
 def _rotated(encoding: Any, query: Array, key: PRNGKey, at: Array) -> tuple[Any, Any]:

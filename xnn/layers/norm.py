@@ -39,22 +39,30 @@ def LayerNorm(axis: int | Sequence[int] = -1, *, epsilon: float = 1e-5, scale: b
 
 
 @recorded()
-def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True) -> Layer:
+def RMSNorm(*, epsilon: float = 1e-6, scale: bool = True, offset: float = 0.0) -> Layer:
     """Each example divided by the root of its mean square over the features (Zhang and Sennrich, 2019).
 
-    Params: ``{"scale": ones [features]}``. The default epsilon is that of Llama.
+    Args: scale: False leaves the parameter out; offset: number that is added to the parameter, 1 in Gemma, where weight
+      decay pulls the factor towards 1 and not towards 0.
+    Params: ``{"scale": [features]}``, initially 1 - offset. The default epsilon is that of Llama.
     """
 
     def init(rng, in_shape):
         in_shape = check_shape("RMSNorm", in_shape)
-        return in_shape, _affine(in_shape[-1:], scale, False)
+        made = _affine(in_shape[-1:], scale, False)
+        return in_shape, {name: value - offset for name, value in made.items()} if offset else made
 
     def apply(params, x, *, rng=None, train=False):
         x = check_float("RMSNorm", x, 1)
         wide = x.astype(at_least_float32(x.dtype))                 # squares of numbers above 256 overflow float16
         mean_square = jnp.mean(jnp.square(wide), -1, keepdims=True)
-        y = (wide * lax.rsqrt(mean_square + epsilon)).astype(x.dtype)
-        return _scaled("RMSNorm", params, y, (-1,), scale, False)
+        y = wide * lax.rsqrt(mean_square + epsilon)
+        if not offset:
+            return _scaled("RMSNorm", params, y.astype(x.dtype), (-1,), scale, False)
+        check_params("RMSNorm", params, x, scale=x.shape[-1:] if scale else None)
+        # The sum is in float32, because bfloat16 has only 8 bits for it.
+        shifted = {name: value.astype(wide.dtype) + offset for name, value in params.items()}
+        return _scaled("RMSNorm", shifted, y, (-1,), scale, False).astype(x.dtype)
 
     return Layer(init, apply, "RMSNorm", computes_in="float32", positionwise=True)
 

@@ -103,8 +103,11 @@ def frequencies_of(features: int, base: float) -> np.ndarray:
 
 
 def angles_of(x: ArrayLike, at: ArrayLike, frequencies: ArrayLike) -> Array:
-    """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048."""
-    dtype, shape = at_least_float32(x.dtype), (*at.shape, len(frequencies))
+    """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048.
+
+    Args: frequencies: [n], or [batch, 1, n].
+    """
+    dtype, shape = at_least_float32(x.dtype), (*at.shape, np.shape(frequencies)[-1])
     return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
         jnp.asarray(frequencies, dtype), shape)
 

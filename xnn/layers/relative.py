@@ -15,7 +15,7 @@ from xjax.typing import Array, ArrayLike
 from xnn.checks import check_params, check_shape
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
-from xnn.scaling import Llama3Scaling
+from xnn.scaling import RotaryScaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +30,47 @@ class Rotary:
       fraction: fraction of the features of a head that are rotated; the last features are kept (GPT-NeoX: 0.25).
       interleaved: pairs are features 2i and 2i + 1, as in the paper and GPT-J; if False, features i and i + n, as in
         Hugging Face's weights of Llama and GPT-NeoX.
-      scaling: change of the frequencies for longer contexts; None: no change.
+      scaling: change of the frequencies for longer contexts, such as `YarnScaling`; None: no change.
     """
 
     base: float = 10_000.0
     fraction: float = 1.0
     interleaved: bool = False
-    scaling: Llama3Scaling | None = None
+    scaling: RotaryScaling | None = None
 
     def frequencies(self, head_size: int) -> np.ndarray:
-        """float64 [pairs]: radians per position. Raises: ValueError for an odd number of features."""
+        """float64 [pairs]: radians per position, within the original context if the scaling depends on the length.
+
+        Raises: ValueError for an odd number of features, or a scaling for another number of pairs.
+        """
+        return np.asarray(self._scaled(self._rotated(head_size), None))
+
+    def _rotated(self, head_size: int) -> int:
+        """The number of features of a head that are rotated."""
         n = int(head_size * self.fraction)
         if n % 2 or not 0 < self.fraction <= 1:
             raise bad("Rotary", "the number of rotated features must be even",
                       {"head_size": head_size, "fraction": self.fraction, "rotated": n},
                       "choose a fraction in (0, 1] that gives an even number.", ValueError)
+        if self.scaling is not None and self.scaling.pairs not in (None, n // 2):
+            raise bad("Rotary", f"{n // 2} pairs of features need as many divisors", {"scaling": repr(self.scaling)},
+                      f"pass {n // 2} numbers each, short and long, or another head size.", ValueError)
+        return n
+
+    def _scaled(self, n: int, lengths: Array | None) -> np.ndarray | Array:
+        """The frequencies of n features, [n / 2]; [batch, n / 2] for lengths [batch] that the scaling uses."""
         frequencies = self.base ** (-np.arange(0, n, 2) / max(n, 1))
-        return self.scaling(frequencies) if self.scaling else frequencies
+        return self.scaling(frequencies, lengths) if self.scaling else frequencies
 
     def rotate(self, x: Array, at: ArrayLike) -> Array:
         """x [batch, time, heads, head_size] rotated by the angles of the positions `at`, int [batch or 1, time]."""
-        frequencies = self.frequencies(x.shape[-1])
-        n = 2 * len(frequencies)
+        n = self._rotated(x.shape[-1])
         shape = (*x.shape[:3], n // 2)
-        angles = angles_of(x, at, frequencies)[:, :, None]
-        cos, sin = (jnp.broadcast_to(f(angles).astype(x.dtype), shape) for f in (jnp.cos, jnp.sin))
+        by_length = self.scaling is not None and self.scaling.by_length
+        frequencies = self._scaled(n, jnp.max(at, 1).astype("float32") + 1 if by_length else None)
+        angles = angles_of(x, at, frequencies[:, None] if by_length else frequencies)[:, :, None]
+        amplitude = self.scaling.amplitude if self.scaling else 1.0
+        cos, sin = (jnp.broadcast_to((f(angles) * amplitude).astype(x.dtype), shape) for f in (jnp.cos, jnp.sin))
         one, other = (x[..., 0:n:2], x[..., 1:n:2]) if self.interleaved else (x[..., :n // 2], x[..., n // 2:n])
         rotated = one * cos - other * sin, one * sin + other * cos
         if self.interleaved:

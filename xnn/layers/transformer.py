@@ -58,7 +58,7 @@ def exact_gelu(x: ArrayLike) -> Array:
 
 @recorded("attention", "feed_forward", "norm")
 def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = None, norm_first: bool = True,
-                 dropout: float = 0.0) -> Layer:
+                 norm_out: bool = False, dropout: float = 0.0) -> Layer:
     """``x + attention(norm(x))``, then ``x + feed_forward(norm(x))``.  Shape: [batch, time, features] -> the same.
 
     With causal attention it is the block of a decoder-only model.
@@ -68,21 +68,27 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
       feed_forward: a layer such as `FeedForward`.
       norm: the norm, used at both places with separate parameters; None: `LayerNorm()`.
       norm_first: False normalises the sums, ``norm(x + attention(x))``, as in the original transformer.
-      dropout: dropout rate of the two summands that are added to x, in training.
-    Inputs: mask, bias and positions, which `attention` must have; row_mask, if a layer has it, such as
-      `MixtureOfExperts` or `BatchNorm`. Those layers get a mask [batch, time] as their row_mask, unless the call passes
-      one.
-    Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``.
+      norm_out: whether the two summands that are added to x are normalised too, as in Gemma 2.
+      dropout: dropout rate of the two summands, in training.
+    Inputs: mask, bias and positions, which `attention` must have; `local`, as in `MultiHeadAttention`; row_mask, if a
+      layer has it, such as `MixtureOfExperts` or `BatchNorm`. Those layers get a mask [batch, time] as their row_mask,
+      unless the call passes one.
+    Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``; with
+      `norm_out` also "attention_out_norm" and "feed_forward_out_norm".
     """
     attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, mask=None, bias=None, positions=None, row_mask=None):
+    def block(layers, x, mask=None, bias=None, positions=None, local=None, row_mask=None):
         rows = _rows(mask, row_mask)
-        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions)
+        # An attention layer of the user needs no input `local` if the caller does not pass it.
+        chosen = {} if local is None else {"local": local}
+        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions, **chosen)
         return added("feed_forward", layers, x, rows)
 
     children = {"attention_norm": norm, "attention": attention, "feed_forward_norm": norm, "feed_forward": feed_forward}
+    if norm_out:
+        children |= {"attention_out_norm": norm, "feed_forward_out_norm": norm}
     added = _added(norm_first, children)
     return composite(block, "EncoderBlock", **children, dropout=Dropout(dropout))
 
@@ -125,7 +131,8 @@ def _rows(mask: ArrayLike | None, row_mask: ArrayLike | None) -> ArrayLike | Non
 def _added(norm_first: bool, children: Mapping[str, LayerLike]) -> Callable:
     """A function ``(name, layers, x, rows, **inputs)``: x plus the layer's output, with the norm before or after.
 
-    Its argument `rows` is the row mask, for the layer and for the norm if they have that input.
+    The output has a norm of its own if `children` has one for it. The argument `rows` is the row mask, for the layer
+    and for its norms if they have that input.
     """
     masked = {name for name, child in children.items() if "row_mask" in as_layer(child, name).extra_inputs}
 
@@ -133,7 +140,8 @@ def _added(norm_first: bool, children: Mapping[str, LayerLike]) -> Callable:
         def call(key: str, x: ArrayLike, **inputs: Any) -> Array:
             return layers[key](x, **inputs, **({"row_mask": rows} if key in masked else {}))
 
-        y = layers.dropout(call(name, call(f"{name}_norm", x) if norm_first else x, **inputs))
+        y = call(name, call(f"{name}_norm", x) if norm_first else x, **inputs)
+        y = layers.dropout(call(f"{name}_out_norm", y) if f"{name}_out_norm" in children else y)
         return x + y if norm_first else call(f"{name}_norm", x + y)
 
     return added

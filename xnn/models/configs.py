@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from xnn.scaling import Llama3Scaling
+from xnn.scaling import Llama3Scaling, RotaryScaling
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class ResNetConfig:
       zero_init: whether the last scale of each block is initially 0, so that the block initially equals its shortcut
         (Goyal et al., 2017).
       axis_name: axis of a `pmap` whose devices share one batch, as in `BatchNorm`.
+      head: "image" for logits of the classes of an image; "none" for the features of the last stage.
     """
 
     stages: tuple[tuple[int, int], ...] = ((2, 64), (2, 128), (2, 256), (2, 512))
@@ -68,6 +69,7 @@ class ResNetConfig:
     small_images: bool = False
     zero_init: bool = False
     axis_name: str | None = None
+    head: Literal["image", "none"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class ViTConfig:
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
       dropout: rate for embeddings and the outputs of attention and feed-forward networks.
       epsilon: epsilon of `LayerNorm`.
+      head: "image" for logits of the classes of an image; "pooler" for a vector of each patch, and one of the image;
+        "none" for the vectors of the patches only.
     """
 
     classes: int = 1000
@@ -143,6 +147,7 @@ class ViTConfig:
     heads: int = 12
     dropout: float = 0.0
     epsilon: float = 1e-12
+    head: Literal["image", "pooler", "none"] = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +220,11 @@ class GPT2Config:
       length: maximum number of positions.
       features, layers, heads: sizes of the blocks; their feed-forward networks have 4 * features hidden features.
       dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
+      head: "next_token" for logits of the next token; "sequence" for logits of the classes of a text; "none" for
+        vectors.
+      classes: number of outputs of "sequence".
+      padding: token of padding, with which a classification of texts without a mask finds their last token; None: there
+        is no padding.
     """
 
     vocabulary: int = 50_257
@@ -223,18 +233,29 @@ class GPT2Config:
     layers: int = 12
     heads: int = 12
     dropout: float = 0.1
+    head: Literal["next_token", "sequence", "none"] = "next_token"
+    classes: int = 2
+    padding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class BERTConfig:
-    """Sizes of a `BERT`; the defaults are the base model for uncased English.
+    """Sizes and options of a `BERT`; the defaults are the base model for uncased English.
+
+    Options make it another encoder of the same form: RoBERTa and XLM-R have ``padding=1``, DistilBERT has ``types=0``
+    and ``pooler="relu"``.
 
     Attributes:
-      vocabulary, types: number of tokens, and of token types.
-      length: maximum number of positions.
+      vocabulary, types: number of tokens, and of token types; without types, there is no embedding of them.
+      length: number of rows of the table of positions.
       features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
       dropout: rate for embeddings, attention weights, and the outputs of attention and feed-forward networks.
       epsilon: epsilon of `LayerNorm`.
+      padding: token of padding. It has the row of its own number in the table of positions; other tokens have the rows
+        after that one, in order. None: positions are those of `LearnedPositions`.
+      head: outputs, as in `BERT`.
+      classes: number of outputs of "sequence" and "token".
+      pooler: activation of the pooled vector.
     """
 
     vocabulary: int = 30_522
@@ -246,11 +267,22 @@ class BERTConfig:
     heads: int = 12
     dropout: float = 0.1
     epsilon: float = 1e-12
+    padding: int | None = None
+    head: Literal["pooler", "masked_token", "sequence", "token", "answer", "none"] = "pooler"
+    classes: int = 2
+    pooler: Literal["tanh", "relu"] = "tanh"
+
+    @property
+    def positions(self) -> int:
+        """Maximum number of tokens of a text."""
+        return self.length if self.padding is None else self.length - self.padding - 1
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaConfig:
-    """Sizes of a `Llama`; the defaults are Llama 3.1 8B.
+    """Sizes and options of a `Llama`; the defaults are Llama 3.1 8B.
+
+    Other options give Mistral, Qwen 2 and 3, and Gemma 1, 2 and 3 (text): see `xnn.pretrained.load`.
 
     Attributes:
       vocabulary: number of tokens.
@@ -260,6 +292,20 @@ class LlamaConfig:
       base, scaling: options of `Rotary`.
       epsilon: epsilon of `RMSNorm`.
       tied: whether the output layer uses the table of the embedding, as in the small models of Llama 3.2.
+      bias: projections of attention that add a vector: none, the inputs (query, key and value, as in Qwen 2) or all.
+      feed_forward_bias: whether the projections of the feed-forward networks add a vector.
+      activation: activation of the gates; "gelu" is the tanh approximation, as in Gemma.
+      window: if not None, a position attends only to positions at a distance less than `window`, as in Mistral.
+      local: for each layer, whether it has the window; None: all have it.
+      local_base: base of `Rotary` in the layers with the window, which then have no scaling; None: as in the others.
+      head_norm: whether the features of each head of query and key are normalised, as in Qwen 3.
+      norm_out: option of `EncoderBlock`; norm_offset: offset of `RMSNorm`.
+      embedding_scale: whether embeddings are multiplied by features^1/2, as in Gemma.
+      query_size: products of queries and keys are multiplied by query_size^-1/2; None: the features of a head.
+      attention_cap, logit_cap: limits of the products and of the logits, ``cap * tanh(x / cap)``; None: no limit.
+      head: the output: "next_token" has logits of the vocabulary, "sequence" and "token" have those of `classes` for a
+        sequence (at its last position that the mask keeps) and for each token, "none" has the features.
+      classes: number of outputs of "sequence" and "token".
     """
 
     vocabulary: int = 128_256
@@ -270,9 +316,24 @@ class LlamaConfig:
     kv_heads: int = 8
     head_size: int | None = None
     base: float = 500_000.0
-    scaling: Llama3Scaling | None = Llama3Scaling()
+    scaling: RotaryScaling | None = Llama3Scaling()
     epsilon: float = 1e-5
     tied: bool = False
+    bias: Literal["none", "inputs", "all"] = "none"
+    feed_forward_bias: bool = False
+    activation: Literal["silu", "gelu"] = "silu"
+    window: int | None = None
+    local: tuple[bool, ...] | None = None
+    local_base: float | None = None
+    head_norm: bool = False
+    norm_out: bool = False
+    norm_offset: float = 0.0
+    embedding_scale: bool = False
+    query_size: int | None = None
+    attention_cap: float | None = None
+    logit_cap: float | None = None
+    head: Literal["next_token", "sequence", "token", "none"] = "next_token"
+    classes: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +350,7 @@ class T5Config:
       dropout: rate for embeddings, attention weights, hidden features, and the outputs of attention and feed-forward
         networks.
       epsilon: epsilon of `RMSNorm`.
+      decoder: False for the encoder alone.
     """
 
     vocabulary: int = 32_128
@@ -304,3 +366,4 @@ class T5Config:
     max_distance: int = 128
     dropout: float = 0.1
     epsilon: float = 1e-6
+    decoder: bool = True

@@ -11,11 +11,13 @@ from xnn.compose import composite
 from xnn.layer import Layer
 from xnn.layers import BatchNorm, Conv, Dense, GlobalAvgPool, Identity, MaxPool, Relu
 from xnn.models.configs import ResNetConfig
+from xnn.models.heads import chosen
 
 
 def ResNet(config: ResNetConfig) -> Layer:
-    """Logits of classes.  Shape: [batch, height, width, features] -> [batch, classes].
+    """Logits of classes, or without a head the features of the last stage.
 
+    Shape: [batch, height, width, features] -> [batch, classes], or [batch, height, width, features] of smaller images.
     Params: ``{"stem": {"conv", "norm"}, "stage0": {"block0": {"conv1", "norm1", ..., "shortcut"}, ...}, ...,
     "head": {"dense"}}``.  State: running statistics of the norms.
     """
@@ -24,8 +26,9 @@ def ResNet(config: ResNetConfig) -> Layer:
         blocks = {"block0": _block(config, features, stride=1 if i == 0 else 2, project=i > 0 or config.bottleneck)}
         blocks |= {f"block{j}": _block(config, features) for j in range(1, n_blocks)}
         stages[f"stage{i}"] = named(**blocks)
-    head = named(pool=GlobalAvgPool(), dense=Dense(config.classes))
-    return named(stem=_stem(config), **stages, head=head)
+    head = chosen("ResNet", config.head, {"image": {"head": named(
+        pool=GlobalAvgPool(), dense=Dense(config.classes))}, "none": {}})
+    return named(stem=_stem(config), **stages, **head)
 
 
 def resnet18(**options: Any) -> Layer:

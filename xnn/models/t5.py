@@ -35,8 +35,14 @@ def T5(config: T5Config = T5Config()) -> Layer:
     Params: ``{"shared": {"tokens"}, "body": {"encoder", "bias", "blocks", "norm", ...}}``. The first axis of the
       parameters of the blocks is the number of the layer. T5 small has 60,506,624 parameters.
     Cache: keys and values of each block, and those of the encoder's output.
+    With ``config.decoder=False`` it is the encoder alone: the vectors [batch, time, features] of a text [batch, time].
+    Its only input is mask, its params are ``{"tokens", "bias", "blocks", "norm", "dropout"}``.
     """
-    norm, embed = RMSNorm(epsilon=config.epsilon), _embedding(config)
+    return _encoder_decoder(config) if config.decoder else _encoder(config, _embedding(config))
+
+
+def _encoder_decoder(config: T5Config) -> Layer:
+    norm, embed = RMSNorm(epsilon=config.epsilon), shared("tokens", _embedding(config))
     block = DecoderBlock(_attention(config, MultiHeadAttention, causal=True), _attention(config, CrossAttention),
                          _feed_forward(config), norm=norm, dropout=config.dropout)
     logits = shared("tokens", Attend(config.vocabulary)) if config.tied else Dense(config.vocabulary, bias=False)
@@ -51,11 +57,11 @@ def T5(config: T5Config = T5Config()) -> Layer:
         return layers.logits(x * config.features**-0.5 if is_scaled else x)
 
     return with_shared(composite(
-        forward, "T5", tokens=embed, encoder=_whole(_encoder(config)), bias=_bias(config, False),
+        forward, "T5", tokens=embed, encoder=_whole(_encoder(config, embed)), bias=_bias(config, False),
         blocks=repeat(block, config.layers), norm=norm, logits=logits, dropout=Dropout(config.dropout)))
 
 
-def _encoder(config: T5Config) -> Layer:
+def _encoder(config: T5Config, embed: Layer) -> Layer:
     """Vectors of the source: [batch, time] -> [batch, time, features]."""
     norm = RMSNorm(epsilon=config.epsilon)
     block = EncoderBlock(_attention(config, MultiHeadAttention), _feed_forward(config), norm=norm,
@@ -66,7 +72,7 @@ def _encoder(config: T5Config) -> Layer:
         x = layers.blocks(x, mask=mask, bias=layers.bias(x, mask=mask))
         return layers.dropout(layers.norm(x))
 
-    return composite(encoder, "T5Encoder", tokens=_embedding(config), bias=_bias(config, True),
+    return composite(encoder, "T5Encoder", tokens=embed, bias=_bias(config, True),
                      blocks=repeat(block, config.layers), norm=norm, dropout=Dropout(config.dropout))
 
 
@@ -79,7 +85,7 @@ def _whole(layer: Layer) -> Layer:
 
 
 def _embedding(config: T5Config) -> Layer:
-    return shared("tokens", Embedding(config.vocabulary, config.features))
+    return Embedding(config.vocabulary, config.features)
 
 
 def _bias(config: T5Config, bidirectional: bool) -> Layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
@@ -15,19 +16,24 @@ from xnn.layers import Dense, Dropout, EncoderBlock, FeedForward, LayerNorm, Lea
 from xnn.layers.positions import check_sequence
 from xnn.layers.transformer import exact_gelu
 from xnn.models.configs import ViTConfig
+from xnn.models.heads import VECTORS, Head, chosen, pooler_head
 from xnn.models.patches import check_patch, patches_of
 from xnn.rng import Rng
 
 
 def ViT(config: ViTConfig = ViTConfig()) -> Layer:
-    """Logits of classes.  Shape: [batch, image, image, channels] -> [batch, classes].
+    """Logits of classes, or vectors, by `config.head`.
 
-    Params: ``{"patches", "first", "positions", "blocks", "norm", "logits", "dropout"}``. The first axis of the
-      parameters of the blocks is the number of the layer. ViT-B/16 has 86,567,656 parameters for images with 3
+    Shape: [batch, image, image, channels] -> "image": [batch, classes]; "pooler":
+      ([batch, 1 + patches, features], [batch, features]), the vectors of a learned first token and of the patches, and
+      the pooled vector of the image; "none": only the former.
+    Params: ``{"patches", "first", "positions", "blocks", "norm", "logits" or "pooler", "dropout"}``. The first axis of
+      the parameters of the blocks is the number of the layer. ViT-B/16 has 86,567,656 parameters for images with 3
       channels.
     Raises: ValueError if the image size is not a multiple of the patch size; TypeError for an image of another size.
     """
     check_patch("ViT", config.image, config.patch)
+    head = chosen("ViT", config.head, _HEADS)(config)
     norm = LayerNorm(epsilon=config.epsilon)
     block = EncoderBlock(MultiHeadAttention(config.features, config.heads),
                          FeedForward(config.features, config.hidden, activation=exact_gelu), norm=norm,
@@ -36,12 +42,17 @@ def ViT(config: ViTConfig = ViTConfig()) -> Layer:
     def forward(layers: Any, images: Array) -> Array:
         x = layers.first(layers.patches(patches_of("ViT", images, config.image, config.patch)))
         x = layers.blocks(layers.dropout(layers.positions(x)))
-        return layers.logits(layers.norm(x[:, 0]))
+        return head.apply(layers, layers.norm(x))
 
     return composite(
         forward, "ViT", patches=Dense(config.features), first=_FirstToken(),
         positions=LearnedPositions(1 + (config.image // config.patch) ** 2), blocks=repeat(block, config.layers),
-        norm=norm, logits=Dense(config.classes), dropout=Dropout(config.dropout))
+        norm=norm, **head.layers, dropout=Dropout(config.dropout))
+
+
+_HEADS: Mapping[str, Callable[[ViTConfig], Head]] = {
+    "image": lambda config: Head({"logits": Dense(config.classes)}, lambda layers, x: layers.logits(x[:, 0])),
+    "pooler": lambda config: pooler_head(config.features), "none": lambda config: VECTORS}
 
 
 def _FirstToken() -> Layer:

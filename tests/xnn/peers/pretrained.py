@@ -32,14 +32,19 @@ MODELS = {
 }
 
 
+def draw_weights(model: torch.nn.Module) -> None:
+    """Random weights and running statistics, and the mode of evaluation."""
+    for weight in model.eval().parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    for name, statistic in model.named_buffers():             # for a ResNet
+        if name.endswith(("running_mean", "running_var")):
+            torch.nn.init.uniform_(statistic, 0.5, 1.5)
+
+
 def main():
     torch.manual_seed(0)
     for name, model in MODELS.items():
-        for weight in model.eval().parameters():
-            torch.nn.init.normal_(weight, std=0.3)
-        for name_of, statistic in model.named_buffers():      # for a ResNet
-            if name_of.endswith(("running_mean", "running_var")):
-                torch.nn.init.uniform_(statistic, 0.5, 1.5)
+        draw_weights(model)
         model.save_pretrained(FOLDER / name, max_shard_size="4KB" if name == "llama" else "5GB")
         image = {"vit": 4, "resnet": 32, "resnet_basic": 32}.get(name)
         x = torch.randn(2, 3, image, image) if image else torch.randint(0, 11, (2, 6))

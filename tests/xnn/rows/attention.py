@@ -17,9 +17,12 @@ from xnn import (
     EncoderBlock,
     FeedForward,
     LearnedPositions,
+    LinearScaling,
     Llama3Scaling,
+    LongScaling,
     MultiHeadAttention,
     RelativeBias,
+    RMSNorm,
     Rotary,
     SinusoidalPositions,
 )
@@ -32,7 +35,7 @@ KEPT = np.array([[True, True, True, False], [False, True, True, True]])       # 
 
 
 def attention(query, key, value, heads, kv_heads, mask=None, bias=None, causal=False, window=None, rotary=None,
-              alibi=False, at=None, scale=None):
+              alibi=False, at=None, scale=None, cap=None):
     """One query of one head at a time. `at`: positions [batch, time]."""
     batch, queries, keys = len(query), query.shape[1], key.shape[1]
     size = query.shape[-1] // heads
@@ -51,6 +54,7 @@ def attention(query, key, value, heads, kv_heads, mask=None, bias=None, causal=F
                 if rotary:
                     q, k = rotary(q, at[b, t]), rotary(k, at[b, s])
                 product = q @ k * (size**-0.5 if scale is None else scale)
+                product = product if cap is None else cap * np.tanh(product / cap)
                 product += 0 if bias is None else bias[b, h, t, s]
                 products.append(product - (2.0 ** (-8 * (h + 1) / heads) * abs(at[b, t] - at[b, s]) if alibi else 0))
             weights = np.exp(np.array(products) - max(products))
@@ -88,6 +92,22 @@ def multi_head(heads, kv_heads=None, **options):
     return value
 
 
+def rms(p, x):
+    return x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * p["scale"]
+
+
+def normed_heads(p, x):
+    """Two heads, whose queries and keys are normalised; the last projection adds no vector."""
+    query, key = (rms(p[f"{name}_norm"], dense(p[name], x).reshape(*x.shape[:2], 2, 3)).reshape(x.shape)
+                  for name in ("query", "key"))
+    return attention(query, key, dense(p["value"], x), 2, 2, cap=0.5) @ p["out"]["w"]
+
+
+def locally(p, x, local):
+    options = {"window": 2 if local else None, "rotary": rotate([(0, 1)], [0.5 if local else 1])}
+    return multi_head(3, causal=True, **options)(p, x)
+
+
 def cross(p, x, context, context_mask=None):
     heads_out = attention(dense(p["query"], x), dense(p["key"], context), dense(p["value"], context), 2, 2,
                           mask=context_mask)
@@ -111,6 +131,11 @@ def encoder(attend):
         x = x + attend(p["attention"], norm(p["attention_norm"], x), **inputs)
         return x + feed_forward(p["feed_forward"], norm(p["feed_forward_norm"], x))
     return value
+
+
+def encoder_of_gemma(p, x):
+    x = x + norm(p["attention_out_norm"], multi_head(2)(p["attention"], norm(p["attention_norm"], x)))
+    return x + norm(p["feed_forward_out_norm"], feed_forward(p["feed_forward"], norm(p["feed_forward_norm"], x)))
 
 
 def encoder_of_2017(p, x, mask):
@@ -191,6 +216,12 @@ ROWS = {
         multi_head(2, rotary=rotate([(0, 1), (2, 3)], [1, 0.1])), {"positions": restarted}, tol=2),
     "MultiHeadAttention, ALiBi": LayerRow(MultiHeadAttention(6, 2, positions=ALiBi(), window=3), (2, 4, 6), multi_head(
         2, window=3, alibi=True), {"mask": kept}, tol=2),
+    "MultiHeadAttention, head norm": LayerRow(MultiHeadAttention(6, 2, out_bias=False, head_norm=RMSNorm(), cap=0.5),
+                                              (2, 4, 6), normed_heads, tol=4),
+    **{f"MultiHeadAttention, local {local}": LayerRow(
+        MultiHeadAttention(6, 3, causal=True, window=2, positions=Rotary(),
+                           local_positions=Rotary(scaling=LinearScaling(2.0))), (2, 4, 6), locally,
+        {"local": lambda npr, local=local: np.array(local)}, tol=2) for local in (True, False)},
     "MultiHeadAttention, dropout": LayerRow(MultiHeadAttention(6, 2, dropout=0.5), (2, 4, 6), multi_head(2),
                                             random=True, tol=2),
     "DotProductAttention": LayerRow(
@@ -213,6 +244,7 @@ ROWS = {
     "EncoderBlock": LayerRow(EncoderBlock(ATTEND, MLP), (2, 4, 6), encoder(multi_head(2)), tol=4),
     "EncoderBlock, norm last": LayerRow(EncoderBlock(ATTEND, MLP, norm_first=False), (2, 4, 6), encoder_of_2017,
                                         {"mask": kept}, tol=4),
+    "EncoderBlock, norm out": LayerRow(EncoderBlock(ATTEND, MLP, norm_out=True), (2, 4, 6), encoder_of_gemma, tol=8),
     "EncoderBlock, dropout": LayerRow(EncoderBlock(ATTEND, MLP, dropout=0.2), (2, 4, 6), encoder(multi_head(2)),
                                       random=True, tol=4),
     "DecoderBlock": LayerRow(DecoderBlock(MultiHeadAttention(6, 2, causal=True), CrossAttention(6, 2), MLP), (2, 4, 6),
@@ -279,6 +311,11 @@ WRONG = {
                              ["`attention` has no input `mask`", "Dense(n_out=6)"]),
     "DecoderBlock, not causal": (lambda: DecoderBlock(ATTEND, CrossAttention(6, 2), MLP), ValueError,
                                  ["the attention of a decoder must be causal", "causal=True"]),
+    "MultiHeadAttention, local positions": (
+        lambda: MultiHeadAttention(6, 3, positions=ALiBi(), local_positions=Rotary()), TypeError,
+        ["local_positions is another rotation", "positions        ALiBi()"]),
+    "Rotary, divisors": (lambda: Rotary(scaling=LongScaling((1.0,), (2.0,), 8)).frequencies(4), ValueError,
+                         ["2 pairs of features need as many divisors", "LongScaling"]),
     "Rotary, fraction": (lambda: Rotary(fraction=1.5, scaling=Llama3Scaling()).frequencies(8), ValueError,
                          ["Rotary", "fraction", "1.5"]),
 }

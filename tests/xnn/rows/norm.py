@@ -39,6 +39,8 @@ ROWS = {
     "LayerNorm, plain": LayerRow(LayerNorm(scale=False, bias=False), (4, 5), _layer_norm),
     "RMSNorm": LayerRow(RMSNorm(), (2, 3, 5), lambda p, x: (
         x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * p["scale"])),
+    "RMSNorm, offset": LayerRow(RMSNorm(offset=1.0), (2, 3, 5), lambda p, x: (
+        x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-6) * (1 + p["scale"]))),
     "GroupNorm": LayerRow(GroupNorm(2), (2, 4, 2, 6), _group_norm(2)),
     "GroupNorm, rank 2": LayerRow(GroupNorm(3), (4, 6), _group_norm(3)),
     "InstanceNorm": LayerRow(InstanceNorm(), (2, 4, 2), _group_norm(2)),
