@@ -169,9 +169,9 @@ def test_padding_of_a_batch_of_images_changes_nothing(norm):
 
 def test_a_block_has_a_row_mask_only_with_a_layer_that_reads_it():
     plain = EncoderBlock(ATTENTION, FeedForward(N, 8))
-    assert plain.extra_inputs == ("mask", "bias", "positions")
+    assert plain.extra_inputs == ("mask", "bias", "positions", "local")
     masked = serial(EncoderBlock(ATTENTION, EXPERTS), plain)
-    assert masked.extra_inputs == ("mask", "bias", "positions", "row_mask")
+    assert masked.extra_inputs == ("mask", "bias", "positions", "local", "row_mask")
 
 
 def test_a_row_mask_of_the_call_replaces_that_of_the_positions():
