@@ -306,6 +306,7 @@ class LlamaConfig:
       head: the output: "next_token" has logits of the vocabulary, "sequence" and "token" have those of `classes` for a
         sequence (at its last position that the mask keeps) and for each token, "none" has the features.
       classes: number of outputs of "sequence" and "token".
+      padding: as in `GPT2Config`.
     """
 
     vocabulary: int = 128_256
@@ -334,6 +335,7 @@ class LlamaConfig:
     logit_cap: float | None = None
     head: Literal["next_token", "sequence", "token", "none"] = "next_token"
     classes: int = 2
+    padding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
