@@ -11,7 +11,7 @@ from xjax import tree_util
 from xjax.errors import bad, did_you_mean
 from xjax.typing import PyTree
 from xnn.composites import combine, dict_of
-from xnn.inputs import Input, IntegerShape, bind, inputs_of, is_shape, is_slot, joined, map_shapes
+from xnn.inputs import ROW_MASK, Input, IntegerShape, bind, inputs_of, is_shape, is_slot, joined, map_shapes
 from xnn.layer import Layer, LayerLike, as_layer, out_shape
 from xnn.rng import Rng
 
@@ -29,6 +29,8 @@ def composite(fun: Callable[..., PyTree], name: str | None = None, settings: Map
             return x + layers.mlp(x)
 
         Block = composite(block, norm=LayerNorm(), attention=SelfAttention(8), mlp=mlp)
+
+    A parameter ``row_mask=None`` of `fun` is an input only if a child has the input `row_mask`, such as `BatchNorm`.
 
     `layers.rng` and `layers.train` are the values of the current call. A child that is called twice has one set of
     parameters; its second call starts from the state that the first returned.
@@ -56,8 +58,10 @@ def composite(fun: Callable[..., PyTree], name: str | None = None, settings: Map
         raise bad(name, f"a layer cannot have the name {reserved[0]!r}: layers.{reserved[0]} has another meaning",
                   fix="choose another name.", exc=ValueError)
     children = {key: as_layer(layer, f"{name}[{key!r}]") for key, layer in layers.items()}
-    own = inputs_of(fun)
-    slots = [one for one in joined(name, [child.inputs for child in children.values()]) if is_slot(one.name)]
+    of_children = joined(name, [child.inputs for child in children.values()])
+    has_rows = any(one.name == ROW_MASK.name for one in of_children)
+    own = tuple(one for one in inputs_of(fun) if one.name != ROW_MASK.name or has_rows)
+    slots = [one for one in of_children if is_slot(one.name)]
 
     def walk(visit, in_shape, shapes):
         calls, shape = _infer_shapes(name, fun, children, own, in_shape, shapes)

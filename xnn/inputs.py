@@ -46,6 +46,10 @@ class Input(NamedTuple):
         return self.name if self.is_required else f"{self.name}={self.default!r}"
 
 
+# For layers whose statistics exclude rows of padding.
+ROW_MASK = Input("row_mask", None, comes_last=True)
+
+
 def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
     """The extra inputs that the signature of `apply` declares; none for a function without a signature.
 
@@ -55,12 +59,9 @@ def inputs_of(apply: Callable, leading: int = 2) -> tuple[Input, ...]:
         parameters = list(inspect.signature(apply).parameters.values())[leading:]
     except (TypeError, ValueError):
         return ()
-    return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "")
+    return tuple(Input(p.name, p.default, p.annotation if isinstance(p.annotation, str) else "",
+                       p.name == ROW_MASK.name)
                  for p in parameters if p.kind in _NAMED and p.name not in _SETTINGS)
-
-
-# For layers whose statistics exclude rows of padding.
-ROW_MASK = Input("row_mask", None, comes_last=True)
 
 
 def named_inputs(apply: Callable, names: Sequence[str]) -> tuple[Input, ...]:

@@ -20,8 +20,8 @@ from xnn.models.configs import BERTConfig, GPT2Config, LlamaConfig, LSTMLanguage
 GPT2 = section_of("gpt2", GPT2Config, without=("vocabulary", "length", "head", "classes", "padding"))
 LLAMA = section_of("llama", LlamaConfig, without=(
     "vocabulary", "scaling", "local", "local_base", "norm_out", "norm_offset", "embedding_scale", "query_size",
-    "attention_cap", "logit_cap", "head", "classes"), features=768, hidden=2048, layers=12, heads=12, kv_heads=12,
-    base=10_000.0, tied=True)
+    "attention_cap", "logit_cap", "head", "classes", "padding"), features=768, hidden=2048, layers=12, heads=12,
+    kv_heads=12, base=10_000.0, tied=True)
 LSTM = section_of("lstm", LSTMLanguageModelConfig, without=("vocabulary", "return_carry"))
 BERT = section_of("bert", BERTConfig, without=("vocabulary", "types", "length", "padding", "head", "classes",
                                                      "pooler"))

@@ -75,12 +75,12 @@ def test_padding_changes_nothing():
     assert not np.any(nothing) and kept["balance_loss"] == kept["z_loss"] == 0
 
 
-def test_padding_takes_no_room():
+def test_padding_takes_and_makes_no_room():
     layer = MixtureOfExperts(Dense(5), 3, k=1, capacity=1.0)
-    x = np.ones((6, 5), np.float32)             # equal tokens all choose the same expert, which takes two
+    x = np.ones((9, 5), np.float32)             # equal tokens all choose the same expert, which takes a third of them
     params, state = made(layer, x)
-    y, _ = train(layer, params, state, x, np.arange(6) > 2)
-    assert np.all(np.any(np.asarray(y) != 0, 1) == [False, False, False, True, True, False])
+    y, _ = train(layer, params, state, x, np.arange(9) > 2)
+    assert np.all(np.any(np.asarray(y) != 0, 1) == [False] * 3 + [True] * 2 + [False] * 4)
 
 
 def test_losses_are_those_of_the_papers():

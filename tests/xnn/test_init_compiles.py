@@ -26,6 +26,8 @@ MODELS = {
        for name, sizes in _ON_GRAPHS.items()},
     "BERT": (models.BERT(models.BERTConfig(vocabulary=11, length=9, features=8, hidden=12, layers=1, heads=2)), (2, 5)),
     "ConvNeXt": (models.ConvNeXt(models.ConvNeXtConfig(((1, 3),), classes=5, patch=2)), (2, 8, 8, 3)),
+    "DiT": (models.DiT(models.DiTConfig(image=4, patch=2, features=8, hidden=12, layers=1, heads=2, labels=3)),
+            (2, 4, 4, 3)),
     "GPT2": (models.GPT2(models.GPT2Config(vocabulary=11, length=9, features=8, layers=1, heads=2)), (2, 5)),
     "LSTMLanguageModel": (models.LSTMLanguageModel(models.LSTMLanguageModelConfig(vocabulary=7, features=8)), (2, 5)),
     "LeNet": (models.LeNet(models.LeNetConfig(classes=4, features=(2, 3), hidden=(6, 5))), (2, 28, 28, 1)),

@@ -41,6 +41,7 @@ from xnn.layers.activations import (
 )
 from xnn.layers.attention import CrossAttention, MultiHeadAttention
 from xnn.layers.cells import ConvLSTMCell, GRUCell, LSTMCell, RNNCell
+from xnn.layers.conditioning import AdaLN, AdaLNZero, FiLM, FourierFeatures, LabelEmbedding, SinusoidalFeatures
 from xnn.layers.conv import Conv, ConvLocal, ConvTranspose, DepthwiseConv
 from xnn.layers.dense import Dense
 from xnn.layers.dot_product import ContextAttention, DotProductAttention
@@ -49,7 +50,7 @@ from xnn.layers.elementwise import elementwise
 from xnn.layers.embed import Attend, Embedding
 from xnn.layers.experts import MixtureOfExperts
 from xnn.layers.fan import FanInConcat, FanInSum, FanOut
-from xnn.layers.linear import Bias, Bilinear, DenseGeneral, Einsum, Scale
+from xnn.layers.linear import Bias, Bilinear, DenseGeneral, Einsum, LayerScale, Scale
 from xnn.layers.noise import GaussianDropout, GaussianNoise
 from xnn.layers.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RMSNorm
 from xnn.layers.pool import (
@@ -66,7 +67,6 @@ from xnn.layers.positions import LearnedPositions, SinusoidalPositions
 from xnn.layers.recurrent import GRU, LSTM, RNN, bidirectional
 from xnn.layers.relative import ALiBi, RelativeBias, Rotary
 from xnn.layers.resize import Pad, PixelShuffle, PixelUnshuffle, Upsample
-from xnn.layers.scale import LayerScale
 from xnn.layers.scan import scan_over_time
 from xnn.layers.shapes import Flatten, Identity, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
@@ -74,17 +74,17 @@ from xnn.layers.transformer import DecoderBlock, EncoderBlock, FeedForward
 from xnn.scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, YarnScaling
 
 __all__ = [
-    "GLU", "GRU", "LSTM", "RNN", "ALiBi", "AdaptiveAvgPool", "AdaptiveMaxPool", "AlphaDropout", "Attend", "AvgPool",
-    "BatchNorm", "Bias", "Bilinear", "Celu", "ContextAttention", "Conv", "ConvLSTMCell", "ConvLocal",
-    "ConvTranspose", "CrossAttention", "DecoderBlock", "Dense", "DenseGeneral", "DepthwiseConv",
+    "GLU", "GRU", "LSTM", "RNN", "ALiBi", "AdaLN", "AdaLNZero", "AdaptiveAvgPool", "AdaptiveMaxPool", "AlphaDropout",
+    "Attend", "AvgPool", "BatchNorm", "Bias", "Bilinear", "Celu", "ContextAttention", "Conv", "ConvLSTMCell",
+    "ConvLocal", "ConvTranspose", "CrossAttention", "DecoderBlock", "Dense", "DenseGeneral", "DepthwiseConv",
     "DotProductAttention", "Dropout", "DynamicScaling", "Einsum", "Elu", "Embedding", "EncoderBlock", "ExactGelu",
-    "Exp", "FanInConcat", "FanInSum", "FanOut", "FeedForward", "Flatten", "GRUCell", "GaussianDropout",
-    "GaussianNoise", "GeGLU", "Gelu", "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool", "GroupNorm", "HardShrink",
-    "HardSigmoid", "HardSwish", "HardTanh", "Identity", "InstanceNorm", "LSTMCell", "LayerNorm", "LayerScale",
-    "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling", "LogSigmoid", "LogSoftmax", "LongScaling",
-    "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "MultiHeadAttention", "PReLU", "Pad", "PixelShuffle",
-    "PixelUnshuffle", "QuickGelu", "RMSNorm", "RNNCell", "RReLU", "ReGLU", "RelativeBias", "Relu", "Relu6",
-    "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Silu", "SinusoidalPositions", "SoftShrink", "SoftSign",
-    "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid", "Squareplus", "SqueezeExcite",
-    "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold", "Upsample", "YarnScaling",
-    "bidirectional", "elementwise", "scan_over_time"]
+    "Exp", "FanInConcat", "FanInSum", "FanOut", "FeedForward", "FiLM", "Flatten", "FourierFeatures", "GRUCell",
+    "GaussianDropout", "GaussianNoise", "GeGLU", "Gelu", "GlobalAvgPool", "GlobalMaxPool", "GlobalSumPool",
+    "GroupNorm", "HardShrink", "HardSigmoid", "HardSwish", "HardTanh", "Identity", "InstanceNorm", "LSTMCell",
+    "LabelEmbedding", "LayerNorm", "LayerScale", "LeakyRelu", "LearnedPositions", "LinearScaling", "Llama3Scaling",
+    "LogSigmoid", "LogSoftmax", "LongScaling", "MaxPool", "Maxout", "Mish", "MixtureOfExperts", "MultiHeadAttention",
+    "PReLU", "Pad", "PixelShuffle", "PixelUnshuffle", "QuickGelu", "RMSNorm", "RNNCell", "RReLU", "ReGLU",
+    "RelativeBias", "Relu", "Relu6", "Reshape", "Rotary", "Scale", "Selu", "Sigmoid", "Silu", "SinusoidalFeatures",
+    "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid",
+    "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold",
+    "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import xjax
 import xjax.numpy as jnp
 from xjax import lax, nn, tree_util
@@ -37,8 +39,9 @@ def MixtureOfExperts(expert: Layer, n: int, *, k: int = 2, capacity: float | Non
 
     Shape: [..., features] -> [..., n_out], where an expert maps [tokens, features] to [tokens, n_out].
     Inputs: row_mask: bool of the leading axes of x, False for padding, such as [n, length] for x [n, length, features].
-      Padding has output zero, takes no slots and does not count in the losses, but it counts in the number of tokens
-      that determines the number of slots. None: all tokens count. In a composite it is the last input.
+      Padding has output zero, takes no slots, and does not count in the losses and in the number of tokens that
+      determines the number of slots. None: all tokens count. `EncoderBlock` and layers on graphs pass it automatically;
+      in a composite it is the last input.
 
     Args:
       expert: the layer for each expert; it must be `positionwise` and without state.
@@ -78,10 +81,18 @@ class _Routing(NamedTuple):
     capacity: float | None
     eval_capacity: float | None
 
-    def slots(self, tokens: int, train: bool) -> int:
-        """Number of slots of each expert."""
+    def per_token(self, train: bool) -> float | None:
+        """Slots of each expert for each token; None: as many slots as tokens.
+
+        It is a millionth smaller, so that rounding of ``capacity * k * tokens / n`` does not add a slot.
+        """
         factor = self.capacity if train else self.eval_capacity
-        return tokens if factor is None else min(tokens, math.ceil(factor * self.k * tokens / self.n))
+        return None if factor is None else factor * self.k / self.n * (1 - 1e-6)
+
+    def slots(self, tokens: int, train: bool) -> int:
+        """Number of slots of each expert for this number of tokens, padding included."""
+        per_token = self.per_token(train)
+        return tokens if per_token is None else min(tokens, math.ceil(per_token * tokens))
 
 
 def auxiliary_loss(state: PyTree, *, balance: float = 0.01, z: float = 0.001) -> Array:
@@ -146,7 +157,8 @@ def _routed(call: Calls, state: PyTree, x: Array, mask: Array | None, routing: _
         logits = logits + noise * nn.softplus(call("noise", x))
     tokens, logits = jnp.reshape(x, (-1, x.shape[-1])), jnp.reshape(logits, (-1, routing.n))
     counts = jnp.ones(len(tokens), bool) if mask is None else jnp.reshape(mask, (-1,))
-    plan = _plan(logits, counts, routing, routing.slots(len(tokens), call.train))
+    per_token = None if mask is None else routing.per_token(call.train)
+    plan = _plan(logits, counts, routing, routing.slots(len(tokens), call.train), per_token)
     y = plan.combined(call("experts", plan.dispatched(tokens, routing)))
     return jnp.reshape(y, (*x.shape[:-1], y.shape[-1])), _new_state(state, logits, plan) if call.train else state
 
@@ -203,7 +215,8 @@ class _Plan(NamedTuple):
         return jnp.einsum("tko,tk->to", each, self.gates.astype(outs.dtype))
 
 
-def _plan(logits: Array, counts: Array, routing: _Routing, n_slots: int) -> _Plan:
+def _plan(logits: Array, counts: Array, routing: _Routing, n_slots: int, per_token: float | None) -> _Plan:
+    """The assignment. Args: per_token: slots of each expert for each token that counts; None: no limit but n_slots."""
     probs = nn.softmax(logits.astype(at_least_float32(logits.dtype)))
     gates, experts = lax.top_k(probs, routing.k)
     if routing.k > 1:
@@ -211,7 +224,11 @@ def _plan(logits: Array, counts: Array, routing: _Routing, n_slots: int) -> _Pla
     in_order = jnp.reshape(experts.T, (-1,))                             # first choices of all tokens, then second
     chosen = jnp.where(jnp.tile(counts, routing.k)[:, None], nn.one_hot(in_order, routing.n, dtype="int32"), 0)
     before = jnp.sum(chosen * (jnp.cumsum(chosen, 0) - chosen), 1)       # earlier tokens of the same expert
-    slots = jnp.where(counts[:, None], jnp.reshape(before, (routing.k, -1)).T, n_slots)
+    before = jnp.reshape(before, (routing.k, -1)).T
+    has_slot = jnp.broadcast_to(counts[:, None], before.shape)
+    if per_token is not None:
+        has_slot &= before.astype(np.float32) < per_token * jnp.sum(counts, dtype=np.float32)
+    slots = jnp.where(has_slot, before, n_slots)
     return _Plan(counts, probs, experts, gates, slots, n_slots)
 
 
@@ -235,9 +252,8 @@ def _checked(expert: Layer, n: int, k: int, *capacities: float | None) -> Layer:
         raise bad("MixtureOfExperts", "a capacity must be positive", {"capacity": capacities[0],
                   "eval_capacity": capacities[1]}, "pass 1.25, or None for slots for all tokens.", ValueError)
     why = ("has running statistics, which would include empty slots" if expert.state else
-           f"takes extra inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else
-           "is not positionwise: it would combine tokens of different examples" if not expert.positionwise
-           else None)
+           "is not positionwise: it would combine tokens of different examples" if not expert.positionwise else
+           f"takes extra inputs: {', '.join(expert.extra_inputs)}" if expert.inputs else None)
     if why:
         raise bad("MixtureOfExperts", f"the expert {why}", {"expert": call_text(expert)},
                   fix="use a layer that maps each token separately, such as serial(Dense(4 * n), Gelu, Dense(n)).",

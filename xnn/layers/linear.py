@@ -1,4 +1,4 @@
-"""Linear maps beyond `Dense`: of several axes, by an einsum equation, of two inputs; and a bias or a scale alone."""
+"""Linear maps beyond `Dense`: of several axes, by an einsum equation, of two inputs; and a bias or scales alone."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -219,10 +219,31 @@ def Scale(axis: int | Sequence[int] = -1, *, init: Callable | None = None) -> La
     """``y = x * scale``, with a scale for each index of some axes.  Shape: any -> the same.
 
     Args: axis: the axes of the scale, of known size; init: initializer ``(key, shape) -> array``; None: ones.
-      ``init=initializers.constant(1e-6)`` is the layer scale of ConvNeXt and CaiT (Touvron et al., 2021).
+      See also `LayerScale`.
     Params: ``{"scale": [sizes of axis]}``.
     """
     return _along_axes("Scale", "scale", jnp.multiply, init or initializers.ones, axis)
+
+
+@recorded()
+def LayerScale(value: float = 1e-6) -> Layer:
+    """Multiplies each feature by a small parameter, at the end of a residual branch (Touvron et al., 2021).
+
+    Shape: [..., features] -> the same.
+    Args: value: initial value of the parameters; the default is that of ConvNeXt.
+    Params: ``{"scale": [features]}``.
+    """
+
+    def init(rng, in_shape):
+        in_shape = check_shape("LayerScale", in_shape)
+        return in_shape, {"scale": jnp.full(in_shape[-1:], value, float)}
+
+    def apply(params, x, *, rng=None, train=False):
+        x = check_float("LayerScale", x)
+        check_params("LayerScale", params, x, scale=x.shape[-1:])
+        return x * jnp.broadcast_to(params["scale"], x.shape)
+
+    return Layer(init, apply, "LayerScale", positionwise=True)
 
 
 def _along_axes(name: str, key: str, combine: Callable, make: Callable, axis: int | Sequence[int],) -> Layer:

@@ -9,7 +9,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
-from xjax.typing import Array, Params
+from xjax.typing import Array, ArrayLike, Params
 from xnn.checks import as_axes, as_row_mask, check_float, check_params, check_shape, check_state
 from xnn.inputs import ROW_MASK
 from xnn.layer import Layer, StateFns, recorded
@@ -73,6 +73,7 @@ def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bi
 
     Shape: [n, ..., features] -> the same.
     Args: groups: number of groups of adjacent features; it must divide the number of features.
+    Inputs: row_mask: as in `BatchNorm`, such as bool [n, time] for sequences with padding.
     Params: ``{"scale": ones [features], "bias": zeros [features]}``.
     Raises: ValueError from `init` if the features do not divide into groups.
     """
@@ -85,9 +86,9 @@ def GroupNorm(groups: int = 32, *, epsilon: float = 1e-5, scale: bool = True, bi
                       f"GroupNorm({math.gcd(in_shape[-1], groups)}).", ValueError)
         return in_shape, _affine(in_shape[-1:], scale, bias)
 
-    def apply(params, x, *, rng=None, train=False):
+    def apply(params, x, row_mask=None, *, rng=None, train=False):
         x = check_float("GroupNorm", x, 2)
-        return _scaled("GroupNorm", params, _by_group(x, groups, epsilon), (-1,), scale, bias)
+        return _scaled("GroupNorm", params, _by_group("GroupNorm", x, groups, epsilon, row_mask), (-1,), scale, bias)
 
     return Layer(init, apply, "GroupNorm", computes_in="float32")
 
@@ -97,6 +98,7 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
     """Zero mean and unit variance of each feature over the positions of each example (Ulyanov et al., 2016).
 
     Shape: [n, ..., features] -> the same, with at least one axis of positions.
+    Inputs: row_mask: as in `BatchNorm`, such as bool [n, time] for sequences with padding.
     Params: ``{}`` by default, as in PyTorch; else ``{"scale", "bias"}``, each [features].
     """
 
@@ -104,9 +106,10 @@ def InstanceNorm(*, epsilon: float = 1e-5, scale: bool = False, bias: bool = Fal
         in_shape = check_shape("InstanceNorm", in_shape, min_rank=3)
         return in_shape, _affine(in_shape[-1:], scale, bias)
 
-    def apply(params, x, *, rng=None, train=False):
+    def apply(params, x, row_mask=None, *, rng=None, train=False):
         x = check_float("InstanceNorm", x, 3)
-        return _scaled("InstanceNorm", params, _by_group(x, x.shape[-1], epsilon), (-1,), scale, bias)
+        y = _by_group("InstanceNorm", x, x.shape[-1], epsilon, row_mask)
+        return _scaled("InstanceNorm", params, y, (-1,), scale, bias)
 
     return Layer(init, apply, "InstanceNorm", computes_in="float32")
 
@@ -127,8 +130,8 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
       scale_init: initializer ``(key, shape) -> array`` of the scale; None: ones.
     Inputs: row_mask: bool of the leading axes of x, False for padding, which is left out of the statistics: ``[n]`` for
       x [n, features], such as `xnn.graph.Graph.node_mask`. None: all rows count. Layers and stacks on graphs pass it
-      automatically; see also `xnn.graph.with_node_mask`. In a composite it is the last input. If other layers have a
-      `mask` of the same rows, use ``renamed(BatchNorm(), row_mask="mask")``.
+      automatically, as `EncoderBlock` and `DecoderBlock` do; see also `xnn.graph.with_node_mask`. In a composite it is
+      the last input. If other layers have a `mask` of the same rows, use ``renamed(BatchNorm(), row_mask="mask")``.
     Params: ``{"scale": ones, "bias": zeros}`` [features].  State: ``{"mean": zeros, "var": ones}`` [features].
     Raises: ValueError in training if each feature has only one value, because the variance is then unknown. With a mask
       that leaves fewer than two rows the running statistics do not change. TypeError for a mask of another shape or
@@ -193,18 +196,27 @@ def _moved(running: Array, new: Array, momentum: float) -> Array:
     return ((1 - momentum) * running + momentum * new).astype(running.dtype)
 
 
-def _by_group(x: Array, groups: int, epsilon: float) -> Array:
+def _by_group(caller: str, x: Array, groups: int, epsilon: float, row_mask: ArrayLike | None) -> Array:
+    mask = None if row_mask is None else as_row_mask(caller, x, row_mask)[..., None, None]
     split = jnp.reshape(x, (*x.shape[:-1], groups, x.shape[-1] // groups))
     axes = (*range(1, x.ndim - 1), x.ndim)                             # positions, and the features of a group
-    return jnp.reshape(_standardized(split, axes, epsilon), x.shape)
+    return jnp.reshape(_standardized(split, axes, epsilon, mask), x.shape)
 
 
-def _standardized(x: Array, axes: Sequence[int], epsilon: float) -> Array:
-    """Zero mean and unit variance over `axes`, in two passes."""
+def _standardized(x: Array, axes: Sequence[int], epsilon: float, mask: Array | None = None) -> Array:
+    """Zero mean and unit variance over `axes`, in two passes, for the elements where the mask is True."""
     wide = x.astype(at_least_float32(x.dtype))                     # squares of numbers above 256 overflow float16
-    centered = wide - jnp.mean(wide, axes, keepdims=True)
-    variance = jnp.mean(jnp.square(centered), axes, keepdims=True)
-    return (centered * lax.rsqrt(variance + epsilon)).astype(x.dtype)
+    kept = (lambda v: v) if mask is None else lambda v: jnp.where(mask, v, 0)     # padding may be NaN
+
+    def mean(v: Array) -> Array:
+        if mask is None:
+            return jnp.mean(v, axes, keepdims=True)
+        n = jnp.sum(jnp.broadcast_to(mask, v.shape), axes, keepdims=True, dtype=v.dtype)
+        return jnp.sum(v, axes, keepdims=True) / jnp.maximum(n, 1)
+
+    wide = kept(wide)
+    centered = kept(wide - mean(wide))
+    return (centered * lax.rsqrt(mean(jnp.square(centered)) + epsilon)).astype(x.dtype)
 
 
 def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:

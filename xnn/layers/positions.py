@@ -16,7 +16,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
 from xjax.nn import initializers
-from xjax.typing import Array, ArrayLike
+from xjax.typing import Array, ArrayLike, Params, PRNGKey, Shape
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.precision import at_least_float32
@@ -37,11 +37,11 @@ def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
     """
     make_table = init or initializers.normal(0.02)
 
-    def init_params(rng, in_shape):
+    def init_params(rng: PRNGKey, in_shape: Shape) -> tuple[Shape, Params]:
         in_shape = check_shape("LearnedPositions", in_shape, min_rank=3)
         return in_shape, {"table": make_table(rng, (length, in_shape[-1]))}
 
-    def rows(params, x, at):
+    def rows(params: Params, x: Array, at: Array) -> Array:
         check_params("LearnedPositions", params, x, table=(length, x.shape[-1]))
         if x.shape[1] > length:
             raise bad("LearnedPositions", f"the sequence has more than {length} positions", {"x": type_text(x)},
@@ -60,18 +60,15 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
     Raises: ValueError from `init` for an odd number of features.
     """
 
-    def init(rng, in_shape):
+    def init(rng: PRNGKey | None, in_shape: Shape) -> tuple[Shape, Params]:
         in_shape = check_shape("SinusoidalPositions", in_shape, min_rank=3)
         if in_shape[-1] % 2:
             raise bad("SinusoidalPositions", "sines and cosines need an even number of features",
                       {"in_shape": str(in_shape)}, f"use {in_shape[-1] + 1} features.", ValueError)
         return in_shape, ()
 
-    def rows(params, x, at):
-        features = x.shape[-1]
-        frequencies = np.exp(np.arange(0, features, 2) * (-math.log(base) / features))
-        angles = angles_of(x, at, frequencies)
-        return jnp.reshape(jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1), (*at.shape, features)).astype(x.dtype)
+    def rows(params: Params, x: Array, at: Array) -> Array:
+        return sines_and_cosines(angles_of(x, at, frequencies_of(x.shape[-1], base))).astype(x.dtype)
 
     return _adding("SinusoidalPositions", init, rows)
 
@@ -79,14 +76,14 @@ def SinusoidalPositions(*, base: float = 10_000.0) -> Layer:
 def _adding(name: str, init: Callable, rows: Callable) -> Layer:
     """A layer that adds ``rows(params, x, at)`` to x, where `at` has the position of each vector of x."""
 
-    def added(params, x, at):
+    def added(params: Params, x: Array, at: Array) -> Array:
         return x + jnp.broadcast_to(rows(params, x, at), x.shape)
 
     def apply(params, x, mask=None, positions=None, *, rng=None, train=False):
         x = check_sequence(name, x)
         return added(params, x, positions_of(name, x, mask, positions))
 
-    def init_cache(batch, length):
+    def init_cache(batch: int, length: int) -> dict[str, Any]:
         return {"next": jnp.zeros(batch, "int32")}
 
     def apply_with_cache(params, cache, x, mask=None, positions=None):
@@ -95,6 +92,30 @@ def _adding(name: str, init: Callable, rows: Callable) -> Layer:
         return added(params, x, at), {"next": jnp.maximum(cache["next"], jnp.max(_kept(at, mask), 1) + 1)}
 
     return Layer(init, apply, name, cache=CacheFns(init_cache, apply_with_cache))
+
+
+# -- sinusoids -----------------------------------------------------------------------------------------------------
+
+
+def frequencies_of(features: int, base: float) -> np.ndarray:
+    """[features / 2]: ``base^(-2i / features)``, the frequencies of sinusoidal positions and of sinusoidal times."""
+    return np.exp(np.arange(0, features, 2) * (-math.log(base) / features))
+
+
+def angles_of(x: ArrayLike, at: ArrayLike, frequencies: ArrayLike) -> Array:
+    """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048.
+
+    Args: frequencies: [n], or [batch, 1, n].
+    """
+    dtype, shape = at_least_float32(x.dtype), (*at.shape, np.shape(frequencies)[-1])
+    return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
+        jnp.asarray(frequencies, dtype), shape)
+
+
+def sines_and_cosines(angles: Array) -> Array:
+    """[..., n] -> [..., 2n]: the sine and the cosine of angle i are the features 2i and 2i + 1."""
+    pairs = jnp.stack([jnp.sin(angles), jnp.cos(angles)], -1)
+    return jnp.reshape(pairs, (*angles.shape[:-1], 2 * angles.shape[-1]))
 
 
 # -- counting ------------------------------------------------------------------------------------------------------
@@ -185,13 +206,3 @@ def check_mask(caller: str, mask: ArrayLike, shape: tuple[int, int, int, int]) -
                    f"bool[{','.join(map(str, shape))}] (or 1), True for pairs"},
                   "pass bools of one of these shapes: use mask != 0, or mask[:, None] for a mask with three axes.")
     return mask
-
-
-def angles_of(x: ArrayLike, at: ArrayLike, frequencies: ArrayLike) -> Array:
-    """Position times frequency, [*at.shape, n], in float32 or wider, because float16 cannot count beyond 2048.
-
-    Args: frequencies: [n], or [batch, 1, n].
-    """
-    dtype, shape = at_least_float32(x.dtype), (*at.shape, np.shape(frequencies)[-1])
-    return jnp.broadcast_to(at.astype(dtype)[..., None], shape) * jnp.broadcast_to(
-        jnp.asarray(frequencies, dtype), shape)

@@ -10,14 +10,16 @@ and the block of BERT has `norm_first=False`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from xjax import nn
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.compose import composite
-from xnn.layer import Layer, as_layer, call_text, recorded
+from xnn.layer import Layer, LayerLike, as_layer, call_text, recorded
 from xnn.layers.dense import Dense
 from xnn.layers.dropout import Dropout
 from xnn.layers.norm import LayerNorm
@@ -68,23 +70,27 @@ def EncoderBlock(attention: Layer, feed_forward: Layer, *, norm: Layer | None = 
       norm_first: False normalises the sums, ``norm(x + attention(x))``, as in the original transformer.
       norm_out: whether the two summands that are added to x are normalised too, as in Gemma 2.
       dropout: dropout rate of the two summands, in training.
-    Inputs: mask, bias and positions, which `attention` must have; `local`, as in `MultiHeadAttention`.
+    Inputs: mask, bias and positions, which `attention` must have; `local`, as in `MultiHeadAttention`; row_mask, if a
+      layer has it, such as `MixtureOfExperts` or `BatchNorm`. Those layers get a mask [batch, time] as their row_mask,
+      unless the call passes one.
     Params: ``{"attention_norm", "attention", "feed_forward_norm", "feed_forward"}`` and ``"dropout": ()``; with
       `norm_out` also "attention_out_norm" and "feed_forward_out_norm".
     """
     attention = _with_inputs("EncoderBlock", "attention", attention, ("mask", "bias", "positions"))
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, mask=None, bias=None, positions=None, local=None):
+    def block(layers, x, mask=None, bias=None, positions=None, local=None, row_mask=None):
+        rows = _rows(mask, row_mask)
         # An attention layer of the user needs no input `local` if the caller does not pass it.
         chosen = {} if local is None else {"local": local}
-        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions, **chosen)
-        return added("feed_forward", layers, x)
+        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions, **chosen)
+        return added("feed_forward", layers, x, rows)
 
-    added = _added(norm_first, norm_out)
-    out_norms = {"attention_out_norm": norm, "feed_forward_out_norm": norm} if norm_out else {}
-    return composite(block, "EncoderBlock", attention_norm=norm, attention=attention, feed_forward_norm=norm,
-                     feed_forward=feed_forward, dropout=Dropout(dropout), **out_norms)
+    children = {"attention_norm": norm, "attention": attention, "feed_forward_norm": norm, "feed_forward": feed_forward}
+    if norm_out:
+        children |= {"attention_out_norm": norm, "feed_forward_out_norm": norm}
+    added = _added(norm_first, children)
+    return composite(block, "EncoderBlock", **children, dropout=Dropout(dropout))
 
 
 @recorded("attention", "cross_attention", "feed_forward", "norm")
@@ -94,7 +100,7 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
 
     Shape: [batch, time, features], context [batch, keys, n_context] -> [batch, time, features].
     Args: attention: a causal layer; cross_attention: a layer such as `CrossAttention`; others as in `EncoderBlock`.
-    Inputs: mask, bias, positions as in `EncoderBlock`; context and context_mask as in `CrossAttention`.
+    Inputs: mask, bias, positions, row_mask as in `EncoderBlock`; context and context_mask as in `CrossAttention`.
     Params: those of `EncoderBlock`, and ``{"cross_attention_norm", "cross_attention"}``.
     Raises: ValueError if `attention` has no cache.
     """
@@ -105,25 +111,38 @@ def DecoderBlock(attention: Layer, cross_attention: Layer, feed_forward: Layer, 
                   "MultiHeadAttention(..., causal=True).", ValueError)
     norm = LayerNorm() if norm is None else norm
 
-    def block(layers, x, context, context_mask=None, mask=None, bias=None, positions=None):
-        x = added("attention", layers, x, mask=mask, bias=bias, positions=positions)
-        x = added("cross_attention", layers, x, context=context, context_mask=context_mask)
-        return added("feed_forward", layers, x)
+    def block(layers, x, context, context_mask=None, mask=None, bias=None, positions=None, row_mask=None):
+        rows = _rows(mask, row_mask)
+        x = added("attention", layers, x, rows, mask=mask, bias=bias, positions=positions)
+        x = added("cross_attention", layers, x, rows, context=context, context_mask=context_mask)
+        return added("feed_forward", layers, x, rows)
 
-    added = _added(norm_first)
-    return composite(block, "DecoderBlock", attention_norm=norm, attention=attention,
-                     cross_attention_norm=norm, cross_attention=cross_attention, feed_forward_norm=norm,
-                     feed_forward=feed_forward, dropout=Dropout(dropout))
+    children = {"attention_norm": norm, "attention": attention, "cross_attention_norm": norm,
+                "cross_attention": cross_attention, "feed_forward_norm": norm, "feed_forward": feed_forward}
+    added = _added(norm_first, children)
+    return composite(block, "DecoderBlock", **children, dropout=Dropout(dropout))
 
 
-def _added(norm_first: bool, norm_out: bool = False) -> Callable:
-    """A function ``(name, layers, x, **inputs)``: x plus the layer's output, with the norm before or after."""
+def _rows(mask: ArrayLike | None, row_mask: ArrayLike | None) -> ArrayLike | None:
+    """The row mask of a block: `row_mask`, else a mask [batch, time]; a mask of pairs does not say which rows count."""
+    return mask if row_mask is None and mask is not None and np.ndim(mask) == 2 else row_mask
 
-    def added(name: str, layers: Any, x: ArrayLike, **inputs: Any) -> Array:
-        norm = layers[f"{name}_norm"]
-        y = layers[name](norm(x) if norm_first else x, **inputs)
-        y = layers.dropout(layers[f"{name}_out_norm"](y) if norm_out else y)
-        return x + y if norm_first else norm(x + y)
+
+def _added(norm_first: bool, children: Mapping[str, LayerLike]) -> Callable:
+    """A function ``(name, layers, x, rows, **inputs)``: x plus the layer's output, with the norm before or after.
+
+    The output has a norm of its own if `children` has one for it. The argument `rows` is the row mask, for the layer
+    and for its norms if they have that input.
+    """
+    masked = {name for name, child in children.items() if "row_mask" in as_layer(child, name).extra_inputs}
+
+    def added(name: str, layers: Any, x: ArrayLike, rows: ArrayLike | None, **inputs: Any) -> Array:
+        def call(key: str, x: ArrayLike, **inputs: Any) -> Array:
+            return layers[key](x, **inputs, **({"row_mask": rows} if key in masked else {}))
+
+        y = call(name, call(f"{name}_norm", x) if norm_first else x, **inputs)
+        y = layers.dropout(call(f"{name}_out_norm", y) if f"{name}_out_norm" in children else y)
+        return x + y if norm_first else call(f"{name}_norm", x + y)
 
     return added
 

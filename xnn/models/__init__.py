@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from xnn.models.configs import (
     BERTConfig,
     ConvNeXtConfig,
+    DiTConfig,
     GPT2Config,
     LeNetConfig,
     LlamaConfig,
@@ -41,6 +42,7 @@ from xnn.models.graph_configs import (
 if TYPE_CHECKING:
     from xnn.models.bert import BERT
     from xnn.models.convnext import ConvNeXt, convnext_tiny
+    from xnn.models.dit import DiT
     from xnn.models.gpt2 import GPT2
     from xnn.models.graph_networks import (
         APPNPStack,
@@ -63,9 +65,9 @@ if TYPE_CHECKING:
     from xnn.models.vae import VAE
     from xnn.models.vit import ViT
 
-_FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "GPT2": "gpt2", "LeNet": "lenet",
-          "Llama": "llama", "LSTMLanguageModel": "lstm", "MLP": "mlp", "ResNet": "resnet", "resnet18": "resnet",
-          "resnet50": "resnet", "T5": "t5", "UNet": "unet", "VAE": "vae", "ViT": "vit",
+_FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "DiT": "dit", "GPT2": "gpt2",
+          "LeNet": "lenet", "Llama": "llama", "LSTMLanguageModel": "lstm", "MLP": "mlp", "ResNet": "resnet",
+          "resnet18": "resnet", "resnet50": "resnet", "T5": "t5", "UNet": "unet", "VAE": "vae", "ViT": "vit",
           **dict.fromkeys(("APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack", "GCNStack", "GINStack",
                            "GraphSAGEStack", "SGCStack", "graph_stack"), "graph_networks")}
 
@@ -78,9 +80,9 @@ if not TYPE_CHECKING:                   # for type checkers, other names are err
 
 
 __all__ = [
-    "BERT", "GPT2", "MLP", "T5", "VAE", "BERTConfig", "ConvNeXt", "ConvNeXtConfig", "GPT2Config", "LSTMLanguageModel",
-    "LSTMLanguageModelConfig", "LeNet", "LeNetConfig", "Llama", "LlamaConfig", "MLPConfig", "ResNet", "ResNetConfig",
-    "T5Config", "UNet", "UNetConfig", "VAEConfig", "ViT", "ViTConfig", "convnext_tiny", "resnet18", "resnet50",
-    "APPNPConfig", "GATConfig", "GATv2Config", "GCNConfig", "GCNIIConfig", "GINConfig", "GraphSAGEConfig",
-    "GraphStackConfig", "SGCConfig", "APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack", "GCNStack", "GINStack",
-    "GraphSAGEStack", "SGCStack", "graph_stack"]
+    "BERT", "GPT2", "MLP", "T5", "VAE", "BERTConfig", "ConvNeXt", "ConvNeXtConfig", "DiT", "DiTConfig", "GPT2Config",
+    "LSTMLanguageModel", "LSTMLanguageModelConfig", "LeNet", "LeNetConfig", "Llama", "LlamaConfig", "MLPConfig",
+    "ResNet", "ResNetConfig", "T5Config", "UNet", "UNetConfig", "VAEConfig", "ViT", "ViTConfig", "convnext_tiny",
+    "resnet18", "resnet50", "APPNPConfig", "GATConfig", "GATv2Config", "GCNConfig", "GCNIIConfig", "GINConfig",
+    "GraphSAGEConfig", "GraphStackConfig", "SGCConfig", "APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack",
+    "GCNStack", "GINStack", "GraphSAGEStack", "SGCStack", "graph_stack"]

@@ -99,14 +99,29 @@ class UNetConfig:
     Attributes:
       classes: number of features of the output.
       features: number of features at each resolution, highest resolution first; each next resolution is half of it.
-      norm: whether a `BatchNorm` follows each 3 x 3 convolution, which then has no bias; the paper has no norm.
+      norm: the norm after each 3 x 3 convolution, which then has no bias: True or "batch" for `BatchNorm`, "group" for
+        `GroupNorm`, which diffusion models use, or False. The paper has no norm.
       axis_name: axis of a `pmap` whose devices share one batch, as in `BatchNorm`.
+      groups: number of groups of `GroupNorm`.
+      attention: numbers of the resolutions with self-attention over all pixels, 0 for the highest; Ho et al. (2020)
+        have it at 16 x 16.
+      heads: number of heads of the attention.
+      time: features of the input `time`: "sinusoidal" for steps 0, 1, 2, ..., "fourier" for real numbers of size 1,
+        such as log noise levels; None: the model has no such input.
+      labels: number of labels of the input `label`; 0: the model has no such input. It is unrelated to `classes`.
+      label_dropout: how often training replaces a label by "no label", as in `LabelEmbedding`.
     """
 
     classes: int
     features: tuple[int, ...] = (64, 128, 256, 512, 1024)
-    norm: bool = True
+    norm: bool | Literal["batch", "group"] = True
     axis_name: str | None = None
+    groups: int = 32
+    attention: tuple[int, ...] = ()
+    heads: int = 1
+    time: Literal["sinusoidal", "fourier"] | None = None
+    labels: int = 0
+    label_dropout: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +148,29 @@ class ViTConfig:
     dropout: float = 0.0
     epsilon: float = 1e-12
     head: Literal["image", "pooler", "none"] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class DiTConfig:
+    """Sizes of a `DiT`; the defaults are DiT-XL/2 for latent images of 32 x 32 x 4 and the labels of ImageNet.
+
+    Attributes:
+      image, patch: height and width of an image, and of the squares that it is split into.
+      outputs: number of features of each output pixel; 8 for the noise of 4 channels and its variances.
+      features, hidden, layers, heads: sizes of the blocks and of their feed-forward networks.
+      labels: number of labels of the input `label`; 0: the model has no such input.
+      label_dropout: how often training replaces a label by "no label", as in `LabelEmbedding`.
+    """
+
+    image: int = 32
+    patch: int = 2
+    outputs: int = 8
+    features: int = 1152
+    hidden: int = 4608
+    layers: int = 28
+    heads: int = 16
+    labels: int = 1000
+    label_dropout: float = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +306,7 @@ class LlamaConfig:
       head: the output: "next_token" has logits of the vocabulary, "sequence" and "token" have those of `classes` for a
         sequence (at its last position that the mask keeps) and for each token, "none" has the features.
       classes: number of outputs of "sequence" and "token".
+      padding: as in `GPT2Config`.
     """
 
     vocabulary: int = 128_256
@@ -296,6 +335,7 @@ class LlamaConfig:
     logit_cap: float | None = None
     head: Literal["next_token", "sequence", "token", "none"] = "next_token"
     classes: int = 2
+    padding: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from xnn.layers import (
     MultiHeadAttention,
 )
 from xnn.models.configs import GPT2Config
-from xnn.models.heads import chosen, last_kept
+from xnn.models.heads import chosen, kept_tokens, last_kept
 from xnn.sharing import shared, with_shared
 
 _W_INIT = initializers.normal(0.02)
@@ -57,7 +57,6 @@ def _classifier(config: GPT2Config) -> Layer:
     def forward(layers, tokens, mask=None, bias=None, positions=None):
         x = layers.dropout(layers.positions(layers.tokens(tokens), mask=mask, positions=positions))
         x = layers.norm(layers.blocks(x, mask=mask, bias=bias, positions=positions))
-        kept = tokens != config.padding if mask is None and config.padding is not None else mask
-        return layers.logits(last_kept("GPT2", x, kept))
+        return layers.logits(last_kept("GPT2", x, kept_tokens(tokens, mask, config.padding)))
 
     return composite(forward, "GPT2", **_base(config), logits=Dense(config.classes, bias=False, w_init=_W_INIT))

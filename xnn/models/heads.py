@@ -37,6 +37,11 @@ def pooler_head(features: int, activation: Callable = jnp.tanh, w_init: Callable
                 lambda layers, x: (x, activation(layers.pooler(x[:, 0]))))
 
 
+def kept_tokens(tokens: Array, mask: ArrayLike | None, padding: int | None) -> ArrayLike | None:
+    """The mask; without one, where the tokens are not padding. None: there is neither."""
+    return tokens != padding if mask is None and padding is not None else mask
+
+
 def last_kept(caller: str, x: Array, mask: ArrayLike | None) -> Array:
     """The last vector of each row where a mask [batch, time] is True: [batch, features].
 

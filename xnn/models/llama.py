@@ -23,7 +23,7 @@ from xnn.layers import (
     Rotary,
 )
 from xnn.models.configs import LlamaConfig
-from xnn.models.heads import last_kept
+from xnn.models.heads import kept_tokens, last_kept
 from xnn.sharing import shared, with_shared
 
 _INIT = initializers.normal(0.02)
@@ -47,14 +47,16 @@ def Llama(config: LlamaConfig = LlamaConfig()) -> Layer:
     layers = {"tokens": shared("tokens", tokens) if is_tied else tokens, "blocks": _blocks(config),
               "norm": _norm(config), **_head(config)}
 
-    def decoder(layers, x, mask=None, bias=None, positions=None):
-        x = layers.tokens(x)
+    def decoder(layers, tokens, mask=None, bias=None, positions=None):
+        x = layers.tokens(tokens)
         if config.embedding_scale:
             x = x * math.sqrt(config.features)
         x = layers.norm(layers.blocks(x, mask=mask, bias=bias, positions=positions))
         if config.head == "none":
             return x
-        logits = layers.logits(last_kept("Llama", x, mask) if config.head == "sequence" else x)
+        if config.head == "sequence":
+            x = last_kept("Llama", x, kept_tokens(tokens, mask, config.padding))
+        logits = layers.logits(x)
         if config.head != "next_token" or config.logit_cap is None:
             return logits
         return config.logit_cap * jnp.tanh(logits / config.logit_cap)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import xjax.numpy as jnp
-from xjax.errors import bad
 from xjax.nn import initializers
-from xjax.typing import Array, ArrayLike
-from xnn.checks import check_float, check_params, check_shape, type_text
+from xjax.typing import Array, ArrayLike, Params, PRNGKey, Shape
+from xnn.checks import check_params, check_shape
 from xnn.combinators import repeat
 from xnn.compose import composite
 from xnn.layer import Layer
@@ -17,6 +17,8 @@ from xnn.layers.positions import check_sequence
 from xnn.layers.transformer import exact_gelu
 from xnn.models.configs import ViTConfig
 from xnn.models.heads import VECTORS, Head, chosen, pooler_head
+from xnn.models.patches import check_patch, patches_of
+from xnn.rng import Rng
 
 
 def ViT(config: ViTConfig = ViTConfig()) -> Layer:
@@ -30,18 +32,15 @@ def ViT(config: ViTConfig = ViTConfig()) -> Layer:
       channels.
     Raises: ValueError if the image size is not a multiple of the patch size; TypeError for an image of another size.
     """
-    if config.image % config.patch:
-        raise bad("ViT", "the image size must be a multiple of the patch size",
-                  {"image": config.image, "patch": config.patch}, "choose a patch size that divides the image size.",
-                  ValueError)
+    check_patch("ViT", config.image, config.patch)
     head = chosen("ViT", config.head, _HEADS)(config)
     norm = LayerNorm(epsilon=config.epsilon)
     block = EncoderBlock(MultiHeadAttention(config.features, config.heads),
                          FeedForward(config.features, config.hidden, activation=exact_gelu), norm=norm,
                          dropout=config.dropout)
 
-    def forward(layers, images):
-        x = layers.first(layers.patches(_patches(images, config)))
+    def forward(layers: Any, images: Array) -> Array:
+        x = layers.first(layers.patches(patches_of("ViT", images, config.image, config.patch)))
         x = layers.blocks(layers.dropout(layers.positions(x)))
         return head.apply(layers, layers.norm(x))
 
@@ -56,26 +55,14 @@ _HEADS: Mapping[str, Callable[[ViTConfig], Head]] = {
     "pooler": lambda config: pooler_head(config.features), "none": lambda config: VECTORS}
 
 
-def _patches(images: ArrayLike, config: ViTConfig) -> Array:
-    """[batch, patches, patch * patch * channels]: the squares of an image, row by row."""
-    images = check_float("ViT", images)
-    if images.ndim != 4 or images.shape[1:3] != (config.image, config.image):
-        raise bad("ViT", "the images do not have the size in the config", {"x": type_text(images)},
-                  f"pass [batch, {config.image}, {config.image}, channels].")
-    batch, height, _, channels = images.shape
-    n, size = height // config.patch, config.patch
-    squares = jnp.moveaxis(jnp.reshape(images, (batch, n, size, n, size, channels)), 3, 2)
-    return jnp.reshape(squares, (batch, n * n, size * size * channels))
-
-
 def _FirstToken() -> Layer:
     """Prepends a learned vector to a sequence.  Shape: [batch, time, features] -> [batch, time + 1, features]."""
 
-    def init(rng, in_shape):
+    def init(rng: PRNGKey, in_shape: Shape) -> tuple[Shape, Params]:
         batch, time, features = check_shape("FirstToken", in_shape, min_rank=3)
         return (batch, time if time < 0 else time + 1, features), {"token": initializers.normal(0.02)(rng, (features,))}
 
-    def apply(params, x, *, rng=None, train=False):
+    def apply(params: Params, x: ArrayLike, *, rng: Rng = None, train: bool = False) -> Array:
         x = check_sequence("FirstToken", x)
         check_params("FirstToken", params, x, token=x.shape[-1:])
         return jnp.concatenate([jnp.broadcast_to(params["token"], (x.shape[0], 1, x.shape[-1])), x], 1)

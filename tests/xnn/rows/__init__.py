@@ -8,6 +8,7 @@ slow set.
 from tests.xnn.rows import (
     activations,
     attention,
+    conditioning,
     conv,
     elementwise,
     experts,
@@ -19,6 +20,7 @@ from tests.xnn.rows import (
 )
 from tests.xnn.rows.row import LayerRow
 
-FAMILIES = (activations, attention, conv, elementwise, experts, linear, norm, pool, recurrent, regularisation)
+FAMILIES = (activations, attention, conditioning, conv, elementwise, experts, linear, norm, pool, recurrent,
+            regularisation)
 ROWS: dict[str, LayerRow] = {name: row for family in FAMILIES for name, row in family.ROWS.items()}
 WRONG = {name: row for family in FAMILIES for name, row in family.WRONG.items()}

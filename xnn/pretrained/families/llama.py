@@ -10,7 +10,7 @@ from xnn.pretrained.families.tables import SIZES, Family, Tensor, dense, read_cl
 from xnn.scaling import DynamicScaling
 
 NAMES = {**SIZES, "vocabulary": "vocab_size", "hidden": "intermediate_size", "kv_heads": "num_key_value_heads",
-         "head_size": "head_dim", "epsilon": "rms_norm_eps", "tied": "tie_word_embeddings"}
+         "head_size": "head_dim", "epsilon": "rms_norm_eps", "tied": "tie_word_embeddings", "padding": "pad_token_id"}
 _ACTIVATIONS = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu", "gelu_new": "gelu"}
 
 
