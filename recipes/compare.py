@@ -17,7 +17,7 @@ from recipes.errors import exit_code_of
 from recipes.names import on_terminal, printable
 from recipes.results.folder import find_run, read_json, saved_config, shown, write_csv
 from recipes.results.numbers import NOT_METRICS, main_metric, metric, words
-from recipes.results.plots import comparison_figure
+from recipes.results.plots import comparison_figure, save_figure
 from recipes.training.hooks import read_metrics
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _work(names: list[str], plot: Path | None) -> None:
     rows = _rows(runs)
     Console(soft_wrap=True).print(_table(runs, rows))
     write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[row.name, *row.cells] for row in rows])
-    comparison_figure({run.name: run.records for run in runs}, _curves(runs)).savefig(plot)
+    save_figure(comparison_figure({run.name: run.records for run in runs}, _curves(runs)), plot)
     print(f"curves in {printable(shown(plot.absolute()))}, the table in {printable(plot.with_suffix('.csv').name)}")
 
 

@@ -6,12 +6,14 @@ prints only this text, without a traceback; ``exit_code`` is the exit code of th
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 
 from recipes.names import printable
 
@@ -56,6 +58,42 @@ class Interrupted(RecipeError):
         self.exit_code = 128 + number
 
 
+def _print_unless_closed_loop(event: sys.UnraisableHookArgs) -> None:
+    """The hook for exceptions in callbacks. Threads of orbax report to an event loop that a failed save has closed."""
+    if str(event.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(event)
+
+
+class _Stopped(KeyboardInterrupt):
+    """A signal other than Ctrl-C, raised as Ctrl-C is, so that files are closed and temporary ones removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
+
+
+@contextlib.contextmanager
+def _raising_signals() -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP raise an exception, where they would end the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: object) -> None:
+        raise _Stopped(number)
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def exit_code_of(work: Callable[[], int | None]) -> int:
     """Runs the work of a command.
 
@@ -67,10 +105,11 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     for stream in (sys.stdout, sys.stderr):                   # a name that the encoding lacks is not an error
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:     # see recipes/__init__.py
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _print_unless_closed_loop
     try:
-        return work() or 0
+        with _raising_signals():
+            return work() or 0
     except RecipeError as err:
         print(printable(err, keep="\n"), file=sys.stderr)
         return err.exit_code
@@ -80,9 +119,15 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
     except OSError as err:
         print(printable(_of_file(err), keep="\n"), file=sys.stderr)
         return 1
-    except KeyboardInterrupt:                                 # before `Interrupts` handles signals
-        print("run: stopped before it began.", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as err:                          # of a command without `Interrupts`, or before it
+        number = err.number if isinstance(err, _Stopped) else signal.SIGINT
+        print(RecipeError("run", f"stopped by {number.name}.", fix="start the command again; no file is incomplete."),
+              file=sys.stderr)
+        return 128 + number
+    except MemoryError as err:
+        print(RecipeError("memory", "there is too little memory.", {"why": err} if str(err) else {},
+                          "a smaller model, batch or file, or a machine with more memory."), file=sys.stderr)
+        return 1
 
 
 _FIXES = {errno.ENOSPC: "free space, then try again.", errno.EDQUOT: "free space, then try again.",

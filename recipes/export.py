@@ -14,7 +14,7 @@ from pathlib import Path
 
 from recipes.errors import RecipeError, exit_code_of
 from recipes.names import printable
-from recipes.results.exported import ARRAYS, write_arrays
+from recipes.results.exported import ABOUT, ARRAYS, write_arrays
 from recipes.results.folder import write_config, write_json
 from recipes.task import Task
 from recipes.trained import open_run
@@ -36,10 +36,15 @@ def _work(run: str, folder: Path, last: bool) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RecipeError("export", "the folder is not empty.", {"folder": folder}, fix="another folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    write_config(trained.config, folder)
     about = {"step": trained.step, "kind": trained.kind, "artifacts": trained.task.artifacts}
-    write_json(folder / "exported.json", about)
-    write_arrays(folder / ARRAYS, (trained.params, trained.state))
+    try:
+        write_config(trained.config, folder)
+        write_json(folder / ABOUT, about)
+        write_arrays(folder / ARRAYS, (trained.params, trained.state))
+    except BaseException:                                     # also a signal: the same command then works again
+        for name in ("config.yaml", ABOUT, ARRAYS):
+            (folder / name).unlink(missing_ok=True)
+        raise
     print(f"the {trained.kind} parameters (step {trained.step}) in {printable(folder)}; to load them:\n"
           f"  from recipes.trained import open_run\n"
           f"  trained = open_run({str(folder)!r})\n"

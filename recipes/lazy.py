@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import xjax
     import xjax.numpy as jnp
     import xnn
+    import xnn.safetensors as tensor_files
     from xjax import lax, nn, random, tree_util
     from xnn import optim
 else:
@@ -57,9 +58,9 @@ else:
     pil_image, pil_ops, sk_datasets = map(_Lazy, ("PIL.Image", "PIL.ImageOps", "sklearn.datasets"))
     xjax, jnp, lax, nn, random, tree_util = map(
         _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
-    xnn, optim = map(_Lazy, ("xnn", "xnn.optim"))
+    xnn, optim, tensor_files = map(_Lazy, ("xnn", "xnn.optim", "xnn.safetensors"))
 
 __all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl", "mpl_cm", "mpl_collections", "mpl_colors",
            "mpl_figure", "mpl_legend", "mpl_lines", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa", "parquet", "pd",
-           "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tokenizers", "tree_util",
-           "xjax", "xnn"]
+           "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tensor_files", "tokenizers",
+           "tree_util", "xjax", "xnn"]

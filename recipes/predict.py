@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import io
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from recipes.lazy import pa, parquet
 from recipes.names import in_utf8, printable
 from recipes.results.numbers import decimal
 from recipes.trained import open_run
+from xnn.whole_files import whole_file
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +44,8 @@ def _work(args: argparse.Namespace) -> None:
     for note in inputs.notes:
         print(note)
     columns = trained.predict(inputs)
-    write(args.output, {in_utf8(name): _for_files(values) for name, values in columns.items()})
+    with whole_file(args.output) as out:
+        write(out, {in_utf8(name): _for_files(values) for name, values in columns.items()})
     n_rows = len(next(iter(columns.values())))
     print(f"{n_rows} rows in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
 
@@ -56,23 +59,22 @@ def _for_files(values: np.ndarray) -> np.ndarray:
     return np.array([in_utf8(value) if isinstance(value, str) else value for value in values.tolist()], object)
 
 
-def _write_csv(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with file.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow(columns)
-        writer.writerows(zip(*([decimal(each) if isinstance(each, float) else each for each in values.tolist()]
-                               for values in columns.values()), strict=True))
+def _write_csv(out: BinaryIO, columns: dict[str, np.ndarray]) -> None:
+    text = io.StringIO(newline="")
+    rows = zip(*([decimal(each) if isinstance(each, float) else each for each in values.tolist()]
+                 for values in columns.values()), strict=True)
+    csv.writer(text).writerows([columns, *rows])
+    out.write(text.getvalue().encode())
 
 
-def _write_json(file: Path, columns: dict[str, np.ndarray]) -> None:
+def _write_json(out: BinaryIO, columns: dict[str, np.ndarray]) -> None:
     rows: list[dict[str, Any]] = [dict(zip(columns, row, strict=True))
                                   for row in zip(*(values.tolist() for values in columns.values()), strict=True)]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    out.write("".join(json.dumps(row) + "\n" for row in rows).encode())
 
 
-def _write_parquet(file: Path, columns: dict[str, np.ndarray]) -> None:
-    with file.open("wb") as out:                              # pyarrow takes addresses and only UTF-8 as names
-        parquet.write_table(pa.table({name: values.tolist() for name, values in columns.items()}), out)
+def _write_parquet(out: BinaryIO, columns: dict[str, np.ndarray]) -> None:
+    parquet.write_table(pa.table({name: values.tolist() for name, values in columns.items()}), out)
 
 
 _WRITERS = {".csv": _write_csv, ".jsonl": _write_json, ".parquet": _write_parquet}

@@ -18,7 +18,7 @@ from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import read_json, saved_config, shown, write_csv
 from recipes.results.numbers import main_metric, spread, words
-from recipes.results.plots import sweep_figure
+from recipes.results.plots import save_figure, sweep_figure
 from recipes.settings.config_file import load_config
 from recipes.training.run import Result, run
 
@@ -138,7 +138,7 @@ def _save(home: Path, groups: Groups) -> None:
     if names:
         score = main_metric(names)
         rows = [(" ".join(choice) or "all runs", group.get(score, ())) for choice, group in groups.items()]
-        sweep_figure(rows, score).savefig(plot)
+        save_figure(sweep_figure(rows, score), plot)
     print(printable(f"the table in {shown(table)}" + (f", a plot in {plot.name}" if names else "")))
 
 

@@ -22,7 +22,7 @@ from recipes.errors import DataError, RecipeError
 from recipes.lazy import tree_util, xjax
 from recipes.process.parallel import Placer, choose_devices
 from recipes.results.checkpoint import Checkpoints
-from recipes.results.exported import ARRAYS, read_arrays
+from recipes.results.exported import ABOUT, ARRAYS, read_arrays
 from recipes.results.folder import as_written, find_run, saved_config
 from recipes.settings.config_file import load_config, task_module
 from recipes.task import Bound, Data, Inputs, Task
@@ -164,10 +164,10 @@ def _of_run(folder: Path, last: bool) -> Trained:
 def _exported(folder: Path, last: bool) -> Trained:
     config = as_written(load_config(str(folder / "config.yaml")), folder / "config.yaml")
     try:
-        about = json.loads((folder / "exported.json").read_text("utf-8"))
+        about = json.loads((folder / ABOUT).read_text("utf-8"))
         artifacts, step, kind = about["artifacts"], int(about["step"]), str(about["kind"])
     except (ValueError, KeyError, TypeError, RecursionError) as err:
-        raise DataError("exported", "exported.json is damaged.", {"folder": folder, "why": err},
+        raise DataError("exported", f"{ABOUT} is damaged.", {"folder": folder, "why": err},
                         fix="export the run again.") from None
     if last and kind != "last":
         raise RecipeError("exported", "the folder does not have the last parameters.", {"folder": folder, "here": kind},

@@ -16,7 +16,8 @@ from recipes.errors import RecipeError
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Holds ``folder/.lock``.  Raises: RecipeError that names the process which holds it."""
-    with (folder / ".lock").open("a+", encoding="utf-8") as file:
+    path = folder / ".lock"
+    with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -25,8 +26,8 @@ def locked(folder: Path) -> Iterator[None]:
                               {"folder": folder, "held by": file.read(1000).strip() or "unknown"},
                               "wait for it or stop it, or take another run_dir.") from None
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
-        file.flush()
+        with contextlib.suppress(OSError):                    # on a full disk, another process does not see the name
+            path.write_text(f"process {os.getpid()} on {platform.node()} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
         try:
             yield
         finally:

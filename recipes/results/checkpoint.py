@@ -11,6 +11,7 @@ number of devices. orbax detects truncated files, but not flipped bits; the mani
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -66,7 +67,7 @@ class Checkpoints:
         except Exception as err:                  # orbax and the file system raise errors of many types
             shutil.rmtree(scratch, ignore_errors=True)
             raise CheckpointError("checkpoint", f"saving step {step} failed.",
-                                  {"folder": self.folder, "why": f"{type(err).__name__}: {err}"},
+                                  {"folder": self.folder, "why": _why_not_saved(err)},
                                   fix="free space or correct the folder's permissions, then --resume.") from err
         for old in self.steps()[:-self._keep]:
             shutil.rmtree(self.folder / str(old), ignore_errors=True)
@@ -258,6 +259,14 @@ def _unreadable(folder: Path, given: dict[str, Any]) -> CheckpointError:
            "keep this folder, the only checkpoint of the run: copy it again from its source, or begin a new run.")
     return CheckpointError("checkpoint", "it is damaged: it does not hold what was saved.", {"folder": folder, **given},
                            fix=fix)
+
+
+def _why_not_saved(err: Exception) -> str:
+    """The error of the file system, which orbax puts at the end of a long text; else the text of the error."""
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES):
+        if os.strerror(number) in str(err):
+            return os.strerror(number)
+    return f"{type(err).__name__}: {err}"
 
 
 def _reason(err: Exception) -> str:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recipes.errors import DataError
-from recipes.lazy import safetensors_numpy, tree_util
+from recipes.lazy import safetensors_numpy, tensor_files, tree_util
 
 if TYPE_CHECKING:
     from xjax.typing import PyTree
 
-ARRAYS = "model.safetensors"                              # in an exported folder
+ABOUT, ARRAYS = "exported.json", "model.safetensors"       # in an exported folder
 
 
 def write_arrays(file: Path, tree: PyTree) -> None:
-    """Writes the NumPy leaves of a tree."""
-    safetensors_numpy.save_file({path: np.ascontiguousarray(leaf) for path, leaf in _by_path(tree).items()}, file)
+    """Writes the NumPy leaves of a tree; if it fails, there is no file."""
+    tensor_files.write(file, {path: np.asarray(leaf) for path, leaf in _by_path(tree).items()})
 
 
 def read_arrays(file: Path, shapes: PyTree) -> PyTree:

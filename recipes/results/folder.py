@@ -30,7 +30,7 @@ from recipes.errors import ConfigError, RecipeError
 from recipes.names import in_utf8
 from recipes.results.numbers import decimal
 from recipes.settings.config_file import load_config, task_module
-from xnn.whole_files import whole_file
+from xnn.whole_files import named, whole_file
 
 # Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
@@ -225,6 +225,12 @@ def write_csv(file: Path, header: Sequence[object], rows: Iterable[Sequence[obje
     cells = ([decimal(cell) if isinstance(cell, float) else cell for cell in row] for row in rows)
     csv.writer(out).writerows([header, *cells])
     write_text(file, in_utf8(out.getvalue()))
+
+
+def append_text(file: Path, text: str) -> None:
+    """Adds text at the end of a file.  Raises: OSError with the name of the file, also if the disk is full."""
+    with named(file), file.open("a", encoding="utf-8") as out:
+        out.write(text)
 
 
 def write_text(file: Path, text: str) -> None:

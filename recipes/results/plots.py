@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recipes.errors import ConfigError
 from recipes.lazy import mpl_cm, mpl_colors, mpl_figure, mpl_ticker  # not pyplot: no display, no global state
 from recipes.names import on_plot
 from recipes.results import numbers
+from xnn.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +24,20 @@ MANY = 300  # points; a longer curve is drawn as a running mean, over its raw va
 
 def learning_curve(records: Sequence[Any], score: str, test: dict[str, float], title: str, file: Path) -> None:
     """Writes `curve_figure` as a PNG."""
-    curve_figure(records, score, test, title).savefig(file)
+    save_figure(curve_figure(records, score, test, title), file)
+
+
+def save_figure(figure: mpl_figure.Figure, file: Path) -> None:
+    """Writes a whole picture or none, in the format that the name of the file ends with; without an ending, a PNG.
+
+    Raises: ConfigError for an unknown format.
+    """
+    kinds, kind = figure.canvas.get_supported_filetypes(), file.suffix[1:].lower() or "png"
+    if kind not in kinds:
+        raise ConfigError("plot", "the format of the picture is not known.", {"file": file},
+                          fix=f"a name that ends with one of {', '.join(f'.{each}' for each in kinds)}.")
+    with whole_file(file) as out:
+        figure.savefig(out, format=kind)
 
 
 def curve_figure(records: Sequence[Any], score: str, test: dict[str, float], title: str) -> mpl_figure.Figure:

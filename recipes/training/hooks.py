@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from recipes.errors import RecipeError
 from recipes.process.memory import Peak
 from recipes.results.checkpoint import Saver, diverged, first_not_finite
-from recipes.results.folder import write_text
+from recipes.results.folder import append_text, write_text
 from recipes.training.loop import Record, Report
 
 
@@ -36,16 +36,14 @@ class MetricsLog:
 
     def __call__(self, report: Report) -> None:
         self.records += report.records
-        with self._file.open("a", encoding="utf-8") as out:
-            out.writelines(_line(record) for record in report.records)
+        append_text(self._file, "".join(map(_line, report.records)))
         timing: dict[str, Any] = {"step": report.step, "seconds": round(report.seconds, 6),
                                   "seconds_per_step": round(report.seconds_per_step, 6)}
         if self._batch_size is not None:
             timing["examples_per_second"] = round(self._batch_size / report.seconds_per_step, 1)
         if used := self._memory():
             timing["peak_bytes"] = {peak.where: peak.size for peak in used}
-        with self._timing.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(timing) + "\n")
+        append_text(self._timing, json.dumps(timing) + "\n")
 
 
 def _line(record: Record) -> str:
