@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from recipes.batches import Rows
 from recipes.config import AbsolutePath, Count, Fraction, Frozen, Index
 from recipes.data.facts import listed
+from recipes.data.limits import fits
 from recipes.errors import DataError
 from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
 from recipes.names import plain_path
@@ -208,6 +209,8 @@ def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[n
     def read(file: Path) -> np.ndarray | str:
         try:
             with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
+                if not fits(4 * picture.width * picture.height):
+                    return f"{picture.width} x {picture.height} pixels do not fit into memory"
                 return pixels_of(picture, image, channels)
         except Exception as err:                              # decoders raise errors of many classes
             return str(err) or type(err).__name__

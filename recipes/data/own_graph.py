@@ -17,6 +17,7 @@ import numpy as np
 
 from recipes.data.cells import as_labels, as_texts
 from recipes.data.graphs import SPLITS, LabelledGraph, undirected
+from recipes.data.limits import check_file
 from recipes.data.splits import split_by_order, stratified_order
 from recipes.data.tables import (
     Table,
@@ -179,6 +180,7 @@ def _numbers_of(names: list[str], ids: xnn.graph.NodeNames, file: Path) -> np.nd
 
 def _read_npz(file: Path) -> OwnGraph:
     try:
+        check_file(file)
         with np.load(file, allow_pickle=False) as arrays:
             edges, features = arrays["edges"], arrays["features"]
             labels, split = arrays.get("labels"), arrays.get("split")
@@ -187,6 +189,8 @@ def _read_npz(file: Path) -> OwnGraph:
     except FileNotFoundError:
         raise DataError("graph", "the file is missing.", {"file": file},
                         fix="task.folder=PATH of an .npz file.") from None
+    except DataError:
+        raise
     except Exception as err:                                  # NumPy and zipfile raise errors of many types
         raise DataError("graph", "the file cannot be read.", {"file": file, "why": f"{type(err).__name__}: {err}"},
                         fix="arrays edges [2, m], features [n, f] and labels [n], written by numpy.savez.") from None

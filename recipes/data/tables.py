@@ -16,6 +16,7 @@ from recipes.data.cells import Column, Kind, StatedKind
 from recipes.data.encodings import encoding_of
 from recipes.data.forms import STATED, NumberForm, StatedForm
 from recipes.data.layout import Layout, first_long_record, layout_of
+from recipes.data.limits import check_file, check_fits
 from recipes.errors import DataError
 from recipes.lazy import arrow_csv, pa, parquet, pd
 
@@ -80,6 +81,7 @@ def read_table(file: Path, empty: bool = False) -> Table:
                         {"file": file, "kinds": ", ".join(READERS)},
                         fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
     try:
+        check_file(file)
         encoding = "utf-8" if file.suffix.lower() == ".parquet" else encoding_of(file)
         content, layout = reader(file, encoding)
     except DataError:
@@ -128,7 +130,10 @@ def _separated(file: Path, encoding: str, usual: str) -> tuple[pa.Table, Layout]
 
 def _parquet(file: Path, encoding: str) -> tuple[pa.Table, Layout]:
     with file.open("rb") as content:
-        return parquet.ParquetFile(content, page_checksum_verification=True).read(), Layout()
+        table = parquet.ParquetFile(content, page_checksum_verification=True)
+        groups = [table.metadata.row_group(i) for i in range(table.num_row_groups)]
+        check_fits(file, sum(max(group.total_byte_size, 8 * group.num_rows * group.num_columns) for group in groups))
+        return table.read(), Layout()
 
 
 def _json(file: Path, encoding: str) -> tuple[pa.Table, Layout]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from recipes.data.encodings import UTF8, encoding_in_words, encoding_of
 from recipes.data.facts import listed
+from recipes.data.limits import check_file
 from recipes.errors import DataError
 
 # Modules that are one file of that name in every Python since 3.11; 2.7 MB together.
@@ -60,6 +61,7 @@ def read_files(paths: Sequence[Path], pattern: str) -> list[Text]:
 
 def read_file(file: Path) -> Text:
     """A text file in any encoding that `encoding_of` finds.  Raises: DataError for a file that is not text."""
+    check_file(file)
     try:
         encoding = encoding_of(file)
         return Text(str(file), file.read_bytes().decode("utf-8" if encoding in UTF8 else encoding), encoding)

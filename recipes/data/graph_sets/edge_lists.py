@@ -10,6 +10,8 @@ import numpy as np
 
 from recipes.data.encodings import encoding_of
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
+from recipes.data.limits import check_file
+from recipes.errors import DataError
 
 Column = str | int
 
@@ -61,6 +63,7 @@ def _cells(file: Path, delimiter: str | None, header: bool) -> tuple[list[str] |
     if not file.is_file():
         raise wrong(file, "the file is missing", {}, "PATH of a list of edges.")
     try:
+        check_file(file)
         packed = file.suffix == ".gz"
         encoding = "utf-8-sig" if packed else encoding_of(file)
         with (gzip.open if packed else open)(file, "rt", encoding=encoding) as lines, \
@@ -68,6 +71,8 @@ def _cells(file: Path, delimiter: str | None, header: bool) -> tuple[list[str] |
             warnings.simplefilter("ignore", UserWarning)          # of an empty file
             kept = (line for line in lines if not line.startswith(("#", "%")))       # an id may have "#" in it
             rows = np.loadtxt(kept, str, delimiter=delimiter, comments=None, quotechar='"', ndmin=2)
+    except DataError:
+        raise
     except Exception as err:                                      # NumPy, gzip and zlib raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {' '.join(str(err).split())}"},
                     "the same number of values in each line; delimiter=',' if commas separate them.") from None

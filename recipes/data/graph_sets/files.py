@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from recipes.data.graphs import LabelledGraph, undirected
+from recipes.data.limits import check_file
 from recipes.errors import DataError
 from recipes.lazy import sp, xnn
 
@@ -115,9 +116,12 @@ def numbers(file: Path, kind: type = np.float32, gaps: bool = False) -> np.ndarr
     """
     options: dict[str, Any] = {"converters": _or_nan, "encoding": "utf-8"} if gaps else {}
     try:
+        check_file(file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)          # of an empty file
             values = np.loadtxt(file, kind, delimiter=",", ndmin=2, comments=None, **options)
+    except DataError:
+        raise
     except Exception as err:                                      # NumPy, gzip and zlib raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {' '.join(str(err).split())}"},
                     f"comma-separated numbers ({np.dtype(kind).name}), equally many in each line, no header.") from None

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet, make_graph, wrong
+from recipes.data.limits import check_file
+from recipes.errors import DataError
 from recipes.lazy import sp, xnn
 
 if TYPE_CHECKING:
@@ -79,8 +81,11 @@ def _arrays(file: Path, needed: list[str], optional: list[str]) -> dict[str, np.
     if not file.is_file():
         raise wrong(file, "the file is missing", {}, "PATH of the .npz file as it was published.")
     try:
+        check_file(file)
         with np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in (*needed, *optional) if name in archive.files}
+    except DataError:
+        raise
     except Exception as err:                                      # NumPy and zipfile raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {err}"},
                     "the .npz file as it was published; arrays of numbers, not of pickled objects.") from None

@@ -18,6 +18,8 @@ import numpy as np
 
 from recipes.data.graph_sets.files import check_rows, existing, maybe, numbers, pairs, wrong
 from recipes.data.graph_sets.ogb import labels_in, split_in
+from recipes.data.limits import check_file
+from recipes.errors import DataError
 
 Relation = tuple[str, str, str]
 
@@ -77,8 +79,11 @@ def _counts(file: Path) -> dict[str, int]:
 def _words(file: Path, columns: int | None = None) -> list[list[str]]:
     """The words of each line. Raises: DataError for a damaged file, a wrong number of words, or a word with a slash."""
     try:
+        check_file(file)
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as lines:
             rows = [line.strip().split(",") for line in lines if line.strip()]
+    except DataError:
+        raise
     except Exception as err:                                      # gzip and zlib raise many types
         raise wrong(file, "the file cannot be read", {"why": f"{type(err).__name__}: {err}"},
                     "the file as it was published.") from None
