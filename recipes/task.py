@@ -3,6 +3,9 @@
     class Config(TaskConfig): ...                         # the keys of the section, with their defaults
     def load(config: Config) -> Data: ...                 # reads the training data
     def make(config: Config, artifacts) -> Task: ...      # model, loss and metrics; needs no training data
+
+A task whose artifacts depend on rules that versions change, such as the kinds of columns, also has ``load_again(config,
+artifacts)``. It is `load` for a run that has begun, and keeps to the artifacts that the run recorded.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from recipes.trained import Trained
     from xjax.typing import Params, PRNGKey, PyTree
 
+Artifacts = dict[str, Any]                                # see `Data`
 Sums = dict[str, tuple[Any, Any]]                         # name -> (sum, weight) over this device's rows
 
 
@@ -41,7 +45,7 @@ class Data(NamedTuple):
     """
 
     splits: dict[str, Any]
-    artifacts: dict[str, Any]
+    artifacts: Artifacts
     summary: dict[str, str]
 
 

@@ -24,10 +24,10 @@ from recipes.process.parallel import Placer, choose_devices
 from recipes.results.checkpoint import Checkpoints
 from recipes.results.exported import ABOUT, ARRAYS, read_arrays
 from recipes.results.folder import as_written, find_run, saved_config
-from recipes.settings.config_file import load_config, task_module
+from recipes.settings.config_file import load_config
 from recipes.task import Bound, Data, Inputs, Task
 from recipes.training.loop import begin
-from recipes.training.run import check_artifacts, make_task
+from recipes.training.run import check_artifacts, load_data, make_task
 from recipes.training.step import init_state, make_eval_step, totals_over
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Trained:
 
     @functools.cached_property
     def _data(self) -> Data:
-        data = task_module(self.config.task.name).load(self.config.task)
+        data = load_data(self.config, self.task.artifacts)
         check_artifacts(self.task.artifacts, data.artifacts, self.folder)
         return data
 

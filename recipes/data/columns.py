@@ -19,6 +19,8 @@ from recipes.errors import DataError
 
 MOST_CATEGORIES = 50
 DAYS = {"year": 365.2425, "week": 7.0}
+# Texts that pandas reads as empty cells, and with it the first versions of this package.
+EMPTY_IN_PANDAS = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None")
 
 Described = dict[str, Any]              # name, kind, form of the cells, and mean and deviation, or values
 
@@ -108,10 +110,11 @@ def _why_not(column: Column, kind: Kind, stated: str | None, wanted: Sequence[st
 
 def describe_columns(table: Table, kinds: Mapping[str, Kind], train: np.ndarray) -> list[Described]:
     """How to encode columns.  Args: train: row numbers from which means, deviations and categories are computed."""
-    return [_describe(table[name], kind, train) for name, kind in kinds.items()]
+    return [describe_column(table[name], kind, train) for name, kind in kinds.items()]
 
 
-def _describe(column: Column, kind: Kind, train: np.ndarray) -> Described:
+def describe_column(column: Column, kind: Kind, train: np.ndarray) -> Described:
+    """See `describe_columns`."""
     gaps = bool(column.missing(kind).any())
     if kind == "category":
         texts, ids = column.different()
@@ -143,7 +146,7 @@ def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
     for each in columns:
         if each["kind"] == "category":
             column = table[each["name"]]
-            rows = np.flatnonzero((_places(column, each) < 0) & ~column.missing("category"))
+            rows = np.flatnonzero((_places(column, each) < 0) & ~_without_category(column, each))
             if len(rows):
                 unknown[column.name] = f"{len(rows)} of {len(column)}, first {column.cell(rows[0])}"
     return unknown
@@ -171,7 +174,7 @@ def _encode(column: Column, described: Described) -> np.ndarray:
     """
     kind = described["kind"]
     if kind == "category":
-        missing = column.missing(kind)
+        missing = _without_category(column, described)
         parts = [_places(column, described)[:, None] == np.arange(len(described["values"]))]
     else:
         numbers = _numbers(column, kind)
@@ -192,12 +195,22 @@ def _encode(column: Column, described: Described) -> np.ndarray:
     return np.concatenate([*parts, missing[:, None]] if described["gaps"] else parts, axis=1).astype(np.float64)
 
 
+def _without_category(column: Column, described: Described) -> np.ndarray:
+    """bool[rows]: the gaps of a column of categories.
+
+    If training had gaps and no category NA, a cell NA is a gap: earlier versions read it as an empty cell.
+    """
+    texts, ids = column.different()
+    words = [described["gaps"] and text in EMPTY_IN_PANDAS and text not in described["values"] for text in texts]
+    return column.missing("category") | np.array([*words, False], bool)[ids]
+
+
 def _places(column: Column, described: Described) -> np.ndarray:
     """[rows], the number of the category of each cell; -1 for a gap, and for a text that training did not have.
 
     Other spellings of a number, such as 1.0 for 1, are the same category, unless training had both.
     """
-    places = {value: i for i, value in enumerate(described["values"])}
+    places = {value.strip(): i for i, value in enumerate(described["values"])}      # earlier versions kept spaces
     numbers = {value: i for text, i in reversed(places.items()) if (value := _number(text)) is not None}
     texts, ids = column.different()
     by_text = [places.get(text, numbers.get(_number(text), -1)) for text in texts]

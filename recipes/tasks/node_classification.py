@@ -25,12 +25,13 @@ from recipes.data.own_graph import OwnGraph, adjacency_of, class_names, labelled
 from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
+from recipes.data.recorded import classes_as_recorded
 from recipes.data.splits import class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
 from recipes.process.parallel import Placer
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.task import Artifacts, Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
@@ -76,6 +77,11 @@ class Config(ClassesConfig, StratifiedSplit):
 
 
 def load(config: Config) -> Data:
+    return load_again(config, None)
+
+
+def load_again(config: Config, recorded: Artifacts | None) -> Data:
+    """The data of a run that has begun, with its classes.  Args: recorded: its artifacts; None: a new run."""
     if config.dataset == "karate":
         graph = load_karate((0, 33) if config.labelled is None else config.labelled)
         return _data(config, graph, graph.features, ["Mr. Hi", "Officer"], {})
@@ -83,6 +89,9 @@ def load(config: Config) -> Data:
         own = read_graph(config.folder)
         classes = class_names(own, config.folder)
         graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder, config.stratify)
+        if recorded is not None:
+            classes, labels = classes_as_recorded(classes, graph.labels, recorded["classes"])
+            graph = graph._replace(labels=labels, n_classes=len(classes))
         data = _data(config, graph, graph.features, classes, {"names": own.names})
         left_out = own.left_out | _unlabelled(own)
         return data._replace(summary=data.summary | listed("left out", left_out))

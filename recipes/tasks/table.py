@@ -16,12 +16,13 @@ from recipes.data.cells import StatedKind
 from recipes.data.columns import choose_features, describe_columns, encoded, forms_in_words, n_features, unseen
 from recipes.data.facts import by_kind, listed
 from recipes.data.forms import StatedForm
+from recipes.data.recorded import classes_as_recorded, columns_as_recorded, recorded_features
 from recipes.data.splits import class_facts, split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
 from recipes.regression import Regressor, standardised
 from recipes.results.numbers import number
-from recipes.task import Bound, Data, Inputs, Sums, Task
+from recipes.task import Artifacts, Bound, Data, Inputs, Sums, Task
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
@@ -73,6 +74,14 @@ class Config(ClassesConfig, StratifiedSplit):
 
 
 def load(config: Config) -> Data:
+    return load_again(config, None)
+
+
+def load_again(config: Config, recorded: Artifacts | None) -> Data:
+    """The data of a run that has begun, with its columns and classes.
+
+    Args: recorded: the artifacts of the run; None: a new run.
+    """
     table = tables.read_table(config.file)
     named = dict.fromkeys((*config.apart, *(config.features or ()), *config.columns))
     tables.check_columns(table, named, "task.target, features, columns, id_column and split_column")
@@ -84,21 +93,27 @@ def load(config: Config) -> Data:
     tables.refuse_gaps(tables.gaps_in(table, {config.target: wanted}), config.file, "fill or drop these rows.")
     if is_class:
         y, classes = tables.class_target(target, stated)
+        if recorded is not None:
+            classes, y = classes_as_recorded(classes, y, recorded["classes"])
     else:
         y = target.numbers()
     if config.split_column is not None:
         rows = tables.stated_split(table[config.split_column])
     else:
         rows = split_rows(table.num_rows, config, y if is_class else None)
-    features = choose_features(table, kinds, config.features, config.apart, rows["train"])
+    known = None if recorded is None else recorded_features(table, recorded, config.apart)
+    features = known or choose_features(table, kinds, config.features, config.apart, rows["train"])
     gaps = tables.gaps_in(table, features.kinds)
     if config.missing == "refuse":
         tables.refuse_gaps(gaps, config.file, "task.missing=fill, fill or drop these rows, or leave the column out of "
                                               "task.features.")
-    columns = describe_columns(table, features.kinds, rows["train"])
-    artifacts: dict[str, Any] = {
-        "columns": columns, "target": config.target,
-        "ignored": [*features.left_out, *filter(None, [config.split_column])]}
+    if recorded is None or known is None:
+        columns, left_out = describe_columns(table, features.kinds, rows["train"]), list(features.left_out)
+    else:
+        columns = columns_as_recorded(table, recorded["columns"], rows["train"])
+        left_out = [name for name in recorded["ignored"] if name in features.left_out]
+    artifacts: Artifacts = {
+        "columns": columns, "target": config.target, "ignored": [*left_out, *filter(None, [config.split_column])]}
     if is_class:
         artifacts |= class_artifacts(classes, y[rows["train"]], config)
     else:

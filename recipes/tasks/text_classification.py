@@ -13,11 +13,12 @@ from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, ValFraction, fault
 from recipes.data.facts import listed
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
+from recipes.data.recorded import classes_as_recorded
 from recipes.data.splits import class_facts
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.task import Artifacts, Bound, Data, Inputs, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PRNGKey, PyTree
@@ -66,11 +67,19 @@ class Config(ClassesConfig, StratifiedSplit):
 
 
 def load(config: Config) -> Data:
+    return load_again(config, None)
+
+
+def load_again(config: Config, recorded: Artifacts | None) -> Data:
+    """The data of a run that has begun, with its classes.  Args: recorded: its artifacts; None: a new run."""
     if config.file is None:
         data = module_passages(config.passage, config.fractions)
     else:
         data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed,
                               config.stratify)
+        if recorded is not None:
+            classes, labels = classes_as_recorded(data.classes, data.labels, recorded["classes"])
+            data = data._replace(classes=classes, labels=labels)
     all_artifacts = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
     artifacts = {key: all_artifacts[key] for key in ("tokenizer", "pretrained")}
     artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)

@@ -27,7 +27,7 @@ from recipes.results.numbers import duration, in_float32, metric, number, words
 from recipes.results.plots import learning_curve
 from recipes.settings.config_file import task_module
 from recipes.settings.optim import update_factors
-from recipes.task import Data, Task
+from recipes.task import Artifacts, Data, Task
 from recipes.training.best import as_now
 from recipes.training.hooks import MetricsLog, StopOnNaN
 from recipes.training.loop import Loop, Progress, begin
@@ -60,15 +60,18 @@ class Prepared(NamedTuple):
         return made
 
 
-def prepare(config: RunConfig, processes: int = 1, form: str | None = None) -> Prepared:
+def prepare(config: RunConfig, processes: int = 1, form: str | None = None,
+            recorded: Artifacts | None = None) -> Prepared:
     """Reads the data and builds the model.  Raises: RecipeError; no file is written.
 
-    Args: form: of sparse products before a resume.
+    Args:
+      form: of sparse products before a resume.
+      recorded: the artifacts of the run before a resume.
     """
     check_trackers(config)
     xjax.config.update("cache_compiled_functions", True)        # a repeated run does not compile again
     placer = Placer(choose_devices(config.devices, processes), steps=config.schedule_steps or config.steps, noted=form)
-    data = task_module(config.task.name).load(config.task)
+    data = load_data(config, recorded)
     task = make_task(config, data.artifacts)
     check_batch(config, task, placer)
     check_privacy(config, task)
@@ -77,7 +80,15 @@ def prepare(config: RunConfig, processes: int = 1, form: str | None = None) -> P
     return Prepared(config, data, task, placer)
 
 
-def make_task(config: RunConfig, artifacts: dict[str, Any]) -> Task:
+def load_data(config: RunConfig, recorded: Artifacts | None = None) -> Data:
+    """The training data.  Args: recorded: the artifacts of the run that has begun, if it is not a new one."""
+    module = task_module(config.task.name)
+    if recorded is None or not hasattr(module, "load_again"):
+        return module.load(config.task)
+    return module.load_again(config.task, recorded)
+
+
+def make_task(config: RunConfig, artifacts: Artifacts) -> Task:
     """The task of a config, with its model in the precision of the config."""
     task = task_module(config.task.name).make(config.task, artifacts)
     if config.precision != "float32":
@@ -102,8 +113,9 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
     console = Console(soft_wrap=True, quiet=not ranks.is_first)
     if not resume and config.schedule_steps is None:
         config = config.model_copy(update={"schedule_steps": config.steps})
-    form = run_folder.noted_environment(config.run_dir).get(run_folder.PRODUCTS) if resume and config.run_dir else None
-    prepared = prepare(config, ranks.count, form)
+    before = config.run_dir if resume else None
+    form = run_folder.noted_environment(before).get(run_folder.PRODUCTS) if before else None
+    prepared = prepare(config, ranks.count, form, newest_artifacts(before) if before else None)
     if interrupts.received and ranks.count == 1:              # with several ranks, they agree after their first step
         raise Interrupted(interrupts.received, f"stopped by {interrupts.received.name} before the first step.", {},
                           "start it again: no step was done.")
@@ -178,7 +190,14 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
     return result
 
 
-def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: dict[str, Any]) -> Progress:
+def newest_artifacts(folder: Path) -> Artifacts | None:
+    """The artifacts in the newest checkpoint of a run; None if it has no checkpoint.  Raises: CheckpointError."""
+    checkpoints = Checkpoints(folder / "checkpoints")
+    saved = checkpoints.steps()
+    return checkpoints.artifacts(saved[-1]) if saved else None
+
+
+def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: Artifacts) -> Progress:
     """The progress saved at ``step``.  Raises: CheckpointError, also if the run was trained on other data."""
     saved = checkpoints.artifacts(step)
     check_artifacts(saved, artifacts, checkpoints.folder / str(step))
@@ -186,7 +205,7 @@ def restored(checkpoints: Checkpoints, step: int, template: PyTree, artifacts: d
     return progress._replace(best=as_now(progress.best, saved, artifacts))
 
 
-def check_artifacts(saved: dict[str, Any], now: dict[str, Any], folder: Path) -> None:
+def check_artifacts(saved: Artifacts, now: Artifacts, folder: Path) -> None:
     """Raises: CheckpointError with the names of artifacts that differ from the saved ones: the data have changed."""
     now = json.loads(json.dumps(now))                         # as JSON saves them, with lists for tuples
     changed = [name for name in sorted(saved) if not _same(saved[name], now.get(name))]
