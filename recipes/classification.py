@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -59,6 +59,10 @@ class Classifier(Task):
             result |= {name: values[function] for name, function in functions.items()}
         return result
 
+    def remark(self, totals: dict[str, dict[str, tuple[Any, Any]]]) -> str:
+        return one_class({split: np.asarray(sums["confusion"][0]) for split, sums in totals.items()},
+                         self.artifacts["classes"])
+
     def columns(self, outputs: np.ndarray) -> dict[str, np.ndarray]:
         """The class with the highest probability, and the probabilities.  Args: outputs: probabilities [n, classes]."""
         classes = self.artifacts["classes"]
@@ -92,6 +96,20 @@ def _calibration(logits: ArrayLike, right: ArrayLike, weight: ArrayLike) -> Arra
     bins = jnp.clip(jnp.ceil(confidence * BINS).astype(np.int32) - 1, 0, BINS - 1)
     rows = jnp.where(weight > 0, jnp.stack([jnp.ones_like(confidence), confidence, right]), 0) * weight
     return jnp.zeros((3, BINS), rows.dtype).at[:, bins].add(rows)
+
+
+def one_class(confusions: Mapping[str, np.ndarray], classes: Sequence[str]) -> str:
+    """A sentence if the model predicts the same class for all examples, though they have several classes; else "".
+
+    Args: confusions: split -> [true class, predicted class].
+    """
+    whole = sum(confusions.values(), np.zeros((len(classes), len(classes))))
+    predicted = np.flatnonzero(whole.sum(0))
+    if len(predicted) != 1 or np.count_nonzero(whole.sum(1)) < 2:
+        return ""
+    return (f"the model predicts the class {str(classes[predicted[0]])!r} for all {whole.sum():.0f} examples of "
+            f"{' and '.join(confusions)}; try more steps, another optim.lr, a smaller optim.weight_decay, or "
+            "task.class_weights=balanced")
 
 
 def class_artifacts(classes: list[str], labels: np.ndarray, config: ClassesConfig) -> dict[str, Any]:

@@ -124,6 +124,13 @@ class Task:
         return {name: float(total) / float(weight) if float(weight) else float("nan")
                 for name, (total, weight) in totals.items() if np.ndim(total) == 0}
 
+    def remark(self, totals: dict[str, dict[str, tuple[Any, Any]]]) -> str:
+        """A sentence about results that a user should know of, such as a model that predicts one class; or "".
+
+        Args: totals: split -> sums over the whole split, for splits with examples.
+        """
+        return ""
+
     def batches(self, split: Any, placer: Placer, seed: int) -> Batches:
         """The batches of a split of `Data.splits`."""
         return RowBatches(split, placer, self.config.batch_size, seed)

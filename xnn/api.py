@@ -2,8 +2,9 @@
 
 from xnn import graph, layers, losses, metrics, params, rng, sparse
 from xnn.choice import switch
-from xnn.combinators import named, parallel, renamed, repeat, residual, serial
+from xnn.combinators import named, parallel, renamed, repeat, residual, serial, whole
 from xnn.compose import composite, lambda_
+from xnn.composites import combine
 from xnn.description import describe
 from xnn.generation import filter_logits, generate, sample
 from xnn.graph.layers.gcn import GCN, GraphConvolution
@@ -21,8 +22,8 @@ from xnn.weights import spectral_norm, weight_norm
 
 # And those of `layers`: type checkers read only a list of literals.
 __all__ = [
-    "CSR", "GCN", "CacheFns", "GraphConvolution", "Layer", "Policy", "RowKey", "StateFns", "auxiliary_loss",
+    "CSR", "GCN", "CacheFns", "GraphConvolution", "Layer", "Policy", "RowKey", "StateFns", "auxiliary_loss", "combine",
     "composite", "describe", "filter_logits", "generate", "graph", "init_carry", "lambda_", "layers", "losses",
     "metrics", "named", "normalized_adjacency", "parallel", "params", "renamed", "repeat", "residual", "rng", "sample",
-    "serial", "shared", "sparse", "spectral_norm", "switch", "weight_norm", "with_precision", "with_remat",
+    "serial", "shared", "sparse", "spectral_norm", "switch", "weight_norm", "whole", "with_precision", "with_remat",
     "with_shared"]

@@ -1,4 +1,4 @@
-"""Layers made of layers: serial, named, parallel, residual, repeat.
+"""Layers made of layers: serial, named, parallel, residual, whole, repeat.
 
 Child i draws from ``fold_in(rng, i)``, so a layer appended at the end changes no earlier stream.
 An error in a child gets a note with its place in the model: "in serial[3] -> Dropout".
@@ -6,6 +6,7 @@ An error in a child gets a note with its place in the model: "in serial[3] -> Dr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,10 +17,10 @@ import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
 from xjax.typing import PyTree
-from xnn.checks import counted
-from xnn.composites import Pack, check_kept, combine, dict_of, extra_values, init_child
+from xnn.checks import counted, type_text
+from xnn.composites import Pack, check_kept, combine, dict_of, extra_values, init_child, only
 from xnn.inputs import bind
-from xnn.layer import CacheFns, Layer, LayerLike, Parts, StateFns, as_layer, note_path, recorded
+from xnn.layer import CacheFns, Layer, LayerLike, Parts, StateFns, as_layer, call_text, note_path, recorded
 from xnn.rng import fold_in
 from xnn.wrapping import wrapped
 
@@ -122,16 +123,53 @@ def residual(*layers: LayerLike, **by_name: LayerLike) -> Layer:
                    rebuild=lambda some: residual(some[None]))
 
 
+@recorded("layer")
+def whole(layer: LayerLike, *, keep: bool = False) -> Layer:
+    """A layer that is applied to a whole input once, also in generation: the encoder of an encoder-decoder model.
+
+    Generation passes the inputs of a model with the prompt, and None for each of them in later steps. `whole` then
+    returns None, with which `CrossAttention` reuses the keys and values that it computed from the first result::
+
+        def translator(layers, tokens, source, source_mask=None):
+            context = layers.encoder(source, mask=source_mask)
+            return layers.decoder(tokens, context=context, context_mask=source_mask)
+
+        model = composite(translator, encoder=whole(encoder), decoder=decoder)
+        generate(model, params, start, steps=20, temperature=0, source=source)
+
+    Args:
+      layer: any layer; it needs no cache. If its result is a pytree, later results have None in place of each array.
+      keep: whether a later call with None returns the first result again, for a decoder that reads it in each step.
+        If the decoder also reads a mask, let the layer return it with the result.
+    Params, state: those of the layer.  Cache: empty at first, then the result, or its structure without `keep`.
+    Raises: TypeError in a call with a cache, if the first call passes None, or if a later call passes an input.
+    """
+    child = as_layer(layer, "whole")
+    made = combine("whole", {None: child}, lambda visit, shape, shapes: visit(None, shape),
+                   lambda call, x, values: None if x is None else call(None, x), only,
+                   rebuild=lambda some: whole(some[None], keep=keep))
+
+    def apply_with_cache(params, cache, x, *extra, state=(), **named_values):
+        if x is None and not cache:
+            raise bad("whole", "there is no input, neither in this call nor in an earlier one",
+                      {"layer": call_text(child)}, fix="pass the whole input in the first call with a cache.")
+        if x is not None and cache:
+            raise bad("whole", "the layer has its whole input from an earlier call with this cache",
+                      {"layer": call_text(child), "x": type_text(x)},
+                      fix="pass None in later calls. A layer of the generated positions needs a cache, not `whole`.")
+        if cache:
+            return cache["result"], cache
+        y, _ = made.apply_with_state(params, state, x, *extra, **named_values)
+        return y, {"result": y if keep else tree_util.tree_map(lambda leaf: None, y)}
+
+    return dataclasses.replace(made, cache=CacheFns(lambda batch, length: {}, apply_with_cache))
+
+
 def check_names(caller: str, layers: Sequence[LayerLike], by_name: Mapping[str, LayerLike]) -> None:
     """Raises: TypeError if only some layers have names."""
     if layers and by_name:
         raise bad(caller, "only some of the layers have names", {"names": ", ".join(by_name)},
                   fix="give all layers a name, or none.")
-
-
-def only(entries: list[PyTree]) -> PyTree:
-    """The parameters of a wrapper are those of its one child."""
-    return entries[0]
 
 
 @recorded("layer")

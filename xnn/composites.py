@@ -15,29 +15,58 @@ from xjax.errors import api_boundary, bad, did_you_mean
 from xjax.typing import Params, PRNGKey, PyTree
 from xnn.checks import check_entries
 from xnn.inputs import Input, bind, is_slot, joined
-from xnn.layer import CacheFns, Layer, Parts, StateFns, call_text, init_types, note_path
+from xnn.layer import CacheFns, Layer, LayerLike, Parts, StateFns, as_layer, call_text, init_types, note_path
 from xnn.rng import Rng, fold_in
 
 Pack = Callable[[list], Any]
 
 
-def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: Callable, pack: Pack, *,
-            rebuild: Callable, inputs: Sequence[Input] | None = None, settings: Mapping[str, Any] | None = None,
-            sized_by: Sequence[str] = ()) -> Layer:
-    """The Layer of a composite.
+def combine(name: str, children: Mapping[Any, LayerLike], walk: Callable, forward: Callable,
+            pack: Pack | None = None, *, rebuild: Callable | None = None,
+            inputs: Sequence[Input | str] | None = None, passes: Iterable[str] = (),
+            settings: Mapping[str, Any] | None = None, sized_by: Sequence[str] = ()) -> Layer:
+    """The Layer of a combinator, from one function for shapes and one for values.
+
+    The result has the inputs, the state, the cache and the random keys of its children. For one structure with a
+    function of its own, `composite` is shorter: it needs no `walk`.
 
     Args:
       name: its name in messages; each child is ``name[key]`` there.
       children: key -> layer; the only child of a wrapper has the key None.
-      walk: ``(visit, in_shape, shapes) -> out_shape``, as `Parts.walk`.
-      forward: ``(call, x, values) -> y``; ``call(key, x)`` applies a child, and `values` maps input names to values.
-      pack: makes the container of parameters, states or caches from a list with one entry for each child.
-      rebuild: as `Parts.rebuild`.
-      inputs: the inputs after x; None: those of the children.
+      walk: ``(visit, in_shape, shapes) -> out_shape``; ``visit(key, in_shape)`` gives the shape of a child's output.
+        `shapes` has the shapes of further inputs.
+      forward: ``(call, x, values) -> y``; ``call(key, x)`` applies a child to x and its further inputs, which it takes
+        from `values`, the inputs of the composite by name. ``call(key, x, mask=mask)`` passes another value.
+        `call.rng` and `call.train` are those of the current call.
+      pack: makes the container of parameters, states or caches from a list with one entry for each child; None: the
+        entry itself for the key None, a tuple for the keys 0, 1, ..., else a dict.
+      rebuild: ``{key: layer} -> Layer``, the same composite with other children, or with some of them; None: calls
+        `combine` with the same functions.
+      inputs: the inputs after x, names or `xnn.inputs.Input`s; None: those of the children. Inputs of the children
+        must be among them or in `passes`.
+      passes: names of inputs of the children that `forward` passes itself.
       settings: as in `Layer`.
       sized_by: extra inputs whose shapes `walk` takes, in addition to those of the children.
+    Raises: ValueError for a child with an input that the composite does not have.
+
+    >>> from xnn import Dense, combine
+    >>> def mean_of(*layers):
+    ...     children = dict(enumerate(layers))
+    ...     def walk(visit, in_shape, shapes):
+    ...         return [visit(key, in_shape) for key in children][0]
+    ...     def forward(call, x, values):
+    ...         return sum(call(key, x) for key in children) / len(children)
+    ...     return combine("mean_of", children, walk, forward)
+    >>> mean_of(Dense(3), Dense(3)).init(random.key(0), (-1, 2))[0]
+    (-1, 3)
     """
-    inputs = joined(name, [child.inputs for child in children.values()]) if inputs is None else tuple(inputs)
+    children = {key: as_layer(child, place(name, key)) for key, child in children.items()}
+    passes = tuple(passes)
+    own = None if inputs is None else tuple(Input(one) if isinstance(one, str) else one for one in inputs)
+    inputs = _inputs_of_composite(name, children, own, passes)
+    pack = pack or _container(children)
+    rebuild = rebuild or (lambda some: combine(name, some, walk, forward, inputs=own, passes=passes, settings=settings,
+                                               sized_by=sized_by))
     keys = tuple(children)
 
     @api_boundary
@@ -52,13 +81,16 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         shape = walk(visit, in_shape, shapes)
         return shape, pack([entries[key] for key in keys])
 
+    def bound(extra, named):
+        return bind(name, inputs, extra, named, lambda wanted: _passing_hint(name, children, wanted))
+
     def run(params, memory, x, values, options):
         calls = Calls(name, children, entries_of(name, "params", params, keys), values, memory, **options)
         return forward(calls, x, values), calls
 
     @api_boundary
     def apply(params, x, *extra, rng=None, train=False, **named):
-        values = bind(name, inputs, extra, named)
+        values = bound(extra, named)
         return run(params, None, x, values, {"rng": rng, "train": train})[0]
 
     @api_boundary
@@ -75,7 +107,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
 
     @api_boundary
     def apply_with_state(params, state, x, *extra, rng=None, train=False, **named):
-        values = bind(name, inputs, extra, named)
+        values = bound(extra, named)
         memory = State(entries_of(name, "state", state, keys))
         y, _ = run(params, memory, x, values, {"rng": rng, "train": train})
         return y, pack([memory.entries[key] for key in keys])
@@ -84,7 +116,7 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
         return pack([child.init_cache(batch, length) for child in children.values()])
 
     def apply_with_cache(params, cache, x, *extra, state=(), **named):
-        values = bind(name, inputs, extra, named)
+        values = bound(extra, named)
         states = entries_of(name, "state", state, keys) if has_state else dict.fromkeys(keys, ())
         memory = Cache(entries_of(name, "cache", cache, keys), states)
         y, _ = run(params, memory, x, values, {"rng": None, "train": False})
@@ -98,6 +130,56 @@ def combine(name: str, children: Mapping[Any, Layer], walk: Callable, forward: C
                  CacheFns(init_cache, apply_with_cache) if has_cache else None,
                  Parts(children, walk, rebuild), sized_by=tuple(sizes),
                  positionwise=all(child.positionwise for child in children.values()))
+
+
+def _inputs_of_composite(name: str, children: Mapping[Any, Layer], own: tuple[Input, ...] | None,
+                         passes: Iterable[str]) -> tuple[Input, ...]:
+    """Its own inputs, or if None those of the children; in both cases with the shared weights that the children use.
+
+    Raises: ValueError for an input of a child that is neither among its own nor in `passes`.
+    """
+    every = joined(name, [child.inputs for child in children.values()])
+    if own is None:
+        return every
+    known = {*passes, *(one.name for one in own)}
+    for key, child in children.items():
+        for one in child.inputs:
+            if one.name not in known and not is_slot(one.name):
+                raise bad(place(name, key), f"{child.name} has the input `{one.name}`, which {name} does not have",
+                          {"inputs of the layer": ", ".join(visible(child)), "inputs of the composite":
+                           ", ".join(each.name for each in own) or "none"},
+                          fix=f"leave out `inputs` to take those of the layers, or add {one.name!r} to it; name it in "
+                              f"`passes` if forward passes it itself: call({key!r}, x, {one.name}=value).",
+                          exc=ValueError)
+    return (*own, *(one for one in every if is_slot(one.name)))
+
+
+def visible(layer: Layer) -> list[str]:
+    """The names of a layer's further inputs, without those of shared weights."""
+    return [name for name in layer.extra_inputs if not is_slot(name)]
+
+
+def _container(children: Mapping[Any, Layer]) -> Pack:
+    """The `pack` of a composite with these keys."""
+    keys = tuple(children)
+    if keys == (None,):
+        return only
+    return tuple if keys == tuple(range(len(keys))) else dict_of(keys)
+
+
+def _passing_hint(name: str, children: Mapping[Any, Layer], wanted: str) -> str | None:
+    """How to pass on an input that a composite lacks, if a layer within it has this input."""
+    for key, child in children.items():
+        if wanted in child.extra_inputs and isinstance(key, str):
+            return f"{place(name, key)} has such an input; {passing_fix(name, key, wanted, f'{wanted}=None')}"
+        if child.parts and (hint := _passing_hint(child.name, child.parts.children, wanted)):
+            return hint
+    return None
+
+
+def passing_fix(name: str, key: object, wanted: str, declared: str) -> str:
+    """How the function of a composite takes an input and passes it to a child."""
+    return f"pass it on in {name}: `def f(layers, x, {declared})`, `layers.{key}(..., {wanted}={wanted})`."
 
 
 class State:
@@ -162,6 +244,11 @@ class Calls:
         rng = fold_in(self.rng, list(self.children).index(key))
         count, self.counts[key] = self.counts[key], self.counts[key] + 1
         return fold_in(rng, count) if count else rng
+
+
+def only(entries: list[PyTree]) -> PyTree:
+    """The function `pack` of a wrapper, whose parameters are those of its one child."""
+    return entries[0]
 
 
 def dict_of(keys: Iterable[Any]) -> Pack:

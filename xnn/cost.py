@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import xjax.numpy as jnp
 from xjax import random, tree_util
 from xjax.typing import DTypeLike, PyTree
 from xnn.composites import taken_by
-from xnn.inputs import is_slot, map_shapes
+from xnn.inputs import TypedShape, is_shape, is_slot, map_shapes, resized
 from xnn.layer import Layer, init_types
 from xnn.sharing import SlotUses
 
@@ -34,13 +35,18 @@ class Cost(NamedTuple):
 
 
 def cost_of(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> Cost | None:
-    """The cost of `layer` for float32 input, or int32 if it does not take floats; unknown sizes (-1) count as 1.
+    """The cost of `layer`; unknown sizes (-1) count as 1.
 
+    Shapes with a dtype (`xnn.inputs.TypedShape`) stand for inputs of that dtype. Others are tried as float32 and as
+    int32, those of further inputs also as bools.
     Returns: None if the layer cannot be applied to these inputs, for example if `shapes` lacks a required input.
     """
-    for dtype in (np.float32, np.int32):
+    has_shapes = any(name in layer.extra_inputs and is_shape(shape) and not isinstance(shape, TypedShape)
+                     for name, shape in shapes.items())
+    extra_dtypes = (np.float32, np.int32, np.bool_) if has_shapes else (np.float32,)
+    for dtypes in itertools.product((np.float32, np.int32), extra_dtypes):
         try:
-            program = xjax.make_jaxpr(_call(layer, in_shape, shapes, dtype))()
+            program = xjax.make_jaxpr(_call(layer, in_shape, shapes, *dtypes))()
         except Exception:                               # the user gets the error when the layer is applied
             continue
         out = [v.aval for v in program.jaxpr.outvars]
@@ -48,11 +54,12 @@ def cost_of(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> Cost | None:
     return None
 
 
-def _call(layer: Layer, in_shape: PyTree, shapes: Mapping[str, PyTree], dtype: DTypeLike) -> Callable[[], PyTree]:
+def _call(layer: Layer, in_shape: PyTree, shapes: Mapping[str, PyTree], dtype: DTypeLike,
+          extra_dtype: DTypeLike) -> Callable[[], PyTree]:
     taken = taken_by(layer, shapes)
     uses = {name: SlotUses(name) for name in layer.extra_inputs if is_slot(name)}
     params = init_types(layer, in_shape, **taken, **uses)[1]
-    extra = {name: _in_segments(_zeros(shape, np.float32)) for name, shape in shapes.items()
+    extra = {name: _in_segments(_zeros(shape, extra_dtype)) for name, shape in shapes.items()
              if name in layer.extra_inputs}
 
     def call():
@@ -70,11 +77,12 @@ def _values(types: PyTree) -> PyTree:
 
 def closed(shape: PyTree) -> PyTree:
     """The shape, or tree of shapes, with 1 for each unknown size."""
-    return map_shapes(lambda one: tuple(1 if n < 0 else n for n in one), shape)
+    return map_shapes(lambda one: resized(one, (1 if n < 0 else n for n in one)), shape)
 
 
 def _zeros(shape: PyTree, dtype: DTypeLike) -> PyTree:
-    return map_shapes(lambda one: jnp.zeros(one, dtype), closed(shape))
+    """Zeros of a shape, or tree of shapes, in the dtype of the shape if it has one."""
+    return map_shapes(lambda one: jnp.zeros(one, getattr(one, "dtype", dtype)), closed(shape))
 
 
 def _in_segments(graph: PyTree) -> PyTree:

@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import xjax
 from xjax import random, tree_util
 from xjax.typing import Params, PyTree
 from xnn.checks import type_text
 from xnn.composites import taken_by
 from xnn.cost import Cost, closed, cost_of
+from xnn.inputs import bind, is_slot, shape_of
 from xnn.layer import Layer, call_text, init_types
 from xnn.sharing import shared_slot, slots_of
 
@@ -30,18 +33,19 @@ class Row(NamedTuple):
     cost: Cost | None
 
 
-def describe(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> str:
+def describe(layer: Layer, in_shape: PyTree, *shapes: PyTree, **named: PyTree) -> str:
     """Table of a model: one line for each layer, with children indented, and a total at the end.
 
     Args:
       layer: a Layer.
       in_shape: shape of its input, as for `init` (a tuple of shapes for `parallel`). Unknown sizes (-1) count as 1.
-      shapes: shapes of extra inputs by name, if parameters or costs depend on them. For a layer on graphs pass the
-        graph itself: ``graph=graph``.
+      shapes: shapes of extra inputs by position or name, as for `init`, if parameters or costs depend on them. For a
+        layer on graphs pass the graph itself: ``graph=graph``.
     Returns: text to print. The columns are the input and output shapes; the parameters with their types; the number of
       elements of the parameters, and of the state if there is one; the FLOPs of products, convolutions and sums over
       edges (`xnn.cost.Cost`); the bytes of the output, for a composite the sum over its children. The cost is "?" if
-      the shape of a required input is missing. Only the types of the parameters are computed, not their values.
+      the shape of a required input is missing, or if inputs of several dtypes have shapes only: pass types or arrays
+      instead. The types of the parameters are computed, but not their values.
 
     >>> from xnn import Dense, Relu, serial
     >>> print(describe(serial(Dense(32), Relu), (-1, 8)))
@@ -51,7 +55,7 @@ def describe(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> str:
       [1] Relu             (-1, 32)  (-1, 32)                              0      0    128
     total                                                                288    512    256
     """
-    rows = table(layer, in_shape, **shapes)
+    rows = table(layer, in_shape, *shapes, **named)
     has_state = rows[0].state_count > 0
 
     def numbers(row):
@@ -65,11 +69,21 @@ def describe(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> str:
     return _aligned([*lines, ("total", "", "", "", *numbers(rows[0]))], left=4)
 
 
-def table(layer: Layer, in_shape: PyTree, **shapes: PyTree) -> list[Row]:
+def table(layer: Layer, in_shape: PyTree, *shapes: PyTree, **named: PyTree) -> list[Row]:
     """The rows of `describe`; each layer precedes its children."""
+    inputs = [one._replace(default=None) for one in layer.inputs if not is_slot(one.name)]
+    bound = bind("describe", inputs, shapes, named)
     rows: list[Row] = []
-    _add(rows, "", 0, layer, in_shape, shapes)
+    _add(rows, "", 0, layer, shape_of(in_shape),
+         {name: _without_values(spec) for name, spec in bound.items() if spec is not None})
     return rows
+
+
+def _without_values(spec: PyTree) -> PyTree:
+    """The shapes of the arrays in a tree; a graph or a sparse matrix stays, because its sums depend on its edges."""
+    if isinstance(spec, Mapping):
+        return {key: _without_values(part) for key, part in spec.items()}
+    return shape_of(spec) if isinstance(spec, tuple | list | np.ndarray | xjax.Array | xjax.ShapeDtypeStruct) else spec
 
 
 def _add(rows: list[Row], path: str, depth: int, layer: Layer, in_shape: PyTree, shapes: Mapping[str, PyTree]) -> Row:

@@ -10,7 +10,7 @@ import numpy as np
 
 import xjax
 import xjax.numpy as jnp
-from xjax import lax, nn, random
+from xjax import lax, nn, random, tree_util
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, PRNGKey, PyTree
 from xnn.checks import check_float, type_text
@@ -60,7 +60,8 @@ def generate(model: Layer, params: Params, prompt: ArrayLike, *, steps: int, rng
       length: number of positions of the cache, if larger than this call needs. Calls of different sizes with the same
         length share the compiled step.
       on_token: called after each step with its tokens, a NumPy array [batch].
-      inputs: inputs of the model by name, for the prompt. In later calls they are None, because a context is cached.
+      inputs: inputs of the model by name, for the prompt. In later calls they are None: `xnn.whole` wraps the layers
+        of such an input, for example the encoder of a model with an input `source`.
     Raises: ValueError for sizes that do not match, and if logits are NaN: a token is out of range, or the sequence has
       more positions than the model.
     """
@@ -119,8 +120,19 @@ def _drawn(call: _Call, rng: Rng, stops: Array, before: _Progress, logits: Array
 
 def _advance(call: _Call, params: Params, state: tuple[Array, ...], rng: Rng, stops: Array,
              progress: _Progress) -> _Progress:
-    nothing = dict.fromkeys(call.inputs)
-    logits, cache = call.model.apply_with_cache(params, progress.cache, progress.token[:, None], state=state, **nothing)
+    token, nothing = progress.token[:, None], dict.fromkeys(call.inputs)
+    try:
+        logits, cache = call.model.apply_with_cache(params, progress.cache, token, state=state, **nothing)
+    except Exception as err:
+        if call.inputs:
+            err.add_note(f"in generate after the prompt, where the inputs {', '.join(call.inputs)} are None: wrap a "
+                         "layer of such an input in whole(layer), or in whole(layer, keep=True) if its result is read "
+                         "in each step")
+        raise
+    if tree_util.tree_structure(cache) != tree_util.tree_structure(progress.cache):
+        raise bad("generate", "the cache of the model changes its structure after the prompt",
+                  {"inputs": ", ".join(call.inputs) or "none"},
+                  fix="let the model pass None as the context after the prompt: whole(encoder) without keep=True.")
     return _drawn(call, rng, stops, progress, _last(logits, None), cache)
 
 

@@ -8,12 +8,15 @@ has one optional input, ``mask``. A string annotation is the meaning of the inpu
 name of an input must agree on its meaning.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xjax import dtypes
 from xjax.errors import bad, did_you_mean
 from xjax.typing import PyTree
 from xnn.checks import counted
@@ -90,9 +93,11 @@ def _agreed(caller: str, one: Input, other: Input) -> Input:
     return (one if one.is_required else other)._replace(comes_last=one.comes_last)
 
 
-def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Mapping[str, Any],
+         hint: Callable[[str], str | None] | None = None) -> dict[str, Any]:
     """Values of inputs by name, from the positional and named arguments of a call; defaults for the others.
 
+    Args: hint: a fix for a name that is not among the inputs, for the message.
     Raises: TypeError for too many, unknown, repeated or missing inputs.
     """
     names = [one.name for one in inputs]
@@ -101,7 +106,8 @@ def bind(caller: str, inputs: Sequence[Input], values: Sequence[Any], named: Map
     bound = dict(zip(names, values, strict=False))
     for name, value in named.items():
         if name not in names:
-            raise _wrong_call(caller, inputs, f"has no input `{name}`", did_you_mean(name, names))
+            raise _wrong_call(caller, inputs, f"has no input `{name}`",
+                              did_you_mean(name, names) or (hint and hint(name)))
         if name in bound:
             raise _wrong_call(caller, inputs, f"got the input `{name}` twice, by position and by name")
         bound[name] = value
@@ -132,7 +138,7 @@ def _wrong_call(caller: str, inputs: Sequence[Input], what: str, hint: str | Non
 def shape_of(spec: PyTree) -> PyTree:
     """Shape of an input: of an array, a `ShapeDtypeStruct` or a tuple of ints; for several inputs a tuple of shapes."""
     if hasattr(spec, "shape"):
-        return IntegerShape(spec.shape) if _is_integer(spec) else tuple(spec.shape)
+        return TypedShape(spec.shape, spec.dtype) if _is_discrete(spec) else tuple(spec.shape)
     if isinstance(spec, Mapping):
         return {name: shape_of(part) for name, part in spec.items()}
     if not isinstance(spec, list | tuple):
@@ -140,16 +146,28 @@ def shape_of(spec: PyTree) -> PyTree:
     has_parts = any(hasattr(part, "shape") or isinstance(part, list | tuple | Mapping) for part in spec)
     if has_parts:
         return tuple(shape_of(part) for part in spec)
-    return spec if isinstance(spec, IntegerShape) else tuple(spec)
+    return spec if isinstance(spec, TypedShape) else tuple(spec)
 
 
-class IntegerShape(tuple):
-    """The shape of an integer input, if `init` was called with an array or a type instead of a tuple."""
+class TypedShape(tuple):
+    """The shape of an input of integers or bools, if `init` was called with an array or a type instead of a tuple."""
+
+    dtype: np.dtype
+
+    def __new__(cls, sizes: Iterable[int], dtype: np.dtype) -> TypedShape:
+        made = super().__new__(cls, sizes)
+        made.dtype = dtypes.canonicalize_dtype(dtype)
+        return made
 
 
-def _is_integer(spec: object) -> bool:
+def resized(shape: tuple[int, ...], sizes: Iterable[int]) -> tuple[int, ...]:
+    """A shape of other sizes, of the same dtype if the shape has one."""
+    return TypedShape(sizes, shape.dtype) if isinstance(shape, TypedShape) else tuple(sizes)
+
+
+def _is_discrete(spec: object) -> bool:
     dtype = getattr(spec, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "iu"
+    return isinstance(dtype, np.dtype) and dtype.kind in "iub"
 
 
 def is_shape(spec: object) -> bool:

@@ -230,8 +230,9 @@ class Layer(_Pair):
         """
         if self.cache is None and not self.positionwise:
             raise bad(self.name, "the layer has no cache of earlier positions", {"layer": call_text(self)},
-                      fix="use a layer with a cache, or Layer(..., positionwise=True) if the output at each position "
-                          "depends only on the input at that position.")
+                      fix="wrap an encoder, which has its own input: whole(encoder). For a layer of the generated "
+                          "sequence, use one with a cache, such as causal attention, or Layer(..., positionwise=True) "
+                          "if the output at each position depends only on the input at that position.")
         if self.cache:
             return self.cache.apply_with_cache(params, cache, x, *extra, **({"state": state} if self.state else {}),
                                                **named)

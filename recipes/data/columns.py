@@ -42,13 +42,29 @@ class Features(NamedTuple):
 
 def choose_features(table: Table, stated: Mapping[str, StatedKind], wanted: Sequence[str] | None,
                     without: Iterable[str], train: np.ndarray) -> Features:
-    """The columns to use, and their kinds.
+    """`usable_columns`, of which there must be some.
+
+    Raises: DataError as `usable_columns` does, or if a wanted column, or every column, cannot be used.
+    """
+    features = usable_columns(table, stated, wanted, without, train)
+    refused = [name for name in wanted or () if name not in features.kinds]
+    if refused or not features.kinds:
+        raise DataError("table", "the features must be columns of numbers, dates or categories other than the target.",
+                        {"file": table.file, **{name: features.left_out.get(name, "the target, or the column of ids")
+                                                for name in refused or features.left_out}},
+                        fix="other columns in task.features, or their kinds in task.columns.")
+    return features
+
+
+def usable_columns(table: Table, stated: Mapping[str, StatedKind], wanted: Sequence[str] | None,
+                   without: Iterable[str], train: np.ndarray) -> Features:
+    """The columns that a model can use, and their kinds.
 
     Args:
       stated: kinds that the config states; they are used whatever their cells.
       wanted: the columns to use; None: all but ``without`` that a model can use.
       train: row numbers of the training rows.
-    Raises: DataError for a column of numbers or dates with a few words, or a wanted one that cannot be used.
+    Raises: DataError for a column of numbers or dates with a few words.
     """
     features, apart = Features({}, {}), set(without)
     check_no_stray_words(table, [name for name in (table if wanted is None else wanted)
@@ -60,12 +76,6 @@ def choose_features(table: Table, stated: Mapping[str, StatedKind], wanted: Sequ
             features.kinds[name] = kind
         else:
             features.left_out[name] = why
-    refused = [name for name in wanted or () if name not in features.kinds]
-    if refused or not features.kinds:
-        raise DataError("table", "the features must be columns of numbers, dates or categories other than the target.",
-                        {"file": table.file, **{name: features.left_out.get(name, "the target, or the column of ids")
-                                                for name in refused or features.left_out}},
-                        fix="other columns in task.features, or their kinds in task.columns.")
     return features
 
 
@@ -136,8 +146,11 @@ def _is_constant(numbers: np.ndarray, column: Column) -> bool:
 
 def encoded(table: Table, columns: Sequence[Described]) -> np.ndarray:
     """f32[rows, features].  Raises: DataError for a gap in a column that had none in training."""
-    return np.concatenate([_encode(table[each["name"]].in_form(read_form(each)), each) for each in columns],
-                          axis=1).astype(np.float32)
+    x, start = np.empty((table.num_rows, n_features(columns)), np.float32), 0
+    for each in columns:                                      # one at a time: a column is float64 until it is encoded
+        x[:, start:start + _width(each)] = _encode(table[each["name"]].in_form(read_form(each)), each)
+        start += _width(each)
+    return x
 
 
 def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:

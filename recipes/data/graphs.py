@@ -15,7 +15,7 @@ class LabelledGraph(NamedTuple):
     """An undirected graph whose nodes have features and one class each.
 
     Attributes:
-        adjacency: csr[n, n], symmetric, 0/1, empty diagonal.
+        adjacency: csr[n, n], symmetric, ones or weights of edges, empty diagonal.
         features: csr f32[n, f].
         labels: i32[n]; a node without a label has an arbitrary class, and is in no split.
         n_classes: number of classes.
@@ -29,13 +29,19 @@ class LabelledGraph(NamedTuple):
     split: dict[str, np.ndarray]
 
 
-def undirected(source: np.ndarray, target: np.ndarray, n: int) -> sp.csr_matrix:
-    """The adjacency of n nodes: ones in both directions, without loops; repeated edges count once."""
+def undirected(source: np.ndarray, target: np.ndarray, n: int, weights: np.ndarray | None = None) -> sp.csr_matrix:
+    """The adjacency of n nodes, f32: ones in both directions, or the weights of the edges, without loops.
+
+    Repeated edges count once, with the mean of their weights.
+    """
     keep = source != target
     ends = source[keep], target[keep]
     both = np.concatenate(ends), np.concatenate(ends[::-1])
-    out = sp.csr_matrix((np.ones(len(both[0]), np.float32), both), shape=(n, n))
-    out.data[:] = 1                                           # equal edges were summed
+    out = sp.csr_matrix((np.ones(len(both[0]), np.float32), both), shape=(n, n))            # equal edges are summed
+    if weights is None:
+        out.data[:] = 1
+    else:
+        out.data[:] = sp.csr_matrix((np.tile(weights[keep], 2), both), shape=(n, n)).data / out.data
     return out
 
 

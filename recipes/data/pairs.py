@@ -37,7 +37,7 @@ def split_links(graph: LinkedGraph, fractions: tuple[float, float], seed: int) -
     whole = xnn.graph.Graph.from_edges(*graph.adjacency.nonzero(), n_nodes=n)
     split = xnn.graph.split_edges(whole, *fractions, seed=seed)
     ends = split.graph.receivers, split.graph.senders
-    seen = sp.csr_matrix((np.ones(len(ends[0]), np.float32), ends), shape=(n, n))
+    seen = sp.csr_matrix((np.asarray(graph.adjacency[ends]).ravel(), ends), shape=(n, n), dtype=np.float32)
     return {name: Links(seen, graph.features, np.concatenate(pairs), len(pairs.positive))
             for name, pairs in (("train", split.train), ("val", split.val), ("test", split.test))}
 

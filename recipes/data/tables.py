@@ -196,7 +196,7 @@ def check_no_stray_words(table: Table, names: Iterable[str]) -> None:
             kind, rows = nearly
             what = f"the column {name!r} has {kind}s, and words in {len(rows)} of {table.num_rows} rows."
             raise DataError("table", what, {"file": table.file, "first": table[name].cell(rows[0])},
-                            fix="correct these values, or name the columns to use in task.features.")
+                            fix="correct these values, or state the kind of the column in task.columns.")
 
 
 def gaps_in(table: Table, kinds: Mapping[str, Kind]) -> dict[str, str]:

@@ -34,13 +34,15 @@ _FUNCTIONS = {"gcn": "GCNStack", "gat": "GATStack", "gatv2": "GATv2Stack", "grap
 
 
 def make_network(section: Any, features: int, *, adjacency: str | None = None, pool: str | None = None,
-                 edge_features: int | None = None) -> xnn.Layer:
+                 edge_features: int | None = None, one_hot: bool = False) -> xnn.Layer:
     """The layer, which returns logits.  Shape: x [n, f] -> [n, features], or [graphs, features] with `pool`.
 
     Args:
       adjacency: how the models of `takes_normalized` normalise the adjacency; None: it is normalised already.
       pool: the reduction over the nodes of each graph; None: no pool.
       edge_features: number of features of an edge, for models that take them; None: no features.
+      one_hot: whether x is sparse, a one-hot vector of each node; models of `needs_dense` then begin with a map to
+        vectors as wide as their first layer.
     """
     filled_in: dict[str, Any] = {"features": features}
     if isinstance(section, GCN | APPNP | SGC | GCNII):
@@ -49,7 +51,11 @@ def make_network(section: Any, features: int, *, adjacency: str | None = None, p
         filled_in["pool"] = pool
     if takes_edge_features(section):
         filled_in["edge_features"] = edge_features
-    return getattr(xnn.models, _FUNCTIONS[section.name])(section.make(**filled_in))
+    network = getattr(xnn.models, _FUNCTIONS[section.name])(section.make(**filled_in))
+    if one_hot and needs_dense(section):
+        width = section.hidden[0] if section.hidden else features
+        return xnn.named(vectors=xnn.Dense(width, bias=False), network=network)
+    return network
 
 
 def takes_normalized(section: object) -> bool:
@@ -60,6 +66,29 @@ def takes_normalized(section: object) -> bool:
 def takes_edge_features(section: object) -> bool:
     """Whether the model can use features of edges."""
     return isinstance(section, GAT | GATv2 | GIN)
+
+
+def takes_weights(section: object) -> bool:
+    """Whether the model uses weights of edges: as values of the adjacency, or as a feature of each edge."""
+    return takes_normalized(section) or takes_edge_features(section)
+
+
+def unused_weights(config: Any, trained: bool = True) -> str:
+    """Why the model of a task's config does not use weights of edges; "" if it does.
+
+    Args: trained: whether it was trained with weights.
+    """
+    if not config.edge_weights:
+        return "not used, by task.edge_weights"
+    if config.model is not None and not takes_weights(config.model):
+        return f"not used by {config.model.name}"
+    return "" if trained else "not used, the training data had no weights"
+
+
+def needs_dense(section: object) -> bool:
+    """Whether the model adds the features of neighbours before it maps them, which sparse features do not allow."""
+    return isinstance(section, GIN) or (isinstance(section, GraphSAGE) and section.aggregator == "max"
+                                        and not section.project)
 
 
 def check_norm(config: Any) -> None:

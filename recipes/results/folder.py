@@ -35,6 +35,8 @@ from xnn.whole_files import named, whole_file
 # Keys that may change on resume; none affects results.
 FREE = ("devices", "log_every", "checkpoint_every", "keep_checkpoints", "trackers")
 DATA = "data.json"
+# Keys of tasks that earlier versions did not have: they split without regard to classes, and used own graphs as read.
+LATER = ("stratify", "standardize", "edge_weights")
 PRODUCTS = "products with the adjacency"                  # key of environment.json; a resumed run keeps the form
 
 
@@ -116,11 +118,10 @@ def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None
 
 
 def as_written(config: RunConfig, file: Path) -> RunConfig:
-    """A saved config that means what it meant when it was written: earlier versions split without regard to classes."""
-    task = config.task
-    if "stratify" not in type(task).model_fields or "stratify" in yaml.safe_load(file.read_text("utf-8"))["task"]:
-        return config
-    return config.model_copy(update={"task": task.model_copy(update={"stratify": False})})
+    """A saved config that means what it meant when it was written: keys of `LATER` that it lacks are false."""
+    written = yaml.safe_load(file.read_text("utf-8"))["task"]
+    lacking = [key for key in LATER if key in type(config.task).model_fields and key not in written]
+    return config.model_copy(update={"task": config.task.model_copy(update=dict.fromkeys(lacking, False))})
 
 
 def _is_of(folder_name: str, config_name: str) -> bool:

@@ -16,14 +16,24 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners
-from recipes.data.facts import listed
 from recipes.data.linked_graph import LinkedGraph, read_linked
+from recipes.data.node_features import OwnGraphConfig
 from recipes.data.pair_batches import PairBatches
 from recipes.data.pairs import Links, read_pairs, split_links
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, xnn
-from recipes.models.graphs import GCN, Network, check_network, check_norm, make_network, takes_normalized, width_of
+from recipes.models.graphs import (
+    GCN,
+    Network,
+    check_network,
+    check_norm,
+    make_network,
+    takes_edge_features,
+    takes_normalized,
+    unused_weights,
+    width_of,
+)
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.drawing import Drawing
 from recipes.results.plots import scores_figure
@@ -34,15 +44,13 @@ if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
 
 
-class Config(SplitFractions):
+class Config(SplitFractions, OwnGraphConfig):
     """A graph autoencoder."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
     """The graph."""
     root: AbsolutePath | None = None
     """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
-    folder: AbsolutePath | None = None
-    """A user's own graph, as in node_classification; its labels are not read."""
     split_seed: Index = 0
     """Seed of the split of edges."""
     val_fraction: ValFraction = 0.05
@@ -67,11 +75,12 @@ class Config(SplitFractions):
 def load(config: Config) -> Data:
     graph = _read(config)
     links, (n, f) = _split(config, graph), graph.features.shape
-    artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest()}
+    artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest(), "one_hot": graph.one_hot,
+                 "weighted": graph.weighted}
     summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
                                                    f"{f} features",
                "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges",
-               **listed("left out", graph.left_out)}
+               **graph.facts}
     return Data({name: each for name, each in links.items() if len(each)}, artifacts, summary)
 
 
@@ -83,7 +92,9 @@ class LinkPrediction(Task):
 
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
-        self.model = make_network(config.model, config.code * (2 if config.variational else 1))
+        weighted = artifacts.get("weighted") and takes_edge_features(config.model)
+        self.model = make_network(config.model, config.code * (2 if config.variational else 1),
+                                  edge_features=1 if weighted else None, one_hot=artifacts.get("one_hot", False))
         self.inputs = ((-1, artifacts["features"]),)
 
     def sums(self, model: Bound, batch: PyTree) -> Sums:
@@ -111,7 +122,8 @@ class LinkPrediction(Task):
         model = self.config.model
         norm = self.config.norm if takes_normalized(model) else None
         width = width_of(model, self.config.code)
-        return PairBatches(split, norm, placer, seed, width, dense=not isinstance(model, GCN))
+        dense = not isinstance(model, GCN) and not self.artifacts.get("one_hot")
+        return PairBatches(split, norm, placer, seed, width, dense)
 
     def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.sigmoid(self._logits(model, batch)[0])
@@ -186,7 +198,7 @@ make = LinkPrediction
 
 
 def _read(config: Config) -> LinkedGraph:
-    return read_linked(config.dataset, config.folder, config.root)
+    return read_linked(config.dataset, config, config.root, unused_weights(config))
 
 
 def _split(config: Config, graph: LinkedGraph) -> dict[str, Links]:

@@ -18,10 +18,10 @@ from pydantic import model_validator
 from recipes.batches import Batches
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, check_owners, fault
-from recipes.data.facts import listed
 from recipes.data.graphs import LabelledGraph, row_normalized
 from recipes.data.karate import load_karate
-from recipes.data.own_graph import OwnGraph, adjacency_of, class_names, labelled, read_graph
+from recipes.data.node_features import OwnGraphConfig, encoding_from, encoding_of, seen_in_training
+from recipes.data.own_graph import OwnGraph, adjacency_of, class_ids, class_names, read_graph, split_nodes
 from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
@@ -29,7 +29,16 @@ from recipes.data.recorded import classes_as_recorded
 from recipes.data.splits import class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
-from recipes.models.graphs import Network, check_network, check_norm, make_network, takes_normalized, width_of
+from recipes.models.graphs import (
+    Network,
+    check_network,
+    check_norm,
+    make_network,
+    takes_edge_features,
+    takes_normalized,
+    unused_weights,
+    width_of,
+)
 from recipes.process.parallel import Placer
 from recipes.task import Artifacts, Bound, Data, Inputs, Sums
 
@@ -37,15 +46,13 @@ if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
 
 
-class Config(ClassesConfig, StratifiedSplit):
+class Config(ClassesConfig, StratifiedSplit, OwnGraphConfig):
     """A two-layer GCN on one graph, or another model."""
 
     dataset: Literal["karate", "cora", "citeseer", "pubmed", "folder"] = "karate"
     """The graph."""
     root: AbsolutePath | None = None
     """Folder of the ind.* files of Planetoid; none: $PLANETOID_DIR, or data/planetoid."""
-    folder: AbsolutePath | None = None
-    """A user's own graph: a folder with edges.csv and nodes.csv, or an .npz file; see recipes/data/own_graph.py."""
     labelled: tuple[Index, ...] | None = None
     """The training nodes of karate; none: 0 and 33, the leaders."""
     split_seed: Index | None = None
@@ -86,21 +93,28 @@ def load_again(config: Config, recorded: Artifacts | None) -> Data:
         graph = load_karate((0, 33) if config.labelled is None else config.labelled)
         return _data(config, graph, graph.features, ["Mr. Hi", "Officer"], {})
     if config.folder is not None:
-        own = read_graph(config.folder)
-        classes = class_names(own, config.folder)
-        graph = labelled(own, classes, config.split_seed or 0, config.fractions, config.folder, config.stratify)
-        if recorded is not None:
-            classes, labels = classes_as_recorded(classes, graph.labels, recorded["classes"])
-            graph = graph._replace(labels=labels, n_classes=len(classes))
-        data = _data(config, graph, graph.features, classes, {"names": own.names})
-        left_out = own.left_out | _unlabelled(own)
-        return data._replace(summary=data.summary | listed("left out", left_out))
+        return _own(config, config.folder, recorded)
     root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)
     data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
     if changed := changed_files(config.dataset, root):
         data.summary["warning"] = f"not the published files, perhaps damaged: {', '.join(changed)}"
     return data
+
+
+def _own(config: Config, folder: Path, recorded: Artifacts | None) -> Data:
+    own = read_graph(folder, unused_weights(config))
+    own = own._replace(left_out=own.left_out | _unlabelled(own))
+    classes = class_names(own, folder)
+    split = split_nodes(own, config.split_seed or 0, config.fractions, config.stratify, folder)
+    encoding, facts = encoding_of(own, config, seen_in_training(split, len(own.ids)))
+    labels = class_ids(own, classes)
+    if recorded is not None:
+        classes, labels = classes_as_recorded(classes, labels, recorded["classes"])
+    graph = LabelledGraph(adjacency_of(own, own.mean_weight), encoding.matrix(own), labels, len(classes), split)
+    artifacts = {"names": encoding.names, **encoding._asdict(), "mean_weight": own.mean_weight}
+    data = _data(config, graph, graph.features, classes, artifacts)
+    return data._replace(summary=data.summary | facts)
 
 
 def _data(config: Config, graph: LabelledGraph, features: sp.spmatrix, classes: list[str],
@@ -139,11 +153,14 @@ class NodeClassification(Classifier):
 
     def __init__(self, config: Config, artifacts: dict[str, Any]) -> None:
         super().__init__(config, artifacts)
-        classes = len(artifacts["classes"])
-        if config.model is None:
+        classes, model = len(artifacts["classes"]), config.model
+        self.one_hot = bool(artifacts.get("ids"))
+        if model is None:
             self.model = xnn.GCN(config.hidden, classes, dropout=config.dropout)
         else:
-            self.model = xnn.serial(make_network(config.model, classes), xnn.LogSoftmax)
+            weighted = artifacts.get("mean_weight") is not None and takes_edge_features(model)
+            network = make_network(model, classes, edge_features=1 if weighted else None, one_hot=self.one_hot)
+            self.model = xnn.serial(network, xnn.LogSoftmax)
         self.inputs = ((-1, artifacts["features"]),)
 
     def sums(self, model: Bound, batch: PyTree) -> Sums:
@@ -154,24 +171,29 @@ class NodeClassification(Classifier):
         model = self.config.model
         norm = self.config.norm if model is None or takes_normalized(model) else None
         width = self.config.hidden if model is None else width_of(model, len(self.artifacts["classes"]))
-        return WholeGraph(split, norm, placer, width, dense=model is not None)
+        return WholeGraph(split, norm, placer, width, dense=model is not None and not self.one_hot)
 
     def outputs(self, model: Bound, batch: PyTree) -> Array:
         return jnp.exp(model(batch["x"], batch["adj"]))
 
     def read(self, file: Path) -> Inputs:
         """All nodes of a user's own graph, in the order of its file."""
-        graph = read_graph(file)
-        names, here = self.artifacts.get("names"), graph.features.shape[1]
-        if here != self.artifacts["features"] or (names and names != graph.names and file.suffix != ".npz"):
+        mean_weight = self.artifacts.get("mean_weight")
+        graph = read_graph(file, unused_weights(self.config, mean_weight is not None), self.artifacts.get("names"))
+        if mean_weight is not None and graph.weights is None:
+            raise DataError("predict", "the edges have no weights, and those of the training data had.", {"file": file},
+                            fix="a graph whose edges have weights.")
+        encoding = encoding_from(self.artifacts, graph)
+        features = encoding.matrix(graph)
+        n, here = np.shape(features)
+        if here != self.artifacts["features"]:
             raise DataError("predict", "the features are not those of the training data.",
-                            {"file": file, "features": f"{here}: {', '.join(graph.names[:9])}",
-                             "trained on": f"{self.artifacts['features']}: {', '.join((names or [])[:9])}"},
+                            {"file": file, "features": here, "trained on": self.artifacts["features"]},
                             fix="a graph whose nodes have these features.")
-        whole = LabelledGraph(adjacency_of(graph), sp.csr_matrix(graph.features), np.zeros(len(graph.ids), np.int32),
+        whole = LabelledGraph(adjacency_of(graph, mean_weight), features, np.zeros(n, np.int32),
                               len(self.artifacts["classes"]), {})
-        notes = tuple(f"{name}: {why}" for name, why in graph.left_out.items())
-        return Inputs(Nodes(whole, whole.features, np.arange(len(graph.ids))), {"id": np.array(list(graph.ids))}, notes)
+        return Inputs(Nodes(whole, features, np.arange(n)), {"id": np.array(list(graph.ids))},
+                      tuple(encoding.notes(graph)))
 
 
 make = NodeClassification

@@ -40,7 +40,7 @@ from recipes.training.trackers import check_trackers, make_trackers
 if TYPE_CHECKING:
     from xjax.typing import PyTree
 
-Result = dict[str, Any]                         # {"last": {"step", "test", "val"}, "best": ...}
+Result = dict[str, Any]                         # {"last": {"step", "test", "val", and "remark" if any}, "best": ...}
 
 
 class Prepared(NamedTuple):
@@ -234,9 +234,12 @@ def results(loop: Loop, progress: Progress) -> Result:
     return {"last": last, "best": {"step": int(progress.best.step), **_on_both(loop, progress.best.model)}}
 
 
-def _on_both(loop: Loop, model: PyTree) -> dict[str, dict[str, float]]:
-    return {split: {name: in_float32(value) for name, value in loop.task.metrics(loop.totals(model, split)).items()}
-            for split in ("val", "test")}
+def _on_both(loop: Loop, model: PyTree) -> dict[str, Any]:
+    totals = {split: loop.totals(model, split) for split in ("val", "test")}
+    remark = loop.task.remark({split: sums for split, sums in totals.items() if sums})
+    metrics = {split: {name: in_float32(value) for name, value in loop.task.metrics(sums).items()}
+               for split, sums in totals.items()}
+    return metrics | ({"remark": remark} if remark else {})
 
 
 def announce(console: Console, facts: dict[str, str]) -> None:
@@ -250,6 +253,8 @@ def announce(console: Console, facts: dict[str, str]) -> None:
 def _conclude(console: Console, task: Task, result: Result) -> None:
     """Prints the score on the test split."""
     last, best = result["last"], result.get("best")
+    if remark := (best or last).get("remark"):
+        console.print(on_terminal(f"warning: {remark}", "yellow"))
     if task.score not in last["test"]:
         console.print("there are no test rows, so there is no test score", highlight=False)
         return

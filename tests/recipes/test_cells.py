@@ -515,10 +515,10 @@ def test_labels_of_nodes(tmp_path, labels, texts):
 def test_what_a_graph_leaves_out(tmp_path):
     result = graph(tmp_path, list("abc"), list("xyx"), [("a", "b"), ("b", "a"), ("c", "c")], **{"Unnamed: 0": range(3)},
                   f=range(3))
-    assert set(result.left_out) == {"column Unnamed: 0 of nodes.csv", "loops", "repeated edges"}
-    assert result.names == ["f"]
-    written(tmp_path / "edges.csv", source=["a"], target=["b"], weight=[0.5])
-    assert read_graph(tmp_path).left_out["column weight of edges.csv"] == "not used, 1 values"
+    assert set(result.left_out) == {"loops", "repeated edges"}
+    written(tmp_path / "edges.csv", source=["a"], target=["b"], weight=[0.5], kind=["x"])
+    assert read_graph(tmp_path).left_out == {"column kind of edges.csv": "not used, 1 values"}
+    assert read_graph(tmp_path, "not used by gin").left_out["column weight of edges.csv"] == "not used by gin, 1 values"
 
 
 def test_a_graph_without_edges(tmp_path):

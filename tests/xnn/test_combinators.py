@@ -8,9 +8,9 @@ import xjax.numpy as jnp
 import xnn
 from tests.compare import assert_same
 from tests.refusals import assert_refused
-from tests.sampling import one_in
+from tests.sampling import each_once, one_in
 from tests.xnn.drawn_params import drawn_params
-from xjax import random, tree_util
+from xjax import nn, random, tree_util
 from xnn import (
     BatchNorm,
     Dense,
@@ -20,6 +20,8 @@ from xnn import (
     MultiHeadAttention,
     Relu,
     Tanh,
+    combine,
+    composite,
     named,
     parallel,
     renamed,
@@ -312,3 +314,127 @@ def test_layers_of_repeat_draw_from_keys_of_their_own(key):
     counted = Layer(lambda rng, in_shape: (traced.append(1), layer.init(rng, in_shape))[1], layer.apply, "counted")
     repeat(counted, 50).init(key, (-1, 4))
     assert len(traced) == 1
+
+
+# -- own combinators ---------------------------------------------------------------------------------------------------
+
+
+def summed(*layers):
+    children = dict(enumerate(layers))
+    return combine("summed", children, lambda visit, shape, shapes: [visit(key, shape) for key in children][0],
+                   lambda call, x, values: sum(call(key, x) for key in children))
+
+
+def of_layers(forward):
+    """A combinator of one layer, whose function takes and passes all inputs."""
+    return lambda layer: composite(forward, body=layer, gate=Dense(1))
+
+
+def stochastic_depth(layers, x, **inputs):
+    y = layers.gate(layers.body(x, **inputs), **inputs)
+    return x + (jnp.where(random.bernoulli(layers.rng, 0.5, (len(x), 1)), y, 0) if layers.train else y)
+
+
+OWN = {
+    "residual": of_layers(lambda layers, x, **inputs: x + layers.body(x, **inputs) + layers.gate(x)),
+    "sum": lambda layer: summed(layer, Dense(4)),
+    "mixture": of_layers(lambda layers, x, **inputs: nn.sigmoid(layers.gate(x)) * layers.body(x, **inputs)),
+    "stochastic depth": of_layers(stochastic_depth),
+    "shared tower": of_layers(lambda layers, x, **inputs: layers.body(layers.body(x, **inputs), **inputs)
+                              + layers.gate(x)),
+    "skip": of_layers(lambda layers, x, **inputs: jnp.concatenate(
+        [x, layers.body(x, **inputs), layers.gate(x, **inputs)], -1)),
+    "own input": of_layers(lambda layers, x, time=1.0, **inputs: layers.body(x, **inputs) * time + layers.gate(x)),
+}
+INNER = {
+    "optional input": lambda: Layer(
+        lambda rng, shape: (shape, ()),
+        lambda params, x, mask=None, *, rng=None, train=False: x if mask is None else jnp.where(mask[:, None], x, 0),
+        "Masked"),
+    "required input": lambda: scaled(),
+    "statistics": lambda: serial(BatchNorm(), Dropout(0.5)),
+}
+
+
+@pytest.mark.parametrize("name, inner", each_once(OWN, INNER))
+def test_own_combinators_pass_on_inputs_state_and_keys(name, inner, key):
+    model = serial(OWN[name](INNER[inner]()), Dense(2))
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
+    value = {"optional input": {"mask": jnp.arange(6) < 3}, "required input": {"scale": jnp.float32(3)},
+             "statistics": {"row_mask": jnp.arange(6) < 3}}[inner]
+    shape, params = model.init(key, x.shape)
+    assert set(value) <= set(model.extra_inputs)
+
+    @xjax.jit
+    def outputs(value):
+        y, after = model.apply_with_state(params, model.init_state(x.shape), x, rng=key, train=True, **value)
+        return y, after
+
+    y, after = outputs(value)
+    other, _ = outputs({name: one + 1 if one.dtype != bool else ~one for name, one in value.items()})
+    assert y.shape == shape and np.all(np.isfinite(y)) and np.any(y != other)
+    assert bool(tree_util.tree_leaves(after)) == (inner == "statistics")
+
+
+def test_parts_of_an_own_combinator(key):
+    model = summed(scaled(), scaled("other"))
+    assert model.extra_inputs == ("scale", "other") and repr(model.layers[1]) == "scaled of (x, other)"
+    assert repr(model.layers[:1]) == "summed of (x, scale)\n  [0] scaled of (x, scale)"
+    half = xnn.with_precision(summed(Dense(3), Dense(3)), "bfloat16")
+    _, params = half.init(key, (2, 4))
+    assert half.layers[0].apply(params[0], jnp.ones((2, 4))).dtype == jnp.bfloat16
+    wrapper = combine("wrapper", {None: Dense(3)}, lambda visit, shape, shapes: visit(None, shape),
+                      lambda call, x, values: call(None, x) * values["factor"], inputs=["factor"])
+    _, params = wrapper.init(key, (2, 4))
+    assert sorted(params) == ["b", "w"] and wrapper.extra_inputs == ("factor",)
+    shared = combine("pair", {"a": xnn.shared("w", Dense(4))}, lambda visit, shape, shapes: visit("a", shape),
+                     lambda call, x, values: call("a", x), inputs=())
+    assert xnn.with_shared(shared).init(key, (2, 4))[0] == (2, 4)
+
+
+def test_an_input_that_a_function_may_pass_is_not_refused(key):
+    """Functions that compute with values before the call, or pass an input only if they have it."""
+    def by_value(layers, x, context):
+        return layers.scaled(x, scale=jnp.mean(context) + x.shape[0])
+
+    def if_given(layers, x, scale=None):
+        return layers.scaled(x, **({} if scale is None else {"scale": scale}))
+
+    model = composite(by_value, scaled=scaled())
+    assert model.init(key, (2, 3), context=(5,))[0] == (2, 3)
+    model = composite(if_given, scaled=scaled())
+    assert model.apply({"scaled": ()}, jnp.ones((2, 3)), scale=2.0)[0, 0] == 2
+    assert_refused(lambda: model.apply({"scaled": ()}, jnp.ones((2, 3))), TypeError, ["if_given['scaled']", "`scale`"])
+
+
+def late(layers, x):
+    return layers.scaled(jnp.tanh(x))
+
+
+NOT_PASSED = {
+    "composite": (lambda: composite(lambda layers, x: x + layers.a(x), "net", a=scaled()), TypeError,
+                  ["net['a']: scaled needs the input `scale`", "**inputs",
+                   "`def f(layers, x, scale)`, `layers.a(..., scale=scale)`"]),
+    "composite, second layer": (lambda: composite(lambda layers, x: layers.b(layers.a(x)[:, :2].T), "net", a=Dense(3),
+                                                  b=scaled()), TypeError, ["net['b']"]),
+    "composite, after a computation": (lambda: composite(late, scaled=scaled()).init(random.PRNGKey(0), (2, 3)),
+                                       TypeError, ["late['scaled']: scaled needs the input `scale`"]),
+    "**inputs": (lambda: composite(lambda layers, x, **inputs: layers.body(layers.norm(x), **inputs), "net",
+                                   norm=BatchNorm(), body=Dense(3)), TypeError,
+                 ["net['norm']: BatchNorm has the input `row_mask`", "layers.norm(..., **inputs)", "row_mask=None"]),
+    "**inputs and an input": (lambda: composite(lambda layers, x, scale, **inputs: layers.a(x, **inputs) * scale,
+                                                   "net", a=scaled()), TypeError,
+                                 ["net['a']: scaled needs the input `scale`", "layers.a(..., scale=scale, **inputs)"]),
+    "combine": (lambda: combine("net", {"a": MultiHeadAttention(4, 2)}, None, None, inputs=["bias"]), ValueError,
+                ["net['a']: MultiHeadAttention has the input `mask`, which net does not have", "add 'mask'"]),
+    "graph layer": (lambda: EdgeConv(scaled()), ValueError, ["EdgeConv['network']: scaled has the input `scale`"]),
+    "not a layer": (lambda: combine("net", {"a": Dense}, None, None), TypeError, ["net['a']: a child is not a layer"]),
+    "a call": (lambda: serial(composite(lambda layers, x: layers.a(x), "net", a=MultiHeadAttention(4, 2))).apply(
+        ({},), jnp.ones((1, 2, 4)), mask=None), TypeError,
+        ["serial: has no input `mask`", "net['a'] has such an input", "`layers.a(..., mask=mask)`"]),
+}
+
+
+@pytest.mark.parametrize("name", NOT_PASSED)
+def test_inputs_that_are_not_passed_on(name):
+    assert_refused(*NOT_PASSED[name])

@@ -4,18 +4,22 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.xnn.protocol_layers import Centered
-from xjax import lax
+from xjax import ShapeDtypeStruct, lax
 from xnn import (
     CSR,
     GCN,
     Dense,
+    Embedding,
     GraphConvolution,
+    MultiHeadAttention,
     Relu,
+    composite,
     describe,
     parallel,
     repeat,
@@ -133,3 +137,38 @@ def test_state_has_a_column_where_there_is_one():
     assert lines[0].split()[-3:] == ["state", "FLOPs", "bytes"]
     assert lines[-1].split() == ["total", "60", "15", str(3 * 2 * 16), str(3 * 32)]
     assert "state" not in describe(Dense(4), (-1, 4))
+
+
+WORDS = serial(Embedding(7, 4), Dense(3))
+
+
+@pytest.mark.parametrize("spec", [(2, 5), [2, 5], np.ones((2, 5), np.int64), jnp.ones((2, 5), int),
+                                  ShapeDtypeStruct((2, 5), "uint8")], ids=lambda spec: type(spec).__name__)
+def test_any_form_of_an_input_gives_the_same_table(spec):
+    assert describe(WORDS, spec) == describe(WORDS, (2, 5))
+    assert describe(WORDS, spec).splitlines()[-1].split() == ["total", "43", "240", "280"]
+
+
+def test_inputs_of_several_dtypes():
+    def forward(layers, tokens, source, scale, mask=None):
+        return layers.words(tokens) * scale + layers.attend(layers.words(source), mask=mask).mean()
+
+    model = composite(forward, words=WORDS, attend=MultiHeadAttention(4, 2))
+    types = {"source": ShapeDtypeStruct((2, 6), "int32"), "scale": ShapeDtypeStruct((), "float32"),
+             "mask": ShapeDtypeStruct((2, 6), bool)}
+    arrays = {name: np.ones(one.shape, one.dtype) for name, one in types.items()}
+    text = describe(model, ShapeDtypeStruct((2, 5), "int32"), **types)
+    assert describe(model, np.ones((2, 5), np.int32), *arrays.values()) == text
+    assert "?" not in "".join(line for line in text.splitlines() if "DotProduct" not in line)
+    with pytest.raises(TypeError, match="describe: has no input `sauce`"):
+        describe(model, (2, 5), sauce=(2, 6))
+
+
+def test_trees_of_inputs():
+    model = parallel(image=Dense(3), words=WORDS)
+    shapes = {"image": ShapeDtypeStruct((2, 4), "float32"), "words": ShapeDtypeStruct((2, 5), "int32")}
+    rows = table(model, shapes)
+    assert rows[0].cost.out_bytes == 4 * (2 * 3 + 2 * 5 * 4 + 2 * 5 * 3)
+    assert rows[0].in_shape == {"image": (2, 4), "words": (2, 5)}
+    assert [row.cost for row in table(model, {name: np.ones(one.shape, one.dtype) for name, one in shapes.items()})
+            ] == [row.cost for row in rows]

@@ -9,10 +9,30 @@ import xjax
 import xjax.numpy as jnp
 import xnn
 from tests.refusals import assert_refused
-from tests.sampling import each_once
+from tests.sampling import each_once, one_in
 from tests.xnn.drawn_params import drawn_params
-from xjax import nn, random
-from xnn import CacheFns, Dense, Embedding, Layer, RowKey, filter_logits, generate, pretrained, sample, serial
+from xjax import nn, random, tree_util
+from xnn import (
+    GRU,
+    CacheFns,
+    CrossAttention,
+    Dense,
+    Embedding,
+    GRUCell,
+    Layer,
+    MultiHeadAttention,
+    RowKey,
+    composite,
+    filter_logits,
+    generate,
+    pretrained,
+    renamed,
+    sample,
+    scan_over_time,
+    serial,
+    whole,
+    with_precision,
+)
 from xnn.models import T5, T5Config
 
 N = 11
@@ -77,10 +97,10 @@ def test_drawn_tokens_are_those_of_the_whole_sequence(params, key):
 
 
 def test_a_row_draws_the_same_tokens_alone(params, key):
-    whole = generate(MODEL, params, PROMPT, steps=5, rng=key)
+    together = generate(MODEL, params, PROMPT, steps=5, rng=key)
     for i, prompt in enumerate(PROMPT):
         alone = generate(MODEL, params, prompt[None], steps=5, rng=RowKey(key, i))
-        np.testing.assert_array_equal(alone.tokens[0], whole.tokens[i])
+        np.testing.assert_array_equal(alone.tokens[0], together.tokens[i])
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
@@ -100,10 +120,10 @@ def test_rows_end_at_a_stop_token(params, key):
     free = np.asarray(generate(MODEL, params, PROMPT, steps=8, rng=key).tokens)
     stop = (int(free[0, 2]), int(free[1, 0]))
     got = generate(MODEL, params, PROMPT, steps=8, rng=key, stop=stop)
-    for row, length, whole in zip(np.asarray(got.tokens), np.asarray(got.lengths), free, strict=True):
-        ends = np.flatnonzero(np.isin(whole, stop))
+    for row, length, unstopped in zip(np.asarray(got.tokens), np.asarray(got.lengths), free, strict=True):
+        ends = np.flatnonzero(np.isin(unstopped, stop))
         assert length == (ends[0] + 1 if len(ends) else 8)
-        np.testing.assert_array_equal(row, np.where(np.arange(8) < length, whole, whole[length - 1]))
+        np.testing.assert_array_equal(row, np.where(np.arange(8) < length, unstopped, unstopped[length - 1]))
     assert got.lengths[1] == 1
 
 
@@ -151,6 +171,111 @@ def test_a_context_is_read_once(key):
     tokens = np.concatenate([start, got], 1)
     logits = xjax.jit(model.apply)(params, tokens, source=source)
     np.testing.assert_array_equal(jnp.argmax(logits, -1)[:, :-1], got)
+
+
+# -- an encoder and a decoder ------------------------------------------------------------------------------------------
+
+SOURCE = np.array([[1, 2, 3, 4, 5, 6, 7], [3, 9, 9, 1, 0, 0, 0]], np.int32)
+SOURCE_MASK = np.arange(7) < np.array([[7], [4]])
+START = np.zeros((2, 1), np.int32)
+
+
+def reading(layers, source, mask=None):
+    return layers.scan(layers.embed(source), mask=mask)
+
+
+def Encoder(**options):
+    return composite(reading, embed=Embedding(N, 8), scan=GRU(8, **options))
+
+
+def attending(layers, tokens, source, source_mask=None):
+    y = layers.body(layers.embed(tokens))
+    context = layers.encoder(source, mask=source_mask)
+    return layers.logits(y + layers.attend(y, context=context, context_mask=source_mask))
+
+
+def continuing(layers, tokens, source, source_mask=None):
+    context, carry = layers.encoder(source, mask=source_mask)
+    y = layers.body(layers.embed(tokens), carry=carry)
+    return layers.logits(y + layers.attend(y, context=context, context_mask=source_mask))
+
+
+def reading_with_mask(layers, source, mask=None):
+    return layers.scan(layers.embed(source), mask=mask), mask
+
+
+def looking_up(layers, tokens, source, source_mask=None):
+    """A decoder that computes with the context and its mask in each step."""
+    context, mask = layers.encoder(source, mask=source_mask)
+    y = layers.body(layers.embed(tokens))
+    scores = y @ context.swapaxes(1, 2)
+    scores = scores if mask is None else jnp.where(mask[:, None], scores, -1e9)
+    return layers.logits(y + nn.softmax(scores) @ context)
+
+
+def attending_cell(layers, x, context, carry=None, mask=None):
+    """One step of a decoder that reads the context before it changes its carry (Bahdanau et al., 2015)."""
+    scores = jnp.einsum("bstf,bf->bst", context[:, None], layers.query(x))[:, 0]
+    weights = nn.softmax(scores if mask is None else jnp.where(mask, scores, -1e9))
+    return layers.cell(jnp.concatenate([x, jnp.einsum("bt,btf->bf", weights, context)], -1), carry=carry)
+
+
+def stepping(layers, tokens, source, source_mask=None):
+    context, mask = layers.encoder(source, mask=source_mask)
+    return layers.logits(layers.body(layers.embed(tokens), context=context, context_mask=mask))
+
+
+def AttendingScan():
+    cell = renamed(composite(attending_cell, query=Dense(8), cell=GRUCell(8)), mask="context_mask")
+    return scan_over_time(cell)
+
+
+def SequenceModel(forward, encoder, body=None):
+    attend = {"attend": CrossAttention(8, 2)} if forward in (attending, continuing) else {}
+    return composite(forward, encoder=encoder, embed=Embedding(N, 8), body=body or GRU(8), logits=Dense(N), **attend)
+
+
+SEQUENCE_MODELS = {
+    "recurrent encoder of both directions": lambda: SequenceModel(attending, whole(Encoder(bidirectional=True))),
+    "causal decoder": lambda: SequenceModel(attending, whole(Encoder()), MultiHeadAttention(8, 2, causal=True)),
+    "encoder by attention": lambda: SequenceModel(attending, whole(composite(
+        lambda layers, source, mask=None: layers.mix(layers.embed(source), mask=mask), "Mixing", embed=Embedding(N, 8),
+        mix=MultiHeadAttention(8, 2)))),
+    "carry of the encoder": lambda: SequenceModel(continuing, whole(Encoder(return_carry=True))),
+    "carry in half precision": lambda: with_precision(SequenceModel(
+        continuing, whole(Encoder(return_carry=True))), "bfloat16"),
+    "result kept": lambda: SequenceModel(looking_up, whole(composite(
+        reading_with_mask, embed=Embedding(N, 8), scan=GRU(8)), keep=True)),
+    "attention in the cell": lambda: SequenceModel(stepping, whole(composite(
+        reading_with_mask, embed=Embedding(N, 8), scan=GRU(8)), keep=True), AttendingScan()),
+}
+
+
+@pytest.mark.parametrize("name", one_in(2, SEQUENCE_MODELS))
+def test_a_decoder_generates_from_an_encoder(name):
+    """In one loop and in single steps, with padding and without: each token follows from all tokens before it."""
+    model = SEQUENCE_MODELS[name]()
+    params, inputs = drawn_params(model, (2, 1), source=SOURCE.shape), {"source": SOURCE, "source_mask": SOURCE_MASK}
+    got = generate(model, params, START, steps=5, temperature=0, **inputs).tokens
+    logits = xjax.jit(model.apply)(params, np.concatenate([START, got], 1), **inputs)
+    np.testing.assert_array_equal(jnp.argmax(logits, -1)[:, :-1], got)
+    alone = generate(model, params, START[:1], steps=5, temperature=0, source=SOURCE[1:, :4],
+                     on_token=lambda tokens: None).tokens
+    np.testing.assert_array_equal(alone[0], got[1])
+
+
+def test_a_whole_layer_is_applied_once(key):
+    layer = whole(Encoder(return_carry=True))
+    _, params = layer.init(key, (2, 7))
+    first, cache = layer.apply_with_cache(params, layer.init_cache(2, 3), SOURCE, mask=SOURCE_MASK)
+    want = layer.apply(params, SOURCE, mask=SOURCE_MASK)
+    assert tree_util.tree_all(tree_util.tree_map(np.array_equal, first, want))
+    assert tree_util.tree_leaves(cache) == [] and layer.apply(params, None) is None
+    assert layer.apply_with_cache(params, cache, None) == ((None, (None,)), cache)
+    kept = whole(Encoder(), keep=True)
+    first, cache = kept.apply_with_cache(params, kept.init_cache(2, 3), SOURCE)
+    assert kept.apply_with_cache(params, cache, None)[0] is first
+    assert repr(kept).splitlines()[0] == "whole(keep=True) of (x, mask)"
 
 
 def test_nothing_to_generate(params):
@@ -257,8 +382,35 @@ WRONG = {
         ["generate: the model's logits are NaN", "rows", "embedding"]),
     "no cache": (lambda: generate(serial(Embedding(N, 8), xnn.elementwise(nn.softmax, axis=1)),
                                   Embedding(N, 8).init(KEY, (1, 1)), PROMPT, steps=1, temperature=0), TypeError,
-                 ["the layer has no cache of earlier positions"]),
+                 ["the layer has no cache of earlier positions", "whole(encoder)"]),
+    "encoder that is not whole": (lambda: of_source(attending, Encoder()), TypeError, []),
+    "encoder without a cache": (lambda: of_source(attending, Encoder(bidirectional=True)), TypeError,
+                                ["the layer has no cache", "whole(encoder)"]),
+    "whole for the generated tokens": (lambda: of_tokens(whole(MultiHeadAttention(8, 2))), TypeError,
+                                       ["whole: the layer has its whole input", "MultiHeadAttention", "f32[2,1,8]"]),
+    "whole without its input": (lambda: whole(Dense(2)).apply_with_cache((), {}, None), TypeError,
+                                ["whole: there is no input", "Dense(n_out=2)"]),
+    "context kept for attention": (lambda: of_source(attending, whole(Encoder(), keep=True), source_mask=SOURCE_MASK),
+                                   TypeError, ["generate: the cache of the model changes", "without keep=True"]),
 }
+
+
+def of_source(forward, encoder, **inputs):
+    model = SequenceModel(forward, encoder)
+    return generate(model, drawn_params(model, (2, 1), source=SOURCE.shape), START, steps=2, temperature=0,
+                    source=SOURCE, **inputs)
+
+
+def of_tokens(layer):
+    model = serial(Embedding(N, 8), layer, Dense(N))
+    return generate(model, drawn_params(model, (2, 1)), START, steps=2, temperature=0)
+
+
+def test_an_error_after_the_prompt_names_the_inputs_that_are_none():
+    with pytest.raises(AttributeError) as caught:
+        of_source(looking_up, whole(composite(reading_with_mask, embed=Embedding(N, 8), scan=GRU(8))))
+    assert "the inputs source are None" in caught.value.__notes__[-1]
+    assert "whole(layer, keep=True)" in caught.value.__notes__[-1]
 
 
 @pytest.mark.parametrize("name", WRONG)

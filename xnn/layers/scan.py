@@ -11,7 +11,7 @@ import xjax
 import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
-from xjax.typing import Array, ArrayLike, Params, PyTree
+from xjax.typing import Array, ArrayLike, DTypeLike, Params, PyTree
 from xnn.checks import check_float, check_shape, type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import Input, bind, map_shapes
@@ -53,9 +53,11 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
       reverse: whether to start from the last position.
       unroll: number of positions in one iteration of the loop.
       return_carry: whether to return the carry of each sequence after its last position that counts.
-    Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, the carry before the first step. At a position
-      that lengths or mask leave out, the output is 0 and the carry does not change. Without both, all positions count.
-    Params: those of the cell.  Cache: the carry, for a cell of xnn without spatial axes, unless `reverse`.
+    Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, the carry before the first step.
+      At a position that lengths or mask leave out, the output is 0 and the carry does not change. Without both, all
+      positions count. With a cache, `carry` replaces the carry of the cache, as an encoder's in the first call.
+    Params: those of the cell.  Cache, unless `reverse` or for a cell of xnn with spatial axes: the carry; None at first
+      for other cells.
     Raises: TypeError for a layer without an input `carry`, or with running statistics.
     """
     cell = check_cell("scan_over_time", cell)
@@ -93,13 +95,13 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
         # The cell is not a child here, so that `with_precision` converts its weights once instead of in each step.
         has_cache = cell.apply.spatial == 0 and not reverse
         return Layer(init, apply, "scan_over_time", inputs, {"cell": cell},
-                     cache=_carry_as_cache(cell.apply, run, inputs, return_carry) if has_cache else None)
+                     cache=_carry_as_cache(run, inputs, return_carry, cell.apply) if has_cache else None)
 
     def rebuild(some):
         return scan_over_time(some[None], reverse=reverse, unroll=unroll, return_carry=return_carry)
 
     return Layer(init, apply, "scan_over_time", inputs, parts=Parts({None: cell}, walk, rebuild),
-                 sized_by=cell.sized_by)
+                 cache=None if reverse else _carry_as_cache(run, inputs, return_carry), sized_by=cell.sized_by)
 
 
 def check_cell(caller: str, cell: Layer) -> Layer:
@@ -114,21 +116,29 @@ def check_cell(caller: str, cell: Layer) -> Layer:
     return cell
 
 
-def _carry_as_cache(recurrence: Recurrence, run: Callable, inputs: Sequence[Input], return_carry: bool) -> CacheFns:
+def _carry_as_cache(run: Callable, inputs: Sequence[Input], return_carry: bool,
+                    recurrence: Recurrence | None = None) -> CacheFns:
+    """The functions of a cache that is the carry.
+
+    Args: recurrence: that of a cell of xnn, whose first carry does not depend on parameters; its cache keeps the dtype.
+    """
+
     def init_cache(batch, length):
-        return recurrence.first(jnp.zeros((batch, 0)))
+        return recurrence.first(jnp.zeros((batch, 0))) if recurrence else None
 
     def apply_with_cache(params, cache, x, *extra, **named):
         values = bind("scan_over_time", inputs, extra, named)
-        if values["carry"] is not None:
-            raise bad("scan_over_time", "`carry` must be None, because the cache holds the carry",
-                      {"carry": type_text(values["carry"])}, fix="pass the carry as the cache.")
-        carry = tree_util.tree_map(lambda leaf: leaf.astype(x.dtype), cache)
-        y, carry = run(params, x, {**values, "carry": carry})
-        cache = tree_util.tree_map(lambda new, old: new.astype(old.dtype), carry, cache)
+        if _is_left_out(values["carry"]):
+            values["carry"] = _cast(cache, x.dtype) if recurrence else cache
+        y, carry = run(params, x, values)
+        cache = tree_util.tree_map(lambda new, old: new.astype(old.dtype), carry, cache) if recurrence else carry
         return (y, carry) if return_carry else y, cache
 
     return CacheFns(init_cache, apply_with_cache)
+
+
+def _cast(tree: PyTree, dtype: DTypeLike) -> PyTree:
+    return tree_util.tree_map(lambda leaf: leaf.astype(dtype), tree)
 
 
 def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], options: Mapping[str, Any], reverse: bool,
@@ -136,7 +146,7 @@ def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], opti
     """(Outputs, last carry) of a cell over the positions of x."""
     counts = _positions_that_count(x, values["lengths"], values["mask"])
     inputs, step, carry = _steps(cell, params, x, values, **options)
-    if values["carry"] is not None:
+    if not _is_left_out(values["carry"]):
         carry = check_carry(cell.name, values["carry"], carry)
 
     def body(carry, at):
@@ -148,6 +158,11 @@ def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], opti
 
     carry, y = lax.scan(body, carry, (inputs, jnp.arange(x.shape[1]), counts), reverse=reverse, unroll=unroll)
     return tree_util.tree_map(_axes_swapped, y), carry
+
+
+def _is_left_out(carry: PyTree) -> bool:
+    """Whether a carry is None or, as a result of `whole` in generation, has None in place of each of its arrays."""
+    return not tree_util.tree_leaves(carry)
 
 
 def _steps(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], rng: Rng, train: bool) -> tuple:

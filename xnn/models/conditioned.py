@@ -52,7 +52,7 @@ def conditioned(name: str, children: Mapping[str, Layer], null_label: int) -> La
         return call("network", x, condition=sum(parts[1:], start=parts[0]))
 
     return combine(name, children, walk, forward, dict_of(children),
-                   inputs=joined(name, [[own[key] for key in keys], *others]),
+                   inputs=joined(name, [[own[key] for key in keys], *others]), passes=("condition",),
                    rebuild=lambda some: conditioned(name, some, null_label))
 
 

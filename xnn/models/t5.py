@@ -1,13 +1,11 @@
 """T5, an encoder-decoder transformer for text with relative positions (Raffel et al., 2020)."""
 
-import dataclasses
 from collections.abc import Callable
 
 from xjax import nn
 from xjax.nn import initializers
-from xnn.combinators import repeat
+from xnn.combinators import repeat, whole
 from xnn.compose import composite
-from xnn.composites import combine
 from xnn.layer import Layer
 from xnn.layers import (
     Attend,
@@ -50,14 +48,14 @@ def _encoder_decoder(config: T5Config) -> Layer:
     is_scaled = config.tied if config.scaled is None else config.scaled
 
     def forward(layers, tokens, source, source_mask=None, mask=None):
-        context = None if source is None else layers.encoder(source, mask=source_mask)
+        context = layers.encoder(source, mask=source_mask)
         x = layers.dropout(layers.tokens(tokens))
         x = layers.blocks(x, context=context, context_mask=source_mask, mask=mask, bias=layers.bias(x, mask=mask))
         x = layers.dropout(layers.norm(x))
         return layers.logits(x * config.features**-0.5 if is_scaled else x)
 
     return with_shared(composite(
-        forward, "T5", tokens=embed, encoder=_whole(_encoder(config, embed)), bias=_bias(config, False),
+        forward, "T5", tokens=embed, encoder=whole(_encoder(config, embed)), bias=_bias(config, False),
         blocks=repeat(block, config.layers), norm=norm, logits=logits, dropout=Dropout(config.dropout)))
 
 
@@ -74,14 +72,6 @@ def _encoder(config: T5Config, embed: Layer) -> Layer:
 
     return composite(encoder, "T5Encoder", tokens=embed, bias=_bias(config, True),
                      blocks=repeat(block, config.layers), norm=norm, dropout=Dropout(config.dropout))
-
-
-def _whole(layer: Layer) -> Layer:
-    """The layer without a cache, because in generation its input is still a whole sequence, not the next positions."""
-    made = combine(layer.name, {None: layer}, lambda visit, shape, shapes: visit(None, shape),
-                   lambda call, x, values: call(None, x), lambda entries: entries[0],
-                   rebuild=lambda some: _whole(some[None]))
-    return dataclasses.replace(made, cache=None, positionwise=True)
 
 
 def _embedding(config: T5Config) -> Layer:

@@ -6,14 +6,17 @@ A file with a document type is refused: its entities can expand without bound, o
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.parsers import expat
 
 import numpy as np
 
 from recipes.data.graph_sets.files import NodeSet, classes_of, make_graph, wrong
-from recipes.lazy import nx
+from recipes.data.layout import Layout
+from recipes.data.tables import Table
+from recipes.lazy import nx, pa
 
 
 def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: str | None = None,
@@ -47,6 +50,30 @@ def read_graphml(file: Path, *, features: Sequence[str] | None = None, label: st
         weights = None if weights is None else weights[both]
     made = make_graph(senders, receivers, x if features else None, weights, len(rows), Path(file))
     return NodeSet(made, labels, {}, np.array(list(map(str, graph))))
+
+
+def read_graphml_tables(file: Path) -> tuple[Table, Table]:
+    """(nodes, edges) as tables: id and the data of each node; source, target and the data of each edge.
+
+    Raises: DataError.
+    """
+    graph = _parsed(Path(file))
+    nodes = [{**data, "id": str(name)} for name, data in graph.nodes(data=True)]
+    edges = [{**data, "source": str(source), "target": str(target)} for source, target, data in graph.edges(data=True)]
+    return _table(file, nodes, ["id"]), _table(file, edges, ["source", "target"])
+
+
+def _table(file: Path, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Table:
+    """Rows as a table; data that a row lacks are gaps. Args: names: of columns that exist without rows too."""
+    names = dict.fromkeys([*names, *(name for row in rows for name in row)])
+    return Table(Path(file), pa.table({name: _array([row.get(name) for row in rows]) for name in names}), Layout())
+
+
+def _array(values: list[Any]) -> pa.Array:
+    """Numbers and booleans by their type; a column with any text is text."""
+    if any(isinstance(value, str) for value in values) or not values:
+        return pa.array([None if value is None else str(value) for value in values], pa.large_string())
+    return pa.array(values)
 
 
 def _parsed(file: Path) -> nx.Graph:

@@ -145,7 +145,7 @@ TORCH = {
     "`MultiHeadAttention`; `CrossAttention` for a second input": "MultiheadAttention",
     "`EncoderBlock`": "TransformerEncoderLayer", "`DecoderBlock`": "TransformerDecoderLayer",
     "`repeat` of `EncoderBlock`": "TransformerEncoder", "`repeat` of `DecoderBlock`": "TransformerDecoder",
-    "`composite` of an encoder and a decoder": "Transformer",
+    "`composite` of `whole(encoder)` and a decoder": "Transformer",
     "`losses.cross_entropy`": "CrossEntropyLoss NLLLoss NLLLoss2d",
     "`Dense`, then `losses.cross_entropy`; the products are not fused":
         "LinearCrossEntropyLoss LinearCrossEntropyOptions",

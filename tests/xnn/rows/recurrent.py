@@ -211,8 +211,8 @@ WRONG = {
     "scan_over_time, no cache": (lambda: scan_over_time(LSTMCell(4), reverse=True).apply_with_cache(
         {}, (), SEQUENCE), TypeError, ["scan_over_time: the layer has no cache"]),
     "scan_over_time, cache and carry": (lambda: scan_over_time(GRUCell(4)).apply_with_cache(
-        GRUCell(4).init(KEY, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 4))), TypeError,
-        ["the cache holds the carry"]),
+        GRUCell(4).init(KEY, (2, 3))[1], jnp.zeros((2, 4)), SEQUENCE, carry=jnp.zeros((2, 5))), TypeError,
+        ["GRUCell: the carry does not have the form", "f32[2,5]", "f32[2,4]"]),
     "LSTM, cache of both directions": (lambda: LSTM(4, bidirectional=True).apply_with_cache(
         LSTM(4, bidirectional=True).init(KEY, (2, 4, 3))[1], LSTM(4, bidirectional=True).init_cache(2, 4), SEQUENCE),
         TypeError, ["scan_over_time: the layer has no cache", "reverse=True"]),

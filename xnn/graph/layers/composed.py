@@ -9,14 +9,15 @@ from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
 from xnn.composites import combine, dict_of
 from xnn.graph.structure.edges import Edges
-from xnn.inputs import Input, is_slot, joined
+from xnn.inputs import Input
 from xnn.layer import Layer, as_layer
 
 REDUCTIONS = ("sum", "mean", "max", "min", "std")
 
 
 def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Callable, forward: Callable,
-                    inputs: Sequence[Input] = (Input("graph"),), sized_by: Sequence[str] = ()) -> Layer:
+                    inputs: Sequence[Input] = (Input("graph"),), sized_by: Sequence[str] = (),
+                    passes: Sequence[str] = ("row_mask",)) -> Layer:
     """A layer with children whose shapes do not depend on the graph: `xnn.composites.combine` with a dict of params.
 
     Args:
@@ -25,11 +26,12 @@ def graph_composite(name: str, children: Mapping[str, Layer | None], walk: Calla
       forward: ``(call, x, values) -> y``, with the further inputs by name in `values`.
       inputs: the further inputs of the layer; children get only the inputs that `forward` passes to them.
       sized_by: names of the inputs whose shapes `walk` needs.
+      passes: names of the inputs that `forward` passes to children.
+    Raises: ValueError for a child with an input that is neither in `inputs` nor in `passes`.
     """
     layers = {key: as_layer(child, f"{name}[{key!r}]") for key, child in children.items() if child is not None}
-    slots = [one for one in joined(name, [child.inputs for child in layers.values()]) if is_slot(one.name)]
-    return combine(name, layers, walk, forward, dict_of(layers), inputs=(*inputs, *slots), sized_by=sized_by,
-                   rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by))
+    return combine(name, layers, walk, forward, dict_of(layers), inputs=inputs, sized_by=sized_by, passes=passes,
+                   rebuild=lambda some: graph_composite(name, some, walk, forward, inputs, sized_by, passes))
 
 
 def reduced(edges: Edges, messages: ArrayLike, reduction: str) -> Array:

@@ -164,7 +164,7 @@ def GatedGraph(n_out: int, steps: int, *, aggregate: str = "sum", shared: bool =
             x, _ = call("gru", m, carry=x)
         return x
 
-    return graph_composite("GatedGraph", children, walk, forward)
+    return graph_composite("GatedGraph", children, walk, forward, passes=("carry",))
 
 
 def _pair(caller: str, x: Any) -> tuple[Any, Any]:

@@ -125,7 +125,7 @@ def with_node_mask(layer: Layer) -> Layer:
 
     inputs = joined("with_node_mask", [[Input("graph")], [one for one in child.inputs if one.name != "row_mask"]])
     return combine("with_node_mask", {None: child}, lambda visit, in_shape, shapes: visit(None, in_shape), forward,
-                   only, inputs=inputs, rebuild=lambda some: with_node_mask(some[None]))
+                   only, inputs=inputs, passes=("row_mask",), rebuild=lambda some: with_node_mask(some[None]))
 
 
 def kept_part(graph: Graph) -> Graph:
