@@ -108,7 +108,8 @@ class ImageVAE(Task):
         """Reconstructions of the first test images, and images of codes that are drawn from the prior."""
         codes = np.random.default_rng(NOISE).normal(size=(3 * SHOWN, self.config.code)).astype(np.float32)
         decoded = self.model.layers["decoder"].apply(trained.params["decoder"], codes)
-        figures = {"Samples from the prior": image_grid(np.asarray(self._pixels(decoded)), columns=SHOWN)}
+        samples = image_grid(np.asarray(self._pixels(decoded)), columns=SHOWN)
+        figures: dict[str, Drawing] = {"Samples from the prior": samples}
         outputs = trained.outputs("test")
         if outputs is not None and len(outputs["x"]):
             pairs = np.concatenate([outputs[name][:SHOWN] for name in ("x", "reconstruction")])
