@@ -11,8 +11,10 @@ Nothing here imports a large package: a fault in a config must be reported befor
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from xnn.moved_modules import accept_old_names
+from xnn.public import public_names
 
 # Every command begins here; sys.argv[0] is "-m" until Python has located the module of `python -m recipes`. Until
 # `errors.exit_code_of` or `process.interrupts` handles SIGINT, Ctrl-C ends the process without a traceback.
@@ -29,3 +31,24 @@ accept_old_names("recipes", {
     "models": "text_models=text graph_models=graphs image_models=images",
     "training": "best privacy ranks step loop hooks trackers run dry_run",
 })
+
+if TYPE_CHECKING:
+    from recipes import (
+        compare,
+        config,
+        errors,
+        evaluate,
+        export,
+        generate,
+        launch,
+        new_edges,
+        predict,
+        report,
+        task,
+        train,
+        trained,
+    )
+
+__all__ = ["compare", "config", "errors", "evaluate", "export", "generate", "launch", "new_edges", "predict", "report",
+           "task", "train", "trained"]
+public_names(__name__, modules=__all__)

@@ -7,6 +7,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,10 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.flatten_util", "xjax.image",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
            "xjax.scipy.optimize", "xjax.scipy.integrate", "xjax.scipy.sparse.linalg", "xjax.experimental.ode",
-           "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm"]
+           "xjax.scipy.cluster.vq", "xjax.scipy.spatial.transform", "xjax.scipy.stats", "xjax.scipy.stats.norm",
+           "xjax.scipy", "xjax.core", "xjax.interop", "xjax.scipy.stats.multivariate_normal",
+           "xnn", "xnn.graph", "xnn.layers", "xnn.losses", "xnn.metrics", "xnn.models",
+           "xnn.optimizers", "xnn.params", "xnn.pretrained", "xnn.rng", "xnn.sparse", "xnn.stax", "recipes"]
 
 # Names that typical programs take from JAX's top level.
 TOP = """
@@ -48,7 +52,43 @@ def test_names_exist(module):
     assert len(set(namespace.__all__)) == len(namespace.__all__)
     for name in namespace.__all__:
         assert getattr(namespace, name) is not None or name in ("newaxis", "None")
-        assert name in dir(namespace) or module == "xjax.ops"
+        assert name in dir(namespace)
+
+
+def suggestion(module, name):
+    """The last line that a user sees for a misspelt name, and Python's whole text."""
+    with pytest.raises(AttributeError) as caught:
+        getattr(importlib.import_module(module), name)
+    shown = "".join(traceback.format_exception(caught.value))
+    return str(caught.value).splitlines()[-1], shown
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_misspelt_names_get_one_suggestion(module):
+    longest = max(importlib.import_module(module).__all__, key=len)
+    last, shown = suggestion(module, f"{longest}q")
+    assert last == f"  fix: did you mean {longest!r}?" and shown.rstrip().endswith(last)
+
+
+def test_misspelt_names_of_optax_get_one_suggestion():
+    for module, name, right in (("xnn.optim", "adamm", "adam"), ("xnn.optim", "losess", "losses")):
+        last, shown = suggestion(module, name)
+        assert last == f"  fix: did you mean {right!r}?" and shown.rstrip().endswith(last)
+    assert {"adam", "losses", "from_optax"} <= set(dir(importlib.import_module("xnn.optim")))
+
+
+@pytest.mark.parametrize("module", ["xnn", "xnn.graph", "xnn.models", "xnn.losses", "xjax.scipy", "recipes"])
+def test_dir_of_a_module_lists_what_was_not_used_yet(module):
+    code = f"import {module} as m; print(*dir(m)); print(*m.__all__)"
+    listed, public = subprocess.run([sys.executable, "-c", code], check=True, text=True, capture_output=True,
+                                    cwd=ROOT).stdout.splitlines()
+    assert set(public.split()) <= set(listed.split())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="older versions suggest nothing for `from xnn import Denes`")
+def test_imports_of_misspelt_names_get_the_suggestion_of_python():
+    result = subprocess.run([sys.executable, "-c", "from xnn import Denes"], text=True, capture_output=True, cwd=ROOT)
+    assert "Did you mean: 'Dense'?" in result.stderr
 
 
 def test_top_level_names():

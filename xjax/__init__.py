@@ -173,7 +173,3 @@ __all__ = [
 
 if not TYPE_CHECKING:                   # so that type checkers report misspelt names
     __getattr__ = attributes_of("xjax", _LAZY)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

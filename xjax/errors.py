@@ -18,14 +18,14 @@ from xjax.core.errors import (
     check_choice,
     did_you_mean,
 )
-from xjax.core.public import attributes_of
+from xjax.core.public import attributes_of, missing_name
 from xjax.runtime.xla import XlaRuntimeError as JaxRuntimeError
 
 __all__ = [
     "ConcretizationTypeError", "EscapedTracerError", "JAXIndexError", "JAXTypeError", "JaxRuntimeError",
     "KeyReuseError", "NonConcreteBooleanIndexError", "TracerArrayConversionError", "TracerBoolConversionError",
     "TracerIntegerConversionError", "TypePromotionError", "UnexpectedTracerError", "api_boundary", "bad",
-    "check_choice", "did_you_mean", "old_keywords", "tree_mismatch"]
+    "check_choice", "did_you_mean", "missing_name", "old_keywords", "tree_mismatch"]
 
 bad = old_keywords(where="caller")(_errors.bad)
 tree_mismatch = old_keywords(where="caller")(_tree.tree_mismatch)

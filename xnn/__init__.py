@@ -6,14 +6,11 @@ A layer unpacks as ``init, apply``. `serial` and `parallel` combine layers into 
 Each module is loaded when one of its names is first used, so configs of `models` can be read without jaxlib.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-# Loaded without xnn.api: few programs use all of the first ones, and modules that xnn.api loads use the others.
-_MODULES = ("models", "optim", "optimizers", "pretrained", "stax",
-            "graph", "layers", "losses", "metrics", "params", "rng", "sparse")
+from xnn.public import public_names
 
-if TYPE_CHECKING:                                                        # no `__getattr__`: another name is an error
+if TYPE_CHECKING:
     from xnn import models as models
     from xnn import optim as optim
     from xnn import optimizers as optimizers
@@ -21,19 +18,8 @@ if TYPE_CHECKING:                                                        # no `_
     from xnn import stax as stax
     from xnn.api import *
     from xnn.layers import *
-else:
-    def __getattr__(name: str) -> Any:
-        if name in _MODULES:
-            return importlib.import_module(f"xnn.{name}")
-        if name.startswith("__") and name != "__all__":                  # attributes that the import system reads
-            raise AttributeError(f"module 'xnn' has no attribute {name!r}")
-        api = importlib.import_module("xnn.api")
-        names = [*api.layers.__all__, *api.__all__]
-        globals().update({"__all__": names}, **{each: getattr(api, each) for each in names})
-        if name not in globals():
-            raise AttributeError(f"module 'xnn' has no attribute {name!r}")
-        return globals()[name]
 
-
-def __dir__() -> list[str]:
-    return sorted({*importlib.import_module(__name__).__all__, *_MODULES})
+# Loaded without xnn.api: few programs use all of the first ones, and modules that xnn.api loads use the others.
+public_names(__name__, others="xnn.api", modules=(
+    "models", "optim", "optimizers", "pretrained", "stax",
+    "graph", "layers", "losses", "metrics", "params", "rng", "sparse"))

@@ -20,10 +20,10 @@ from xnn.sharing import shared, with_shared
 from xnn.sparse import CSR
 from xnn.weights import spectral_norm, weight_norm
 
-# And those of `layers`: type checkers read only a list of literals.
 __all__ = [
     "CSR", "GCN", "CacheFns", "GraphConvolution", "Layer", "Policy", "RowKey", "StateFns", "auxiliary_loss", "combine",
     "composite", "describe", "filter_logits", "generate", "graph", "init_carry", "lambda_", "layers", "losses",
     "metrics", "named", "normalized_adjacency", "parallel", "params", "renamed", "repeat", "residual", "rng", "sample",
     "serial", "shared", "sparse", "spectral_norm", "switch", "weight_norm", "whole", "with_precision", "with_remat",
     "with_shared"]
+__all__ += layers.__all__

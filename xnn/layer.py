@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import xjax
 from xjax import random
@@ -166,6 +166,13 @@ class Layer(_Pair):
         if self.sized_by is None:
             object.__setattr__(self, "sized_by", tuple(one.name for one in inputs_of(self.init)))
         object.__setattr__(self, "init", _init_of_shapes(self.init, self.name, self.inputs, self.sized_by))
+
+    if TYPE_CHECKING:
+        __call__: ClassVar[ApplyFn]
+    else:
+        def __call__(self, *args: Any, **named: Any) -> PyTree:
+            """The same as ``apply(params, x, ...)``."""
+            return self.apply(*args, **named)
 
     def __iter__(self) -> Iterator[InitFn | ApplyFn]:
         """Unpacks as the stax pair ``init, apply``."""

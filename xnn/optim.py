@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from xjax import interop
-from xjax.errors import bad, did_you_mean
+from xjax.errors import bad, missing_name
 
 _optax = interop.import_library("optax")
 
@@ -81,8 +81,7 @@ class _Namespace(ModuleType):
 def _bridged(module: ModuleType, caller: str, name: str) -> Any:
     """An attribute of an optax module: functions and modules are bridged, classes and constants are not."""
     if name.startswith("_") or not hasattr(module, name):
-        hint = did_you_mean(name, _public_names(module))
-        raise AttributeError(f"module {caller!r} has no attribute {name!r}" + (f": {hint}" if hint else ""))
+        raise missing_name(caller, name, _public_names(module))
     value = getattr(module, name)
     if isinstance(value, ModuleType):
         return _Namespace(value)

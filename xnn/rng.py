@@ -16,6 +16,11 @@ import xjax.numpy as jnp
 from xjax import random
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
+from xnn.public import public_names
+
+__all__ = ["Rng", "RowKey", "bernoulli", "bernoulli_at", "check_rng", "fold_in", "normal", "row_keys", "split",
+           "uniform"]
+public_names(__name__)
 
 
 class RowKey(NamedTuple):

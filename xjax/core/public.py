@@ -4,43 +4,58 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from xjax.core.errors import bad, closest
+from xjax.core.errors import bad, closest, did_you_mean
 from xjax.core.left_out import reason
 from xjax.core.other_names import aliases, name_elsewhere
 
 
 def attributes_of(module: str, lazy: Mapping[str, tuple[str, str]] | None = None) -> Callable[[str], Any]:
-    """The `__getattr__` of a public module.
+    """The `__getattr__` of a public module. A module with lazy names also gets a `__dir__`, which lists them.
 
     Args:
       module: the name of the module, "xjax.scipy".
       lazy: public name -> (module that holds it, its name there; "" for the module itself), imported on first access.
         The names are added to the module's `__all__`.
     """
-    lazy = lazy or {}
+    lazy, namespace = lazy or {}, vars(sys.modules[module])
     if lazy:
-        public = sys.modules[module].__all__
+        public = namespace["__all__"]
         public += [name for name in lazy if name not in public]
+        namespace["__dir__"] = lambda: sorted({*namespace, *public})
 
     def __getattr__(name: str) -> Any:
         if name in lazy:
             holder, attribute = lazy[name]
             value = importlib.import_module(holder)
-            value = getattr(value, attribute) if attribute else value
-            setattr(sys.modules[module], name, value)
-            return value
+            namespace[name] = getattr(value, attribute) if attribute else value
+            return namespace[name]
         if name.startswith("__"):                           # Python itself looks up such names often
             raise AttributeError(name)
         why = reason(module, name)
         if why:
-            raise bad(module, f"it has no `{name}`, on purpose", {"reason": why}, "docs/left_out.md lists such names.",
-                      exc=AttributeError)
-        raise bad(module, f"it has no `{name}`", fix=_suggestion(module, name), exc=AttributeError)
+            raise _without_name(name, bad(module, f"it has no `{name}`, on purpose", {"reason": why},
+                                          "docs/left_out.md lists such names.", exc=AttributeError))
+        raise _missing(module, name, _suggestion(module, name))
 
     return __getattr__
+
+
+def missing_name(module: str, name: str, choices: Iterable[str]) -> AttributeError:
+    """The error for a name that a module does not have.  Args: choices: the names that it has."""
+    return _missing(module, name, did_you_mean(name, choices) or f"dir({module}) lists what it has.")
+
+
+def _missing(module: str, name: str, fix: str) -> AttributeError:
+    return _without_name(name, bad(module, f"it has no `{name}`", fix=fix, exc=AttributeError))
+
+
+def _without_name(name: str, error: AttributeError) -> AttributeError:
+    """The error, without the object, in whose names Python would look for a second suggestion."""
+    error.name, error.obj = name, None
+    return error
 
 
 def _suggestion(module: str, name: str) -> str:

@@ -25,7 +25,3 @@ __all__ = ["cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "o
 
 
 __getattr__ = attributes_of(__name__, {name: (f"xjax.scipy.{name}", "") for name in __all__})
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

@@ -71,6 +71,7 @@ from xnn.layers.scan import scan_over_time
 from xnn.layers.shapes import Flatten, Identity, Reshape
 from xnn.layers.squeeze_excite import SqueezeExcite
 from xnn.layers.transformer import DecoderBlock, EncoderBlock, FeedForward
+from xnn.public import public_names
 from xnn.scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongScaling, YarnScaling
 
 __all__ = [
@@ -88,3 +89,5 @@ __all__ = [
     "SinusoidalPositions", "SoftShrink", "SoftSign", "Softmax", "Softmin", "Softplus", "SparsePlus", "SparseSigmoid",
     "Squareplus", "SqueezeExcite", "StochasticDepth", "SumPool", "SwiGLU", "Tanh", "TanhShrink", "Threshold",
     "Upsample", "YarnScaling", "bidirectional", "elementwise", "scan_over_time"]
+
+public_names(__name__)

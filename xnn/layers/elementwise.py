@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import xjax.numpy as jnp
+from xjax.errors import bad
 from xnn.layer import Layer
 
 
@@ -26,6 +27,9 @@ def elementwise(fun: Callable, name: str | None = None, **settings: Any) -> Laye
     >>> elementwise(xjax.nn.softmax, axis=0)
     softmax(axis=0)
     """
+    if isinstance(fun, Layer):                              # callable too, but with parameters as its first argument
+        raise bad("elementwise", "needs a function of arrays, not a layer", {"given": repr(fun)},
+                  "pass a function such as xjax.nn.relu, or use the layer as a child.", TypeError)
 
     def apply_fun(x):
         return fun(jnp.asarray(x), **settings)

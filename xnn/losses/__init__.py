@@ -10,7 +10,10 @@ from xnn.losses.contrastive import cosine_distance, info_nce, nt_xent, triplet
 from xnn.losses.ctc import ctc
 from xnn.losses.regression import huber, log_cosh, mae, mse
 from xnn.losses.variational import gaussian_kl, negative_elbo
+from xnn.public import public_names
 
 __all__ = [
     "binary_cross_entropy", "cosine_distance", "cross_entropy", "ctc", "focal", "gaussian_kl", "hinge", "huber",
     "info_nce", "kl_divergence", "log_cosh", "mae", "mse", "negative_elbo", "nt_xent", "triplet"]
+
+public_names(__name__)

@@ -15,7 +15,10 @@ from xnn.metrics.classification import (
     top_k_accuracy,
 )
 from xnn.metrics.probabilities import average_precision, calibration_error, r2, roc_auc
+from xnn.public import public_names
 
 __all__ = [
     "Average", "accuracy", "average_precision", "bits_per_token", "calibration_error", "confusion_matrix", "f1",
     "perplexity", "precision", "r2", "recall", "roc_auc", "top_k_accuracy"]
+
+public_names(__name__)

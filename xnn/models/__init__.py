@@ -8,9 +8,7 @@ A model's file is loaded when its name is first used; the files of the configs d
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xnn.models.configs import (
     BERTConfig,
@@ -38,6 +36,7 @@ from xnn.models.graph_configs import (
     GraphStackConfig,
     SGCConfig,
 )
+from xnn.public import public_names
 
 if TYPE_CHECKING:
     from xnn.models.bert import BERT
@@ -71,13 +70,7 @@ _FILES = {"BERT": "bert", "ConvNeXt": "convnext", "convnext_tiny": "convnext", "
           **dict.fromkeys(("APPNPStack", "GATStack", "GATv2Stack", "GCNIIStack", "GCNStack", "GINStack",
                            "GraphSAGEStack", "SGCStack", "graph_stack"), "graph_networks")}
 
-if not TYPE_CHECKING:                   # for type checkers, other names are errors
-    def __getattr__(name: str) -> Callable[..., Any]:
-        if name not in _FILES:
-            raise AttributeError(f"module 'xnn.models' has no attribute {name!r}")
-        globals()[name] = getattr(importlib.import_module(f"xnn.models.{_FILES[name]}"), name)
-        return globals()[name]
-
+public_names(__name__, holders={name: f"xnn.models.{file}" for name, file in _FILES.items()})
 
 __all__ = [
     "BERT", "GPT2", "MLP", "T5", "VAE", "BERTConfig", "ConvNeXt", "ConvNeXtConfig", "DiT", "DiTConfig", "GPT2Config",

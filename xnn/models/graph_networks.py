@@ -230,7 +230,7 @@ def GCNIIStack(config: GCNIIConfig = GCNIIConfig()) -> Layer:
 
 
 def _norm(name: str, norm: Any) -> Any:
-    if callable(norm):
+    if callable(norm) and not isinstance(norm, Layer):
         return norm()
     check_choice(name, "norm", norm, _NORMS, "pass one of these, or a function that returns a layer.")
     return _NORMS[norm]()

@@ -47,9 +47,12 @@ from xnn.optimizers.trees import (
     pack_optimizer_state,
     unpack_optimizer_state,
 )
+from xnn.public import public_names
 
 __all__ = [
     "InitFn", "JoinPoint", "Optimizer", "OptimizerState", "Params", "ParamsFn", "Schedule", "State", "Step", "UpdateFn",
     "Updates", "adagrad", "adam", "adamax", "clip_grads", "constant", "exponential_decay", "inverse_time_decay",
     "l2_norm", "make_schedule", "momentum", "nesterov", "optimizer", "pack_optimizer_state", "piecewise_constant",
     "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3", "unpack_optimizer_state"]
+
+public_names(__name__)

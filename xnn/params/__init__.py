@@ -18,6 +18,9 @@ from xnn.params.merging import Report, merge
 from xnn.params.patterns import Pattern, count, labels, mask, paths, select, size_in_bytes
 from xnn.params.values import cast, ema, freeze, reinitialize, update
 from xnn.params.versions import upgrade, versions
+from xnn.public import public_names
 
 __all__ = ["Pattern", "Report", "adapted", "cast", "count", "ema", "freeze", "labels", "low_rank", "mask", "merge",
            "paths", "reinitialize", "select", "size_in_bytes", "update", "upgrade", "versions"]
+
+public_names(__name__)

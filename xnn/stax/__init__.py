@@ -19,6 +19,7 @@ A layer of this module is an `xnn.Layer`, and can be used in `xnn.serial` and ot
 
 from xjax.nn import elu, gelu, leaky_relu, log_softmax, relu, selu, sigmoid, softmax, softplus, standardize
 from xjax.nn.initializers import glorot_normal, normal, ones, zeros
+from xnn.public import public_names
 from xnn.stax.affine import (
     Conv,
     Conv1DTranspose,
@@ -59,3 +60,5 @@ __all__ = [
     "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise", "elu",
     "gelu", "glorot", "glorot_normal", "leaky_relu", "log_softmax", "logsoftmax", "normal", "ones", "parallel", "randn",
     "relu", "selu", "serial", "shape_dependent", "sigmoid", "softmax", "softplus", "standardize", "zeros"]
+
+public_names(__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import xjax.numpy as jnp
+from xjax.core.public import attributes_of
 from xjax.scipy.special import xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
 from xjax.typing import Array, ArrayLike
@@ -44,3 +45,6 @@ def cdf(k: ArrayLike, p: ArrayLike) -> Array:
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The least k, 0 or 1, with ``cdf(k) >= q``; nan unless 0 <= q <= 1."""
     return jnp.where((q <= 1 - p) & ((q < 1) | (p <= 0)), jnp.zeros_like(q), 1)         # 1 - p may round to 1
+
+
+__getattr__ = attributes_of(__name__)

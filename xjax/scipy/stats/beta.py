@@ -14,6 +14,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import betainc, betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import POSITIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -56,3 +57,6 @@ def _inside(x: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> tuple[Any, Any, A
 
 pdf = _beta.exp("pdf", logpdf)
 logcdf, logsf = _beta.log("logcdf", cdf), _beta.log("logsf", sf)
+
+
+__getattr__ = attributes_of(__name__)

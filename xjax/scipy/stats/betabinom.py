@@ -10,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import betaln
 from xjax.scipy.stats.binom import log_choices
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
@@ -31,3 +32,6 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
 
 
 pmf = _betabinom.exp("pmf", logpmf)
+
+
+__getattr__ = attributes_of(__name__)

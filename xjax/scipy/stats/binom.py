@@ -12,6 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, of_powers
 from xjax.typing import Array, ArrayLike
@@ -51,3 +52,6 @@ def _parts(k: ArrayLike, n: ArrayLike, p: Array, loc: ArrayLike) -> tuple[Any, A
 def log_choices(n: ArrayLike, k: ArrayLike) -> Array:
     """Logarithm of the number of ways to choose k of n things."""
     return -lax.log1p(n) - betaln(n - k + 1, k + 1)
+
+
+__getattr__ = attributes_of(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.public import attributes_of
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, log1p_square, mirrored, standard
 from xjax.typing import Array, ArrayLike
 
@@ -75,3 +76,6 @@ def _cotangent(q: ArrayLike) -> Array:
     tangent = lax.tan(math.pi * jnp.where(steep, tail, 0.5 - tail))
     inverse = jnp.where(end, np.inf, 1 / jnp.where(steep & ~end, tangent, 1))
     return side * jnp.where(steep, inverse, tangent)
+
+
+__getattr__ = attributes_of(__name__)

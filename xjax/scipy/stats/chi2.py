@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xjax.core.public import attributes_of
 from xjax.scipy.stats import gamma
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution
 from xjax.typing import Array, ArrayLike
@@ -30,3 +31,6 @@ def _as_gamma(name: str) -> Callable:
 
 pdf, cdf, sf = _as_gamma("pdf"), _as_gamma("cdf"), _as_gamma("sf")
 logpdf, logcdf, logsf = _as_gamma("logpdf"), _as_gamma("logcdf"), _as_gamma("logsf")
+
+
+__getattr__ = attributes_of(__name__)

@@ -12,6 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact
 from xjax.runtime.one_launch import one_launch
@@ -54,3 +55,6 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """Density at x: ``exp(logpdf(x, alpha))``."""
     return lax.exp(logpdf(x, alpha))
+
+
+__getattr__ = attributes_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.nn.activations import log1mexp
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -51,3 +52,6 @@ pdf, sf = _expon.exp("pdf", logpdf), _expon.exp("sf", logsf)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return jnp.subtract(loc, scale * lax.log1p(-q))
+
+
+__getattr__ = attributes_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import gammainc, gammaincc, gammaln, xlogy
 from xjax.scipy.stats.distribution import NONNEGATIVE, POSITIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -49,3 +50,6 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
 
 pdf = _gamma.exp("pdf", logpdf)
 logcdf, logsf = _gamma.log("logcdf", cdf), _gamma.log("logsf", sf)
+
+
+__getattr__ = attributes_of(__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
+from xjax.core.public import attributes_of
 from xjax.scipy.special import gammaincc, gammaln
 from xjax.scipy.stats.distribution import POSITIVE, Distribution
 from xjax.typing import Array, ArrayLike
@@ -39,3 +40,6 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
 
 
 pdf = _gennorm.exp("pdf", logpdf)
+
+
+__getattr__ = attributes_of(__name__)

@@ -12,6 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import xlog1py
 from xjax.scipy.stats.distribution import FRACTION, Distribution, of_powers
 from xjax.typing import Array, ArrayLike
@@ -39,3 +40,6 @@ def _fails(x: ArrayLike) -> tuple[Any, Any]:
     """The number of failures, 0 where x is outside of the support; whether x is outside."""
     outside = (x < 1) | (x == np.inf)
     return jnp.where(outside, 0, x - 1), outside
+
+
+__getattr__ = attributes_of(__name__)

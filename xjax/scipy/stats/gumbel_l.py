@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.stats import gumbel_r
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, mirrored
 from xjax.typing import Array, ArrayLike
@@ -30,3 +31,6 @@ logsf = mirrored(_gumbel_l, "logsf", gumbel_r.logcdf, "Logarithm of the probabil
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
     return jnp.add(loc, scale * lax.log(-lax.log1p(-p)))
+
+
+__getattr__ = attributes_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.nn.activations import log1mexp
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -75,3 +76,6 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is p: -inf at 0, inf at 1, nan outside of [0, 1]."""
     return jnp.subtract(loc, scale * lax.log(-lax.log(p)))
+
+
+__getattr__ = attributes_of(__name__)

@@ -10,6 +10,7 @@ import math
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
 
@@ -34,3 +35,6 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 pdf = _laplace.exp("pdf", logpdf)
+
+
+__getattr__ = attributes_of(__name__)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import expit, logit
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -49,3 +50,6 @@ def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The value at which `sf` is x; nan unless 0 <= x <= 1."""
     return loc - scale * logit(x)
+
+
+__getattr__ = attributes_of(__name__)

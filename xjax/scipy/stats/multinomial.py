@@ -12,6 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.core import dtypes
 from xjax.core.errors import bad
+from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.numpy.promote import promote_inexact, promote_numeric
 from xjax.runtime.one_launch import one_launch
@@ -45,3 +46,6 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """Probability of the counts x: ``exp(logpmf(x, n, p))``."""
     return lax.exp(logpmf(x, n, p))
+
+
+__getattr__ = attributes_of(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.core.errors import bad
+from xjax.core.public import attributes_of
 from xjax.core.types import typeof
 from xjax.numpy.promote import library_rules, promote_inexact
 from xjax.runtime.one_launch import one_launch
@@ -86,3 +87,6 @@ def whitened(factor: Array, y: Array) -> Array:
     factor = jnp.broadcast_to(factor, (*batch, *factor.shape[-2:]))
     column = jnp.broadcast_to(y, (*batch, y.shape[-1]))[..., None]
     return lax.linalg.triangular_solve(factor, column, left_side=True, lower=True)[..., 0]
+
+
+__getattr__ = attributes_of(__name__)

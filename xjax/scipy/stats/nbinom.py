@@ -12,6 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import betaln, xlog1py, xlogy
 from xjax.scipy.stats.distribution import FRACTION, POSITIVE, Distribution, of_powers
 from xjax.typing import Array, ArrayLike
@@ -44,3 +45,6 @@ def _parts(k: ArrayLike, n: ArrayLike, loc: ArrayLike) -> tuple[Any, Any, Any, A
     outside = (x < 0) | (x == np.inf)
     x, n = jnp.where(outside, 0, x), jnp.where(outside, 1, n)
     return x, n, outside, -lax.log(n + x) - betaln(n, x + 1)
+
+
+__getattr__ = attributes_of(__name__)

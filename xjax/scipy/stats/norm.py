@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.numpy.promote import default_float
 from xjax.scipy.normal_distribution import log_ndtr, ndtr, ndtri
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, standard
@@ -71,3 +72,6 @@ def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 def _default(x: Array) -> Array:
     return lax.convert_element_type(x, default_float())
+
+
+__getattr__ = attributes_of(__name__)

@@ -12,6 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.nn.activations import log1mexp
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, POSITIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
@@ -61,3 +62,6 @@ pdf, sf = _pareto.exp("pdf", logpdf), _pareto.exp("sf", logsf)
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return jnp.add(loc, scale * lax.exp(lax.div(-lax.log1p(-q), b)))
+
+
+__getattr__ = attributes_of(__name__)

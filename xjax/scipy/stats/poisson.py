@@ -13,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import digamma, entr, gammaincc, gammaln, xlogy
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution, of_powers
 from xjax.transforms.custom_jvp import custom_jvp
@@ -87,3 +88,6 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     series = 0.5 * lax.log(2 * math.pi * math.e * y) - jnp.polyval(np.array(_SERIES, y.dtype), 1 / y)
     nearly_0 = entr(jnp.where(mu == 0, mu, 1))                          # the slope at 0 is infinite, that of entr
     return jnp.broadcast_to(jnp.where(mu == 0, nearly_0, jnp.where(few, by_sum, series)), shape)
+
+
+__getattr__ = attributes_of(__name__)

@@ -15,6 +15,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.arguments import horner
 from xjax.scipy.gamma_functions import bernoulli_numbers
 from xjax.scipy.stats.distribution import POSITIVE, Distribution, log1p_square, standard
@@ -52,3 +53,6 @@ def _ratio_terms() -> np.ndarray:
 
 
 pdf = _t.exp("pdf", logpdf)
+
+
+__getattr__ = attributes_of(__name__)

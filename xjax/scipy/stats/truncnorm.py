@@ -13,6 +13,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.nn.activations import log1mexp
 from xjax.scipy.normal_distribution import log_ndtr
 from xjax.scipy.stats import norm
@@ -78,3 +79,6 @@ def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: A
 
 
 pdf, cdf, sf = _truncnorm.exp("pdf", logpdf), _truncnorm.exp("cdf", logcdf), _truncnorm.exp("sf", logsf)
+
+
+__getattr__ = attributes_of(__name__)

@@ -10,6 +10,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.stats.distribution import FRACTION, NONNEGATIVE, Distribution, standard
 from xjax.typing import Array, ArrayLike
 
@@ -38,3 +39,6 @@ pdf = _uniform.exp("pdf", logpdf)
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> ArrayLike:
     """The x at which `cdf` is q; nan unless 0 <= q <= 1."""
     return loc + scale * q
+
+
+__getattr__ = attributes_of(__name__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.special import i0e
 from xjax.scipy.stats.distribution import NONNEGATIVE, Distribution
 from xjax.typing import Array, ArrayLike
@@ -25,3 +26,6 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
 
 
 pdf = _vonmises.exp("pdf", logpdf)
+
+
+__getattr__ = attributes_of(__name__)

@@ -12,6 +12,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax import lax
+from xjax.core.public import attributes_of
 from xjax.scipy.stats.distribution import INNER_FRACTION, Distribution
 from xjax.typing import Array, ArrayLike
 
@@ -29,3 +30,6 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
 
 
 pdf = _wrapcauchy.exp("pdf", logpdf)
+
+
+__getattr__ = attributes_of(__name__)
