@@ -1,16 +1,17 @@
 """Changes of the frequencies of `xnn.Rotary` for long contexts, in a separate module because configs import only this.
 
 Here a frequency is in radians per position. A scaling is called with the frequencies [pairs] of the features of a head,
-and with the lengths of the sequences if it needs them.
+and with the lengths of the sequences if it needs them. Configs load neither jaxlib nor NumPy, so the functions of NumPy
+come from the frequencies.
 """
 
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
+
     from xjax.typing import Array
 
 
@@ -34,9 +35,9 @@ class RotaryScaling:
     def pairs(self) -> int | None:
         return None
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> "np.ndarray | Array":
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray | Array":
         """The changed frequencies, [pairs], or [batch, pairs] for lengths [batch] if `by_length`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__}: a scaling of Rotary needs a method __call__.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class LinearScaling(RotaryScaling):
 
     factor: float
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> np.ndarray:
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray":
         return frequencies / self.factor
 
 
@@ -62,7 +63,7 @@ class Llama3Scaling(RotaryScaling):
     high: float = 4.0
     original_length: int = 8192
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> np.ndarray:
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray":
         turns = self.original_length * frequencies / (2 * math.pi)       # rotations within the original context
         kept = ((turns - self.low) / (self.high - self.low)).clip(0, 1)
         return kept * frequencies + (1 - kept) * frequencies / self.factor
@@ -91,8 +92,8 @@ class YarnScaling(RotaryScaling):
     def amplitude(self) -> float:
         return 0.1 * math.log(max(self.factor, 1.0)) + 1 if self.scale is None else self.scale
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> np.ndarray:
-        pairs = np.arange(len(frequencies))
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray":
+        pairs = frequencies.__array_namespace__().arange(len(frequencies))
         ratio = math.log(frequencies[0] / frequencies[1]) if len(frequencies) > 1 else 1.0
         # The number of the pair that turns so often, which is a fraction.
         first, last = (math.log(self.original_length / (2 * math.pi * turns)) / ratio
@@ -116,12 +117,12 @@ class DynamicScaling(RotaryScaling):
     original_length: int
     by_length: ClassVar[bool] = True
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> "np.ndarray | Array":
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray | Array":
         if lengths is None:
             return frequencies
         growth = self.factor * lengths.clip(self.original_length) / self.original_length - (self.factor - 1)
         # base * growth^(n / (n - 1)) for n pairs: the lowest frequency is divided by the growth.
-        powers = -np.arange(len(frequencies)) / max(len(frequencies) - 1, 1)
+        powers = -frequencies.__array_namespace__().arange(len(frequencies)) / max(len(frequencies) - 1, 1)
         return frequencies[None] * growth[:, None] ** powers[None]
 
 
@@ -149,8 +150,9 @@ class LongScaling(RotaryScaling):
     def pairs(self) -> int:
         return len(self.short) if len(self.short) == len(self.long) else 0
 
-    def __call__(self, frequencies: np.ndarray, lengths: "Array | None" = None) -> "np.ndarray | Array":
-        short, long = np.asarray(self.short), np.asarray(self.long)
+    def __call__(self, frequencies: "np.ndarray", lengths: "Array | None" = None) -> "np.ndarray | Array":
+        array = frequencies.__array_namespace__().asarray
+        short, long = array(self.short), array(self.long)
         if lengths is None:
             return frequencies / short
         is_long = (lengths > self.original_length).astype("float32")[:, None]
