@@ -16,7 +16,7 @@ from recipes.settings.config_file import all_sections
 from recipes.settings.listing import summary
 
 COMMANDS = {
-    "train": "Trains a model as a config describes, or resumes a run",
+    "train": "Trains a model, resumes a run, or shows its data (--preview)",
     "launch": "Trains in several processes",
     "evaluate": "Prints the metrics of a trained model on its data",
     "predict": "Predicts for a file: a table, images, texts or a graph",

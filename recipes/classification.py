@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from recipes.config import TaskConfig
+from recipes.data.facts import Share, Table
 from recipes.lazy import jnp, nn, xnn
 from recipes.process.parallel import weighted
-from recipes.results.drawing import Drawing, Table
-from recipes.results.numbers import number, share
+from recipes.results.drawing import Drawing
 from recipes.results.plots import calibration_figure, confusion_figure
 from recipes.task import Bound, Sums, Task, metrics_by_name
 
@@ -85,7 +85,7 @@ def class_table(confusion: np.ndarray, classes: Sequence[str]) -> Table:
     right, predicted, labelled = np.diag(confusion), confusion.sum(0), confusion.sum(1)
     columns = (right / np.maximum(predicted, 1), right / np.maximum(labelled, 1),
                2 * right / np.maximum(predicted + labelled, 1))
-    rows = [(name, *(share(column[i]) for column in columns), number(int(labelled[i])))
+    rows = [(name, *(Share(column[i]) for column in columns), int(labelled[i]))
             for i, name in enumerate(classes)]
     return Table(("class", "precision", "recall", "F1", "examples"), rows)
 

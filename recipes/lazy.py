@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as parquet
     import safetensors.numpy as safetensors_numpy
     import scipy.sparse as sp
+    import scipy.sparse.csgraph as csgraph
     import sklearn.datasets as sk_datasets
     import tokenizers
 
@@ -47,8 +48,9 @@ else:
         def __getattr__(self, name: str) -> Any:
             return getattr(importlib.import_module(self.__name__), name)
 
-    chex, datasets, nx, ocp, pd, sp, tokenizers = map(
-        _Lazy, ("chex", "datasets", "networkx", "orbax.checkpoint", "pandas", "scipy.sparse", "tokenizers"))
+    chex, csgraph, datasets, nx, ocp, pd, sp, tokenizers = map(
+        _Lazy, ("chex", "scipy.sparse.csgraph", "datasets", "networkx", "orbax.checkpoint", "pandas", "scipy.sparse",
+                "tokenizers"))
     pa, arrow, arrow_csv, parquet, safetensors_numpy = map(
         _Lazy, ("pyarrow", "pyarrow.compute", "pyarrow.csv", "pyarrow.parquet", "safetensors.numpy"))
     mpl, mpl_cm, mpl_collections, mpl_colors = map(
@@ -60,7 +62,7 @@ else:
         _Lazy, ("xjax", "xjax.numpy", "xjax.lax", "xjax.nn", "xjax.random", "xjax.tree_util"))
     xnn, optim, tensor_files = map(_Lazy, ("xnn", "xnn.optim", "xnn.safetensors"))
 
-__all__ = ["arrow", "arrow_csv", "chex", "datasets", "jnp", "lax", "mpl", "mpl_cm", "mpl_collections", "mpl_colors",
-           "mpl_figure", "mpl_legend", "mpl_lines", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa", "parquet", "pd",
-           "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tensor_files", "tokenizers",
-           "tree_util", "xjax", "xnn"]
+__all__ = ["arrow", "arrow_csv", "chex", "csgraph", "datasets", "jnp", "lax", "mpl", "mpl_cm", "mpl_collections",
+           "mpl_colors", "mpl_figure", "mpl_legend", "mpl_lines", "mpl_ticker", "nn", "nx", "ocp", "optim", "pa",
+           "parquet", "pd", "pil_image", "pil_ops", "random", "safetensors_numpy", "sk_datasets", "sp", "tensor_files",
+           "tokenizers", "tree_util", "xjax", "xnn"]

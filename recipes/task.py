@@ -3,6 +3,7 @@
     class Config(TaskConfig): ...                         # the keys of the section, with their defaults
     def load(config: Config) -> Data: ...                 # reads the training data
     def make(config: Config, artifacts) -> Task: ...      # model, loss and metrics; needs no training data
+    def preview(config: Config) -> Preview: ...           # optional: tables and pictures of `--preview`
 
 A task whose artifacts depend on rules that versions change, such as the kinds of columns, also has ``load_again(config,
 artifacts)``. It is `load` for a run that has begun, and keeps to the artifacts that the run recorded.
@@ -11,7 +12,7 @@ artifacts)``. It is `load` for a run that has begun, and keeps to the artifacts 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,6 +48,13 @@ class Data(NamedTuple):
     splits: dict[str, Any]
     artifacts: Artifacts
     summary: dict[str, str]
+
+
+class Preview(NamedTuple):
+    """The data that ``--preview`` shows: their summary, and parts by title. Pictures are on a page only."""
+
+    data: Data
+    parts: Mapping[str, Drawing]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from recipes import STARTED
 from recipes.arguments import DEFAULT, add_run_arguments, chosen_run, parsed
 from recipes.errors import exit_code_of
 from recipes.names import printable
+from recipes.pages.preview import show_preview
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import shown
 from recipes.settings.listing import list_tasks
@@ -36,6 +37,8 @@ def _work(args: argparse.Namespace, interrupts: Interrupts) -> None:
             print(chosen.config.to_yaml(), end="")
         elif args.dry_run:
             dry_run(chosen.config)
+        elif args.preview:
+            show_preview(chosen.config, chosen.name)
         else:
             if chosen.resume:
                 print(f"run     {printable(shown(chosen.folder))}", flush=True)
@@ -46,11 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="recipes.train", description="Trains a model as a config describes.",
                                      epilog="example: python -m recipes.train --config gcn.yaml optim.lr=0.02")
     add_run_arguments(parser)
-    parser.add_argument("--sweep", nargs="+", metavar="key=values",
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--sweep", nargs="+", metavar="key=values",
                         help="a run for each combination: optim.lr=1e-3,1e-2 seed=0..4")
-    parser.add_argument("--dry-run", action="store_true", help="print the model, its memory and one step, and stop")
-    parser.add_argument("--print-config", action="store_true", help="print the config with all defaults, and stop")
-    parser.add_argument("--list", nargs="?", const="", metavar="TASK",
+    instead.add_argument("--preview", action="store_true",
+                         help="print what was read of the data, write a page with its pictures, and stop")
+    instead.add_argument("--dry-run", action="store_true", help="print the model, its memory and one step, and stop")
+    instead.add_argument("--print-config", action="store_true", help="print the config with all defaults, and stop")
+    instead.add_argument("--list", nargs="?", const="", metavar="TASK",
                         help="print the keys of a task, or without TASK of everything, and stop")
     return parser
 

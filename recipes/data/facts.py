@@ -1,12 +1,47 @@
-"""Facts of a summary, which a run prints before it trains."""
+"""Facts about data for people: those of a summary, which a run prints before it trains, and tables of a preview."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from recipes.names import printable
 
 MOST_LINES = 40                                               # of one fact
+
+
+class Share(float):
+    """A share of a whole, which is shown in percent."""
+
+
+class Table(NamedTuple):
+    """A table for a terminal or a page.
+
+    Attributes:
+      headings: of the columns.
+      rows: cells. A column of numbers is at the right side; texts may have any characters.
+      note: a sentence above the table, or "".
+      instead_of: facts of the summary that a preview with this table does not repeat.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
+    note: str = ""
+    instead_of: Sequence[str] = ()
+
+
+def ranges(values: Mapping[str, np.ndarray]) -> Table:
+    """The least, the middle and the greatest of some numbers.  Args: values: name of a line, such as a split -> [n]."""
+    rows = [(name, len(each), each.min().item(), float(np.median(each)), float(each.mean()), each.max().item())
+            for name, each in values.items() if len(each)]
+    return Table(("", "count", "least", "median", "mean", "greatest"), rows)
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a text, which ends with … if the text is longer."""
+    return text if len(text) <= most else f"{text[:most - 1]}…"
 
 
 def by_kind(kinds: Mapping[str, str]) -> str:

@@ -95,10 +95,17 @@ ImageSet = Annotated[Digits | Folder | Hub, Field(discriminator="name")]
 
 
 class Images(NamedTuple):
-    """Examples.  Attributes: x: u8[n, image, image, channels]; y: i32[n], ids of classes."""
+    """Examples.
+
+    Attributes:
+      x: u8[n, image, image, channels].
+      y: i32[n], ids of classes.
+      sizes: i32[n, 2], widths and heights before they were resized.
+    """
 
     x: np.ndarray
     y: np.ndarray
+    sizes: np.ndarray
 
 
 class LabelledImages(NamedTuple):
@@ -113,6 +120,11 @@ class LabelledImages(NamedTuple):
     classes: list[str]
     splits: dict[str, Images]
     summary: dict[str, str]
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        """Split -> ids of the classes of its images."""
+        return {split: part.y for split, part in self.splits.items()}
 
 
 class NamedRows(Rows):
@@ -132,8 +144,21 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     splits = split_apart(parts, section)
     size = "x".join(map(str, parts["train"].x.shape[1:3])) + (", grey" if section.channels == 1 else ", colour")
     counts = ", ".join(f"{split} {len(part.y)}" for split, part in splits.items())
-    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **notes, "split": counts}
+    sizes = np.concatenate([part.sizes for part in splits.values()])
+    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **_sizes_fact(sizes, section.image),
+               **notes, "split": counts}
     return LabelledImages(classes, splits, summary)
+
+
+def _sizes_fact(sizes: np.ndarray, image: int) -> dict[str, str]:
+    """The sizes of images before they were resized, smallest and largest, if any was."""
+    if (sizes == image).all():
+        return {}
+    order = np.argsort(sizes.prod(axis=1), kind="stable")
+    least, most = ("x".join(map(str, sizes[i])) for i in (order[0], order[-1]))
+    stretched = int((sizes[:, 0] != sizes[:, 1]).sum())
+    words = f"; {stretched} of {len(sizes)} are not square, and are stretched" if stretched else ""
+    return {"sizes": (least if least == most else f"{least} to {most}") + f", as stored{words}"}
 
 
 def split_apart(parts: dict[str, Images], section: _Split) -> dict[str, Images]:
@@ -152,7 +177,14 @@ def split_apart(parts: dict[str, Images], section: _Split) -> dict[str, Images]:
             chosen = stratified(splits["train"].y, default if fraction is None else fraction, rng)
             splits[split] = Images(*(a[chosen] for a in splits["train"]))
             splits["train"] = Images(*(a[~chosen] for a in splits["train"]))
-    return {split: part for split, part in splits.items() if len(part.y)}
+    return {split: splits[split] for split in ("train", "val", "test") if split in splits and len(splits[split].y)}
+
+
+def samples(images: LabelledImages, most: int = 12, of_all: int = 600) -> dict[str, np.ndarray]:
+    """Class -> some of its images, of the training split first.  Args: most: of a class; of_all: of all together."""
+    most = max(1, min(most, of_all // len(images.classes)))
+    x, y = (np.concatenate([getattr(part, name) for part in images.splits.values()]) for name in ("x", "y"))
+    return {name: x[np.flatnonzero(y == i)[:most]] for i, name in enumerate(images.classes[:of_all])}
 
 
 def stratified(labels: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
@@ -197,21 +229,28 @@ def _is_image(file: Path) -> bool:
     return file.suffix.lower() in KINDS and not file.name.startswith(".") and file.is_file()
 
 
+class _Picture(NamedTuple):
+    """u8[image, image, channels], and the width and height before it was resized."""
+
+    pixels: np.ndarray
+    size: tuple[int, int]
+
+
 def _read_all(files: Sequence[Path], image: int, channels: int) -> np.ndarray:
     """u8[files, image, image, channels].  Raises: DataError that names the files that cannot be read."""
     pictures, damaged = _read_each(files, image, channels)
     _refuse_damaged(damaged, len(files), "whole image files, or remove these.")
-    return np.stack(pictures)
+    return np.stack([picture.pixels for picture in pictures])
 
 
-def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[np.ndarray], dict[Path, str]]:
-    """(Pixels of the files that can be read, the others with the reason)."""
-    def read(file: Path) -> np.ndarray | str:
+def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[_Picture], dict[Path, str]]:
+    """(The files that can be read, the others with the reason)."""
+    def read(file: Path) -> _Picture | str:
         try:
             with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
                 if not fits(4 * picture.width * picture.height):
                     return f"{picture.width} x {picture.height} pixels do not fit into memory"
-                return pixels_of(picture, image, channels)
+                return _Picture(pixels_of(picture, image, channels), picture.size)
         except Exception as err:                              # decoders raise errors of many classes
             return str(err) or type(err).__name__
 
@@ -254,7 +293,8 @@ def _read_digits(section: Digits) -> _Read:
     digits = sk_datasets.load_digits()
     grey = np.round(digits.images * (255 / 16)).astype(np.uint8)
     x = np.stack([pixels_of(pil_image.fromarray(each), section.image, 1) for each in grey])
-    return [str(name) for name in digits.target_names], {"train": Images(x, digits.target.astype(np.int32))}, {}
+    sizes = np.full((len(x), 2), section.image, np.int32)
+    return [str(name) for name in digits.target_names], {"train": Images(x, digits.target.astype(np.int32), sizes)}, {}
 
 
 def _read_folder(section: Folder) -> _Read:
@@ -326,7 +366,8 @@ def _of_classes(folder: Path, classes: list[str], section: Folder, damaged: dict
     if bare := [name for name in files if classes.index(name) not in y]:
         raise DataError("images", "classes have only images that cannot be read.",
                         {"folder": folder, "classes": ", ".join(bare)}, fix="whole image files.")
-    return Images(np.stack(pictures), y)
+    return Images(np.stack([picture.pixels for picture in pictures]), y,
+                  np.array([picture.size for picture in pictures], np.int32))
 
 
 def _read_hub(section: Hub) -> _Read:
@@ -387,12 +428,13 @@ def _of_rows(rows: datasets.Dataset, classes: list[str], words: bool, section: H
     try:
         column = rows.cast_column(section.image_key, datasets.Image())[section.image_key]
         x = np.stack([pixels_of(picture, section.image, section.channels) for picture in column])
+        sizes = np.array([picture.size for picture in column], np.int32)
     except Exception as err:                                  # decoders raise errors of many classes
         why = " ".join(str(err).split()) or type(err).__name__
         raise DataError("images", f"the column {section.image_key!r} cannot be read as images.",
                         {"task.data.path": section.path, "why": why},
                         fix="task.data.image_key=COLUMN of images.") from err
-    return Images(x, ids)
+    return Images(x, ids, sizes)
 
 
 _READERS: dict[str, Any] = {"digits": _read_digits, "folder": _read_folder, "hub": _read_hub}

@@ -35,6 +35,10 @@ class Passages(NamedTuple):
     layout: dict[str, str]
     left_out: dict[str, str]
 
+    @property
+    def labels_of_splits(self) -> dict[str, np.ndarray]:
+        return {split: self.labels[ids] for split, ids in self.rows.items()}
+
 
 def module_passages(characters: int, fractions: tuple[float, float]) -> Passages:
     """Passages of `MODULES`; the last shares of each module are val and test.  Raises: DataError.

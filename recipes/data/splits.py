@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from recipes.data.facts import Share, Table
 from recipes.names import printable
 
 MOST_CLASSES = 20                                             # of a fact in a summary: those with the most examples
@@ -32,17 +33,30 @@ def stratified_order(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return order[np.argsort(share, kind="stable")]
 
 
+def class_counts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> Table:
+    """The number of examples of each class.  Args: labels: split -> ids of classes."""
+    counts = _counts(labels, classes)
+    totals = sum(counts.values(), np.zeros(len(classes), int))
+    rows = [(name, *(int(each[i]) for each in counts.values()), Share(totals[i] / max(1, totals.sum())))
+            for i, name in enumerate(classes)]
+    return Table(("class", *counts, "share"), rows, instead_of=["classes"])
+
+
 def class_facts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
     """Rows of a summary: the number of examples of each class, and splits without an example of some class.
 
     Args: labels: split -> ids of classes.
     """
-    counts = {split: np.bincount(ids, minlength=len(classes)) for split, ids in labels.items()}
+    counts = _counts(labels, classes)
     total = sum(counts.values(), np.zeros(len(classes), int))
     common = np.argsort(-total, kind="stable")[:MOST_CLASSES]
     more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
     facts = {"classes": ", ".join(f"{printable(classes[i])}: {total[i]}" for i in sorted(common)) + more}
     return facts | _classes_without_rows(counts, classes)
+
+
+def _counts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, np.ndarray]:
+    return {split: np.bincount(ids, minlength=len(classes)) for split, ids in labels.items()}
 
 
 def _classes_without_rows(counts_of: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:

@@ -6,9 +6,12 @@ that do not fit scroll by themselves. Every function takes texts and returns HTM
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from recipes.names import in_html
+
+LONG = 30                                                     # characters of a cell whose column is wide
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --paper: #ffffff; --soft: #59636e; --line: #d1d9e0; --panel: #f6f8fa;
@@ -26,15 +29,19 @@ td, th { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; o
 :is(td, th):last-child { padding-right: 0; }
 th { border-bottom: 1px solid var(--line); font-weight: 600; white-space: nowrap; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-.name { white-space: pre-wrap; }
+.name { white-space: pre-wrap; } td.long { min-width: 14rem; }
 .facts td { white-space: pre-line; overflow-wrap: anywhere; }
 .facts td:first-child { color: var(--soft); min-width: 5.5rem; overflow-wrap: normal; }
 pre { background: var(--panel); padding: .8rem; border-radius: 6px; white-space: pre-wrap; font-size: 13px; }
 pre.table { white-space: pre; overflow-x: auto; }
 summary { cursor: pointer; }
+h3 { font-size: .95rem; margin: 1rem 0 .3rem; }
+.samples { display: flex; flex-wrap: wrap; gap: .3rem; }
+.samples img { width: 64px; height: 64px; object-fit: contain; image-rendering: pixelated; background: var(--panel); }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; overflow-x: auto; }
 .figures svg { display: block; width: 100%; height: auto; fill: currentColor; }
 @media (max-width: 40rem) { body { margin: 1rem auto; } td, th { padding-right: .6rem; }
+  td.long { min-width: 9rem; } .samples img { width: 48px; height: 48px; }
   .headline b { display: block; } }
 """
 
@@ -70,16 +77,24 @@ def facts(values: Mapping[str, str]) -> str:
     return f'<table class="facts">{rows}</table>' if rows else ""
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], names: int = 1) -> str:
-    """A table whose first columns are names and whose other columns are numbers.  Args: names: number of the former."""
-    styles = ["name" if i < names else "number" for i in range(len(headings))]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
+    """A table of texts.  Args: numbers: the columns of numbers."""
+    styles = ["number" if i in numbers else "name" for i in range(len(headings))]
     lines = [_line("th", headings, styles), *(_line("td", row, styles) for row in rows)]
     return f'<div class="wide"><table>{"".join(lines)}</table></div>'
 
 
 def _line(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
-    inside = (f'<{tag} class="{style}">{in_html(cell)}</{tag}>' for cell, style in zip(cells, styles, strict=True))
+    inside = (f'<{tag} class="{style}{" long" * (len(cell) > LONG)}">{in_html(cell)}</{tag}>'
+              for cell, style in zip(cells, styles, strict=True))
     return f"<tr>{''.join(inside)}</tr>"
+
+
+def images(caption: str, pngs: Iterable[bytes]) -> str:
+    """Small pictures side by side below their caption.  Args: pngs: the contents of PNG files."""
+    addresses = (f"data:image/png;base64,{base64.b64encode(png).decode()}" for png in pngs)
+    pictures = "".join(f'<img alt="" src="{address}">' for address in addresses)
+    return f'<h3>{in_html(caption)}</h3><div class="samples">{pictures}</div>'
 
 
 def folded(title: str, content: str) -> str:

@@ -16,10 +16,10 @@ from recipes.config import RunConfig
 from recipes.errors import RecipeError
 from recipes.lazy import xnn
 from recipes.pages import frame
+from recipes.pages.drawings import drawn
 from recipes.pages.figures import figures
 from recipes.pages.frame import facts, folded, paragraph, preformatted, table
 from recipes.process.memory import Peak, peaks_in_words
-from recipes.results.drawing import Drawing, Table
 from recipes.results.folder import DATA, find_run, read_json, saved_config
 from recipes.results.numbers import NOT_METRICS, duration, main_metric, metric, number, words
 from recipes.results.plots import curve_figures
@@ -136,7 +136,8 @@ def results(of: Subject) -> str:
     names.sort(key=lambda name: name != score)
     cells = [(kind, step, split, *(metric(name, metrics[name]) if name in metrics else "" for name in names))
              for kind, step, split, metrics in rows]
-    return table(("parameters", "step", "split", *map(words, names)), cells, names=3) + _privacy(of.result)
+    headings = ("parameters", "step", "split", *map(words, names))
+    return table(headings, cells, range(3, len(headings))) + _privacy(of.result)
 
 
 def _privacy(result: dict[str, Any]) -> str:
@@ -157,16 +158,7 @@ def drawings(of: Subject) -> dict[str, str]:
     """The figures, tables and texts of the task, by title."""
     if of.trained is None:
         return {}
-    return {title: _drawn(each, title) for title, each in of.trained.task.draw(of.trained).items()}
-
-
-def _drawn(part: Drawing, title: str) -> str:
-    """A part of a report as HTML."""
-    if isinstance(part, str):
-        return preformatted(part)
-    if isinstance(part, Table):
-        return (paragraph(part.note) if part.note else "") + table(part.headings, part.rows)
-    return figures(part if isinstance(part, list) else [part], title)
+    return {title: drawn(each, title) for title, each in of.trained.task.draw(of.trained).items()}
 
 
 def model(of: Subject) -> str:
@@ -178,7 +170,7 @@ def model(of: Subject) -> str:
     names = ("   " * row.depth + " ".join(filter(None, (row.path.strip("[]'"), row.layer))) for row in rows)
     cells = [(name.replace(" ", NO_BREAK), str(row.out_shape).replace(" ", NO_BREAK), row.params, number(row.count))
              for name, row in zip(names, rows, strict=True)]
-    content = table(("layer", "output", "parameters", "count"), cells, names=3)
+    content = table(("layer", "output", "parameters", "count"), cells, range(3, 4))
     total = f"{number(rows[0].count)} parameters in {len(rows)} layers"
     return paragraph(total) + (folded("all layers", content) if len(rows) > MANY_LAYERS else content)
 

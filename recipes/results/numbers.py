@@ -30,6 +30,15 @@ def number(value: float) -> str:
     return f"{value:,.{max(0, 3 - math.floor(math.log10(size)))}f}"
 
 
+def quantity(value: float) -> str:
+    """As `number`, but whole numbers have no decimals.
+
+    >>> quantity(18.0), quantity(4.588)
+    ('18', '4.588')
+    """
+    return number(int(value)) if math.isfinite(value) and value == int(value) else number(value)
+
+
 def share(value: float) -> str:
     """A share of a whole, in percent.
 

@@ -8,21 +8,24 @@ batch: with dropout, another number of devices gives other results, of the same 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
 
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Index, StratifiedSplit, TestFraction, ValFraction, check_owners, fault
+from recipes.data.facts import Table, ranges
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import read_tu, split_at_random
-from recipes.data.splits import class_facts
+from recipes.data.graphs import undirected
+from recipes.data.splits import class_counts, class_facts
 from recipes.errors import DataError
-from recipes.lazy import nn, xnn
+from recipes.lazy import mpl_figure, nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
 from recipes.process.parallel import Placer, my_rows
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.results.graph_plots import MOST_NODES, small_graph_figure
+from recipes.task import Bound, Data, Inputs, Preview, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
@@ -61,28 +64,74 @@ class Config(ClassesConfig, StratifiedSplit):
         return self
 
 
+class Read(NamedTuple):
+    """Graphs with a class each, and their splits.  Attributes: labels: i[n], ids into ``classes``."""
+
+    graphs: list[Any]
+    labels: np.ndarray
+    classes: list[str]
+    split: dict[str, np.ndarray]
+
+    @property
+    def labels_of_splits(self) -> dict[str, np.ndarray]:
+        return {name: self.labels[ids] for name, ids in self.split.items()}
+
+
 def load(config: Config) -> Data:
+    return _data(config, _read(config))
+
+
+def preview(config: Config) -> Preview:
+    read = _read(config)
+
+    def sizes(field: str) -> Table:
+        numbers = np.array([getattr(graph, field) for graph in read.graphs])
+        return ranges({name: numbers[read.labels == i] for i, name in enumerate(read.classes)})
+
+    return Preview(_data(config, read), {
+        "Classes": class_counts(read.labels_of_splits, read.classes),
+        "Nodes of a graph": sizes("n_nodes"), "Edges of a graph, in both directions": sizes("n_edges"),
+        "Samples": _samples(read)})
+
+
+def _samples(read: Read, most: int = 12) -> list[mpl_figure.Figure]:
+    """Drawings of some small graphs of each class."""
+    figures, of_class = [], max(1, most // len(read.classes))
+    for label, name in enumerate(read.classes[:most]):
+        ids = [i for i in np.flatnonzero(read.labels == label) if read.graphs[i].n_nodes <= MOST_NODES][:of_class]
+        for i in ids:
+            ends = (np.asarray(each) for each in (read.graphs[i].senders, read.graphs[i].receivers))
+            figures.append(small_graph_figure(undirected(*ends, read.graphs[i].n_nodes), f"{name}, graph {i + 1}"))
+    return figures
+
+
+def _read(config: Config) -> Read:
     if config.folder is None:
-        raw_graphs, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
+        graphs, labels = xnn.graph.molecules(config.count or 1000, config.split_seed)
         classes = list(MOLECULES)
     else:
-        graphs = read_tu(config.folder)
-        raw_graphs, labels = graphs.graphs, np.asarray(graphs.labels)
-        classes = [] if graphs.classes is None else [str(name) for name in graphs.classes]
+        loaded = read_tu(config.folder)
+        graphs, labels = loaded.graphs, np.asarray(loaded.labels)
+        classes = [] if loaded.classes is None else [str(name) for name in loaded.classes]
         if len(classes) < 2:
             raise DataError("graphs", "needs graphs of at least two classes.",
                             {"folder": config.folder, "classes": len(classes)},
                             fix="a set with NAME_graph_labels.txt.")
-    all_graphs, sizes = with_features(raw_graphs), _sizes(raw_graphs, config)
     stratify = config.stratify and config.folder is not None
-    split = split_at_random(labels, config.split_seed, fractions=config.fractions, stratify=stratify)
+    return Read(graphs, labels, classes,
+                split_at_random(labels, config.split_seed, fractions=config.fractions, stratify=stratify))
+
+
+def _data(config: Config, read: Read) -> Data:
+    raw_graphs, labels, classes, split = read
+    all_graphs, sizes = with_features(raw_graphs), _sizes(raw_graphs, config)
     splits = {name: Graphs([all_graphs[i] for i in ids], labels[ids]) for name, ids in split.items() if len(ids)}
     artifacts = class_artifacts(classes, labels[split["train"]], config) | sizes
     nodes = [graph.n_nodes for graph in all_graphs]
     summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
                "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",
                "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items()),
-               **class_facts({name: labels[ids] for name, ids in split.items()}, classes)}
+               **class_facts(read.labels_of_splits, classes)}
     return Data(splits, artifacts, summary)
 
 

@@ -11,15 +11,15 @@ from pydantic import model_validator
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import Count, Index, fault
-from recipes.data.images import Digits, ImageSet, load_images, moments, read_files
-from recipes.data.splits import class_facts
+from recipes.data.images import Digits, ImageSet, LabelledImages, load_images, moments, read_files, samples
+from recipes.data.splits import class_counts, class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, lax, nn, random, xjax, xnn
 from recipes.models.images import Network, check_network, make_network
 from recipes.names import on_plot
-from recipes.results.drawing import Drawing
+from recipes.results.drawing import Drawing, Gallery
 from recipes.results.image_plots import image_grid
-from recipes.task import Bound, Data, Inputs, Sums
+from recipes.task import Bound, Data, Inputs, Preview, Sums
 
 if TYPE_CHECKING:
     from recipes.trained import Trained
@@ -53,15 +53,23 @@ class Config(ClassesConfig):
 
 
 def load(config: Config) -> Data:
+    return _data(config, load_images(config.data))
+
+
+def preview(config: Config) -> Preview:
     images = load_images(config.data)
+    return Preview(_data(config, images), {"Classes": class_counts(images.labels, images.classes),
+                                           "Samples, as the model reads them": Gallery(samples(images))})
+
+
+def _data(config: Config, images: LabelledImages) -> Data:
     if len(images.classes) < 2:
         raise DataError("images", "the set has one class.", {"class": images.classes[0]}, fix="two classes or more.")
     splits = {split: Rows(x=part.x, y=part.y) for split, part in images.splits.items()}
     train = images.splits["train"]
     artifacts = class_artifacts(images.classes, train.y, config)
     artifacts |= {"image": train.x.shape[1], "channels": train.x.shape[3], **moments(train.x)}
-    facts = class_facts({split: part.y for split, part in images.splits.items()}, images.classes)
-    return Data(splits, artifacts, images.summary | facts)
+    return Data(splits, artifacts, images.summary | class_facts(images.labels, images.classes))
 
 
 class ImageClassifier(Classifier):

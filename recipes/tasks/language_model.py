@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Fraction, SplitFractions, fault
+from recipes.data.facts import Table, ranges, shortened
 from recipes.data.splits import split_by_position
 from recipes.data.text import STDLIB, Text, Windows, digest, encodings_fact, read_files, read_modules
 from recipes.data.vocabulary import Vocabulary
@@ -16,7 +17,7 @@ from recipes.errors import DataError
 from recipes.lazy import jnp, random, xnn
 from recipes.models import text as models
 from recipes.results.drawing import Drawing
-from recipes.task import Bound, Data, Sums, Task
+from recipes.task import Bound, Data, Preview, Sums, Task
 
 if TYPE_CHECKING:
     from recipes.trained import Trained
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 KINDS = ("gpt2", "llama")
 PROMPTS, PROMPT = 3, 160                                  # number of samples in a report; characters of their prompts
+SAMPLE, TOKENS = 200, 40                                  # characters and tokens of a sample in a preview
 
 
 class Config(SplitFractions):
@@ -61,7 +63,32 @@ class Config(SplitFractions):
 
 
 def load(config: Config) -> Data:
-    texts = read_modules(STDLIB) if config.files is None else read_files(config.files, config.pattern)
+    return _data(config, _texts(config))
+
+
+def preview(config: Config) -> Preview:
+    texts = _texts(config)
+    data, parts = _data(config, texts), _parts(texts, config)
+    vocabulary = Vocabulary(data.artifacts["tokenizer"])
+    splits = [(split, sum(map(len, part)), len(data.splits[split]) if split in data.splits else 0)
+              for split, part in parts.items()]
+    starts = {split: next((text for text in part if text.strip()), "").lstrip() for split, part in parts.items()}
+    starts = {split: text for split, text in starts.items() if text}
+    samples = [(split, shortened(text, SAMPLE)) for split, text in starts.items()]
+    tokens = [(split, "|".join(vocabulary.decode([token]) for token in vocabulary.encode(text[:SAMPLE])[:TOKENS]))
+              for split, text in starts.items()]
+    return Preview(data, {
+        "Characters of a file": ranges({"files": np.array([len(each.text) for each in texts])}),
+        "Splits": Table(("split", "characters", "windows"), splits),
+        "Samples": Table(("split", "text"), samples),
+        "Their first tokens": Table(("split", "tokens, with | between them"), tokens)})
+
+
+def _texts(config: Config) -> list[Text]:
+    return read_modules(STDLIB) if config.files is None else read_files(config.files, config.pattern)
+
+
+def _data(config: Config, texts: list[Text]) -> Data:
     parts = _parts(texts, config)
     artifacts = models.artifacts_of(config, KINDS, parts["train"])
     if config.pretrained is None:

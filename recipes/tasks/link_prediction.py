@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import model_validator
 
 from recipes.config import AbsolutePath, Count, Index, SplitFractions, TestFraction, ValFraction, check_owners
+from recipes.data.facts import Table
 from recipes.data.linked_graph import LinkedGraph, read_linked
 from recipes.data.node_features import OwnGraphConfig
 from recipes.data.pair_batches import PairBatches
@@ -36,8 +37,10 @@ from recipes.models.graphs import (
 )
 from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.drawing import Drawing
+from recipes.results.graph_facts import FIRST_NODES, first_nodes, structure
+from recipes.results.graph_plots import graph_figure
 from recipes.results.plots import scores_figure
-from recipes.task import Bound, Data, Inputs, Sums, Task, metrics_by_name
+from recipes.task import Bound, Data, Inputs, Preview, Sums, Task, metrics_by_name
 
 if TYPE_CHECKING:
     from recipes.trained import Trained
@@ -74,7 +77,30 @@ class Config(SplitFractions, OwnGraphConfig):
 
 def load(config: Config) -> Data:
     graph = _read(config)
-    links, (n, f) = _split(config, graph), graph.features.shape
+    return _data(config, graph, _split(config, graph))
+
+
+def preview(config: Config) -> Preview:
+    graph = _read(config)
+    links = _split(config, graph)
+    pairs = [(split, each.edges, len(each) - each.edges) for split, each in links.items()]
+    held_out = {f"edges for {split}": links[split].pairs[:links[split].edges] for split in ("val", "test")}
+    return Preview(_data(config, graph, links), {
+        "Structure": structure(graph.adjacency), FIRST_NODES: first_nodes(graph.ids, graph.adjacency, {}),
+        "Pairs": Table(("split", "edges", "other pairs"), pairs), "Samples of pairs": _samples(graph, links),
+        "Graph": graph_figure(graph.adjacency, {}, graph.ids, held_out)})
+
+
+def _samples(graph: LinkedGraph, links: dict[str, Links], most: int = 2) -> Table:
+    """The first edges and the first other pairs of each split."""
+    rows = [(split, graph.ids[source], graph.ids[target], word) for split, each in links.items()
+            for word, pairs in (("yes", each.pairs[:each.edges]), ("no", each.pairs[each.edges:]))
+            for source, target in pairs[:most]]
+    return Table(("split", "source", "target", "edge"), rows)
+
+
+def _data(config: Config, graph: LinkedGraph, links: dict[str, Links]) -> Data:
+    n, f = graph.features.shape
     artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest(), "one_hot": graph.one_hot,
                  "weighted": graph.weighted}
     summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "

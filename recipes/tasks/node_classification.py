@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -26,7 +26,7 @@ from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
 from recipes.data.recorded import classes_as_recorded
-from recipes.data.splits import class_facts
+from recipes.data.splits import class_counts, class_facts
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import (
@@ -40,10 +40,17 @@ from recipes.models.graphs import (
     width_of,
 )
 from recipes.process.parallel import Placer
-from recipes.task import Artifacts, Bound, Data, Inputs, Sums
+from recipes.results.drawing import Drawing
+from recipes.results.graph_facts import FIRST_NODES, first_nodes, structure
+from recipes.results.graph_plots import graph_figure
+from recipes.results.table_facts import columns_of
+from recipes.task import Artifacts, Bound, Data, Inputs, Preview, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
+
+# The use of a column of nodes that is not a feature.
+USES = {"id": "ids", "label": "target", "split": "split"}
 
 
 class Config(ClassesConfig, StratifiedSplit, OwnGraphConfig):
@@ -83,26 +90,72 @@ class Config(ClassesConfig, StratifiedSplit, OwnGraphConfig):
         return self
 
 
+class Read(NamedTuple):
+    """A graph as read.
+
+    Attributes:
+      features: of the nodes, as the model gets them.
+      facts: for the summary.
+      artifacts: those of the features.
+      own: the user's graph of which it was made.
+    """
+
+    graph: LabelledGraph
+    features: sp.spmatrix
+    classes: list[str]
+    facts: dict[str, str]
+    artifacts: Artifacts
+    own: OwnGraph | None = None
+
+    @property
+    def labels_of_splits(self) -> dict[str, np.ndarray]:
+        return {split: self.graph.labels[ids] for split, ids in self.graph.split.items()}
+
+
 def load(config: Config) -> Data:
     return load_again(config, None)
 
 
 def load_again(config: Config, recorded: Artifacts | None) -> Data:
     """The data of a run that has begun, with its classes.  Args: recorded: its artifacts; None: a new run."""
+    return _data(config, _read(config, recorded))
+
+
+def preview(config: Config) -> Preview:
+    read = _read(config)
+    graph, own, classes = read.graph, read.own, read.classes
+    ids = range(len(graph.labels)) if own is None else own.ids
+    split = np.full(len(graph.labels), "none", object)
+    for name, nodes in graph.split.items():
+        split[nodes] = name
+    known = np.ones(len(graph.labels), bool) if own is None or own.labels is None else own.labels != ""
+    labels = np.where(known, graph.labels, len(classes))
+    words = {"class": np.array([*classes, ""], object)[labels], "split": split}
+    parts: dict[str, Drawing] = {
+        "Structure": structure(graph.adjacency), "Classes": class_counts(read.labels_of_splits, classes),
+        FIRST_NODES: first_nodes([*map(str, ids)], graph.adjacency, words)}
+    if own is not None:
+        features = {each["name"]: each["kind"] for each in read.artifacts["columns"]}
+        uses = USES | dict.fromkeys(features, "feature")
+        parts["Columns of nodes"] = columns_of(own.nodes, dict.fromkeys(USES, "category") | features, uses)
+    groups = {name: np.flatnonzero(labels == i) for i, name in enumerate(classes)}
+    return Preview(_data(config, read), parts | {"Graph": graph_figure(graph.adjacency, groups, [*map(str, ids)])})
+
+
+def _read(config: Config, recorded: Artifacts | None = None) -> Read:
     if config.dataset == "karate":
         graph = load_karate((0, 33) if config.labelled is None else config.labelled)
-        return _data(config, graph, graph.features, ["Mr. Hi", "Officer"], {})
+        return Read(graph, graph.features, ["Mr. Hi", "Officer"], {}, {})
     if config.folder is not None:
         return _own(config, config.folder, recorded)
     root = planetoid_folder(config.root)
     graph = load_planetoid(config.dataset, root)
-    data = _data(config, graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], {})
-    if changed := changed_files(config.dataset, root):
-        data.summary["warning"] = f"not the published files, perhaps damaged: {', '.join(changed)}"
-    return data
+    changed = changed_files(config.dataset, root)
+    facts = {"warning": f"not the published files, perhaps damaged: {', '.join(changed)}"} if changed else {}
+    return Read(graph, row_normalized(graph.features), [str(i) for i in range(graph.n_classes)], facts, {})
 
 
-def _own(config: Config, folder: Path, recorded: Artifacts | None) -> Data:
+def _own(config: Config, folder: Path, recorded: Artifacts | None) -> Read:
     own = read_graph(folder, unused_weights(config))
     own = own._replace(left_out=own.left_out | _unlabelled(own))
     classes = class_names(own, folder)
@@ -113,18 +166,16 @@ def _own(config: Config, folder: Path, recorded: Artifacts | None) -> Data:
         classes, labels = classes_as_recorded(classes, labels, recorded["classes"])
     graph = LabelledGraph(adjacency_of(own, own.mean_weight), encoding.matrix(own), labels, len(classes), split)
     artifacts = {"names": encoding.names, **encoding._asdict(), "mean_weight": own.mean_weight}
-    data = _data(config, graph, graph.features, classes, artifacts)
-    return data._replace(summary=data.summary | facts)
+    return Read(graph, graph.features, classes, facts, artifacts, own)
 
 
-def _data(config: Config, graph: LabelledGraph, features: sp.spmatrix, classes: list[str],
-          artifacts: dict[str, Any]) -> Data:
+def _data(config: Config, read: Read) -> Data:
+    graph, features, classes = read.graph, read.features, read.classes
     splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
-    artifacts |= class_artifacts(classes, graph.labels[graph.split["train"]], config)
+    artifacts = read.artifacts | class_artifacts(classes, graph.labels[graph.split["train"]], config)
     artifacts |= {"features": int(features.shape[1])}
-    parts = {split: graph.labels[ids] for split, ids in graph.split.items()}
     summary = _summary(config.dataset, graph, artifacts["features"])
-    return Data(splits, artifacts, summary | class_facts(parts, classes))
+    return Data(splits, artifacts, summary | class_facts(read.labels_of_splits, classes) | read.facts)
 
 
 def _unlabelled(own: OwnGraph) -> dict[str, str]:

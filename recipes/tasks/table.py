@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import model_validator
@@ -12,17 +12,26 @@ from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, TestFraction, ValFraction, fault
 from recipes.data import tables
-from recipes.data.cells import StatedKind
-from recipes.data.columns import choose_features, describe_columns, encoded, forms_in_words, n_features, unseen
-from recipes.data.facts import by_kind, listed
+from recipes.data.cells import Kind, StatedKind
+from recipes.data.columns import (
+    Described,
+    choose_features,
+    describe_columns,
+    encoded,
+    forms_in_words,
+    n_features,
+    unseen,
+)
+from recipes.data.facts import by_kind, listed, ranges
 from recipes.data.forms import StatedForm
 from recipes.data.recorded import classes_as_recorded, columns_as_recorded, recorded_features
-from recipes.data.splits import class_facts, split_by_order, stratified_order
+from recipes.data.splits import class_counts, class_facts, split_by_order, stratified_order
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
 from recipes.regression import Regressor, standardised
 from recipes.results.numbers import number
-from recipes.task import Artifacts, Bound, Data, Inputs, Sums, Task
+from recipes.results.table_facts import columns_of, first_rows
+from recipes.task import Artifacts, Bound, Data, Inputs, Preview, Sums, Task
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PyTree
@@ -73,6 +82,38 @@ class Config(ClassesConfig, StratifiedSplit):
         return (self.target, *filter(None, [self.id_column, self.split_column]))
 
 
+class Read(NamedTuple):
+    """The file with the choices that are made once.
+
+    Attributes:
+      y: ids of classes, or numbers.
+      classes: names; [] in a regression.
+      rows: split -> its rows.
+      target: the kind of the target.
+      columns: the features, as `recipes.data.columns` describes them.
+      ignored: names of columns that predictions do without.
+      facts: for the summary: columns that are left out or have gaps.
+    """
+
+    table: tables.Table
+    y: np.ndarray
+    classes: list[str]
+    rows: dict[str, np.ndarray]
+    target: Kind
+    columns: list[Described]
+    ignored: list[str]
+    facts: dict[str, str]
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kinds of the features."""
+        return {column["name"]: column["kind"] for column in self.columns}
+
+    @property
+    def y_of_splits(self) -> dict[str, np.ndarray]:
+        return {split: self.y[ids] for split, ids in self.rows.items()}
+
+
 def load(config: Config) -> Data:
     return load_again(config, None)
 
@@ -82,6 +123,22 @@ def load_again(config: Config, recorded: Artifacts | None) -> Data:
 
     Args: recorded: the artifacts of the run; None: a new run.
     """
+    return _data(config, _read(config, recorded))
+
+
+def preview(config: Config) -> Preview:
+    read = _read(config)
+    target = read.table[config.target].name
+    kinds, uses = {**read.kinds, target: read.target}, {**dict.fromkeys(read.kinds, "feature"), target: "target"}
+    for name, use in ((config.id_column, "ids"), (config.split_column, "split")):
+        uses |= {} if name is None else {read.table[name].name: use}
+    of_target = {"Classes": class_counts(read.y_of_splits, read.classes)} if read.classes else {
+        f"Target, {target}": ranges(read.y_of_splits)}
+    columns = columns_of(read.table, kinds, uses)._replace(instead_of=["features", "ids"])
+    return Preview(_data(config, read), {"Columns": columns, "First rows": first_rows(read.table, kinds), **of_target})
+
+
+def _read(config: Config, recorded: Artifacts | None = None) -> Read:
     table = tables.read_table(config.file)
     named = dict.fromkeys((*config.apart, *(config.features or ()), *config.columns))
     tables.check_columns(table, named, "task.target, features, columns, id_column and split_column")
@@ -112,26 +169,27 @@ def load_again(config: Config, recorded: Artifacts | None) -> Data:
     else:
         columns = columns_as_recorded(table, recorded["columns"], rows["train"])
         left_out = [name for name in recorded["ignored"] if name in features.left_out]
-    artifacts: Artifacts = {
-        "columns": columns, "target": config.target, "ignored": [*left_out, *filter(None, [config.split_column])]}
-    if is_class:
+    return Read(table, y, classes, rows, wanted, columns, [*left_out, *filter(None, [config.split_column])],
+                listed("left out", features.left_out) | listed("filled", gaps))
+
+
+def _data(config: Config, read: Read) -> Data:
+    y, classes, rows = read.y, read.classes, read.rows
+    artifacts: Artifacts = {"columns": read.columns, "target": config.target, "ignored": read.ignored}
+    if classes:
         artifacts |= class_artifacts(classes, y[rows["train"]], config)
     else:
         y, moments = standardised(y, rows["train"])
         artifacts |= moments
-    x = encoded(table, columns)
+    x = encoded(read.table, read.columns)
     splits = {split: Rows(x=x[ids], y=y[ids]) for split, ids in rows.items() if len(ids)}
-    summary = {"file": str(config.file), **table.layout.facts(),
-               "rows": number(table.num_rows),
-               "target": config.target + (f", {len(classes)} classes" if is_class else ""),
-               "features": by_kind(features.kinds)}
+    summary = {"file": str(config.file), **read.table.layout.facts(), "rows": number(read.table.num_rows),
+               "target": config.target + (f", {len(classes)} classes" if classes else ""),
+               "features": by_kind(read.kinds)}
     summary |= {"ids": config.id_column} if config.id_column else {}
-    summary |= listed("written as", forms_in_words(columns)) | listed("left out", features.left_out)
-    summary |= listed("filled", gaps)
+    summary |= listed("written as", forms_in_words(read.columns)) | read.facts
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
-    if is_class:
-        summary |= class_facts({split: y[ids] for split, ids in rows.items()}, classes)
-    return Data(splits, artifacts, summary)
+    return Data(splits, artifacts, summary | (class_facts(read.y_of_splits, classes) if classes else {}))
 
 
 def make(config: Config, artifacts: dict[str, Any]) -> TableClassifier | TableRegression:

@@ -11,14 +11,14 @@ from pydantic import model_validator
 from recipes.batches import Rows
 from recipes.classification import ClassesConfig, Classifier, class_artifacts
 from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit, ValFraction, fault
-from recipes.data.facts import listed
+from recipes.data.facts import Table, listed, ranges, shortened
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.recorded import classes_as_recorded
-from recipes.data.splits import class_facts
+from recipes.data.splits import class_counts, class_facts
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
-from recipes.task import Artifacts, Bound, Data, Inputs, Sums
+from recipes.task import Artifacts, Bound, Data, Inputs, Preview, Sums
 
 if TYPE_CHECKING:
     from xjax.typing import Array, PRNGKey, PyTree
@@ -72,14 +72,41 @@ def load(config: Config) -> Data:
 
 def load_again(config: Config, recorded: Artifacts | None) -> Data:
     """The data of a run that has begun, with its classes.  Args: recorded: its artifacts; None: a new run."""
+    data = _passages(config)
+    if config.file is not None and recorded is not None:
+        classes, labels = classes_as_recorded(data.classes, data.labels, recorded["classes"])
+        data = data._replace(classes=classes, labels=labels)
+    return _data(config, data)
+
+
+def preview(config: Config) -> Preview:
+    passages = _passages(config)
+    data = _data(config, passages)
+    characters = {split: np.array([len(passages.texts[i]) for i in ids]) for split, ids in passages.rows.items()}
+    tokens = {split: rows.arrays["lengths"] for split, rows in data.splits.items()}
+    return Preview(data, {"Classes": class_counts(passages.labels_of_splits, passages.classes),
+                          "Characters of a text": ranges(characters),
+                          f"Tokens of a text, at most {config.length} are read": ranges(tokens),
+                          "Samples": _samples(passages)})
+
+
+def _samples(passages: Passages, most: int = 20, characters: int = 200) -> Table:
+    """A text of each class; of the training split first."""
+    order = np.concatenate([*passages.rows.values()])
+    rows = []
+    for label, name in enumerate(passages.classes[:most]):
+        first = order[passages.labels[order] == label][:1]
+        rows += [(name, shortened(" ".join(passages.texts[i].split()), characters)) for i in first]
+    return Table(("class", "text"), rows)
+
+
+def _passages(config: Config) -> Passages:
     if config.file is None:
-        data = module_passages(config.passage, config.fractions)
-    else:
-        data = table_passages(config.file, config.text, config.label, config.fractions, config.split_seed,
-                              config.stratify)
-        if recorded is not None:
-            classes, labels = classes_as_recorded(data.classes, data.labels, recorded["classes"])
-            data = data._replace(classes=classes, labels=labels)
+        return module_passages(config.passage, config.fractions)
+    return table_passages(config.file, config.text, config.label, config.fractions, config.split_seed, config.stratify)
+
+
+def _data(config: Config, data: Passages) -> Data:
     all_artifacts = models.artifacts_of(config, KINDS, [data.texts[i] for i in data.rows["train"]])
     artifacts = {key: all_artifacts[key] for key in ("tokenizer", "pretrained")}
     artifacts |= class_artifacts(data.classes, data.labels[data.rows["train"]], config)
@@ -154,7 +181,7 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
     full = (lengths == config.length).mean()
     kind = "tokens" if artifacts["tokenizer"] else "bytes"
     return {"text": "modules of the standard library" if config.file is None else str(config.file),
-            **class_facts({split: data.labels[ids] for split, ids in data.rows.items()}, data.classes),
+            **data.layout, **class_facts(data.labels_of_splits, data.classes),
             "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
             "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have the full length",
             **listed("left out", data.left_out),

@@ -9,12 +9,13 @@ import numpy as np
 
 from recipes.batches import Rows
 from recipes.config import Count, NotNegative, TaskConfig
-from recipes.data.images import Digits, ImageSet, load_images, read_files
+from recipes.data.images import Digits, ImageSet, LabelledImages, load_images, read_files, samples
+from recipes.data.splits import class_counts
 from recipes.lazy import jnp, nn, random, xnn
 from recipes.process.parallel import weighted
-from recipes.results.drawing import Drawing
+from recipes.results.drawing import Drawing, Gallery
 from recipes.results.image_plots import image_grid
-from recipes.task import Bound, Data, Inputs, Sums, Task
+from recipes.task import Bound, Data, Inputs, Preview, Sums, Task
 
 if TYPE_CHECKING:
     from recipes.trained import Trained
@@ -42,7 +43,16 @@ class Config(TaskConfig):
 
 
 def load(config: Config) -> Data:
+    return _data(load_images(config.data))
+
+
+def preview(config: Config) -> Preview:
     images = load_images(config.data)
+    return Preview(_data(images), {"Classes, which are not used": class_counts(images.labels, images.classes),
+                                   "Samples, as the model reads them": Gallery(samples(images))})
+
+
+def _data(images: LabelledImages) -> Data:
     splits = {split: Rows(x=part.x, row=np.arange(len(part.x), dtype=np.int32))
               for split, part in images.splits.items()}
     return Data(splits, {"shape": list(images.splits["train"].x.shape[1:])}, images.summary)

@@ -9,7 +9,6 @@ import xjax
 import xnn
 from recipes.data.images import load_images, pixels_of, read_files, split_apart
 from recipes.errors import ConfigError, DataError
-from recipes.results.numbers import share
 from recipes.settings.config_file import load_config
 from recipes.tasks.images import augmented, load, make
 from tests.recipes.after import after
@@ -120,7 +119,7 @@ def test_the_report_has_the_confusion_and_the_mistakes(learned, tmp_path):
     assert certainty == sorted(certainty, reverse=True)
     assert all(text[3] != text[5] for text in captions)             # "is 3\n8: 99 %"
     recall = figures["Classes, test"].rows[3][2]
-    assert recall == share(float(shares[3, 3])) and figures["Classes, test"].headings[2] == "recall"
+    assert np.isclose(recall, shares[3, 3]) and figures["Classes, test"].headings[2] == "recall"
     for title, figure in figures.items():
         if title != "Classes, test":
             figure.savefig(tmp_path / f"{title}.png", dpi=40)
