@@ -27,3 +27,5 @@ def test_norm_and_clipping_of_gradients():
     clipped = xnn.optimizers.clip_grads(tree, 1.0)
     assert clipped["w"].dtype == jnp.float16
     np.testing.assert_allclose(np.abs(np.asarray(clipped["w"], np.float32)), 19 ** -0.5, rtol=1e-3)
+    nothing = xnn.optimizers.clip_grads([jnp.zeros(2)], 0.0)                # a schedule of the norm may end at 0
+    assert not np.any(nothing[0])

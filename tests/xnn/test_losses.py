@@ -255,6 +255,52 @@ def test_labels_outside_give_nan():
     assert np.isnan(sequence)
 
 
+# Losses of predictions and targets, both of which have missing rows below.
+MISSING = {
+    "binary_cross_entropy": losses.binary_cross_entropy, "cosine_distance": losses.cosine_distance,
+    "cross_entropy": losses.cross_entropy, "focal": losses.focal, "gaussian_kl": losses.gaussian_kl,
+    "hinge": losses.hinge, "huber": losses.huber, "kl_divergence": losses.kl_divergence,
+    "log_cosh": losses.log_cosh, "mae": losses.mae, "mse": losses.mse,
+    "negative_elbo": lambda x, y, **options: losses.negative_elbo(x, y, x, y, **options),
+    "negative_elbo_normal": lambda x, y, **options: losses.negative_elbo(x, y, x, y, likelihood="normal", **options),
+    "triplet": lambda x, y, **options: losses.triplet(x, y, 2 * y, **options),
+    "class numbers": lambda x, y, **options: losses.cross_entropy(x, LABELS, label_smoothing=0.1, **options),
+    "ctc": lambda x, y, **options: losses.ctc(x[:, None], LABELS[:, None], **options),
+}
+
+
+@functools.cache
+def with_missing_rows():
+    """Values and gradients for three rows and a fourth one of NaN that does not count; and for the three rows alone."""
+    def of_one(loss, x, y):
+        run = xjax.value_and_grad(lambda x, y, **options: loss(x, y, reduction="sum", **options), (0, 1))
+        return run(x, y, weights=jnp.array([1.0, 1.0, 1.0, 0.0])), run(x, y, weights=jnp.array([True] * 3 + [False]))
+
+    run = xjax.jit(lambda x, y: {name: of_one(loss, x, y) for name, loss in MISSING.items()})
+    x, y = np.array(X), np.array([[0, 1, 0], [1, 0, 0], [0, 0, 1], [1, 0, 0]], np.float32)
+    clean = run(x, y)
+    x[3] = y[3] = np.nan
+    return run(x, y), clean
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_missing_targets_of_weight_0_have_no_gradient(name):
+    missing, clean = (with_missing_rows()[i][name] for i in range(2))
+    for got, want in zip(missing, clean, strict=True):
+        np.testing.assert_array_equal(got[0], want[0])
+        for one, other in zip(got[1], want[1], strict=True):
+            np.testing.assert_array_equal(np.asarray(one)[:3], np.asarray(other)[:3])
+            assert not np.any(np.asarray(one)[3:])
+
+
+@pytest.mark.parametrize("name, labels, wrong", [
+    ("binary_cross_entropy", [0, 255, -1, 1], [1, 2]), ("focal", [0.5, 2, 1, 0], [1]),
+    ("hinge", [1, -1, 0, 2], [2, 3])])
+def test_other_targets_give_nan(name, labels, wrong):
+    each = np.asarray(getattr(losses, name)(X[:, 0], jnp.array(labels, "float32"), reduction=None))
+    assert np.nonzero(np.isnan(each))[0].tolist() == wrong
+
+
 def test_ignored_labels_and_weights_together():
     labels = jnp.array([0, -100, 2, 1])
     got, each = map(np.asarray, xjax.jit(lambda x: (

@@ -118,6 +118,26 @@ def test_no_positive_example_gives_nan():
     assert np.isnan(xjax.jit(lambda x, y: (metrics.roc_auc(x, y), metrics.average_precision(x, y)))(scores, none)).all()
 
 
+@pytest.mark.parametrize("metric", [metrics.roc_auc, metrics.average_precision])
+def test_other_labels_and_scores_give_nan(metric):
+    scores, labels, weights = (jnp.array(x, "float32") for x in ([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1], [1, 1, 1, 0]))
+    run = xjax.jit(lambda scores, labels: (metric(scores, labels), metric(scores, labels, weights=weights)))
+    clean = run(scores, labels)
+    assert np.all(np.isfinite(clean))
+    for wrong in ((scores, 2 * labels - 1), (scores, labels.at[0].set(0.5)), (scores.at[1].set(np.nan), labels)):
+        assert np.all(np.isnan(run(*wrong)))
+    for padding in (run(scores.at[3].set(np.nan), labels), run(scores, labels.at[3].set(np.nan))):
+        assert padding[1] == clean[1]
+
+
+def test_a_row_of_nan_is_never_right():
+    logits = jnp.array([[np.nan] * 3, [0, np.nan, 1], [0, 1, 2], [2, 1, 0]], "float32")
+    right, of_two = xjax.jit(lambda logits, labels: (metrics.accuracy(logits, labels, reduction=None),
+                                                     metrics.top_k_accuracy(logits, labels, 3, reduction=None)))(
+        logits, jnp.array([0, 1, 2, 1]))
+    assert right.tolist() == [0, 0, 1, 0] and of_two.tolist() == [0, 0, 1, 1]
+
+
 def test_one_class_against_the_rest():
     one_hot = np.eye(5, dtype=np.float32)[np.asarray(A["labels"])]
     each, want = xjax.jit(lambda x, y: (xjax.vmap(metrics.roc_auc, (1, 1))(x, y), metrics.roc_auc(x[:, 2], y[:, 2])))(

@@ -1,8 +1,8 @@
 """Losses: functions of predictions, targets and weights.
 
 All take `weights` and `reduction`. Weights are bools or numbers with the shape of the losses or of its leading axes; a
-loss of weight 0, such as padding, is left out. The reduction is "mean" (the sum divided by the sum of the weights),
-"sum", or None for the unreduced losses.
+loss of weight 0, such as padding or a missing target, is left out with its gradient, also if it is NaN. The reduction
+is "mean" (the sum divided by the sum of the weights), "sum", or None for the unreduced losses.
 """
 
 from xnn.losses.classification import binary_cross_entropy, cross_entropy, focal, hinge, kl_divergence

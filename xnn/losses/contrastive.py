@@ -10,7 +10,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.losses.classification import cross_entropy
-from xnn.losses.reduction import reduced, same_shape, spread_weights, wide
+from xnn.losses.reduction import reduced, same_shape, spread_weights, weighted_only, wide
 
 
 def cosine_distance(x: ArrayLike, y: ArrayLike, *, epsilon: float = 1e-8, weights: ArrayLike | None = None,
@@ -19,8 +19,8 @@ def cosine_distance(x: ArrayLike, y: ArrayLike, *, epsilon: float = 1e-8, weight
 
     Shape: x and y are [..., features]; the losses are [...].
     """
-    x, dtype = wide("cosine_distance", x, 1)
-    y = same_shape("cosine_distance", x, y, "vectors y")
+    x, dtype = wide("cosine_distance", x, 1, weights)
+    y = weighted_only(same_shape("cosine_distance", x, y, "vectors y"), weights)
     return reduced("cosine_distance", 1 - jnp.sum(_unit(x, epsilon) * _unit(y, epsilon), -1), weights, reduction, dtype)
 
 
@@ -31,7 +31,7 @@ def triplet(anchor: ArrayLike, positive: ArrayLike, negative: ArrayLike, *, marg
     Shape: the three inputs are [..., features]; the losses are [...]. The distance of equal vectors has gradient 0.
     """
     anchor, dtype = wide("triplet", anchor, 1)
-    near, far = (_norm(anchor - same_shape("triplet", anchor, other, name))
+    near, far = (_norm(weighted_only(anchor - same_shape("triplet", anchor, other, name), weights))
                  for other, name in ((positive, "positives"), (negative, "negatives")))
     return reduced("triplet", jnp.maximum(near - far + margin, 0), weights, reduction, dtype)
 

@@ -34,7 +34,7 @@ def ctc(logits: ArrayLike, labels: ArrayLike, *, lengths: ArrayLike | None = Non
     >>> ctc(jnp.zeros((1, 2, 2)), jnp.array([[1]])).round(4)       # 3 of the 4 outputs of two positions: -log(3/4)
     Array(0.2877, dtype=float32)
     """
-    logits, dtype = wide("ctc", logits, 3)
+    logits, dtype = wide("ctc", logits, 3, weights)
     labels = _integers("ctc", "labels", labels, logits, 2)
     (batch, time), n = logits.shape[:2], labels.shape[1]
     lengths = jnp.full(batch, time) if lengths is None else _integers("ctc", "lengths", lengths, logits, 1)

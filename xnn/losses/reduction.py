@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import xjax.numpy as jnp
+from xjax import lax
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike, DTypeLike
 from xnn.checks import check_float, type_text
@@ -23,7 +24,7 @@ def reduced(caller: str, losses: ArrayLike, weights: ArrayLike | None, reduction
     Args:
       losses: one number for each example or position.
       weights: bools or numbers with the shape of the losses, or of its leading axes; None: all 1. A loss of weight 0 is
-        left out even if it is NaN.
+        left out even if it is NaN, and so is its gradient.
       reduction: "mean" divides the sum by the sum of the weights, and is 0 if the sum of the weights is 0; "sum"; None.
       dtype: dtype of the result.
     """
@@ -53,10 +54,38 @@ def spread_weights(caller: str, losses: ArrayLike, weights: ArrayLike) -> Array:
     return jnp.broadcast_to(spread, losses.shape).astype(losses.dtype)
 
 
-def wide(caller: str, x: ArrayLike, min_rank: int = 0) -> tuple[Array, np.dtype]:
-    """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats."""
+def wide(caller: str, x: ArrayLike, min_rank: int = 0, weights: ArrayLike | None = None) -> tuple[Array, np.dtype]:
+    """(x in float32 or wider, dtype of x).  Raises: TypeError unless x is an array of floats.
+
+    Args: weights: those of the losses; x has no gradient where they are 0, see `weighted_only`.
+    """
     x = check_float(caller, x, min_rank)
-    return x.astype(at_least_float32(x.dtype)), x.dtype
+    return weighted_only(x.astype(at_least_float32(x.dtype)), weights), x.dtype
+
+
+def weighted_only(x: Array, weights: ArrayLike | None) -> Array:
+    """x itself, but with gradient 0 where the weight of the loss is 0.
+
+    Without it the gradient is 0 times the derivative of the loss, which is NaN for a missing target.
+    Args: weights: as in `reduced`, or None; those of another shape are left to its check.
+    """
+    if weights is None:
+        return x
+    weights = jnp.asarray(weights)
+    if x.shape[:weights.ndim] != weights.shape:
+        return x
+    counts = jnp.reshape(weights.astype(bool), weights.shape + (1,) * (x.ndim - weights.ndim))
+    return jnp.where(jnp.broadcast_to(counts, x.shape), x, lax.stop_gradient(x))
+
+
+def nan_unless(valid: Array, x: Array) -> Array:
+    """x, and NaN where it is not valid: a label of another kind would give a wrong number without a word."""
+    return jnp.where(valid, x, np.nan)
+
+
+def is_share(labels: Array) -> Array:
+    """Whether labels are probabilities, up to the rounding of a mean of labels in half precision."""
+    return (labels > -0.01) & (labels < 1.01)
 
 
 def same_shape(caller: str, x: ArrayLike, other: ArrayLike, name: str) -> Array:

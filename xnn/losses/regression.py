@@ -8,7 +8,7 @@ from typing import Any
 import xjax.numpy as jnp
 from xjax import custom_jvp
 from xjax.typing import Array, ArrayLike
-from xnn.losses.reduction import reduced, same_shape, wide
+from xnn.losses.reduction import reduced, same_shape, weighted_only, wide
 
 
 def mse(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
@@ -18,21 +18,21 @@ def mse(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None
     >>> mse(jnp.array([1.0, 5.0]), jnp.array([0.0, 0.0]), weights=jnp.array([True, False]))
     Array(1., dtype=float32)
     """
-    difference, dtype = _difference("mse", predictions, targets)
+    difference, dtype = _difference("mse", predictions, targets, weights)
     return reduced("mse", jnp.square(difference), weights, reduction, dtype)
 
 
 def mae(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
         reduction: str | None = "mean") -> Array:
     """Mean absolute error: ``|prediction - target|``; the gradient is 0 where the two are equal."""
-    difference, dtype = _difference("mae", predictions, targets)
+    difference, dtype = _difference("mae", predictions, targets, weights)
     return reduced("mae", jnp.abs(difference), weights, reduction, dtype)
 
 
 def huber(predictions: ArrayLike, targets: ArrayLike, *, delta: float = 1.0, weights: ArrayLike | None = None,
           reduction: str | None = "mean") -> Array:
     """``d^2 / 2`` for differences up to delta, ``delta (|d| - delta / 2)`` for larger ones (Huber, 1964)."""
-    difference, dtype = _difference("huber", predictions, targets)
+    difference, dtype = _difference("huber", predictions, targets, weights)
     size = jnp.abs(difference)
     inner = jnp.minimum(size, delta)
     return reduced("huber", inner * (size - inner / 2), weights, reduction, dtype)
@@ -41,7 +41,7 @@ def huber(predictions: ArrayLike, targets: ArrayLike, *, delta: float = 1.0, wei
 def log_cosh(predictions: ArrayLike, targets: ArrayLike, *, weights: ArrayLike | None = None,
              reduction: str | None = "mean") -> Array:
     """``log cosh(prediction - target)``: close to `mse` / 2 for small differences, to `mae` - log 2 for large ones."""
-    difference, dtype = _difference("log_cosh", predictions, targets)
+    difference, dtype = _difference("log_cosh", predictions, targets, weights)
     return reduced("log_cosh", _log_cosh(difference), weights, reduction, dtype)
 
 
@@ -63,6 +63,7 @@ def _log_cosh(x: Array) -> Array:
 _log_cosh.defjvps(lambda dx, y, x: dx * jnp.tanh(x))
 
 
-def _difference(caller: str, predictions: Array, targets: Array) -> tuple[Any, Any]:
+def _difference(caller: str, predictions: ArrayLike, targets: ArrayLike, weights: ArrayLike | None) -> tuple[Any, Any]:
     predictions, dtype = wide(caller, predictions)
-    return predictions - same_shape(caller, predictions, targets, "targets"), dtype
+    difference = predictions - same_shape(caller, predictions, targets, "targets")
+    return weighted_only(difference, weights), dtype

@@ -21,7 +21,7 @@ def accuracy(logits: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None 
 
     Args:
       logits: floats [..., classes].
-      labels: integers [...]; a label outside [0, classes) counts as wrong.
+      labels: integers [...]; a label outside [0, classes) counts as wrong, and so does an example with a NaN logit.
       weights, reduction: as in `xnn.losses`.
     """
     return reduced("accuracy", _among_largest("accuracy", logits, labels, 1), weights, reduction, np.float32)
@@ -45,7 +45,8 @@ def _among_largest(caller: str, logits: ArrayLike, labels: ArrayLike, k: int) ->
     is_class = (labels >= 0) & (labels < logits.shape[-1])
     own = jnp.take_along_axis(logits, jnp.where(is_class, labels, 0), -1)
     before = (logits > own) | ((logits == own) & (classes < labels))
-    return (is_class[..., 0] & (jnp.sum(before, -1) < k)).astype(np.float32)
+    can_be_right = is_class[..., 0] & ~jnp.any(jnp.isnan(logits), -1)      # NaN is neither larger nor smaller
+    return (can_be_right & (jnp.sum(before, -1) < k)).astype(np.float32)
 
 
 def perplexity(logits: ArrayLike, labels: ArrayLike, *, ignored_label: int | None = None,

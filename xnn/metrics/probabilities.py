@@ -13,7 +13,7 @@ import xjax.numpy as jnp
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
 from xnn.checks import type_text
-from xnn.losses.reduction import integer_labels, reduced, same_shape, wide
+from xnn.losses.reduction import integer_labels, nan_unless, reduced, same_shape, wide
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None = None) -> Array:
@@ -22,7 +22,8 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike, *, weights: ArrayLike | None =
     Args:
       scores: floats [n], logits or probabilities; labels: [n], bools, or 0 and 1.
       weights: as in `xnn.losses`.
-    Returns: float32[]; NaN unless there are examples of both kinds. For several classes, use `vmap` over one-vs-rest
+    Returns: float32[]; NaN unless there are examples of both kinds, if a score is NaN, and if a label is neither 0 nor
+      1, such as -1. For several classes, use `vmap` over one-vs-rest
       scores and labels.
 
     >>> roc_auc(jnp.array([0.1, 0.4, 0.4, 0.8]), jnp.array([0, 0, 1, 1]))
@@ -91,6 +92,8 @@ def _sorted(caller: str, scores: Array, labels: ArrayLike, weights: ArrayLike | 
         raise bad(caller, "the scores must be a vector", {"scores": type_text(scores)},
                   fix="reshape them to [n]; for several classes use vmap(roc_auc, (1, 1)).")
     weights = reduced(caller, jnp.ones_like(scores), weights, None, scores.dtype)
+    is_wrong = (weights != 0) & (jnp.isnan(scores) | ((labels != 0) & (labels != 1)))
+    labels = jnp.where(weights == 0, 0, nan_unless(~is_wrong, labels))           # padding may be NaN
     order = jnp.argsort(scores)
     labels, weights = labels[order], weights[order]
     return scores[order], weights * labels, weights * (1 - labels), weights

@@ -24,7 +24,7 @@ def _wide(x: Array) -> Array:
 
 
 def clip_grads(grad_tree: PyTree, max_norm: ArrayLike) -> PyTree:
-    """The tree unchanged if its `l2_norm` is below max_norm, else scaled to that norm; gradients keep their dtypes.
+    """The tree unchanged if its `l2_norm` is at most max_norm, else scaled to that norm; gradients keep their dtypes.
 
     >>> clip_grads([jnp.array([30.0, 40.0])], 5.0)
     [Array([3., 4.], dtype=float32)]
@@ -33,7 +33,7 @@ def clip_grads(grad_tree: PyTree, max_norm: ArrayLike) -> PyTree:
 
     def clip(g: Array) -> Array:
         dtype, g = jnp.result_type(g), _wide(g)
-        clipped = jnp.where(norm < max_norm, g, g * (max_norm / norm))
+        clipped = jnp.where(norm <= max_norm, g, g * (max_norm / norm))
         return clipped.astype(dtype) if jnp.issubdtype(dtype, jnp.inexact) else clipped
 
     return tree_util.tree_map(clip, grad_tree)
