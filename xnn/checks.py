@@ -56,6 +56,11 @@ def check_float(caller: str, x: ArrayLike, min_rank: int = 1) -> Array:
     return x
 
 
+def at_least_int32(x: Array) -> Array:
+    """Integers in int32 or wider, for comparisons with sizes: 256 is 0 in uint8, the dtype of many labels."""
+    return x.astype(np.int32) if x.dtype.itemsize < 4 else x
+
+
 def check_params(caller: str, params: Params, x: PyTree, **shapes: tuple[int, ...] | None) -> None:
     """Raises: TypeError unless params is a dict of arrays with these names and shapes, which the input x needs.
 

@@ -15,6 +15,7 @@ from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, PRNGKey, PyTree
 from xnn.checks import check_float, type_text
 from xnn.layer import Layer, Params
+from xnn.precision import at_least_float32
 from xnn.rng import Rng, fold_in, row_keys
 
 
@@ -187,7 +188,8 @@ def sample(rng: Rng, logits: ArrayLike, temperature: float = 1.0, top_k: int | N
     _check_sampling("sample", Sampling(temperature, top_k, top_p))
     if temperature == 0:
         return jnp.argmax(logits, -1).astype("int32")
-    keys = row_keys(rng, logits.shape[0])
+    keys, logits = row_keys(rng, logits.shape[0]), logits.astype(at_least_float32(logits.dtype))
+    # In float16, quotients by a low temperature would be infinite: it ends at 65504.
     return xjax.vmap(random.categorical)(keys, filter_logits(logits, temperature, top_k, top_p)).astype("int32")
 
 

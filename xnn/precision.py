@@ -35,6 +35,8 @@ def with_precision(layer: LayerLike, policy: Policy | DTypeLike) -> Layer:
 
     Each layer without children converts its parameters and inputs, including sparse ones, to ``policy.compute`` and
     computes in it. A layer with `computes_in`, such as a norm, computes in that dtype and converts its result.
+    Further inputs of the model with less than two axes are numbers and not features, such as the time of a diffusion
+    model, which bfloat16 would round from 999 to 1000: the layers that use them convert them.
     Caches are in ``policy.compute``; running statistics are not converted. Inside a layer that already has a policy,
     the inner policy is used.
 
@@ -57,8 +59,12 @@ def with_precision(layer: LayerLike, policy: Policy | DTypeLike) -> Layer:
 
 
 def _of_model(model: Layer, policy: Policy) -> Layer:
-    made = _wrapped(model, model.init, lambda params, *inputs: (params, *cast_floats(inputs, policy.compute)),
-                    policy.output)
+    def before(params, x, extra, named):
+        extra, named = tree_util.tree_map(lambda one: one if jnp.ndim(one) < 2 else in_precision(one, policy.compute),
+                                          (extra, named))
+        return params, cast_floats(x, policy.compute), extra, named
+
+    made = _wrapped(model, model.init, before, policy.output)
     parts = model.parts and model.parts.then(lambda made: _of_model(made, policy))
     precision = "/".join(str(jnp.dtype(dtype)) for dtype in policy)
     return dataclasses.replace(made, parts=parts, settings={**model.settings, "precision": precision})

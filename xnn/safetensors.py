@@ -14,7 +14,7 @@ from xnn.whole_files import whole_file
 
 _DTYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
            "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
-           "BOOL": "bool"}
+           "C64": "complex64", "BOOL": "bool"}
 _NAMES = {name: key for key, name in _DTYPES.items()}
 
 DTYPES = frozenset(_NAMES)                              # names of the dtypes that a file can hold
@@ -73,7 +73,10 @@ def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, 
     """Write tensors, in the order of their names, and metadata; if it fails, an existing file is unchanged.
 
     Args: metadata: strings by name; None: ``{"format": "pt"}``, which other readers expect.
+    Raises: TypeError for a tensor of a dtype that the format does not have, and for metadata other than strings.
     """
+    tensors = {name: np.asarray(tensor) for name, tensor in tensors.items()}
+    _check_contents(tensors, metadata or {})
     header, end = {"__metadata__": {"format": "pt"} if metadata is None else dict(metadata)}, 0
     for name, tensor in sorted(tensors.items()):
         begin, end = end, end + tensor.nbytes
@@ -84,6 +87,16 @@ def write(file: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, 
         out.write(len(text).to_bytes(8, "little") + text)
         for _, tensor in sorted(tensors.items()):
             out.write(as_bytes(tensor))
+
+
+def _check_contents(tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    others = {name: str(tensor.dtype) for name, tensor in tensors.items() if tensor.dtype.name not in _NAMES}
+    if others:
+        raise bad("safetensors.write", "the format has no such dtype", others,
+                  f"convert the tensors to one of its dtypes: {', '.join(sorted(_NAMES))}.")
+    if numbers := {name: repr(text) for name, text in metadata.items() if not isinstance(text, str)}:
+        raise bad("safetensors.write", "metadata must be strings, because other readers refuse the file", numbers,
+                  "convert them: str(step), or json.dumps(settings).")
 
 
 def as_bytes(tensor: np.ndarray) -> np.ndarray:

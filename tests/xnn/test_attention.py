@@ -106,7 +106,7 @@ def test_padding_of_a_prompt_does_not_matter(name):
     alone = np.asarray(run(layer, params, x[:1, :5]))
     left, right = np.arange(5) >= 2, np.arange(5) < 3
     prompt = x[:1, :3]
-    nothing = np.full((1, 2, FEATURES), 9.0, np.float32)
+    nothing = np.full((1, 2, FEATURES), np.nan, np.float32)
     rows = np.concatenate([np.concatenate([nothing, prompt], 1), np.concatenate([prompt, nothing], 1)])
     batch = np.concatenate([rows, np.broadcast_to(x[:1, 3:5], (2, 2, FEATURES))], 1)
     mask = np.concatenate([[left, right], np.ones((2, 2), bool)], 1)

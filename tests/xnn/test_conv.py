@@ -163,6 +163,16 @@ def test_each_position_of_a_local_convolution_is_drawn_by_itself(key):
     assert len(np.unique(w)) == w.size
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_windows_of_many_positions_in_half_precision(dtype):
+    """A sum of ones in bfloat16 stays at 256, and float16 ends at 65504."""
+    x = jnp.full((1, 64, 64, 1), 100, dtype)
+    means = [AvgPool((64, 64)), AvgPool((64, 64), padding="SAME", count_include_pad=False), xnn.AdaptiveAvgPool((1, 1))]
+    *all_means, total = xjax.jit(lambda x: [layer.apply((), x) for layer in (*means, xnn.SumPool((8, 8)))])(x)
+    assert [(mean.dtype, float(mean.ravel()[0])) for mean in all_means] == [(x.dtype, 100)] * 3
+    assert total.dtype == x.dtype and float(total.ravel()[0]) == 6400
+
+
 def test_bins_keep_infinities_to_themselves():
     x = jnp.array([1.0, 2.0, jnp.inf, 4.0])[None, :, None]
     np.testing.assert_array_equal(AdaptiveAvgPool(2).apply((), x).ravel(), [1.5, np.inf])

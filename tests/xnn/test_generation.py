@@ -328,6 +328,11 @@ def test_samples_have_the_odds(key):
     np.testing.assert_allclose(np.bincount(np.asarray(draws)) / 20_000, [0.5, 0.3, 0.2], atol=0.011)
 
 
+def test_a_low_temperature_of_logits_in_half_precision(key):
+    logits = jnp.array([[1.0, 20.0, 80.0, 79.0]], "float16")
+    assert [sample(key, logits, 10.0 ** -n).tolist() for n in (3, 5, 20)] == [[2]] * 3
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_logits_of_any_float(dtype):
     got = xjax.eval_shape(lambda x: filter_logits(x, 0.5, top_k=2, top_p=0.9), jnp.array([[1.0, 3.0, 2.0]], dtype))

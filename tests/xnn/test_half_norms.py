@@ -21,6 +21,17 @@ def test_norm_layers(layer):
     np.testing.assert_allclose(np.asarray(y, np.float32), want, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_batch_norm_keeps_half_precision(dtype):
+    """In evaluation too, so that a model whose parameters are cast can be applied."""
+    model = xnn.serial(xnn.Conv(4, (1,)), xnn.BatchNorm(), xnn.Conv(2, (1,)))
+    shape, state = X.shape, model.init_state(X.shape)
+    params = xnn.params.cast(model.init(random.PRNGKey(0), shape)[1], dtype)
+    for train in (False, True):
+        y, _ = model.apply_with_state(params, state, jnp.asarray(X, dtype), train=train)
+        assert y.dtype == jnp.dtype(dtype) and np.all(np.isfinite(np.asarray(y, np.float32)))
+
+
 def test_norm_and_clipping_of_gradients():
     tree = {"w": jnp.asarray(X), "b": jnp.full(3, 300, jnp.float16)}
     assert float(xnn.optimizers.l2_norm(tree)) == pytest.approx(300 * 19 ** 0.5)

@@ -9,11 +9,12 @@ import pytest
 
 import xjax
 import xjax.numpy as jnp
-from tests.compare import assert_close
+import xnn
+from tests.compare import assert_close, assert_same
 from tests.refusals import assert_refused
 from tests.xnn.peers import losses as peer
 from xjax import nn, random
-from xnn import losses
+from xnn import losses, metrics
 
 TORCH = np.load(peer.FILE)
 ARRAYS = {name: jnp.asarray(TORCH[name]) for name in peer.inputs()}
@@ -253,6 +254,27 @@ def test_labels_outside_give_nan():
     np.testing.assert_array_equal(np.isnan(each), [False, True, True, False])
     np.testing.assert_allclose(kept, (each[0] + each[3]) / 2, rtol=1e-6)
     assert np.isnan(sequence)
+
+
+@pytest.mark.parametrize("dtype, classes, top", [("uint8", 256, 255), ("uint8", 300, 200), ("int8", 200, 127),
+                                                 ("uint16", 65_536, 65_535)])
+def test_labels_of_few_bits(dtype, classes, top):
+    """The number of classes may be too large for the dtype of the labels: 256 is 0 in uint8."""
+    labels, logits = np.array([3, 100, top]), np.zeros((3, classes), np.float32)
+    logits[range(3), labels] = 1 + np.arange(3)
+    run = xjax.jit(lambda labels: (
+        losses.cross_entropy(logits, labels, ignored_label=-100), losses.ctc(logits[:, None], labels[:, None]),
+        losses.cross_entropy(logits, labels, ignored_label=-156), metrics.accuracy(logits, labels),
+        metrics.top_k_accuracy(logits, labels, 2), metrics.confusion_matrix(labels, labels[::-1], min(classes, 300)),
+        xnn.Embedding(classes, 2).apply({"table": logits.T[:, :2]}, labels)))
+    assert_same(run(labels.astype(dtype)), run(labels.astype("int32")), tol=0)
+
+
+def test_lengths_of_few_bits():
+    x, params = jnp.ones((1, 300, 2)), xnn.GRU(2).init(random.key(0), (1, 300, 2))[1]
+    run = xjax.jit(lambda n: (xnn.GRU(2).apply(params, x, lengths=n),
+                              losses.ctc(x, jnp.array([[1]], n.dtype), lengths=n)))
+    assert_same(run(np.array([200], "uint8")), run(np.array([200], "int32")), tol=0)
 
 
 # Losses of predictions and targets, both of which have missing rows below.

@@ -130,7 +130,7 @@ def test_padding_does_not_reach_values_or_gradients(sequence):
         return xjax.grad(total, (0, 1), has_aux=True)(params, x)
 
     far = np.array(sequence)
-    far[1, 2:] = 1e3
+    far[1, 2:] = np.nan
     (grads, _), (other_grads, y) = gradients(sequence), gradients(far)
     assert_close(grads, other_grads, tol=0.06)
     assert not np.any(np.asarray(other_grads[1])[1, 2:])

@@ -45,8 +45,9 @@ def MultiHeadAttention(features: int, heads: int, *, head_size: int | None = Non
       cap: limit of the products p, which become ``cap * tanh(p / cap)``, as in Gemma 2; None: no limit.
       w_init: initializer of the four matrices, as in `Dense`.
     Inputs:
-      mask: bool [batch, time], False for padding; or [batch or 1, heads or 1, time, time], True where the query (third
-        axis) attends to the key (last axis). A query without keys gets zeros, before the last projection.
+      mask: bool [batch, time], False for padding, which may be NaN; or [batch or 1, heads or 1, time, time], True
+        where the query (third axis) attends to the key (last axis). A query without keys gets zeros, before the last
+        projection.
       bias: float, with four axes like the mask; it is added to the products, see `RelativeBias`.
       positions: int [batch or 1, time]. None: positions are counted from 0. A mask [batch, time] excludes padding from
         the count, so padding may be on the left or right.

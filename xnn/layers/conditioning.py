@@ -19,7 +19,7 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xjax.typing import Array, ArrayLike, Params, PRNGKey, Shape
 from xnn import rng as rng_lib
-from xnn.checks import check_float, check_params, check_shape, type_text
+from xnn.checks import at_least_int32, check_float, check_params, check_shape, type_text
 from xnn.compose import composite
 from xnn.composites import apply_child, check_kept, combine, dict_of
 from xnn.layer import Layer, as_layer, recorded
@@ -42,7 +42,7 @@ def SinusoidalFeatures(features: int, *, base: float = 10_000.0, scale: float = 
 
     Args: scale: factor of x: 1 for the steps 0, 1, 2, ... of DDPM, 1000 for times in [0, 1].
     Params: ``()``.
-    x may have integers, which `with_precision` does not round; the result is then float32.
+    x may have integers, which are not rounded by half precision; the result is then float32.
     Raises: ValueError for an odd number of features.
     """
     _check_even("SinusoidalFeatures", features)
@@ -101,7 +101,8 @@ def LabelEmbedding(n: int, features: int, *, dropout: float = 0.1, init: Callabl
     def apply(params: Params, x: ArrayLike, *, rng: Rng = None, train: bool = False) -> Array:
         if train and dropout:
             check_rng("LabelEmbedding", rng, dropout=dropout)
-            x = jnp.where(rng_lib.bernoulli(rng, dropout, jnp.shape(x)), n, x)
+            x = at_least_int32(jnp.asarray(x))
+            x = jnp.where(rng_lib.bernoulli(rng, dropout, x.shape), n, x)
         return apply_child("LabelEmbedding", table, params, x, {})
 
     return Layer(table.init, apply, "LabelEmbedding", positionwise=True)

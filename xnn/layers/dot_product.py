@@ -63,7 +63,7 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
 
     def apply(params, x, key, value, mask=None, bias=None, positions=None, local=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
-        unmasked = sizes.unmasked(mask, query, key)
+        unmasked, key, value = sizes.unmasked(mask, query, key), _kept(mask, key), _kept(mask, value)
         at, slots = positions_of(sizes.name, x, mask, positions), jnp.arange(x.shape[1])
         query, key = rotated(query, key, at, local)
         order, near = _in_order(causal, slots, slots), _near(window, at, at, local)
@@ -76,6 +76,7 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
     def apply_with_cache(params, cache, x, key, value, mask=None, bias=None, positions=None, local=None):
         query, key, value = sizes.split(x, key, value)
         at, slots = fill_slots(sizes.name, cache, x, mask, positions)
+        key, value = _kept(mask, key), _kept(mask, value)
         query, key = rotated(query, key, at, local)
         start, key_at = cache["filled"], slots["positions"]
         keys, values = write(cache["key"], key, start), write(cache["value"], value, start)
@@ -103,12 +104,15 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
 
     def apply(params, x, key, value, mask=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
-        return sizes.means(query, key, value, sizes.unmasked(mask, query, key), None, rng, train)
+        seen = sizes.unmasked(mask, query, key)
+        return sizes.means(query, _kept(mask, key), _kept(mask, value), seen, None, rng, train)
 
     def apply_with_cache(params, cache, x, key, value, mask=None):
         if key is not None:
-            _, key, value = sizes.split(x, key, value)
-            cache = {"key": key, "value": value, **({} if mask is None else {"mask": jnp.asarray(mask)})}
+            query, key, value = sizes.split(x, key, value)
+            sizes.unmasked(mask, query, key)                                      # checks the mask
+            seen = {} if mask is None else {"mask": jnp.asarray(mask)}
+            cache = {"key": _kept(mask, key), "value": _kept(mask, value), **seen}
         elif mask is not None:
             raise bad(sizes.name, "a mask needs a context; the mask of the first call is in the cache",
                       {"mask": type_text(mask)}, "leave the mask out, or pass the context too.")
@@ -234,6 +238,16 @@ class _Heads(NamedTuple):
                       "pass [batch, heads, queries, keys].")
         split = (groups, of_group) if x.shape[1] > 1 else (1, 1)
         return jnp.broadcast_to(jnp.reshape(x, (x.shape[0], *split, *x.shape[2:])), products.shape)
+
+
+def _kept(mask: ArrayLike | None, x: Array) -> Array:
+    """Keys or values [batch, keys, heads, features], 0 where a mask [batch, keys] is False.
+
+    Their weights are 0, but 0 times NaN is NaN, and padding may be NaN: Embedding gives it for a token out of range.
+    """
+    if mask is None or jnp.ndim(mask) != 2:
+        return x
+    return jnp.where(jnp.broadcast_to(jnp.asarray(mask)[:, :, None, None], x.shape), x, 0)
 
 
 # -- positions -----------------------------------------------------------------------------------------------------

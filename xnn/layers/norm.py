@@ -154,19 +154,18 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
         mask = None if row_mask is None else as_row_mask("BatchNorm", x, row_mask)
         x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
+        wide = x.astype(at_least_float32(x.dtype))           # squares of numbers above 256 overflow float16
         if not train:
             mean, var = state["mean"], state["var"]
-            y = (x - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
         else:
-            wide, before = x.astype(at_least_float32(x.dtype)), state  # squares of numbers above 256 overflow float16
+            before = state
             mean, var, n = _batch_moments(wide, axis_name) if mask is None else _masked_moments(wide, mask, axis_name)
-            y = (wide - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
-            y = y.astype(x.dtype)
             ratio = n / (n - 1) if mask is None else (n / jnp.maximum(n - 1, 1)).astype(var.dtype)
             running = var * ratio if unbiased else var
             state = {"mean": _moved(before["mean"], mean, momentum), "var": _moved(before["var"], running, momentum)}
             state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
-        return _scaled("BatchNorm", params, y, (-1,), scale, bias), state
+        y = (wide - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
+        return _scaled("BatchNorm", params, y.astype(x.dtype), (-1,), scale, bias), state
 
     return Layer(init, None, "BatchNorm", (ROW_MASK,),
                  state=StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)

@@ -14,6 +14,7 @@ from xjax.typing import Array
 from xnn.checks import check_float
 from xnn.layer import Layer, recorded
 from xnn.layers.windows import Padding, Sizes, Window, check_spatial_shape, make_window, sizes_of
+from xnn.precision import at_least_float32
 
 # -- windows ------------------------------------------------------------------------------------------------------
 
@@ -39,7 +40,7 @@ def MaxPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
 def SumPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "VALID") -> Layer:
     """The sum of each window.  Shape, Args, Params: as `MaxPool`; padding is zeros."""
     shape = _window("SumPool", window, strides, padding)
-    return _pool(shape, lambda x: _total(shape, x))
+    return _pool(shape, lambda x: _total(shape, x).astype(x.dtype))
 
 
 @recorded()
@@ -54,10 +55,10 @@ def AvgPool(window: Sizes, *, strides: Sizes | None = None, padding: Padding = "
 
     def mean(x):
         if count_include_pad:
-            return _total(shape, x) / int(np.prod(shape.sizes))
+            return (_total(shape, x) / int(np.prod(shape.sizes))).astype(x.dtype)
         ones = jnp.ones((*shape.spatial(x.shape), 1), x.dtype)
         total = _total(shape, x)
-        return total / jnp.broadcast_to(_total(shape, ones), total.shape)
+        return (total / jnp.broadcast_to(_total(shape, ones), total.shape)).astype(x.dtype)
 
     return _pool(shape, mean)
 
@@ -72,7 +73,8 @@ def _window(name: str, window: Sizes, strides: Sizes | None, padding: Padding, d
 
 
 def _total(window: Window, x: Array) -> Array:
-    return _reduced(window, x, 0.0, lax.add)
+    """Sums in float32 or wider: a sum in bfloat16 stays at 256 when ones are added to it."""
+    return _reduced(window, x.astype(at_least_float32(x.dtype)), 0.0, lax.add)
 
 
 def _reduced(window: Window, x: Array, start: float, combine: Callable) -> Array:

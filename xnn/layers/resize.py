@@ -26,9 +26,9 @@ def Upsample(scale: float | Sequence[float] | None = None, *, size: Sizes | None
       scale: the output has ``floor(size * scale)`` positions along an axis; one number for all spatial axes, or one for
         each axis.
       size: sizes of the output, instead of `scale`; an int for all axes.
-      method: "nearest", "linear", "cubic" or "lanczos3". Positions are pixel centres, as in PyTorch's "nearest" for
-        integer scales, and in its "bilinear" and "bicubic" with ``align_corners=False``. The cubic kernel is that of
-        Keys (1981) with a = -0.75, or a = -0.5 if `antialias` is True, as in PyTorch.
+      method: "nearest", "linear", "cubic" or "lanczos3". Positions are pixel centres, as in PyTorch's "nearest-exact"
+        (its "nearest" is equal for integer scales), and in "bilinear" and "bicubic" with ``align_corners=False``. The
+        cubic kernel is that of Keys (1981) with a = -0.75, or a = -0.5 if `antialias` is True, as in PyTorch.
       antialias: whether an axis is smoothed before it is made smaller.
     Params: ``()``.
 

@@ -12,7 +12,7 @@ import xjax.numpy as jnp
 from xjax import lax, tree_util
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike, DTypeLike, Params, PyTree
-from xnn.checks import check_float, check_shape, type_text
+from xnn.checks import at_least_int32, check_float, check_shape, type_text
 from xnn.composites import extra_values, init_child
 from xnn.inputs import Input, bind, map_shapes
 from xnn.layer import CacheFns, Layer, Parts, as_layer, note_path, recorded
@@ -54,8 +54,9 @@ def scan_over_time(cell: Layer, *, reverse: bool = False, unroll: int = 1, retur
       unroll: number of positions in one iteration of the loop.
       return_carry: whether to return the carry of each sequence after its last position that counts.
     Inputs: lengths, integers [batch]; mask, bools [batch, time]; carry, the carry before the first step.
-      At a position that lengths or mask leave out, the output is 0 and the carry does not change. Without both, all
-      positions count. With a cache, `carry` replaces the carry of the cache, as an encoder's in the first call.
+      At a position that lengths or mask leave out, x may be NaN, the output is 0 and the carry does not change.
+      Without both, all positions count. With a cache, `carry` replaces the carry of the cache, as an encoder's in the
+      first call.
     Params: those of the cell.  Cache, unless `reverse` or for a cell of xnn with spatial axes: the carry; None at first
       for other cells.
     Raises: TypeError for a layer without an input `carry`, or with running statistics.
@@ -145,6 +146,8 @@ def _scan(cell: Layer, params: Params, x: Array, values: Mapping[str, Any], opti
           unroll: int) -> tuple[Any, Any]:
     """(Outputs, last carry) of a cell over the positions of x."""
     counts = _positions_that_count(x, values["lengths"], values["mask"])
+    if counts is not None:                              # padding may be NaN, and gradients of weights contain x
+        x = _chosen(_axes_swapped(counts), x, jnp.zeros_like(x))
     inputs, step, carry = _steps(cell, params, x, values, **options)
     if not _is_left_out(values["carry"]):
         carry = check_carry(cell.name, values["carry"], carry)
@@ -193,7 +196,7 @@ def _positions_that_count(x: Array, lengths: ArrayLike | None, mask: Array | Non
     if mask is not None:
         counts = _checked_input("mask", mask, x, (batch, time), np.bool_)
     if lengths is not None:
-        lengths = _checked_input("lengths", lengths, x, (batch,), np.integer)
+        lengths = at_least_int32(_checked_input("lengths", lengths, x, (batch,), np.integer))
         within = jnp.arange(time, dtype=lengths.dtype)[None] < lengths[:, None]
         counts = within if counts is None else within & counts
     return None if counts is None else _axes_swapped(counts)
@@ -210,10 +213,10 @@ def _checked_input(name: str, value: ArrayLike, x: Array, shape: tuple[int, ...]
 
 
 def _chosen(choice: Array, one: PyTree, other: PyTree) -> PyTree:
-    """Rows of `one` where `choice`, bool[batch], is True, and of `other` elsewhere, leaf by leaf."""
+    """Rows of `one` where `choice`, bools of the leading axes, is True, and of `other` elsewhere, leaf by leaf."""
 
     def choose(a, b):
-        rows = jnp.reshape(choice, choice.shape + (1,) * (a.ndim - 1))
+        rows = jnp.reshape(choice, choice.shape + (1,) * (a.ndim - choice.ndim))
         return jnp.where(jnp.broadcast_to(rows, a.shape), a, b)
 
     return tree_util.tree_map(choose, one, other)

@@ -8,7 +8,7 @@ import xjax.numpy as jnp
 from xjax import lax, nn
 from xjax.errors import bad
 from xjax.typing import Array, ArrayLike
-from xnn.checks import type_text
+from xnn.checks import at_least_int32, type_text
 from xnn.losses.reduction import reduced, wide
 
 _NEVER = -1e30         # log of 0; finite, so that differences of such numbers, and gradients, are finite
@@ -84,4 +84,4 @@ def _integers(caller: str, name: str, value: Array, logits: Array, rank: int) ->
         raise bad(caller, f"the {name} do not match the logits",
                   {"logits": type_text(logits), name: type_text(value), "expected": f"integers [{sizes}]"},
                   fix="pass one row for each sequence of the batch.")
-    return value
+    return at_least_int32(value)

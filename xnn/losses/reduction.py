@@ -11,7 +11,7 @@ import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike, DTypeLike
-from xnn.checks import check_float, type_text
+from xnn.checks import at_least_int32, check_float, type_text
 from xnn.precision import at_least_float32
 
 REDUCTIONS = ("mean", "sum", None)
@@ -99,11 +99,14 @@ def same_shape(caller: str, x: ArrayLike, other: ArrayLike, name: str) -> Array:
 
 
 def integer_labels(caller: str, logits: ArrayLike, labels: ArrayLike) -> Array:
-    """The labels as an array.  Raises: TypeError unless they are integers with the logits' shape without classes."""
+    """The labels in int32 or wider.
+
+    Raises: TypeError unless they are integers with the logits' shape without classes.
+    """
     labels = jnp.asarray(labels)
     if not jnp.issubdtype(labels.dtype, np.integer) or labels.shape != logits.shape[:-1]:
         raise bad(caller, "the labels do not match the logits",
                   {"logits": type_text(logits), "labels": type_text(labels),
                    "expected": f"integers [{','.join(map(str, logits.shape[:-1]))}]"},
                   fix="pass one class number for each row of logits.")
-    return labels
+    return at_least_int32(labels)

@@ -10,7 +10,7 @@ import numpy as np
 import xjax.numpy as jnp
 from xjax.errors import bad, check_choice
 from xjax.typing import Array, ArrayLike
-from xnn.checks import type_text
+from xnn.checks import at_least_int32, type_text
 from xnn.losses import cross_entropy
 from xnn.losses.reduction import integer_labels, reduced, wide
 
@@ -86,7 +86,8 @@ def confusion_matrix(predictions: ArrayLike, labels: ArrayLike, classes: int, *,
                   fix="pass argmax(logits, -1) as predictions.")
     dtype = np.int32 if weights is None else np.float32
     amounts = reduced("confusion_matrix", jnp.ones(labels.shape, np.float32), weights, None, dtype)
-    rows, columns = (jnp.where((x >= 0) & (x < classes), x, classes) for x in (labels, predictions))
+    pair = map(at_least_int32, (labels, predictions))
+    rows, columns = (jnp.where((x >= 0) & (x < classes), x, classes) for x in pair)
     return jnp.zeros((classes, classes), dtype).at[rows, columns].add(amounts, mode="drop")
 
 

@@ -143,8 +143,8 @@ def test_arrays_that_do_not_fit_are_refused():
 WRONG = {
     "no graph": (lambda: save_graph("f", np.eye(2)), TypeError, ["save_graph: this is not a Graph", "f64[2,2]"]),
     "traced": (lambda: xjax.jit(lambda graph: save_graph("f", graph))(GRAPHS["bare"]), TypeError, ["save_graph"]),
-    "complex": (lambda: save_graph("f", Graph.from_edges([], [], np.ones(2, np.complex64))), TypeError,
-                ["save_graph: this part of the graph cannot be saved", "nodes", "c64[2]"]),
+    "complex": (lambda: save_graph("f", Graph.from_edges([], [], np.ones(2, np.complex128))), TypeError,
+                ["save_graph: this part of the graph cannot be saved", "nodes", "c128[2]"]),
     "texts": (lambda: save_graph("f", Graph.from_edges([], [], {"id": np.array(["a"])})), TypeError, ["nodes/id"]),
     "keys": (lambda: save_graph("f", Graph.from_edges([], [], {1: np.ones(2)})), TypeError, ["be saved", "nodes"]),
     "names": (lambda: save_graph("f", ONE, NodeNames("ab")), TypeError, ["NodeNames: needs one name", "['ab']"]),

@@ -44,7 +44,7 @@ def save_graph(file: str | os.PathLike, graph: Graph, names: NodeNames | None = 
         their paths, with any safetensors reader.
       names: the names of all nodes, padding included.
     Raises: TypeError if the graph is traced or not a `Graph`, and for dtypes or containers that the format does not
-      support, such as complex numbers; ValueError if the arrays are inconsistent, or the number of names is wrong.
+      support, such as complex128; ValueError if the arrays are inconsistent, or the number of names is wrong.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "papers.safetensors"
