@@ -285,6 +285,11 @@ WRONG = {
         TypeError,
         ["GCN: the network has sparse=True, but the adjacency is dense", "f32[4,4]"],
     ),
+    "indices of edges": (
+        lambda: predict(X, np.array([[0, 1, 2], [1, 2, 0]])),
+        TypeError,
+        ["the adjacency is not a square matrix", "i32[2,3]", "Graph.from_edges(index[0], index[1], x)"],
+    ),
     "sparse for dense": (
         lambda: predict(X, sp.eye(4), {"sparse": False}),
         TypeError,

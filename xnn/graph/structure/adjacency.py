@@ -71,8 +71,10 @@ def as_adjacency(adj: object, caller: str = "as_adjacency") -> Any:
         return adj
     dense = _dense(adj, caller)
     if dense.ndim < 2 or dense.shape[-1] != dense.shape[-2]:
+        is_of_indices = dense.shape[:-1] == (2,) and jnp.issubdtype(dense.dtype, np.integer)
         raise bad(caller, "the adjacency is not a square matrix", {"adj": type_text(dense)},
-                  fix="pass one row and one column for each node: [n, n].")
+                  fix="pass Graph.from_edges(index[0], index[1], x), for indices of edges [2, e]." if is_of_indices
+                  else "pass one row and one column for each node: [n, n].")
     return dense
 
 
