@@ -163,7 +163,7 @@ def test_each_position_of_a_local_convolution_is_drawn_by_itself(key):
     assert len(np.unique(w)) == w.size
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_windows_of_many_positions_in_half_precision(dtype):
     """A sum of ones in bfloat16 stays at 256, and float16 ends at 65504."""
     x = jnp.full((1, 64, 64, 1), 100, dtype)

@@ -21,7 +21,7 @@ def test_norm_layers(layer):
     np.testing.assert_allclose(np.asarray(y, np.float32), want, atol=1e-3)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
 def test_batch_norm_keeps_half_precision(dtype):
     """In evaluation too, so that a model whose parameters are cast can be applied."""
     model = xnn.serial(xnn.Conv(4, (1,)), xnn.BatchNorm(), xnn.Conv(2, (1,)))

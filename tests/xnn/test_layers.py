@@ -7,6 +7,7 @@ import pytest
 import xjax
 import xjax.numpy as jnp
 import xnn
+from tests.compare import assert_same
 from xjax import random
 from xnn import CSR, Dense, Dropout, RowKey
 
@@ -47,6 +48,41 @@ def test_dense_weights_are_glorot_uniform(key):
     assert np.abs(w).max() <= limit
     np.testing.assert_allclose(w.var(), limit**2 / 3, rtol=0.02)
     assert not np.any(params["b"])
+
+
+OF_TABLES = {
+    "Embedding": (xnn.Embedding(4, 2), np.zeros((2, 500), int), {}),
+    "with_precision": (xnn.with_precision(xnn.Embedding(4, 2), "bfloat16"), np.zeros((2, 500), int), {}),
+    "LabelEmbedding": (xnn.LabelEmbedding(4, 2), np.zeros(1000, int), {}),
+    "LearnedPositions": (xnn.LearnedPositions(3), np.zeros((1000, 3, 2)), {"mask": np.ones((1000, 3), bool)}),
+    "RelativeBias": (xnn.RelativeBias(2, buckets=8), np.zeros((2, 60, 1)), {"mask": np.ones((2, 60), bool)}),
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", pytest.param("float16", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", OF_TABLES)
+def test_gradients_of_a_row_that_is_read_often(name, dtype, key):
+    """A sum of ones in bfloat16 stays at 256; rows are read for each occurrence of a token."""
+    layer, x, inputs = OF_TABLES[name]
+    params = {"table": jnp.ones(layer.init(key, x.shape)[1]["table"].shape)}
+
+    def gradient(dtype):
+        own = jnp.asarray(x, "int32" if x.dtype == int else dtype)
+        return xjax.grad(lambda params: jnp.sum(layer.apply(params, own, **inputs)).astype("float32"))(
+            xnn.params.cast(params, dtype))
+
+    want, got = xjax.jit(lambda: (gradient("float32"), gradient(dtype)))()
+    assert got["table"].dtype == jnp.dtype(dtype)
+    np.testing.assert_allclose(got["table"].astype("float32"), want["table"], rtol=2 ** -8)
+
+
+def test_rows_of_a_table_in_half_precision(key):
+    table = random.normal(key, (3, 5, 2)).astype("bfloat16")
+    ids = jnp.array([[0, 4, -1], [5, 2, 2]])
+    look_up = xjax.vmap(lambda table, ids: xnn.Embedding(5, 2).apply({"table": table}, ids), (0, None))
+    rows, tangents = xjax.jit(lambda table: xjax.jvp(lambda table: look_up(table, ids), (table,), (table,)))(table)
+    assert_same(rows, look_up(table.astype("float32"), ids).astype("bfloat16"), tol=0)
+    assert_same(jnp.nan_to_num(tangents), jnp.nan_to_num(rows), tol=0)
 
 
 def test_dropout_keeps_the_mean_and_drops_at_the_rate(key):

@@ -9,6 +9,7 @@ from xjax.errors import bad
 from xjax.nn import initializers
 from xnn.checks import at_least_int32, check_float, check_params, check_shape, type_text
 from xnn.layer import Layer, recorded
+from xnn.sparse.segment import rows_at
 
 
 @recorded()
@@ -33,9 +34,7 @@ def Embedding(n: int, features: int, *, init: Callable | None = None) -> Layer:
             raise bad("Embedding", "the input must be integers", {"x": type_text(x)},
                       fix="pass token ids, or x.astype('int32').")
         check_params("Embedding", params, x, table=(n, features))
-        x = at_least_int32(x)
-        row = jnp.where(x < 0, n, x)                # a negative index would count from the end; n gives NaN
-        return jnp.take(params["table"], row, axis=0, mode="fill", fill_value=np.nan)
+        return rows_at(params["table"], at_least_int32(x))
 
     return Layer(init_params, apply, "Embedding", positionwise=True)
 

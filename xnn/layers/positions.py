@@ -20,6 +20,7 @@ from xjax.typing import Array, ArrayLike, Params, PRNGKey, Shape
 from xnn.checks import check_float, check_params, check_shape, type_text
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.precision import at_least_float32
+from xnn.sparse.segment import rows_at
 
 
 @recorded()
@@ -46,7 +47,7 @@ def LearnedPositions(length: int, *, init: Callable | None = None) -> Layer:
         if x.shape[1] > length:
             raise bad("LearnedPositions", f"the sequence has more than {length} positions", {"x": type_text(x)},
                       f"LearnedPositions({x.shape[1]}), or shorter sequences.", ValueError)
-        return jnp.take(params["table"], jnp.where(at < 0, length, at), axis=0, mode="fill", fill_value=np.nan)
+        return rows_at(params["table"], at)
 
     return _adding("LearnedPositions", init_params, rows)
 

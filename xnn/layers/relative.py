@@ -16,6 +16,7 @@ from xnn.checks import check_params, check_shape
 from xnn.layer import CacheFns, Layer, recorded
 from xnn.layers.positions import angles_of, check_sequence, fill_slots, init_slots, positions_of
 from xnn.scaling import RotaryScaling
+from xnn.sparse.segment import rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ def RelativeBias(heads: int, *, buckets: int = 32, max_distance: int = 128, bidi
         check_params("RelativeBias", params, x, table=(buckets, heads))
         distance = _distance(queries, keys)
         bucket = bucket_of(distance, buckets, max_distance, bidirectional)
-        per_pair = jnp.moveaxis(jnp.take(params["table"], bucket, axis=0), -1, 1)
+        per_pair = jnp.moveaxis(rows_at(params["table"], bucket), -1, 1)
         return jnp.broadcast_to(per_pair, (x.shape[0], *per_pair.shape[1:]))
 
     def apply(params, x, mask=None, positions=None, *, rng=None, train=False):

@@ -234,6 +234,21 @@ def rows_of(table: Array | np.ndarray, ids: Array | np.ndarray, *, is_sorted: bo
         lambda known, ct: segment_sum(ct, known[0], n, is_sorted=is_sorted, rows=known[1]), (ids, rows), table)
 
 
+def rows_at(table: Array, ids: Array) -> Array:
+    """Rows of a table [n, features] at ids of any shape, and NaN for an id outside [0, n).
+
+    In half precision the gradients of a row are added up in float32: in bfloat16, a sum of ones stays at 256, and a
+    row of an embedding is read for each occurrence of its token.
+    """
+    n = table.shape[0]
+    if table.dtype.itemsize >= 4:
+        # A negative index would count from the end; n gives NaN.
+        return jnp.take(table, jnp.where(ids < 0, n, ids), axis=0, mode="fill", fill_value=np.nan)
+    flat = jnp.reshape(ids, (-1,))
+    rows = kept(rows_of(table, flat), _counted(flat, n, None), np.nan)
+    return jnp.reshape(rows, (*ids.shape, *table.shape[1:]))
+
+
 def _counted_ids(ids: Array | np.ndarray, n_segments: int) -> Array:
     """ids with every invalid id replaced by n_segments, because a negative index would count from the end."""
     return jnp.where((ids < 0) | (ids > n_segments), n_segments, ids)
