@@ -54,7 +54,7 @@ def _work(names: list[str], plot: Path | None) -> None:
     Console(soft_wrap=True).print(_table(runs, rows))
     write_csv(plot.with_suffix(".csv"), ["", *(run.name for run in runs)], [[row.name, *row.cells] for row in rows])
     save_figure(comparison_figure({run.name: run.records for run in runs}, _curves(runs)), plot)
-    print(f"curves in {printable(shown(plot.absolute()))}, the table in {printable(plot.with_suffix('.csv').name)}")
+    print(printable(f"the table in {shown(plot.absolute().with_suffix('.csv'))}, the curves in {plot.name}"))
 
 
 def _home(parents: list[Path]) -> Path:
@@ -97,7 +97,8 @@ def _curves(runs: Sequence[Compared]) -> list[str]:
     logged = dict.fromkeys(name for run in runs for record in run.records for name in record.values)
     metrics = (name.partition("/")[2] for name in logged if name not in NOT_METRICS)
     names = dict.fromkeys([main_metric(metrics), "loss"])
-    return [each for name in names for each in (f"val/{name}", f"train/{name}") if each in logged][:2]
+    both = ([each for each in (f"val/{name}", f"train/{name}") if each in logged] for name in names)
+    return [splits[0] for splits in both if splits]
 
 
 def _table(runs: list[Compared], rows: list[Row]) -> Table:

@@ -16,6 +16,7 @@ from xnn.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 COLOURS = {"train": "#4477aa", "val": "#cc6677", "test": "#228833"}
 PANEL = (4.8, 3.6)  # inches
@@ -93,8 +94,7 @@ def sweep_figure(rows: Sequence[tuple[str, Sequence[float]]], metric: str) -> mp
     axis.set_ylim(len(rows) - 0.5, -0.5)                      # in the order of the table
     axis.set_title(f"test {numbers.words(metric)}", loc="left", fontsize=11)
     axis.margins(x=0.08)
-    if numbers.is_share(metric):
-        axis.xaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    _label_ticks(axis.xaxis, metric)
     axis.grid(axis="x", alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
     return figure
@@ -152,8 +152,7 @@ def _dress(axis: Axes, metric: str, of_one_run: bool = True) -> None:
         axis.set_ylim(bottom=0)
     if of_one_run and metric.endswith(("accuracy", "roc_auc", "average_precision")):
         axis.set_ylim(0, 1.03)
-    if metric.endswith("accuracy"):
-        axis.yaxis.set_major_formatter(mpl_ticker.PercentFormatter(xmax=1))
+    _label_ticks(axis.yaxis, metric)
     axis.xaxis.set_major_locator(mpl_ticker.MaxNLocator(6, integer=True))
     _grid(axis)
     lines = [line for line in axis.lines if not line.get_label().startswith("_child")]
@@ -224,8 +223,23 @@ def residual_figures(truth: np.ndarray, predicted: np.ndarray, name: str) -> lis
     for axis, x, y in ((fit, f"true {on_plot(name)}", "predicted"), (rest, "predicted", "true - predicted")):
         axis.set_xlabel(x)
         axis.set_ylabel(y)
+        for values in (axis.xaxis, axis.yaxis):
+            values.set_major_locator(mpl_ticker.MaxNLocator(5))
+            _label_ticks(values)
         _grid(axis)
     return [left, right]
+
+
+def _label_ticks(axis: Axis, metric: str = "") -> None:
+    """Shares in percent, and separated thousands; matplotlib alone writes 0.2 with a distant 1e6.
+
+    Args: metric: whose values the axis has.
+    """
+    low, high = axis.get_view_interval()
+    if numbers.is_share(metric):
+        axis.set_major_formatter(mpl_ticker.FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
+    elif 1e4 <= max(-low, high) < 1e9:
+        axis.set_major_formatter(mpl_ticker.StrMethodFormatter("{x:,.10g}"))
 
 
 def _grid(axis: Axes) -> None:

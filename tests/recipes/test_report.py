@@ -13,6 +13,7 @@ from recipes import export, predict, report
 from recipes.lazy import mpl_figure
 from recipes.pages.figures import figures
 from recipes.pages.frame import facts, page, table
+from recipes.results import plots
 from recipes.settings.config_file import load_config
 from recipes.training.hooks import read_timing
 from recipes.training.run import run
@@ -165,6 +166,15 @@ def test_the_time_of_runs_without_seconds_is_that_of_their_steps(tmp_path):
     file = tmp_path / "timing.jsonl"
     file.write_text('{"step": 10, "seconds_per_step": 0.5}\n{"step": 30, "seconds_per_step": 0.1, "seconds": 2.5}\n{"s')
     assert [each.seconds for each in read_timing(file)] == [5.0, 2.5]
+
+
+@pytest.mark.parametrize(("largest", "label"), [(1.5e6, "1,200,000"), (5, "4.5"), (3e9, "2.4")])
+def test_axes_have_separated_thousands_where_numbers_are_large(largest, label):
+    values = np.linspace(0, largest, 7)
+    figures = plots.residual_figures(values, values, "price")
+    figures[0].canvas.draw()
+    labels = [each.get_text() for each in figures[0].axes[0].get_xticklabels()]
+    assert any(text.startswith(label) for text in labels), labels
 
 
 def test_figures_have_the_colours_of_the_page():
