@@ -39,6 +39,10 @@ class Classifier(Task):
     score = "accuracy"
     higher_is_better = True
 
+    def __init__(self, config: ClassesConfig, artifacts: dict[str, Any]) -> None:
+        super().__init__(config, artifacts)
+        self.reported = (self.score, *config.metrics)
+
     def sums_of(self, model: Bound, logits: ArrayLike, labels: ArrayLike, weight: ArrayLike) -> Sums:
         """`Task.sums` from logits [rows, classes], labels [rows] and weight [rows]."""
         losses = jnp.asarray(xnn.losses.cross_entropy(logits, labels, reduction=None))

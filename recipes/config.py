@@ -201,7 +201,7 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
 
     def to_yaml(self) -> str:
         """The resolved config: used as a config file, it gives the same run."""
-        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
 # ---- models of xnn as sections of a task's config ----------------------------------------------------------------

@@ -16,7 +16,7 @@ import numpy as np
 from recipes.errors import ConfigError, exit_code_of
 from recipes.lazy import pa, parquet
 from recipes.names import in_utf8, printable
-from recipes.results.numbers import decimal
+from recipes.results.numbers import decimal, number
 from recipes.trained import open_run
 from xnn.whole_files import whole_file
 
@@ -44,10 +44,12 @@ def _work(args: argparse.Namespace) -> None:
     for note in inputs.notes:
         print(note)
     columns = trained.predict(inputs)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(args.output) as out:
         write(out, {in_utf8(name): _for_files(values) for name, values in columns.items()})
     n_rows = len(next(iter(columns.values())))
-    print(f"{n_rows} rows in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
+    rows = f"{number(n_rows)} row{'s' * (n_rows != 1)}"
+    print(f"{rows} in {printable(args.output)}, by the {trained.kind} parameters (step {trained.step})")
 
 
 def _for_files(values: np.ndarray) -> np.ndarray:

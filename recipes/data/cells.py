@@ -119,6 +119,11 @@ class Column:
         texts = self._different.texts.filter(pa.array(~self._words)).to_pylist()
         return form_of(texts, self._comma_is_point) if texts else None
 
+    def first_in(self, form: Form) -> str:
+        """The first different cell that has the form, and is not plain; "" if there is none."""
+        texts = (each.as_py() for each in self._different.texts)
+        return next((text for text in texts if form.plain(text) not in (None, text)), "")
+
     def in_stated_form(self, stated: StatedForm) -> Column:
         """The same cells, in a form that a config states."""
         return self.in_form(stated_form(self._different.texts.to_pylist(), stated))

@@ -165,9 +165,14 @@ def unseen(table: Table, columns: Sequence[Described]) -> dict[str, str]:
     return unknown
 
 
-def forms_in_words(columns: Sequence[Described]) -> dict[str, str]:
-    """Column -> "numbers such as 1.234,5", for columns that do not write numbers or dates plainly."""
-    return {each["name"]: f"{each['kind']}s such as {form.example}" for each in columns if (form := read_form(each))}
+def forms_in_words(table: Table, columns: Sequence[Described]) -> dict[str, str]:
+    """Column -> "numbers such as 1.234,5, here 573.245,67", where numbers or dates are not written plainly."""
+    words = {}
+    for each in columns:
+        if form := read_form(each):
+            first = table[each["name"]].first_in(form)
+            words[each["name"]] = f"{each['kind']}s such as {form.example}" + (f", here {first}" if first else "")
+    return words
 
 
 def n_features(columns: Sequence[Described]) -> int:

@@ -145,8 +145,9 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     size = "x".join(map(str, parts["train"].x.shape[1:3])) + (", grey" if section.channels == 1 else ", colour")
     counts = ", ".join(f"{split} {len(part.y)}" for split, part in splits.items())
     sizes = np.concatenate([part.sizes for part in splits.values()])
-    summary = {"images": f"{section.name}, {size}, {len(classes)} classes", **_sizes_fact(sizes, section.image),
-               **notes, "split": counts}
+    source = "digits of scikit-learn" if isinstance(section, Digits) else str(section.path)
+    summary = {"dataset": source, "images": f"{len(sizes):,}, {size}, {len(classes)} classes",
+               **_sizes_fact(sizes, section.image), **notes, "split": counts}
     return LabelledImages(classes, splits, summary)
 
 

@@ -112,7 +112,7 @@ def encoding_of(graph: OwnGraph, config: OwnGraphConfig, train: np.ndarray) -> t
     if not columns and not has_edges(graph):
         raise DataError("graph", "the nodes have neither edges nor features, so there is nothing to learn from.",
                         {"file": nodes.file, "nodes": len(graph.ids), **left_out}, fix="edges, or columns of features.")
-    facts = edge_facts(graph) | listed("written as", forms_in_words(columns)) | listed("left out", left_out)
+    facts = edge_facts(graph) | listed("written as", forms_in_words(nodes, columns)) | listed("left out", left_out)
     facts |= listed("filled", gaps)
     if not columns:
         facts["features"] = "none: each node has a vector of its own, so other nodes cannot be predicted"

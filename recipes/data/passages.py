@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +63,7 @@ def table_passages(file: Path, text: str, label: str, fractions: tuple[float, fl
 
     Args: stratify: whether each split has each class by its share.
     """
-    table = _checked_table(file, text, label)
+    table = _checked_table(file, (text, label), "name columns of the file in task.text and task.label.")
     refuse_gaps(gaps_in(table, {text: "category", label: class_kind(table[label])}), file, "fill or drop these rows.")
     classes, labels = np.unique(table[label].texts().astype(str), return_inverse=True)
     if len(classes) < 2:
@@ -73,18 +74,19 @@ def table_passages(file: Path, text: str, label: str, fractions: tuple[float, fl
         rows = split_by_order(stratified_order(order, labels), fractions)
     else:
         rows = {split: np.sort(order[part]) for split, part in split_by_position(table.num_rows, fractions).items()}
-    left_out = {f"column {name}": f"not used, {table.num_rows} rows" for name in table if name not in (text, label)}
+    left_out = {f"column {name}": f"not used, {table.num_rows:,} rows"
+                for name in table if name not in (text, label)}
     return Passages(_whole_texts(table, text), labels.astype(np.int32), classes.tolist(),
                     _checked({split: ids.tolist() for split, ids in rows.items()}), table.layout.facts(), left_out)
 
 
-def _checked_table(file: Path, *names: str) -> Table:
+def _checked_table(file: Path, names: Sequence[str], fix: str) -> Table:
     """Raises: DataError for a missing column."""
     table = read_table(file)
     if unknown := [name for name in names if name not in table]:
         raise DataError("passages", f"there is no column {', '.join(map(repr, unknown))}.",
                         {"file": file, "columns": ", ".join(table)},
-                        fix="name columns of the file in task.text and task.label.")
+                        fix=fix)
     return table
 
 
@@ -98,7 +100,7 @@ def _whole_texts(table: Table, name: str) -> list[str]:
 def read_passages(file: Path, text: str) -> list[str]:
     """The column ``text`` of a table, or the lines of a text file.  Raises: DataError."""
     if file.suffix.lower() in READERS:
-        return _whole_texts(_checked_table(file, text), text)
+        return _whole_texts(_checked_table(file, [text], f"a file whose texts are in a column {text!r}."), text)
     if not file.is_file():
         raise DataError("passages", "the file is missing.", {"file": file},
                         fix=f"a text file with one passage in each line, or a table ({', '.join(READERS)}).")

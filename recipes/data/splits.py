@@ -51,7 +51,7 @@ def class_facts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dic
     total = sum(counts.values(), np.zeros(len(classes), int))
     common = np.argsort(-total, kind="stable")[:MOST_CLASSES]
     more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
-    facts = {"classes": ", ".join(f"{printable(classes[i])}: {total[i]}" for i in sorted(common)) + more}
+    facts = {"classes": ", ".join(f"{printable(classes[i])}: {total[i]:,}" for i in sorted(common)) + more}
     return facts | _classes_without_rows(counts, classes)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from recipes.config import close_to
 from recipes.data.cells import Column, Kind, StatedKind
 from recipes.data.encodings import encoding_of
 from recipes.data.forms import STATED, NumberForm, StatedForm
@@ -23,6 +24,10 @@ from recipes.lazy import arrow_csv, pa, parquet, pd
 SPLITS = ("train", "val", "test")
 # Names under which pandas writes the numbers of rows, and that an empty name in a header gets.
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
+
+# Files of programs for tables.
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+_FIX_OF_SHEETS = "save the sheet as csv, in Excel by Save As, CSV UTF-8."
 
 
 class Table:
@@ -79,7 +84,8 @@ def read_table(file: Path, empty: bool = False) -> Table:
     if reader is None or not file.is_file():
         raise DataError("table", "the data file is missing." if reader else "the file's format is not known.",
                         {"file": file, "kinds": ", ".join(READERS)},
-                        fix="task.file=PATH of an existing csv, tsv, parquet or json file.")
+                        fix=_FIX_OF_SHEETS if file.suffix.lower() in _SHEETS else
+                        "the path of an existing csv, tsv, parquet or json file.")
     try:
         check_file(file)
         encoding = "utf-8" if file.suffix.lower() == ".parquet" else encoding_of(file)
@@ -184,7 +190,8 @@ def check_columns(table: Table, names: Iterable[str], keys: str) -> None:
     """Raises: DataError for a name that is not a column.  Args: keys: the keys of the config with these names."""
     unknown = [name for name in names if name not in table]
     if unknown:
-        raise DataError("table", f"there is no column {', '.join(map(repr, unknown))}.",
+        close = close_to(unknown[0], table) if len(unknown) == 1 else ""
+        raise DataError("table", f"there is no column {', '.join(map(repr, unknown))}{close or '.'}",
                         {"file": table.file, "columns": ", ".join(table)},
                         fix=f"name columns of the file in {keys}.")
 
@@ -205,7 +212,7 @@ def gaps_in(table: Table, kinds: Mapping[str, Kind]) -> dict[str, str]:
     for name, kind in kinds.items():
         rows = np.flatnonzero(table[name].missing(kind))
         if len(rows):
-            gaps[name] = f"{len(rows)} of {table.num_rows}, first in row {rows[0] + 1}"
+            gaps[name] = f"{len(rows):,} of {table.num_rows:,}, first in row {rows[0] + 1:,}"
     return gaps
 
 

@@ -65,7 +65,7 @@ def _words(error: Mapping[str, Any], loc: Path_, config: type[BaseModel]) -> str
     if kind == "extra_forbidden":
         return "unknown key" + _right_key(loc, config)
     if kind == "missing":
-        return "a value is needed here"
+        return "a value is needed here" + (f", or as the argument {'.'.join(loc)}=VALUE" if len(loc) > 1 else "")
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         options = [word.strip("' ") for word in error["ctx"].get("expected_tags", "").split(",")]
         tag = error["ctx"].get("tag")

@@ -64,7 +64,8 @@ def preview(config: Config) -> Preview:
 
 def _data(config: Config, images: LabelledImages) -> Data:
     if len(images.classes) < 2:
-        raise DataError("images", "the set has one class.", {"class": images.classes[0]}, fix="two classes or more.")
+        raise DataError("images", "the set has one class.", {"class": images.classes[0]},
+                        fix="a folder for each class, two or more, in the folder of task.data.path.")
     splits = {split: Rows(x=part.x, y=part.y) for split, part in images.splits.items()}
     train = images.splits["train"]
     artifacts = class_artifacts(images.classes, train.y, config)

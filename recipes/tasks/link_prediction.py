@@ -39,6 +39,7 @@ from recipes.process.parallel import AXIS, Placer, my_rows, weighted
 from recipes.results.drawing import Drawing
 from recipes.results.graph_facts import FIRST_NODES, first_nodes, structure
 from recipes.results.graph_plots import graph_figure
+from recipes.results.numbers import number
 from recipes.results.plots import scores_figure
 from recipes.task import Bound, Data, Inputs, Preview, Sums, Task, metrics_by_name
 
@@ -103,8 +104,9 @@ def _data(config: Config, graph: LinkedGraph, links: dict[str, Links]) -> Data:
     n, f = graph.features.shape
     artifacts = {"features": int(f), "nodes": int(n), "graph": graph.digest(), "one_hot": graph.one_hot,
                  "weighted": graph.weighted}
-    summary = {"dataset": config.dataset, "graph": f"{n} nodes, {sum(each.edges for each in links.values())} edges, "
-                                                   f"{f} features",
+    edges = sum(each.edges for each in links.values())
+    summary = {"dataset": str(config.folder or config.dataset),
+               "graph": f"{number(int(n))} nodes, {number(edges)} edges, {number(int(f))} features",
                "split": ", ".join(f"{name} {each.edges}" for name, each in links.items()) + " edges",
                **graph.facts}
     return Data({name: each for name, each in links.items() if len(each)}, artifacts, summary)

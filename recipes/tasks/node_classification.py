@@ -43,6 +43,7 @@ from recipes.process.parallel import Placer
 from recipes.results.drawing import Drawing
 from recipes.results.graph_facts import FIRST_NODES, first_nodes, structure
 from recipes.results.graph_plots import graph_figure
+from recipes.results.numbers import number
 from recipes.results.table_facts import columns_of
 from recipes.task import Artifacts, Bound, Data, Inputs, Preview, Sums
 
@@ -174,7 +175,7 @@ def _data(config: Config, read: Read) -> Data:
     splits = {split: Nodes(graph, features, ids) for split, ids in graph.split.items() if len(ids)}
     artifacts = read.artifacts | class_artifacts(classes, graph.labels[graph.split["train"]], config)
     artifacts |= {"features": int(features.shape[1])}
-    summary = _summary(config.dataset, graph, artifacts["features"])
+    summary = _summary(str(config.folder or config.dataset), graph, artifacts["features"])
     return Data(splits, artifacts, summary | class_facts(read.labels_of_splits, classes) | read.facts)
 
 
@@ -273,5 +274,7 @@ class WholeGraph(Batches):
 
 def _summary(name: str, graph: LabelledGraph, features: int) -> dict[str, str]:
     nodes, edges = len(graph.labels), graph.adjacency.nnz // 2
-    return {"dataset": name, "graph": f"{nodes} nodes, {edges} edges, {features} features, {graph.n_classes} classes",
+    return {"dataset": name,
+            "graph": f"{number(nodes)} nodes, {number(edges)} edges, {number(features)} features, "
+                     f"{graph.n_classes} classes",
             "split": ", ".join(f"{split} {len(ids)}" for split, ids in graph.split.items())}

@@ -23,7 +23,7 @@ from recipes.data.columns import (
     unseen,
 )
 from recipes.data.facts import by_kind, listed, ranges
-from recipes.data.forms import StatedForm
+from recipes.data.forms import StatedForm, saved_form
 from recipes.data.recorded import classes_as_recorded, columns_as_recorded, recorded_features
 from recipes.data.splits import class_counts, class_facts, split_by_order, stratified_order
 from recipes.errors import DataError
@@ -187,7 +187,9 @@ def _data(config: Config, read: Read) -> Data:
                "target": config.target + (f", {len(classes)} classes" if classes else ""),
                "features": by_kind(read.kinds)}
     summary |= {"ids": config.id_column} if config.id_column else {}
-    summary |= listed("written as", forms_in_words(read.columns)) | read.facts
+    form = saved_form(read.table[config.target].form)
+    target = [] if classes else [{"name": config.target, "kind": "number", **form}]
+    summary |= listed("written as", forms_in_words(read.table, [*read.columns, *target])) | read.facts
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
     return Data(splits, artifacts, summary | (class_facts(read.y_of_splits, classes) if classes else {}))
 

@@ -18,6 +18,7 @@ from recipes.data.splits import class_counts, class_facts
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
+from recipes.results.numbers import number
 from recipes.task import Artifacts, Bound, Data, Inputs, Preview, Sums
 
 if TYPE_CHECKING:
@@ -180,9 +181,14 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
     lengths = rows.arrays["lengths"]
     full = (lengths == config.length).mean()
     kind = "tokens" if artifacts["tokenizer"] else "bytes"
-    return {"text": "modules of the standard library" if config.file is None else str(config.file),
-            **data.layout, **class_facts(data.labels_of_splits, data.classes),
+    if config.file is None:
+        source = {"text": "modules of the standard library"}
+    else:
+        source = {"file": str(config.file), **data.layout, "rows": number(len(data.texts)),
+                  "columns": f"texts: {config.text}\nclasses: {config.label}"}
+    return {**source, **class_facts(data.labels_of_splits, data.classes),
             "vocabulary": f"{Vocabulary(artifacts['tokenizer']).size} {kind}",
-            "length": f"{lengths.mean():.0f} of {config.length} tokens on average; {full:.0%} have the full length",
+            "length": f"{lengths.mean():.0f} of {config.length} tokens on average; "
+                      f"{100 * full:.0f} % have the full length",
             **listed("left out", data.left_out),
             "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}

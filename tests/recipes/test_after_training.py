@@ -12,6 +12,7 @@ from recipes import compare, evaluate, export, predict, report
 from recipes.errors import CheckpointError, DataError, RecipeError
 from recipes.settings.config_file import load_config
 from recipes.trained import open_run
+from recipes.training.loop import Record
 from recipes.training.run import run
 from tests.refusals import assert_refused
 
@@ -57,6 +58,17 @@ def test_predictions_are_those_of_the_task_row_by_row(folder, rings, inputs, tmp
     np.testing.assert_allclose(csv["probability of inner"] + csv["probability of outer"], 1, rtol=1e-6)
     for other in (pd.read_parquet(tmp_path / "out.parquet"), pd.read_json(tmp_path / "out.jsonl", lines=True)):
         pd.testing.assert_frame_equal(csv, other, check_dtype=False)
+
+
+def test_the_folder_of_the_output_is_made(folder, inputs, tmp_path, capsys):
+    inputs.write_text("\n".join(inputs.read_text().splitlines()[:2]))
+    assert predict.main([str(folder), "--input", str(inputs), "--output", str(tmp_path / "new" / "out.csv")]) == 0
+    assert capsys.readouterr().out.startswith("1 row in ") and (tmp_path / "new" / "out.csv").is_file()
+
+
+def test_a_missing_input_is_named_without_keys_of_the_training(folder, tmp_path, capsys):
+    assert predict.main([str(folder), "--input", "no.csv", "--output", str(tmp_path / "out.csv")]) == 1
+    assert "fix: the path of an existing csv" in capsys.readouterr().err
 
 
 def test_prediction_needs_no_training_data(folder, inputs, tmp_path):
@@ -128,11 +140,20 @@ def test_a_comparison_shows_what_differs(folder, tmp_path, monkeypatch, capsys):
     (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("lr: 0.003", "lr: 0.004"))
     assert compare.main([str(folder), str(other)]) == 0
     out = capsys.readouterr().out
+    assert "the table in comparison.csv, the curves in comparison.png" in out
     assert [line.split() for line in out.splitlines() if line.startswith("optim")] == [["optim.lr", "0.003", "0.004"]]
     assert "test accuracy, best" in out and (tmp_path / "comparison.png").stat().st_size > 10_000
     table = list(csv.reader((tmp_path / "comparison.csv").read_text().splitlines()))
     results = [json.loads((each / "result.json").read_text())["last"]["test"]["loss"] for each in (folder, other)]
     assert [float(cell) for row in table if row[0] == "test loss, last" for cell in row[1:]] == results
+
+
+@pytest.mark.parametrize(("logged", "drawn"), [
+    (["train/loss", "train/accuracy", "val/accuracy", "val/loss"], ["val/accuracy", "val/loss"]),
+    (["train/loss", "train/accuracy"], ["train/accuracy", "train/loss"]), (["train/loss", "val/loss"], ["val/loss"])])
+def test_a_comparison_draws_the_main_metric_and_the_loss(logged, drawn):
+    records = [Record(1, dict.fromkeys(logged, 1.0))]
+    assert compare._curves([compare.Compared("run", {}, {}, records)]) == drawn
 
 
 @pytest.mark.parametrize("command", [evaluate, report, compare])

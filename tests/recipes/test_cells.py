@@ -128,6 +128,15 @@ def test_a_form_may_be_stated(tmp_path, cells, stated, encoding):
     assert make(config, data.artifacts).read(new).rows.arrays["x"].shape[0] == 1
 
 
+def test_the_summary_shows_a_cell_of_each_form(tmp_path):
+    file = written(tmp_path / "t.csv", sold=["14.05.2024", "15.05.2024"] * 10, area=["$3.00", "$4.50"] * 10,
+                   price=["1.234,5", "2,5"] * 10)
+    config = load_config("configs/mlp_table.yaml", [f"task.file={file}", "task.target=price", "task.kind=regression"])
+    assert load(config.task).summary["written as"].split("\n") == [
+        "sold: dates such as 31/12/2024, here 14.05.2024", "area: numbers such as 1,234.5 $, here $3.00",
+        "price: numbers such as 1.234,5, here 1.234,5"]
+
+
 @pytest.mark.parametrize(("cells", "new", "message"), [
     (["1.234,5", "2,5"], "3.5", "numbers such as 1.234,5"), (["5%", "6%"], "0.05", "numbers such as 1,234.5 %"),
     (["14.05.2024", "15.05.2024"], "2024-05-17", "dates such as 31/12/2024"),

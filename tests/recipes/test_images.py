@@ -308,6 +308,7 @@ def test_wrong_folders(tmp_path):
     (paint(tmp_path / "a") / "green").mkdir()
     assert "classes have no images" in error(tmp_path / "a") and "green" in error(tmp_path / "a")
     assert "the set has one class" in error(paint(tmp_path / "b", ["red"]))
+    assert "fix: a folder for each class, two or more" in error(tmp_path / "b")
     (paint(tmp_path / "c") / "red" / "3.png").write_bytes(b"\x89PNG broken")
     assert "cannot be read" in error(tmp_path / "c") and "3.png" in error(tmp_path / "c")
     paint(tmp_path / "d" / "train")

@@ -208,8 +208,18 @@ def test_missing_file(tmp_path):
         "table: the data file is missing.\n"
         f"  file   {tmp_path / 'no.csv'}\n"
         "  kinds  .csv, .tsv, .parquet, .json, .jsonl\n"
-        "  fix: task.file=PATH of an existing csv, tsv, parquet or json file."
+        "  fix: the path of an existing csv, tsv, parquet or json file."
     )
+
+
+def test_files_of_spreadsheets_name_the_way(tmp_path):
+    file = tmp_path / "sales.xlsx"
+    file.touch()
+    assert fault(config(file)).endswith("fix: save the sheet as csv, in Excel by Save As, CSV UTF-8.")
+
+
+def test_a_column_that_resembles_the_given_one_is_named(rings):
+    assert "there is no column 'rings'; did you mean 'ring'?" in fault(config(rings, target="rings"))
 
 
 def test_unknown_columns(rings):

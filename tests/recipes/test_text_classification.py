@@ -81,6 +81,14 @@ def test_each_passage_begins_with_a_token_of_its_own(notes):
         assert "red red red".startswith(vocabulary.decode(x[1, 1:11])[:11])
 
 
+def test_the_summary_has_the_file_its_encoding_and_the_columns(notes, tmp_path):
+    file = tmp_path / "notes.csv"
+    file.write_bytes(notes.read_text().replace("red", "röd").encode("cp1252"))
+    summary = load(config(file).task).summary
+    assert (summary["file"], summary["rows"]) == (str(file), "150")
+    assert summary["encoding"].startswith("Windows-1252") and summary["columns"].startswith("texts: note\nclasses: ")
+
+
 def test_files_to_predict(notes, tmp_path):
     task, _ = task_and_model(config(notes))
     (tmp_path / "a.txt").write_text("red\none two\n")
@@ -89,7 +97,7 @@ def test_files_to_predict(notes, tmp_path):
     assert rows.arrays["lengths"].tolist() == [4, 8]
     assert len(task.read(notes).rows) == 150
     (tmp_path / "b.csv").write_text("text\nred\n")
-    with pytest.raises(DataError, match="there is no column 'note'"):
+    with pytest.raises(DataError, match="(?s)there is no column 'note'.*fix: a file whose texts are"):
         task.read(tmp_path / "b.csv")
     columns = task.columns(np.array([[0.2, 0.8], [0.6, 0.4]]))
     assert columns["label"].tolist() == ["number", "colour"]
