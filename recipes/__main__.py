@@ -63,6 +63,9 @@ def _lines(meanings: Mapping[str, str]) -> str:
 
 
 def _command(name: str) -> ModuleType:
+    if name.startswith("-"):
+        raise ConfigError("recipes", f"a command is needed before {name!r}.", {"commands": ", ".join(COMMANDS)},
+                          fix=f"python -m recipes train {name} ..., or another command.")
     if name not in COMMANDS:
         raise ConfigError("recipes", f"there is no command {name!r}{close_to(name, list(COMMANDS))}.",
                           {"commands": ", ".join(COMMANDS)}, fix="python -m recipes prints what each command does.")

@@ -196,7 +196,7 @@ class RunConfig(Frozen, Generic[Task, Optimizer]):
         schedule, steps = self.optim.schedule, self.schedule_steps or self.steps
         if schedule.warmup_steps >= steps and schedule.warmup_steps:
             raise fault("optim.schedule.warmup_steps", f"must be less than the {steps} steps of the schedule, got "
-                                                       f"{schedule.warmup_steps}")
+                                                       f"{schedule.warmup_steps}; try {steps // 10}")
         return self
 
     def to_yaml(self) -> str:

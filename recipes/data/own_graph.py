@@ -161,12 +161,12 @@ def _of_tables(nodes: Table, edges: Table, of_nodes: str, of_edges: str, unused:
     refuse_gaps(gaps_in(edges, {"source": "category", "target": "category"}), edges.file, "fill or drop these rows.")
     ids = _ids(nodes)
     ends = np.array([_numbers_of(edges[end].texts().tolist(), ids, edges.file) for end in ("source", "target")])
-    left_out = {f"column {name} {of_edges}": f"not used, {edges.num_rows} values" for name in edges
+    left_out = {f"column {name} {of_edges}": f"not used, {edges.num_rows:,} values" for name in edges
                 if name not in ("source", "target", "weight")}
     weights = None
     if "weight" in edges:
         if unused:
-            left_out[f"column weight {of_edges}"] = f"{unused}, {edges.num_rows} values"
+            left_out[f"column weight {of_edges}"] = f"{unused}, {edges.num_rows:,} values"
         else:
             weights = _checked_weights(edges)
     ends, weights, apart = _with_weight(ends, weights)
@@ -278,7 +278,7 @@ def _read_npz(file: Path, unused: str, names: list[str] | None) -> OwnGraph:
                         fix="integers or texts.")
     left_out = {f"array {name}": f"not used, {x.dtype}{list(x.shape)}" for name, x in arrays.items()}
     if weights is not None and unused:
-        left_out[f"array {weight_name}"] = f"{unused}, {len(weights)} values"
+        left_out[f"array {weight_name}"] = f"{unused}, {len(weights):,} values"
         weights = None
     elif weights is not None:
         weights = _checked_weights(Table(file, pa.table({"weight": _column_of(weights)}), Layout()))

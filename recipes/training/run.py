@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import sys
+import textwrap
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +18,7 @@ from recipes.batches import Batches, check_batch
 from recipes.config import RunConfig
 from recipes.errors import CheckpointError, Interrupted
 from recipes.lazy import xjax, xnn
-from recipes.names import on_terminal
+from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
 from recipes.process.lock import locked
 from recipes.process.memory import Peak, peaks, peaks_in_words, preallocation
@@ -128,14 +131,14 @@ def run(config: RunConfig, name: str, *, resume: bool = False, interrupts: Inter
             return str(folder)
 
         folder = Path(ranks.from_first("folder", own))
-        result = _train(prepared, folder, resume, console, interrupts, f"{name}, seed {config.seed}", ranks)
+        result = _train(prepared, folder, resume, console, interrupts, ranks)
     took = duration(time.perf_counter() - started)
     console.print(on_terminal(f"{took}; all of it in {run_folder.shown(folder)}", "dim"))
     return result
 
 
 def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, interrupts: Interrupts,
-           title: str, ranks: Ranks) -> Result:
+           ranks: Ranks) -> Result:
     config, data, task, placer = prepared
     batches = prepared.batches()
     if ranks.is_first:
@@ -184,6 +187,7 @@ def _train(prepared: Prepared, folder: Path, resume: bool, console: Console, int
         result["privacy"] = {"epsilon": spent, "delta": config.privacy.delta}
         console.print(f"epsilon {spent:.3g} for delta {config.privacy.delta:g}", highlight=False)
     run_folder.write_json(folder / "result.json", result)
+    title = f"{folder.name}, seed {config.seed}"
     learning_curve(log.records, task.score, result["last"]["test"], title, folder / "learning_curve.png")
     _conclude(console, task, result)
     console.print(f"peak memory {peaks_in_words(used)}", style="dim", highlight=False)
@@ -243,25 +247,39 @@ def _on_both(loop: Loop, model: PyTree) -> dict[str, Any]:
 
 
 def announce(console: Console, facts: dict[str, str]) -> None:
-    """Prints the facts of a summary; a value may have several lines."""
-    width = max(map(len, facts))
+    """Prints the facts of a summary. A value may have several lines; long ones are broken between words in a terminal.
+
+    In a pipe each line stays whole.
+    """
+    indent = max(map(len, facts)) + 2
+    room = max(20, console.width - indent) if console.is_terminal else sys.maxsize
     for fact, value in facts.items():
-        lines = on_terminal(value.replace("\n", "\n" + " " * (width + 2)), keep="\n")
-        console.print(on_terminal(f"{fact:<{width}}  ", "bold"), lines, sep="")
+        lines = [part for line in value.split("\n") for part in _broken(printable(line), room)]
+        text = on_terminal(("\n" + " " * indent).join(lines), keep="\n")
+        console.print(on_terminal(f"{fact:<{indent}}", "bold"), text, sep="")
+
+
+def _broken(line: str, room: int) -> list[str]:
+    """A line in parts of at most ``room`` characters. Words stay whole, so that paths and names can be copied."""
+    if len(line) <= room:
+        return [line]
+    return textwrap.wrap(line, room, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _conclude(console: Console, task: Task, result: Result) -> None:
-    """Prints the score on the test split."""
+    """Prints the metrics on the test split, a line for the last parameters and one for the best."""
     last, best = result["last"], result.get("best")
     if remark := (best or last).get("remark"):
         console.print(on_terminal(f"warning: {remark}", "yellow"))
     if task.score not in last["test"]:
         console.print("there are no test rows, so there is no test score", highlight=False)
         return
-    names = task.reported or (task.score,)
-    shown = ", ".join(f"{words(name)} {metric(name, last['test'][name])}" for name in names)
-    text = f"[bold]test {shown}[/] (last step, {number(last['step'])})"
+    _print_scores(console, task, last, "last step, ")
     if best is not None:
-        of_best = ", ".join(metric(name, best["test"][name]) for name in names)
-        text += f"; {of_best} (best on validation, step {number(best['step'])})"
-    console.print(text, highlight=False)
+        _print_scores(console, task, best, "best on validation, step ")
+
+
+def _print_scores(console: Console, task: Task, of: Mapping[str, Any], which: str) -> None:
+    names = task.reported or (task.score,)
+    scores = ", ".join(f"{words(name)} {metric(name, of['test'][name])}" for name in names)
+    console.print(f"[bold]test {scores}[/] ({which}{number(of['step'])})", highlight=False)

@@ -46,6 +46,11 @@ def test_a_command_runs(capsys):
     assert "name: node_classification" in capsys.readouterr().out
 
 
+def test_an_option_before_the_command_is_refused(capsys):
+    assert main(["--list", "table"]) == 2
+    assert "fix: python -m recipes train --list ..." in capsys.readouterr().err
+
+
 def test_an_unknown_command_is_refused(capsys):
     assert main(["trian"]) == 2
     assert "there is no command 'trian'; did you mean 'train'?" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import pty
 import re
 import struct
 import termios
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,7 @@ from rich.console import Console
 from recipes.results.numbers import duration, metric, number, share, spread
 from recipes.training.loop import Record, Report
 from recipes.training.progress_bar import ProgressBar
+from recipes.training.run import _conclude, announce
 
 NUMBERS = [
     (0, "0"), (-0.0, "-0"), (1.0, "1.000"), (0.5, "0.5000"), (9.99996, "10.00"), (0.99996, "1.000"), (123.456, "123.5"),
@@ -110,6 +112,28 @@ def test_a_terminal_shows_bar_and_main_numbers(width):
     assert evaluation.startswith("step  1,000   ") and "train loss 0.1715" in evaluation
     assert "val accuracy 93.75 %" in evaluation and ("val brier score 0.06120" in evaluation) == (width == 200)
     assert "lr" not in evaluation
+
+
+def test_a_run_ends_with_a_line_for_the_last_and_one_for_the_best_parameters():
+    out, task = io.StringIO(), SimpleNamespace(score="accuracy", reported=("accuracy", "f1"))
+    result = {name: {"step": step, "test": {"accuracy": 0.8286, "f1": 0.7412, "loss": 0.5}}
+              for name, step in (("last", 1200), ("best", 60))}
+    _conclude(Console(file=out, soft_wrap=True), task, result)
+    assert out.getvalue().splitlines() == ["test accuracy 82.86 %, F1 74.12 % (last step, 1,200)",
+                                           "test accuracy 82.86 %, F1 74.12 % (best on validation, step 60)"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_facts_stay_in_their_column_on_a_terminal(terminal):
+    out = io.StringIO()
+    names = [f"column_{i}" for i in range(20)]
+    announce(Console(file=out, soft_wrap=True, force_terminal=terminal, color_system=None, width=60),
+             {"rows": "800", "features": f"numbers: {', '.join(names)}\ndates: when", "file": "/x" * 40})
+    lines = out.getvalue().splitlines()
+    assert len(lines) == (8 if terminal else 4) and lines[0] == "rows      800"
+    assert all(line.startswith(("rows", "features", "file", " " * 10)) for line in lines)
+    assert lines[-1] == f"file      {'/x' * 40}"
+    assert max(map(len, lines[:-1])) <= 60 or not terminal
 
 
 def test_the_time_that_remains():
