@@ -14,13 +14,13 @@ from typing import Any
 
 from recipes.config import RunConfig
 from recipes.errors import RecipeError
-from recipes.lazy import xnn
 from recipes.pages import frame
 from recipes.pages.drawings import drawn
 from recipes.pages.figures import figures
 from recipes.pages.frame import facts, folded, paragraph, preformatted, table
 from recipes.process.memory import Peak, peaks_in_words
 from recipes.results.folder import DATA, find_run, read_json, saved_config
+from recipes.results.layers import HEADINGS, layer_rows
 from recipes.results.numbers import NOT_METRICS, duration, main_metric, metric, number, words
 from recipes.results.plots import curve_figures
 from recipes.trained import Trained, open_run
@@ -165,13 +165,11 @@ def model(of: Subject) -> str:
     """The layers with their shapes and numbers of parameters."""
     if of.trained is None:
         return ""
-    task = of.trained.task
-    rows = xnn.description.table(task.model, *task.inputs)
-    names = ("   " * row.depth + " ".join(filter(None, (row.path.strip("[]'"), row.layer))) for row in rows)
-    cells = [(name.replace(" ", NO_BREAK), str(row.out_shape).replace(" ", NO_BREAK), row.params, number(row.count))
-             for name, row in zip(names, rows, strict=True)]
-    content = table(("layer", "output", "parameters", "count"), cells, range(3, 4))
-    total = f"{number(rows[0].count)} parameters in {len(rows)} layers"
+    rows = layer_rows(of.trained.task.model, of.trained.task.inputs)
+    cells = [(name.replace(" ", NO_BREAK), shape.replace(" ", NO_BREAK), params, count)
+             for name, shape, params, count in rows]
+    content = table(HEADINGS, cells, range(3, 4))
+    total = f"{rows[0][-1]} parameters in {len(rows)} layers"
     return paragraph(total) + (folded("all layers", content) if len(rows) > MANY_LAYERS else content)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 # Metrics that are shares of a whole, shown in percent.
 SHARES = ("accuracy", "balanced_accuracy", "f1", "precision", "recall")
 NOT_METRICS = ("train/lr", "train/gradient_norm")            # in the log of a run
-_SPELLED = {"f1": "F1", "rmse": "RMSE", "mae": "MAE", "r2": "R²", "roc_auc": "ROC AUC"}
+_SPELLED = {"f1": "F1", "rmse": "RMSE", "mae": "MAE", "r2": "R²", "roc_auc": "ROC AUC",
+            "negative_elbo": "negative ELBO", "kl": "KL"}
 
 
 def number(value: float) -> str:

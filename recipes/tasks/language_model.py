@@ -103,11 +103,12 @@ def _data(config: Config, texts: list[Text]) -> Data:
     splits = {split: Windows(tokens, sizes, config.length, stride if split == "train" else config.length,
                              only_whole=split == "train")
               for split, (tokens, sizes) in streams.items() if len(tokens) > 1}
-    summary = {"text": f"{'the standard library' if config.files is None else 'files'}, {len(texts)} files, "
+    source = "the standard library, " if config.files is None else ""
+    summary = {"text": f"{source}{len(texts):,} file{'s' * (len(texts) != 1)}, first {texts[0].name}, "
                        f"SHA-256 {digest(texts)}...",
                **encodings_fact(texts),
                "vocabulary": f"{vocabulary.size} {'tokens' if artifacts['tokenizer'] else 'bytes'}",
-               "split": ", ".join(f"{split} {len(tokens)} tokens" for split, (tokens, _) in streams.items())}
+               "split": ", ".join(f"{split} {len(tokens):,} tokens" for split, (tokens, _) in streams.items())}
     return Data(splits, artifacts | {"prompts": _prompts(parts)}, summary)
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 
 from rich.console import Console
+from rich.table import Table
 
 from recipes.config import RunConfig
 from recipes.lazy import tree_util, xjax, xnn
+from recipes.names import on_terminal
+from recipes.results.layers import HEADINGS, layer_rows
 from recipes.results.numbers import duration, number
+from recipes.task import Task
 from recipes.training.run import announce, prepare
 from recipes.training.step import TrainStep, init_state
 
@@ -19,10 +23,11 @@ def dry_run(config: RunConfig) -> None:
     task, placer = prepared.task, prepared.placer
     console = Console(soft_wrap=True)
     announce(console, prepared.data.summary)
-    console.print(xnn.describe(task.model, *task.inputs), highlight=False, markup=False)
+    _print_model(console, task)
     state = init_state(task, config)
     for name, tree in (("parameters", state.params), ("state of the optimizer", state.opt_state)):
-        console.print(f"{name}: {_megabytes(tree)} on each of {placer.count} devices", highlight=False)
+        devices = "the device" if placer.count == 1 else f"each of {placer.count} devices"
+        console.print(f"{name}: {_megabytes(tree)} on {devices}", highlight=False)
     batch = prepared.batches()["train"].train(0)
     console.print(f"a batch: {_megabytes(batch)} on all devices", highlight=False)
     step = TrainStep(task, config, placer)
@@ -33,6 +38,20 @@ def dry_run(config: RunConfig) -> None:
     xjax.block_until_ready(step(state, batch))
     console.print(f"the first step, with its compilation: {duration(compiled - started)}; the second: "
                   f"{duration(time.perf_counter() - compiled)}; loss {number(metrics['loss'])}", highlight=False)
+
+
+def _print_model(console: Console, task: Task) -> None:
+    """The whole description of the model; in a terminal that is too narrow for it, its main columns."""
+    whole = xnn.describe(task.model, *task.inputs)
+    if not console.is_terminal or max(map(len, whole.splitlines())) <= console.width:
+        console.print(whole, highlight=False, markup=False)
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in HEADINGS:
+        table.add_column(heading, no_wrap=heading != "parameters", justify="right" if heading == "count" else "left")
+    for row in layer_rows(task.model, task.inputs):
+        table.add_row(*map(on_terminal, row))
+    console.print(table)
 
 
 def _megabytes(tree: object) -> str:

@@ -1,22 +1,26 @@
 """The keys of a run: accumulation, precision, averages, frozen parameters, early stopping, sweeps, trackers."""
 
 import csv
+import functools
 import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import xjax
 from recipes import train as command_line
 from recipes.errors import ConfigError, RecipeError
 from recipes.process.parallel import Placer
 from recipes.results.folder import saved_config
+from recipes.results.layers import HEADINGS
 from recipes.results.numbers import spread
 from recipes.settings.config_file import load_config
 from recipes.sweep import values_of
 from recipes.trained import open_run
+from recipes.training import dry_run
 from recipes.training.best import judged, no_best, stagnant
 from recipes.training.hooks import read_metrics
 from recipes.training.run import prepare, run
@@ -171,6 +175,16 @@ def test_a_dry_run_leaves_nothing(tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "GraphConvolution(n_out=16)" in out and "the first step, with its compilation" in out
     assert not any(tmp_path.iterdir())
+
+
+def test_a_dry_run_fits_a_narrow_terminal(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    terminal = functools.partial(Console, force_terminal=True, color_system=None, width=80)
+    monkeypatch.setattr(dry_run, "Console", terminal)
+    assert command_line.main(["--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start, end = (next(i for i, line in enumerate(lines) if line.startswith(word)) for word in ("layer", "parameters:"))
+    assert max(map(len, lines[start:end])) <= 80 and lines[start].split() == list(HEADINGS)
 
 
 def test_the_printed_config_is_a_config(tmp_path, capsys):

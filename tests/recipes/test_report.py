@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import xnn
 from recipes import export, predict, report
 from recipes.lazy import mpl_figure
 from recipes.pages.figures import figures
 from recipes.pages.frame import facts, page, table
 from recipes.results import plots
+from recipes.results.layers import HEADINGS, LONGEST, layer_rows
 from recipes.settings.config_file import load_config
 from recipes.training.hooks import read_timing
 from recipes.training.run import run
@@ -175,6 +177,13 @@ def test_axes_have_separated_thousands_where_numbers_are_large(largest, label):
     figures[0].canvas.draw()
     labels = [each.get_text() for each in figures[0].axes[0].get_xticklabels()]
     assert any(text.startswith(label) for text in labels), labels
+
+
+def test_long_rows_of_layers_are_cut():
+    attention = xnn.MultiHeadAttention(4, 2, causal=True, dropout=0.25)
+    rows = layer_rows(xnn.serial(xnn.serial(attention)), [(1, 5, 4)])
+    assert max(len(name) for name, *_ in rows) <= LONGEST
+    assert any(name.endswith("…") for name, *_ in rows) and [len(row) for row in rows] == [len(HEADINGS)] * len(rows)
 
 
 def test_figures_have_the_colours_of_the_page():
