@@ -46,10 +46,14 @@ def _print_model(console: Console, task: Task) -> None:
     if not console.is_terminal or max(map(len, whole.splitlines())) <= console.width:
         console.print(whole, highlight=False, markup=False)
         return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in HEADINGS:
-        table.add_column(heading, no_wrap=heading != "parameters", justify="right" if heading == "count" else "left")
-    for row in layer_rows(task.model, task.inputs):
+    headings, *rows = [(layer, shape, count) for layer, shape, _, count in
+                       (HEADINGS, *layer_rows(task.model, task.inputs))]
+    table, gap = Table(box=None, padding=(0, 2, 0, 0)), 2
+    shapes, counts = (max(map(len, column)) + gap for column in list(zip(headings, *rows, strict=True))[1:])
+    table.add_column(headings[0], no_wrap=True, max_width=max(20, console.width - shapes - counts - gap))
+    table.add_column(headings[1])
+    table.add_column(headings[2], justify="right")
+    for row in rows:
         table.add_row(*map(on_terminal, row))
     console.print(table)
 
