@@ -45,10 +45,14 @@ def shortened(text: str, most: int) -> str:
 
 
 def by_kind(kinds: Mapping[str, str]) -> str:
-    """The names of columns, a line for each kind: ``numbers: size, age``."""
+    """The names of columns by kind, on one line, which a search in a log can rely on.
+
+    >>> by_kind({"size": "number", "born": "date", "age": "number"})
+    'numbers: size, age; dates: born'
+    """
     plural = {"number": "numbers", "category": "categories", "date": "dates"}
     names = {kind: [name for name, each in kinds.items() if each == kind] for kind in plural}
-    return "\n".join(f"{plural[kind]}: {', '.join(names[kind])}" for kind in plural if names[kind])
+    return "; ".join(f"{plural[kind]}: {', '.join(names[kind])}" for kind in plural if names[kind])
 
 
 def listed(fact: str, reasons: Mapping[str, str]) -> dict[str, str]:
