@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import statistics
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from recipes.config import RunConfig
-from recipes.errors import ConfigError
+from recipes.errors import ConfigError, DataError, DivergedError, RecipeError
 from recipes.names import on_terminal, printable
 from recipes.process.interrupts import Interrupts
 from recipes.results.folder import read_json, saved_config, shown, write_csv
@@ -28,34 +29,50 @@ Groups = Mapping[Choice, Mapping[str, Sequence[float]]]       # combination -> m
 
 
 def sweep(name: str, overrides: Sequence[str], axes: Sequence[str], interrupts: Interrupts) -> None:
-    """Trains all combinations, in folders below runs/NAME-sweep; finished runs there are not trained again.
+    """Trains all combinations, in folders below ``run_dir`` or runs/NAME-sweep.
+
+    Finished runs there are not trained again. A run that fails by its own data or by a NaN does not end the sweep.
 
     Args: axes: ``key=value,value``, or ``key=first..last`` with integers.
-    Raises: ConfigError before the first run if any combination is wrong.
+    Raises: ConfigError before the first run if any combination is wrong; RecipeError at the end if runs failed.
     """
-    home = Path("runs") / f"{Path(name).stem}-sweep"
     choices = [tuple(choice) for choice in itertools.product(*map(values_of, axes))]
-    configs = {choice: load_config(name, [*overrides, *choice])
-               .model_copy(update={"run_dir": home.absolute() / folder_name(choice)}) for choice in choices}
+    configs = {choice: load_config(name, [*overrides, *choice]) for choice in choices}
+    home = configs[choices[0]].run_dir or Path("runs").absolute() / f"{Path(name).stem}-sweep"
+    configs = {choice: config.model_copy(update={"run_dir": home / folder_name(choice)})
+               for choice, config in configs.items()}
     results: dict[Choice, Result] = {}
+    failed: dict[str, str] = {}
     for choice, config in configs.items():
         folder = config.run_dir
         assert folder is not None
         print(f"\n{printable(' '.join(choice))}", flush=True)
-        begun = (folder / "config.yaml").is_file()
-        if begun and not _same(folder, config):
-            raise ConfigError("sweep", "the folder has a run with another config.", {"folder": folder},
-                              fix="move the sweep's folder away, or repeat the overrides with which that sweep began.")
-        if begun and (folder / "result.json").is_file():
-            print("finished before")
-            results[choice] = read_json(folder / "result.json")
-        elif begun:
-            results[choice] = run(saved_config(folder), folder.name, resume=True, interrupts=interrupts)
-        else:
-            results[choice] = run(config, folder.name, interrupts=interrupts)
-    groups = _groups(results)
-    Console(soft_wrap=True).print(_table(groups))
-    _save(home, groups)
+        try:
+            results[choice] = _result(folder, config, interrupts)
+        except (DataError, DivergedError) as err:
+            print(printable(err, keep="\n"), file=sys.stderr, flush=True)
+            failed[printable(" ".join(choice))] = str(err).partition("\n")[0]
+    if results:
+        groups = _groups(results)
+        Console(soft_wrap=True).print(_table(groups))
+        _save(home, groups)
+    if failed:
+        raise RecipeError("sweep", f"{len(failed)} of {len(choices)} runs failed.", failed,
+                          fix="other values, or the same command again, which trains only the runs that failed.")
+
+
+def _result(folder: Path, config: RunConfig, interrupts: Interrupts) -> Result:
+    """The result of one run, which is read, continued or trained."""
+    begun = (folder / "config.yaml").is_file()
+    if begun and not _same(folder, config):
+        raise ConfigError("sweep", "the folder has a run with another config.", {"folder": folder},
+                          fix="move the sweep's folder away, or repeat the overrides with which that sweep began.")
+    if begun and (folder / "result.json").is_file():
+        print("finished before")
+        return read_json(folder / "result.json")
+    if begun:
+        return run(saved_config(folder), folder.name, resume=True, interrupts=interrupts)
+    return run(config, folder.name, interrupts=interrupts)
 
 
 def folder_name(choice: Choice) -> str:

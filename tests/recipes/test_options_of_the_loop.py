@@ -168,6 +168,19 @@ def test_a_sweep_trains_each_once_and_shows_means(tmp_path, monkeypatch, capsys)
     assert "the folder has a run with another config" in capsys.readouterr().err
 
 
+def test_a_run_that_fails_does_not_end_a_sweep(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    args = ["--sweep", "optim.lr=1e30,0.01", "--config", "gcn", "steps=5", "devices=1", "optim.name=sgd",
+            "run_dir=mine"]
+    assert command_line.main(args) == 1
+    output = capsys.readouterr()
+    assert "sweep: 1 of 2 runs failed.\n  optim.lr=1e30  training: " in output.err
+    assert [line.split()[0] for line in Path("mine.csv").read_text().splitlines()[1:]] and not Path("runs").exists()
+    assert command_line.main(args) == 1 and capsys.readouterr().out.count("finished before") == 1
+    assert command_line.main([*args[:1], "optim.lr=1e30", *args[2:]]) == 1
+    assert "sweep: 1 of 1 runs failed." in capsys.readouterr().err
+
+
 def test_a_dry_run_leaves_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert command_line.main(["--dry-run"]) == 0
