@@ -51,13 +51,22 @@ def new_folder(config: RunConfig, name: str) -> Path:
     path = config.run_dir
     if path is None:
         names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-        path = next(path for path in (Path("runs").absolute() / each for each in names) if not _in_use(path))
+        path = next(path for path in (Path("runs").absolute() / each for each in names) if _is_made(path))
     elif _in_use(path):
         raise RecipeError("run", "the run folder is in use: it would be overwritten.", {"run_dir": path},
                           fix=f"--resume {path} to continue that run, or another run_dir.")
     path.mkdir(parents=True, exist_ok=True)
     write_config(config, path)
     return path
+
+
+def _is_made(path: Path) -> bool:
+    """Makes a folder, unless it exists: another process that begins now may have made it."""
+    try:
+        path.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
 
 
 def write_config(config: RunConfig, folder: Path) -> None:
@@ -98,23 +107,33 @@ def saved_config(folder: Path, overrides: Sequence[str] = (), extend: int | None
     """The config of an earlier run, with changes that are allowed on resume.
 
     Args:
-      overrides: of keys in ``FREE`` only.
+      overrides: of keys in ``FREE``, and of paths of the data.
       extend: the new last step. The schedule of the learning rate does not change.
     Raises: ConfigError, RecipeError.
     """
     file = folder / "config.yaml"
-    changed = [text for text in overrides if text.partition("=")[0] not in FREE]
+    saved = load_config(str(file))
+    changed = [text for text in overrides if not _is_free(saved, text.partition("=")[0])]
     if changed:
         raise ConfigError("run", "these keys cannot be overridden on resume: they would change the results.",
                           {"run": folder, "given": " ".join(changed), "free": ", ".join(FREE)},
                           fix="--extend N for more steps, or a new run with this config and the overrides.")
-    config = as_written(load_config(str(file), overrides), file)
+    config = as_written(load_config(str(file), overrides) if overrides else saved, file)
     if extend is not None:
         if extend <= config.steps:
             raise ConfigError("run", f"--extend {extend} is not more than the steps of the run.",
                               {"run": folder, "steps": config.steps}, fix=f"a number above {config.steps}.")
         config = config.model_copy(update={"steps": extend, "schedule_steps": config.schedule_steps or config.steps})
     return config.model_copy(update={"run_dir": folder})
+
+
+def _is_free(config: RunConfig, key: str) -> bool:
+    """Whether a key may change on resume: it is one of ``FREE``, or says where the data are, which may have moved."""
+    value: object = config
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    paths = value if isinstance(value, tuple) and value else (value,)
+    return key in FREE or (key.startswith("task.") and all(isinstance(path, Path) for path in paths))
 
 
 def as_written(config: RunConfig, file: Path) -> RunConfig:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,25 @@ def opened(*overrides):
 
 def test_new_runs_count_up():
     assert [opened() for _ in range(3)] == [Path.cwd() / "runs" / name for name in ("gcn", "gcn-2", "gcn-3")]
+
+
+def test_runs_that_begin_at_once_have_their_own_folders():
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(lambda _: opened(), range(8)))
+    assert len({*folders}) == 8
+
+
+@pytest.mark.parametrize(("config", "overrides", "moved"), [
+    ("mlp_table", ["task.file=a/t.csv", "task.target=y"], "task.file=b/t.csv"),
+    ("lenet_digits", ["task.data={name: folder, path: a}"], "task.data.path=b"),
+    ("gpt2_stdlib", ["task.files=[a/x.txt]"], "task.files=[b/x.txt]")])
+def test_data_may_have_moved(config, overrides, moved):
+    folder = new_folder(load_config(config, overrides), config)
+    task = saved_config(folder, [moved]).task.model_dump_json()
+    assert str(Path.cwd() / "b") in task and str(Path.cwd() / "a") not in task
+    for wrong in ("task.batch_size=3", "task.data.image=9", "task.target=z", "task=x", "run_dir=b", "task.nothing=b"):
+        with pytest.raises(ConfigError, match="cannot be overridden on resume"):
+            saved_config(folder, [moved, wrong])
 
 
 def test_resume_takes_the_newest_not_the_last_number():
