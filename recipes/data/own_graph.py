@@ -11,6 +11,8 @@ Ids and labels are texts, as the files spell them: see `recipes.data.cells`.
 
 from __future__ import annotations
 
+import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -226,17 +228,21 @@ def _ids(nodes: Table) -> xnn.graph.NodeNames:
 
 
 def _numbers_of(names: list[str], ids: xnn.graph.NodeNames, file: Path) -> np.ndarray:
-    """The numbers of nodes by their names; 3.0 is the node 3 where there is no other, as pandas writes integers."""
-    unknown = ids.unknown(names)
-    floats = {name for name in unknown if name.endswith(".0")}
-    floats -= {name for name in floats if ids.unknown([name[:-2]])}
-    if floats:
-        names = [name[:-2] if name in floats else name for name in names]
-    unknown = sorted({*unknown} - floats)
-    if unknown:
-        raise DataError("graph", f"an edge names the node {str(unknown[0])!r}, which nodes.csv lacks.", {"file": file},
+    """The numbers of nodes by their names, which may have another spelling where no node has this one."""
+    others = {name: [*_spellings(name)] for name in ids.unknown(names)}
+    neither = {*ids.unknown([other for spellings in others.values() for other in spellings])}
+    known = {name: other for name, spellings in others.items() for other in spellings if other not in neither}
+    if lacking := sorted(others.keys() - known.keys()):
+        raise DataError("graph", f"an edge names the node {str(lacking[0])!r}, which nodes.csv lacks.", {"file": file},
                         fix="add the node, or drop the edge.")
-    return ids.rows(names).astype(np.int64)
+    return ids.rows([known.get(name, name) for name in names] if known else names).astype(np.int64)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Other spellings of a name: 3 and 3.0, since pandas writes integers with gaps so, and the codings of é."""
+    yield name[:-2] if name.endswith(".0") else f"{name}.0"
+    if not name.isascii():
+        yield from (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
 
 
 # ---- arrays --------------------------------------------------------------------------------------------------------

@@ -97,14 +97,19 @@ def _whole_texts(table: Table, name: str) -> list[str]:
     return values.to_pylist() if is_text(values.type) else table[name].texts().tolist()
 
 
-def read_passages(file: Path, text: str) -> list[str]:
-    """The column ``text`` of a table, or the lines of a text file.  Raises: DataError."""
+def read_passages(file: Path, text: str) -> dict[int, str]:
+    """The column ``text`` of a table, or the lines of a text file, without blank ones, by their numbers from 1.
+
+    Raises: DataError.
+    """
     if file.suffix.lower() in READERS:
-        return _whole_texts(_checked_table(file, [text], f"a file whose texts are in a column {text!r}."), text)
+        table = _checked_table(file, [text], f"a file whose texts are in a column {text!r}.")
+        return dict(enumerate(_whole_texts(table, text), 1))
     if not file.is_file():
         raise DataError("passages", "the file is missing.", {"file": file},
                         fix=f"a text file with one passage in each line, or a table ({', '.join(READERS)}).")
-    lines = [line for line in read_file(file).text.replace("\r\n", "\n").split("\n") if line.strip()]
+    numbered = enumerate(read_file(file).text.replace("\r\n", "\n").split("\n"), 1)
+    lines = {number: line for number, line in numbered if line.strip()}
     if not lines:
         raise DataError("passages", "the file has no lines.", {"file": file}, fix="one passage in each line.")
     return lines

@@ -14,7 +14,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit
 from recipes.data.facts import Table, listed, ranges, shortened
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.recorded import classes_as_recorded
-from recipes.data.splits import class_counts, class_facts
+from recipes.data.splits import class_counts, class_facts, repeated_fact
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
@@ -145,8 +145,8 @@ class TextClassification(Classifier):
     # -- after training --------------------------------------------------------------------------------------------
 
     def read(self, file: Path) -> Inputs:
-        rows = encoded(read_passages(file, self.config.text), self.artifacts, self.config.length)
-        return Inputs(rows, {"row": np.arange(1, len(rows) + 1)})
+        texts = read_passages(file, self.config.text)
+        return Inputs(encoded([*texts.values()], self.artifacts, self.config.length), {"row": np.array([*texts])})
 
     def outputs(self, model: Bound, batch: PyTree) -> Array:
         return nn.softmax(_logits(model, batch), axis=-1)
@@ -191,4 +191,5 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
             "length": f"{lengths.mean():.0f} of {config.length} tokens on average; "
                       f"{100 * full:.0f} % have the full length",
             **listed("left out", data.left_out),
+            **repeated_fact({split: [data.texts[i] for i in ids] for split, ids in data.rows.items()}),
             "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}

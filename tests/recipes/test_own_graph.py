@@ -91,6 +91,16 @@ def test_wrong_files(graph, file, text, message):
         read_graph(graph)
 
 
+@pytest.mark.parametrize(("ids", "ends"), [
+    ("0.0 1.0 2.0", "0 2"), ("0 1 2", "0.0 2.0"), ("0 1 2", "0.0 2"), ("a b caf\xe9", "a cafe\u0301"),
+    ("a b cafe\u0301", "a caf\xe9"), ("0 0.0 2", "0 2.0"), ("x \u1112\u1161 y.0", "x y")])
+def test_other_spellings_of_ids_in_edges(tmp_path, ids, ends):
+    """Integers in a column with gaps are floats in pandas, and macOS has another coding of letters with accents."""
+    (tmp_path / "nodes.csv").write_text("id,label\n" + "".join(f"{name},a\n" for name in ids.split()))
+    (tmp_path / "edges.csv").write_text("source,target\n" + ",".join(ends.split()) + "\n")
+    assert read_graph(tmp_path).edges.tolist() == [[0], [2]]
+
+
 def test_a_missing_file_or_folder(graph, tmp_path):
     with pytest.raises(DataError, match="(?s)graph: there is no such folder.*nowhere/nodes.csv.*fix: a folder with"):
         read_graph(tmp_path / "nowhere")

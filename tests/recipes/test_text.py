@@ -184,7 +184,7 @@ def test_passages_of_a_table(tmp_path):
     data = table_passages(tmp_path / "a.csv", "text", "label", (0.2, 0.2), seed=0)
     assert (data.classes, data.texts[1], data.labels[:3].tolist()) == (["a", "b"], "one, 1", [0, 1, 0])
     assert {split: len(ids) for split, ids in data.rows.items()} == {"train": 12, "val": 4, "test": 4}
-    assert read_passages(tmp_path / "a.csv", "text") == data.texts
+    assert [*read_passages(tmp_path / "a.csv", "text").values()] == data.texts
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -198,7 +198,7 @@ def test_tables_that_do_not_fit(tmp_path, text, message):
 
 def test_passages_in_lines(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\ntwo \n")
-    assert read_passages(tmp_path / "a.txt", "text") == ["one", "two "]
+    assert read_passages(tmp_path / "a.txt", "text") == {1: "one", 3: "two "}
     for name, content, message in (("no.txt", None, "is missing"), ("b.txt", b"\n\n", "no lines"),
                                    ("c.txt", b"\x01\xff", "is not a text")):
         if content is not None:

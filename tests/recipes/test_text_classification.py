@@ -96,6 +96,8 @@ def test_files_to_predict(notes, tmp_path):
     assert len(rows) == 2
     assert rows.arrays["lengths"].tolist() == [4, 8]
     assert len(task.read(notes).rows) == 150
+    (tmp_path / "c.txt").write_text("\nred\r\n \n\none two")
+    assert task.read(tmp_path / "c.txt").names["row"].tolist() == [2, 5]     # some lines are blank
     (tmp_path / "b.csv").write_text("text\nred\n")
     with pytest.raises(DataError, match="(?s)there is no column 'note'.*fix: a file whose texts are"):
         task.read(tmp_path / "b.csv")
