@@ -14,7 +14,7 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rich.text import Text
@@ -86,3 +86,29 @@ def plain_folder() -> str:
             return folder
     raise FileNotFoundError(errno.ENOENT, "no folder for temporary files has a path of plain characters; set TMPDIR",
                             tempfile.gettempdir())
+
+
+def composed(name: str) -> str:
+    """The name with each letter and its accents as one character, where Unicode has one.
+
+    Unicode has two codings of é, and macOS writes names of files in the other one.
+    """
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def alike(names: Iterable[str]) -> list[str]:
+    """The names that readers take for one, since they differ in case, spaces or the coding of letters only.
+
+    Returns: ``'Yes', 'yes'`` for each group, with escapes where the names look the same.
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_without_differences(name), []).append(str(name))
+    return [", ".join(map(repr if len({*map(composed, group)}) == len(group) else ascii, group))
+            for group in groups.values() if len(group) > 1]
+
+
+def _without_differences(name: str) -> str:
+    """A name without case, spaces, invisible characters, and codings and widths of letters."""
+    text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    return "".join(letter for letter in text if unicodedata.category(letter)[0] not in "ZC")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recipes.data.columns import mean_and_deviation
 from recipes.lazy import jnp
 from recipes.process.parallel import weighted
 from recipes.results.drawing import Drawing
@@ -65,6 +66,7 @@ class Regressor(Task):
 
 def standardised(y: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
     """(f32[rows], the artifacts of a `Regressor`) from a target f64[rows].  Args: train: numbers of training rows."""
-    mean, unit = float(y[train].mean()), float(y[train].std()) or 1.0
+    mean, deviation = mean_and_deviation(y[train])
+    unit = deviation or 1.0
     artifacts = {"target_mean": mean, "target_unit": unit, JUDGED_BY: Regressor.score}
     return ((y - mean) / unit).astype(np.float32), artifacts

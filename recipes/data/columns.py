@@ -16,8 +16,10 @@ from recipes.data.cells import Column, Kind, StatedKind
 from recipes.data.forms import read_form, saved_form
 from recipes.data.tables import Table, check_no_stray_words, is_index
 from recipes.errors import DataError
+from recipes.names import composed
 
 MOST_CATEGORIES = 50
+_SQUARED = 1e150                                              # the square of a larger number may be infinite
 DAYS = {"year": 365.2425, "week": 7.0}
 # Texts that pandas reads as empty cells, and with it the first versions of this package.
 EMPTY_IN_PANDAS = ("NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None")
@@ -133,15 +135,24 @@ def describe_column(column: Column, kind: Kind, train: np.ndarray) -> Described:
     seen = _numbers(column, kind)[train]
     seen = seen[np.isfinite(seen)]
     constant = _is_constant(seen, column)
+    mean, deviation = mean_and_deviation(seen)
     described = {"name": column.name, "kind": kind, **saved_form(column.form),
-                 "mean": float(seen.mean()) if len(seen) else 0.0,
-                 "deviation": 1.0 if constant else float(seen.std()), "gaps": gaps}
+                 "mean": mean, "deviation": 1.0 if constant else deviation, "gaps": gaps}
     return described | {"constant": True} if constant else described
+
+
+def mean_and_deviation(numbers: np.ndarray) -> tuple[float, float]:
+    """Those of finite f64[n], 0 for none; also of numbers whose squares are out of range, as markers of gaps are."""
+    largest = float(np.abs(numbers).max(initial=0.0))
+    unit = largest if largest > _SQUARED else 1.0
+    scaled = numbers / unit
+    return (unit * float(scaled.mean()), unit * float(scaled.std())) if len(numbers) else (0.0, 0.0)
 
 
 def _is_constant(numbers: np.ndarray, column: Column) -> bool:
     """Whether numbers differ by no more than their rounding, so that their deviation has no meaning."""
-    return not len(numbers) or bool(np.ptp(numbers) <= 4 * column.rounding * np.abs(numbers).max())
+    with np.errstate(over="ignore"):                          # a range that is infinite is not constant
+        return not len(numbers) or bool(np.ptp(numbers) <= 4 * column.rounding * np.abs(numbers).max())
 
 
 def encoded(table: Table, columns: Sequence[Described]) -> np.ndarray:
@@ -226,12 +237,14 @@ def _without_category(column: Column, described: Described) -> np.ndarray:
 def _places(column: Column, described: Described) -> np.ndarray:
     """[rows], the number of the category of each cell; -1 for a gap, and for a text that training did not have.
 
-    Other spellings of a number, such as 1.0 for 1, are the same category, unless training had both.
+    Other spellings of a number, such as 1.0 for 1, and the other coding of é are the same category, unless training
+    had both.
     """
     places = {value.strip(): i for i, value in enumerate(described["values"])}      # earlier versions kept spaces
     numbers = {value: i for text, i in reversed(places.items()) if (value := _number(text)) is not None}
     texts, ids = column.different()
-    by_text = [places.get(text, numbers.get(_number(text), -1)) for text in texts]
+    by_composed = {composed(text): i for text, i in reversed(places.items())}
+    by_text = [places.get(text, numbers.get(_number(text), by_composed.get(composed(text), -1))) for text in texts]
     return np.array([*by_text, -1], int)[ids]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from recipes.names import printable
 
 MOST_LINES = 40                                               # of one fact
+MOST_NAMES = 100                                              # of columns of one kind
 
 
 class Share(float):
@@ -52,7 +53,12 @@ def by_kind(kinds: Mapping[str, str]) -> str:
     """
     plural = {"number": "numbers", "category": "categories", "date": "dates"}
     names = {kind: [name for name, each in kinds.items() if each == kind] for kind in plural}
-    return "; ".join(f"{plural[kind]}: {', '.join(names[kind])}" for kind in plural if names[kind])
+    return "; ".join(f"{plural[kind]}: {_some(names[kind])}" for kind in plural if names[kind])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def listed(fact: str, reasons: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,10 @@ from recipes.batches import Rows
 from recipes.config import AbsolutePath, Count, Fraction, Frozen, Index
 from recipes.data.facts import listed
 from recipes.data.limits import fits
+from recipes.data.splits import inputs_of, repeated_fact
 from recipes.errors import DataError
 from recipes.lazy import datasets, pil_image, pil_ops, sk_datasets
-from recipes.names import plain_path
+from recipes.names import composed, plain_path, printable
 
 KINDS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP", ".bmp": "BMP", ".gif": "GIF", ".tif": "TIFF",
          ".tiff": "TIFF"}                                     # the formats of Pillow; others are not opened
@@ -148,6 +150,7 @@ def load_images(section: Digits | Folder | Hub) -> LabelledImages:
     source = "digits of scikit-learn" if isinstance(section, Digits) else str(section.path)
     summary = {"dataset": source, "images": f"{len(sizes):,}, {size}, {len(classes)} classes",
                **_sizes_fact(sizes, section.image), **notes, "split": counts}
+    summary |= repeated_fact({split: inputs_of(part.x) for split, part in splits.items()})
     return LabelledImages(classes, splits, summary)
 
 
@@ -231,10 +234,11 @@ def _is_image(file: Path) -> bool:
 
 
 class _Picture(NamedTuple):
-    """u8[image, image, channels], and the width and height before it was resized."""
+    """u8[image, image, channels], the width and height before it was resized, and whether parts were transparent."""
 
     pixels: np.ndarray
     size: tuple[int, int]
+    transparent: bool
 
 
 def _read_all(files: Sequence[Path], image: int, channels: int) -> np.ndarray:
@@ -251,7 +255,7 @@ def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[_
             with pil_image.open(file, formats=sorted({*KINDS.values()})) as picture:
                 if not fits(4 * picture.width * picture.height):
                     return f"{picture.width} x {picture.height} pixels do not fit into memory"
-                return _Picture(pixels_of(picture, image, channels), picture.size)
+                return _Picture(pixels_of(picture, image, channels), picture.size, _is_transparent(picture))
         except Exception as err:                              # decoders raise errors of many classes
             return str(err) or type(err).__name__
 
@@ -259,6 +263,11 @@ def _read_each(files: Sequence[Path], image: int, channels: int) -> tuple[list[_
         results = list(pool.map(read, files))
     return ([each for each in results if not isinstance(each, str)],
             {file: each for file, each in zip(files, results, strict=True) if isinstance(each, str)})
+
+
+def _is_transparent(picture: pil_image.Image) -> bool:
+    """Whether a viewer shows a part of the image in another colour than the file has there."""
+    return picture.has_transparency_data and picture.convert("RGBA").getchannel("A").getextrema()[0] < 255
 
 
 def _refuse_damaged(damaged: Mapping[Path, str], n_files: int, fix: str) -> None:
@@ -311,29 +320,47 @@ def _read_folder(section: Folder) -> _Read:
                             {"task.data.path": root, "folders": ", ".join(p.name for p in _subfolders(root))},
                             fix="rename or move the folders.")
     classes = [path.name for path in _subfolders(folders["train"])]
-    parts, damaged = {}, {}
+    parts, damaged, transparent = {}, {}, []
     for split, folder in folders.items():
-        parts[split] = _of_classes(folder, classes, section, damaged)
+        parts[split] = _of_classes(folder, classes, section, damaged, transparent)
     used = {file for folder in folders.values() for each in _subfolders(folder) for file in _images_in(each)}
     broken = {"damaged": f"{len(damaged)}, first {next(iter(damaged)).relative_to(root)}"} if damaged else {}
-    return classes, parts, listed("left out", _left_out(root, used) | broken)
+    facts = listed("left out", _left_out(root, used) | broken)
+    if transparent:
+        facts["transparent"] = (f"{len(transparent)} images, first {printable(transparent[0].relative_to(root))}; they "
+                                "are read with the colours that the files have under the transparent parts")
+    return classes, parts, facts
 
 
 def _left_out(root: Path, used: set[Path]) -> dict[str, str]:
     """Kinds of files below ``root`` that are not in ``used`` -> how many, and the first of them."""
     reasons: dict[str, list[Path]] = {}
-    for file in sorted(file for file in root.rglob("*") if file.is_file() and file not in used):
+    for file in (file for file in _files_below(root) if file not in used):
         hidden = any(map(_is_hidden, file.relative_to(root).parts))
-        reason = "hidden files" if hidden else "images outside the folders of classes" if _is_image(file) else (
+        reason = "hidden files" if hidden else "links to missing files" if not file.exists() else (
+            "images outside the folders of classes" if _is_image(file) else
             f"files of another kind, {file.suffix}" if file.suffix else "files without an ending")
         reasons.setdefault(reason, []).append(file)
     return {reason: f"{len(files)}, first {files[0].relative_to(root)}" for reason, files in reasons.items()}
 
 
+def _files_below(folder: Path) -> list[Path]:
+    """The files in a folder and its subfolders, also in linked ones, and links to files; sorted."""
+    files, entered = [], set()
+    for path, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(path)
+        if real in entered:                                   # a link to a folder that contains it, or a second one
+            folders.clear()
+        else:
+            entered.add(real)
+            files += [Path(path, name) for name in names]
+    return sorted(files)
+
+
 def _images_in(folder: Path) -> list[Path]:
     """The images in a folder and its subfolders, without hidden ones, sorted."""
-    return sorted(file for file in folder.rglob("*") if _is_image(file)
-                  and not any(map(_is_hidden, file.relative_to(folder).parts)))
+    return [file for file in _files_below(folder) if _is_image(file)
+            and not any(map(_is_hidden, file.relative_to(folder).parts))]
 
 
 def _subfolders(folder: Path) -> list[Path]:
@@ -345,26 +372,33 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or name in FOREIGN
 
 
-def _of_classes(folder: Path, classes: list[str], section: Folder, damaged: dict[Path, str]) -> Images:
+def _of_classes(folder: Path, classes: list[str], section: Folder, damaged: dict[Path, str],
+                transparent: list[Path]) -> Images:
     """The images of the classes in ``folder``.  Raises: DataError if it has other classes, or one has no image.
 
-    Args: damaged: gets the files that are left out, with the reason.
+    Args:
+      damaged: gets the files that are left out, with the reason.
+      transparent: gets the files with transparent parts.
     """
     files = {path.name: _images_in(path) for path in _subfolders(folder)}
     empty = [name for name, paths in files.items() if not paths]
-    unknown = sorted(set(files) - set(classes))
+    ids = {composed(name): i for i, name in enumerate(classes)} | {name: i for i, name in enumerate(classes)}
+    label_of = {name: ids.get(name, ids.get(composed(name))) for name in files}
+    unknown = sorted(name for name in files if label_of[name] is None)
     if empty or unknown or not files:
         what = ("classes have no images." if empty else "a split has classes that train/ does not have." if unknown
                 else "there are no folders of classes.")
         raise DataError("images", what, {"folder": folder, "classes": ", ".join(empty or unknown) or "-",
                                          "kinds": ", ".join(KINDS)}, fix="one folder of images for each class.")
-    labels = {file: classes.index(name) for name, paths in files.items() for file in paths}
+    labels = {file: label_of[name] for name, paths in files.items() for file in paths}
     pictures, broken = _read_each([*labels], section.image, section.channels)
+    readable = [file for file in labels if file not in broken]
+    transparent += [file for file, picture in zip(readable, pictures, strict=True) if picture.transparent]
     if section.damaged == "refuse":
         _refuse_damaged(broken, len(labels), "whole image files, remove these, or task.data.damaged=leave_out.")
     damaged |= broken
-    y = np.array([label for file, label in labels.items() if file not in broken], np.int32)
-    if bare := [name for name in files if classes.index(name) not in y]:
+    y = np.array([labels[file] for file in readable], np.int32)
+    if bare := [name for name in files if label_of[name] not in y]:
         raise DataError("images", "classes have only images that cannot be read.",
                         {"folder": folder, "classes": ", ".join(bare)}, fix="whole image files.")
     return Images(np.stack([picture.pixels for picture in pictures]), y,

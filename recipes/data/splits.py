@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
-from recipes.data.facts import Share, Table
-from recipes.names import printable
+from recipes.data.facts import Share, Table, listed
+from recipes.names import alike, printable
 
 MOST_CLASSES = 20                                             # of a fact in a summary: those with the most examples
 
@@ -43,7 +43,7 @@ def class_counts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> Ta
 
 
 def class_facts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dict[str, str]:
-    """Rows of a summary: the number of examples of each class, and splits without an example of some class.
+    """Rows of a summary: the number of examples of each class, classes alike, splits without an example of a class.
 
     Args: labels: split -> ids of classes.
     """
@@ -52,6 +52,7 @@ def class_facts(labels: Mapping[str, np.ndarray], classes: Sequence[str]) -> dic
     common = np.argsort(-total, kind="stable")[:MOST_CLASSES]
     more = f" and {len(classes) - MOST_CLASSES} more" if len(classes) > MOST_CLASSES else ""
     facts = {"classes": ", ".join(f"{printable(classes[i])}: {total[i]:,}" for i in sorted(common)) + more}
+    facts |= listed("alike", dict.fromkeys(alike(classes), "classes that differ in case, spaces or codings of letters"))
     return facts | _classes_without_rows(counts, classes)
 
 
@@ -67,6 +68,29 @@ def _classes_without_rows(counts_of: Mapping[str, np.ndarray], classes: Sequence
             more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
             lines.append(f"{split} has no example of {', '.join(absent[:10])}{more}")
     return {"classes missing": "\n".join(lines)} if lines else {}
+
+
+def repeated_fact(examples: Mapping[str, Sequence[Hashable]]) -> dict[str, str]:
+    """A row of a summary: how many inputs of val and test are inputs of a training example too.
+
+    Args: examples: split -> its inputs, without labels.
+    """
+    seen = _digests(examples["train"])
+    counts = {split: np.isin(_digests(inputs), seen).sum() for split, inputs in examples.items() if split != "train"}
+    lines = [f"{split}: {count:,} of {len(examples[split]):,} have the inputs of an example of train"
+             for split, count in counts.items() if count]
+    return {"repeated": "\n".join(lines)} if lines else {}
+
+
+def inputs_of(x: np.ndarray) -> list[bytes]:
+    """The examples of an array [n, ...], as `repeated_fact` takes them."""
+    width = x[:1].nbytes
+    return np.ascontiguousarray(x).reshape(len(x), -1).view(f"V{width}").ravel().tolist() if width else []
+
+
+def _digests(inputs: Sequence[Hashable]) -> np.ndarray:
+    """i64[n], equal for equal inputs; others are equal by chance in one of 2**64 pairs."""
+    return np.fromiter(map(hash, inputs), np.int64, len(inputs))
 
 
 def split_by_position(n: int, fractions: tuple[float, float]) -> dict[str, slice]:

@@ -20,8 +20,11 @@ from recipes.data.layout import Layout, first_long_record, layout_of
 from recipes.data.limits import check_file, check_fits
 from recipes.errors import DataError
 from recipes.lazy import arrow_csv, pa, parquet, pd
+from recipes.names import composed
 
 SPLITS = ("train", "val", "test")
+TITLES = 20                                                   # rows in which a header is looked for
+TOTALS = ("total", "totals", "grand total", "subtotal", "sum", "average", "mean", "count")
 # Names under which pandas writes the numbers of rows, and that an empty name in a header gets.
 _INDEX = re.compile(r"__index_level_\d+__|Unnamed: \d+")
 
@@ -48,6 +51,7 @@ class Table:
         if any(_has_decimal_commas(column) for column in self.columns.values()):
             self.columns = {name: column.in_form(NumberForm(",")) if column.has_thousands_by_points else column
                             for name, column in self.columns.items()}
+        self._by_composed = {composed(name): name for name in self.columns}
 
     @property
     def column_names(self) -> list[str]:
@@ -57,22 +61,26 @@ class Table:
         return iter(self.columns)
 
     def __contains__(self, name: str) -> bool:
-        return name.strip() in self.columns
+        return self._own(name) in self.columns
 
     def state(self, stated: Mapping[str, Literal[StatedKind, StatedForm]]) -> dict[str, StatedKind]:
         """Gives columns the forms that a config states.  Returns: name -> kind, of each stated column."""
         kinds: dict[str, StatedKind] = {}
         for name, kind in stated.items():
             if kind in STATED:
-                self.columns[name.strip()] = self[name].in_stated_form(kind)
-                kinds[name.strip()] = "number" if kind.startswith("number") else "date"
+                self.columns[self._own(name)] = self[name].in_stated_form(kind)
+                kinds[self._own(name)] = "number" if kind.startswith("number") else "date"
             else:
-                kinds[name.strip()] = kind
+                kinds[self._own(name)] = kind
         return kinds
 
     def __getitem__(self, name: str) -> Column:
-        """Names are without spaces around them; runs of earlier versions have names with them."""
-        return self.columns[name.strip()]
+        """A name in either coding of its letters; runs of earlier versions have names with spaces around them."""
+        return self.columns[self._own(name)]
+
+    def _own(self, name: str) -> str:
+        """The name as this file writes it."""
+        return name.strip() if name.strip() in self.columns else self._by_composed.get(composed(name.strip()), name)
 
 
 def read_table(file: Path, empty: bool = False) -> Table:
@@ -97,7 +105,7 @@ def read_table(file: Path, empty: bool = False) -> Table:
         raise DataError("table", "the data file cannot be read.",
                         {"file": file, "why": f"{type(err).__name__}: {why}"},
                         fix="one header line, and as many values in each line (csv), or a whole file.") from err
-    _check_names(content.column_names, file)
+    _check_names([name.strip() for name in content.column_names], file)
     if not content.num_rows and not empty:
         raise DataError("table", "the file has no rows.", {"file": file, "columns": ", ".join(content.column_names)},
                         fix="a file with at least one row after its header.")
@@ -191,9 +199,29 @@ def check_columns(table: Table, names: Iterable[str], keys: str) -> None:
     unknown = [name for name in names if name not in table]
     if unknown:
         close = close_to(unknown[0], table) if len(unknown) == 1 else ""
+        header = _row_with(table, unknown)
+        fix = f"name columns of the file in {keys}."
         raise DataError("table", f"there is no column {', '.join(map(repr, unknown))}{close or '.'}",
                         {"file": table.file, "columns": ", ".join(table)},
-                        fix=f"name columns of the file in {keys}.")
+                        fix=fix if header is None else f"delete the lines before row {header + 1} after the header: "
+                                                       "it is the true header.")
+
+
+def _row_with(table: Table, names: Sequence[str]) -> int | None:
+    """The first of the `TITLES` rows whose cells include the names: a title is written before the true header."""
+    for row in range(min(TITLES, table.num_rows)):
+        if {*names} <= {str(column.values[row].as_py()).strip() for column in table.columns.values()}:
+            return row
+    return None
+
+
+def total_fact(table: Table) -> dict[str, str]:
+    """A row of a summary: the last row of the file is such as spreadsheets write sums in."""
+    for column in table.columns.values():
+        text = str(column.values[table.num_rows - 1].as_py()).strip()
+        if text.strip(": ").lower() in TOTALS and column.texts().tolist().count(text) == 1:
+            return {"last row": f"{text!r} in the column {column.name!r}: delete the row if it sums up the others"}
+    return {}
 
 
 def check_no_stray_words(table: Table, names: Iterable[str]) -> None:

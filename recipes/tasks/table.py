@@ -25,9 +25,17 @@ from recipes.data.columns import (
 from recipes.data.facts import by_kind, listed, ranges
 from recipes.data.forms import StatedForm, saved_form
 from recipes.data.recorded import classes_as_recorded, columns_as_recorded, recorded_features
-from recipes.data.splits import class_counts, class_facts, split_by_order, stratified_order
+from recipes.data.splits import (
+    class_counts,
+    class_facts,
+    inputs_of,
+    repeated_fact,
+    split_by_order,
+    stratified_order,
+)
 from recipes.errors import DataError
 from recipes.lazy import nn, xnn
+from recipes.names import composed
 from recipes.regression import Regressor, standardised
 from recipes.results.numbers import number
 from recipes.results.table_facts import columns_of, first_rows
@@ -191,7 +199,10 @@ def _data(config: Config, read: Read) -> Data:
     target = [] if classes else [{"name": config.target, "kind": "number", **form}]
     summary |= listed("written as", forms_in_words(read.table, [*read.columns, *target])) | read.facts
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
-    return Data(splits, artifacts, summary | (class_facts(read.y_of_splits, classes) if classes else {}))
+    if classes:
+        summary |= class_facts(read.y_of_splits, classes)
+    summary |= repeated_fact({split: inputs_of(x[ids]) for split, ids in rows.items()})
+    return Data(splits, artifacts, summary | tables.total_fact(read.table))
 
 
 def make(config: Config, artifacts: dict[str, Any]) -> TableClassifier | TableRegression:
@@ -213,8 +224,9 @@ class _Columns(Task):
         """The columns of training, in any order; other columns are not used, which a note says."""
         table, columns = tables.read_table(file), self.artifacts["columns"]
         wanted = [*(column["name"] for column in columns), *filter(None, [self.config.id_column])]
-        known = {*wanted, *self.artifacts["ignored"], self.artifacts["target"]}
-        missing, unknown = [name for name in wanted if name not in table], [name for name in table if name not in known]
+        known = {*map(composed, (*wanted, *self.artifacts["ignored"], self.artifacts["target"]))}
+        missing = [name for name in wanted if name not in table]
+        unknown = [name for name in table if composed(name) not in known]
         if missing:
             raise DataError("predict", "the columns are not those of the training data.",
                             {"file": file, "missing": ", ".join(missing), "unknown": ", ".join(unknown) or "none"},

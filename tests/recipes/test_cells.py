@@ -13,11 +13,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 from recipes.data.cells import as_labels
-from recipes.data.columns import choose_features, describe_columns, encoded
+from recipes.data.columns import choose_features, describe_columns, encoded, mean_and_deviation
 from recipes.data.forms import read_form
 from recipes.data.own_graph import read_graph
 from recipes.data.passages import read_passages, table_passages
-from recipes.data.splits import split_by_order, stratified_order
+from recipes.data.splits import inputs_of, repeated_fact, split_by_order, stratified_order
 from recipes.data.tables import class_target, read_table
 from recipes.errors import ConfigError, DataError
 from recipes.results.folder import saved_config, write_config
@@ -556,9 +556,9 @@ def test_texts_are_kept_as_they_are(tmp_path):
     result = table_passages(file, "text", "label", (0.2, 0.2), 0)
     assert result.texts == texts and result.classes == ["01",
         "NA"] and result.left_out == {"column more": "not used, 7 rows"}
-    assert read_passages(file, "text") == texts
+    assert [*read_passages(file, "text").values()] == texts
     (tmp_path / "t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    assert read_passages(tmp_path / "t.jsonl", "text") == texts
+    assert [*read_passages(tmp_path / "t.jsonl", "text").values()] == texts
 
 
 # ---- splits ----------------------------------------------------------------------------------------------------------
@@ -583,6 +583,99 @@ def test_classes_without_rows_are_said(tmp_path):
     data = loaded(written(tmp_path / "t.csv", a=X, y=["rare", *Y[1:]]))
     assert data.summary["classes missing"] == "val has no example of rare\ntest has no example of rare"
     assert "classes missing" not in loaded(written(tmp_path / "t.csv", a=X, y=Y)).summary
+
+
+@pytest.mark.parametrize(("classes", "said"), [
+    (["Yes", "yes", "No"], "'Yes', 'yes': classes that differ in case, spaces or codings of letters"),
+    (["\xe9", "e\u0301"], "'e\\u0301', '\\xe9': classes that differ in case, spaces or codings of letters"),
+    (["yes", "no"], None)])
+def test_classes_that_are_alike_are_said(tmp_path, classes, said):
+    file = written(tmp_path / "t.csv", a=X, y=[classes[i % len(classes)] for i in range(40)])
+    assert loaded(file).summary.get("alike") == said
+
+
+def test_a_name_in_the_other_coding_of_its_letters(tmp_path):
+    """As a csv file has it that was made from names of files on macOS: columns and categories are found by either."""
+    one, other = "caf\xe9", "cafe\u0301"
+    cells = np.where(X > 0, one, "bar")
+    task = config(written(tmp_path / "t.csv", **{one: cells, "b": X, "y": Y}), f"task.id_column={other}")
+    trained = make(task, load(task).artifacts)
+    inputs = trained.read(written(tmp_path / "new.csv", **{other: [other], "b": [1]}))
+    assert inputs.names[other].tolist() == [other] and not inputs.notes
+    task = config(tmp_path / "t.csv", "task.columns={" + other + ": category}")
+    trained = make(task, load(task).artifacts)
+    inputs = trained.read(written(tmp_path / "new.csv", **{other: [other, one, "new"], "b": [1, 1, 1]}))
+    assert inputs.rows.arrays["x"][:, :2].tolist() == [[0, 1], [0, 1], [0, 0]] and len(inputs.notes) == 1
+
+
+def test_rows_that_training_has_seen_are_said(tmp_path):
+    x = np.tile(X[:10], 4)
+    summary = loaded(written(tmp_path / "t.csv", a=x, b=-x, y=np.where(x > 0, "yes", "no"))).summary
+    assert summary["repeated"] == ("val: 6 of 6 have the inputs of an example of train\n"
+                                   "test: 6 of 6 have the inputs of an example of train")
+    different = np.arange(40)
+    assert "repeated" not in loaded(written(tmp_path / "t.csv", a=different, y=Y)).summary
+
+
+@pytest.mark.parametrize("examples", [np.arange(24).reshape(4, 6), np.zeros((4, 0)), np.zeros((0, 3)),
+                                      np.arange(16, dtype=np.uint8).reshape(4, 2, 2, 1)])
+def test_repeated_examples_of_any_shape(examples):
+    result = repeated_fact({"train": inputs_of(examples), "test": inputs_of(examples[1:3])})
+    expected = "test: 2 of 2 have the inputs of an example of train" if examples.size else None
+    assert result.get("repeated") == expected
+
+
+@pytest.mark.parametrize(("last", "said"), [
+    ("Total", "'Total' in the column 'item': delete the row if it sums up the others"),
+    ("Grand total:", "'Grand total:' in the column 'item': delete the row if it sums up the others"),
+    ("pen", None), ("Totally", None)])
+def test_a_row_of_sums_at_the_end_is_said(tmp_path, last, said):
+    items = [*(["pen", "cup"] * 20)[:39], last]
+    assert loaded(written(tmp_path / "t.csv", item=items, a=X, y=Y)).summary.get("last row") == said
+
+
+def test_a_word_that_other_rows_have_is_no_sum(tmp_path):
+    assert "last row" not in loaded(written(tmp_path / "t.csv", item=["pen", "total"] * 20, a=X, y=Y)).summary
+
+
+@pytest.mark.parametrize(("lines", "row"), [(["Sales of 2024,"], 1), (["Sales,", ",", "by shop,"], 3)])
+def test_a_title_above_the_header(tmp_path, lines, row):
+    rows = [*lines, "a,y", *(f"{a},{y}" for a, y in zip(X, Y, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    with pytest.raises(DataError, match=f"delete the lines before row {row} after the header: it is the true header"):
+        loaded(tmp_path / "t.csv")
+
+
+def test_a_wide_table_is_summed_up(tmp_path):
+    wide = {f"c{i}": X for i in range(1500)}
+    features = loaded(written(tmp_path / "t.csv", **wide, y=Y)).summary["features"]
+    assert features.startswith("numbers: c0, c1, ") and features.endswith("c99 and 1,400 more")
+
+
+@pytest.mark.parametrize("largest", [1e150, 1e300, np.finfo(float).max])
+def test_numbers_whose_squares_are_infinite(tmp_path, largest):
+    """As the largest float, which marks gaps in some files."""
+    cells = [*X[1:], largest]
+    (described,) = loaded(written(tmp_path / "t.csv", a=cells, y=Y)).artifacts["columns"]
+    assert np.isfinite([described["mean"], described["deviation"]]).all()
+    regression = loaded(written(tmp_path / "t.csv", a=X, y=cells), "task.kind=regression").artifacts
+    assert np.isfinite([regression["target_mean"], regression["target_unit"]]).all()
+
+
+@pytest.mark.parametrize("cells", [[1.5, 2.5, 4], [1e200, 3e200], [-1e300, 1e300], [7], []])
+def test_means_and_deviations(cells):
+    numbers = np.array(cells, float)
+    exact = numbers.astype(np.longdouble)
+    expected = (exact.mean(), exact.std()) if len(cells) else (0, 0)
+    np.testing.assert_allclose(mean_and_deviation(numbers), expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("names", [["a", "a "], ["\xe9", "\xe9"]])
+def test_names_that_differ_by_spaces_are_one(tmp_path, names):
+    """In a parquet file too, where the second once replaced the first."""
+    parquet.write_table(pa.table([X, X, Y], [*names, "y"]), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="occurs twice"):
+        loaded(tmp_path / "t.parquet")
 
 
 def test_describing_reads_the_training_rows_only(tmp_path):

@@ -248,6 +248,51 @@ def test_each_kind_of_file_that_is_left_out_is_counted(tmp_path):
     assert len(read_files(tmp_path, 8, 3).notes) == 4          # of a folder to predict, each image is one of its inputs
 
 
+def test_links_are_followed(tmp_path):
+    """To folders of classes, to folders in them, to files; a link to a folder around it ends, a broken one is said."""
+    paint(tmp_path / "store")
+    for name in ("blue", "red"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        (tmp_path / "set" / name / "2024").symlink_to(tmp_path / "store" / name)
+        (tmp_path / "set" / name / "again").symlink_to(tmp_path / "set" / name)
+        (tmp_path / "linked").mkdir(exist_ok=True)
+        (tmp_path / "linked" / name).symlink_to(tmp_path / "store" / name)
+    (tmp_path / "set" / "red" / "x.png").symlink_to(tmp_path / "store" / "blue" / "0.png")
+    (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "gone.png")
+    by_folders, by_links = (data(f"{{name: folder, path: {tmp_path / name}, image: 8, val_fraction: 0}}")
+                            for name in ("linked", "set"))
+    assert len(by_folders.splits["train"].y) == 16 and "left out" not in by_folders.summary
+    assert sum(len(part.y) for part in by_links.splits.values()) == 21
+    assert by_links.summary["left out"] == "links to missing files: 1, first red/gone.png"
+
+
+@pytest.mark.parametrize(("mode", "alpha", "said"), [("RGBA", 0, True), ("RGBA", 254, True), ("RGBA", 255, False),
+                                                     ("LA", 7, True), ("RGB", 255, False), ("P", 255, False)])
+def test_transparent_images_are_said(tmp_path, mode, alpha, said):
+    paint(tmp_path)
+    picture = Image.new("RGBA", (9, 7), (200, 10, 10, 255))
+    picture.putpixel((2, 2), (0, 0, 0, alpha))
+    picture.convert(mode).save(tmp_path / "red" / "0.png")
+    summary = data(f"{{name: folder, path: {tmp_path}}}").summary
+    assert summary.get("transparent", "").startswith("1 images, first red/0.png; they are read with the") == said
+
+
+def test_images_that_training_has_seen_are_said(tmp_path):
+    paint(tmp_path / "train")
+    paint(tmp_path / "test", n=3)                             # from the same seed
+    summary = data(f"{{name: folder, path: {tmp_path}, val_fraction: 0}}").summary
+    assert summary["repeated"] == "test: 3 of 6 have the inputs of an example of train"
+
+
+def test_a_class_in_the_other_coding_of_its_letters(tmp_path):
+    """As a folder that was copied to a Mac and back has it."""
+    for split, name in (("train", "gr\xfcn"), ("test", "gru\u0308n")):
+        paint(tmp_path / split)
+        (tmp_path / split / "blue").rename(tmp_path / split / name)
+    loaded = data(f"{{name: folder, path: {tmp_path}}}")
+    assert loaded.classes == ["gr\xfcn", "red"] and np.bincount(loaded.splits["test"].y).tolist() == [10, 10]
+
+
 def test_folders_of_other_programs_are_no_classes(tmp_path):
     paint(tmp_path)
     for name in ("__MACOSX/red/._0.png", "@eaDir/x.png", ".ipynb_checkpoints/y.png", "red/@eaDir/0.png"):

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from recipes import compare, evaluate, export, generate, new_edges, predict, report, train
 from recipes.lazy import parquet, pil_image
-from recipes.names import in_html, in_utf8, on_plot, on_terminal, plain_path, printable
+from recipes.names import alike, composed, in_html, in_utf8, on_plot, on_terminal, plain_path, printable
 from recipes.results import image_plots, plots
 from recipes.sweep import folder_name
 from recipes.training.loop import Record
@@ -236,3 +236,17 @@ def test_the_folder_of_a_choice_of_a_sweep(choice, name):
     folder = folder_name(choice)
     assert folder.startswith(name) and "/" not in folder and len(os.fsencode(folder)) <= 200
     assert folder != folder_name((choice[0] + "y", *choice[1:]))
+
+
+@pytest.mark.parametrize(("names", "groups"), [
+    (["No", "Yes", "yes"], ["'Yes', 'yes'"]), (["New  York", "New York"], ["'New  York', 'New York'"]),
+    (["a", "a\u200b"], ["'a', 'a\\u200b'"]), (["caf\xe9", "cafe\u0301", "bar"], ["'caf\\xe9', 'cafe\\u0301'"]),
+    (["x\xa0y", "x y", "xy"], ["'x\\xa0y', 'x y', 'xy'"]), (["\uff21", "a", "B", "b"], ["'\uff21', 'a'", "'B', 'b'"]),
+    (["STRASSE", "stra\xdfe"], ["'STRASSE', 'stra\xdfe'"]), (["-1", "1", "01", "1.0", "a-b", "ab"], []), ([], [])])
+def test_names_that_are_alike(names, groups):
+    assert alike(names) == groups
+
+
+@pytest.mark.parametrize(("one", "other"), [("caf\xe9", "cafe\u0301"), ("\ud55c", "\u1112\u1161\u11ab"), ("a", "a")])
+def test_two_codings_of_a_name(one, other):
+    assert composed(one) == composed(other) == one
