@@ -46,7 +46,9 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _INFINITE = r"^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
 _TRUTH = {"true": 1.0, "false": 0.0}
 _CODE = r"^0\d+$"
-_DATE = r"^\d{4}(-\d\d-|/\d\d/)\d\d([T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)? ?(Z|[+-]\d\d(:?\d\d)?)?)?$"
+_TIME = r"[T ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?"
+_ZONE = r" ?(Z|[+-]\d\d(:?\d\d)?)"
+_DATE = rf"^\d{{4}}(-\d\d-|/\d\d/)\d\d({_TIME}({_ZONE})?)?$"
 
 
 class _Different(NamedTuple):
@@ -215,6 +217,14 @@ class Column:
             raise self._refusal("dates", np.arange(len(self)))
         self._check("dates", self._dated)
         return self._different.spread(self._days, np.nan)
+
+    @property
+    def times_without_zone(self) -> int:
+        """How many cells of a column of dates have a time without a zone, where others have one."""
+        if self.stored is not None or self.kind != "date":
+            return 0
+        timed, zoned = self._matches(_TIME), self._matches(f"{_TIME}{_ZONE}$")
+        return int(self._different.spread(timed & ~zoned, False).sum()) if zoned.any() else 0
 
     @property
     def rounding(self) -> float:

@@ -186,6 +186,13 @@ def forms_in_words(table: Table, columns: Sequence[Described]) -> dict[str, str]
     return words
 
 
+def zones_in_words(table: Table, kinds: Mapping[str, Kind]) -> dict[str, str]:
+    """Column -> "40 of 120 times without a zone, read as UTC", for columns where other times have one."""
+    counts = {name: table[name].times_without_zone for name, kind in kinds.items() if kind == "date"}
+    return {name: f"{count:,} of {table.num_rows:,} times without a zone, read as UTC; others have one"
+            for name, count in counts.items() if count}
+
+
 def n_features(columns: Sequence[Described]) -> int:
     """The width of `encoded`."""
     return sum(_width(each) for each in columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -70,27 +70,29 @@ def _classes_without_rows(counts_of: Mapping[str, np.ndarray], classes: Sequence
     return {"classes missing": "\n".join(lines)} if lines else {}
 
 
-def repeated_fact(examples: Mapping[str, Sequence[Hashable]]) -> dict[str, str]:
+def repeated_fact(examples: Mapping[str, Iterable[Hashable]]) -> dict[str, str]:
     """A row of a summary: how many inputs of val and test are inputs of a training example too.
 
     Args: examples: split -> its inputs, without labels.
     """
-    seen = _digests(examples["train"])
-    counts = {split: np.isin(_digests(inputs), seen).sum() for split, inputs in examples.items() if split != "train"}
-    lines = [f"{split}: {count:,} of {len(examples[split]):,} have the inputs of an example of train"
+    # Others have the same digest by chance in one of 2**64 pairs; the inputs themselves may not fit into memory twice.
+    digests = {split: np.fromiter(map(hash, inputs), np.int64) for split, inputs in examples.items()}
+    seen = np.sort(digests.pop("train"))
+    counts = {split: _n_in(seen, own) for split, own in digests.items()}
+    lines = [f"{split}: {count:,} of {len(digests[split]):,} have the inputs of an example of train"
              for split, count in counts.items() if count]
     return {"repeated": "\n".join(lines)} if lines else {}
 
 
-def inputs_of(x: np.ndarray) -> list[bytes]:
+def _n_in(ascending: np.ndarray, numbers: np.ndarray) -> int:
+    """How many numbers are in a sorted array, which is not empty: faster than `np.isin`, which sorts both."""
+    places = np.minimum(np.searchsorted(ascending, numbers), len(ascending) - 1)
+    return int((ascending[places] == numbers).sum())
+
+
+def inputs_of(x: np.ndarray) -> Iterator[bytes]:
     """The examples of an array [n, ...], as `repeated_fact` takes them."""
-    width = x[:1].nbytes
-    return np.ascontiguousarray(x).reshape(len(x), -1).view(f"V{width}").ravel().tolist() if width else []
-
-
-def _digests(inputs: Sequence[Hashable]) -> np.ndarray:
-    """i64[n], equal for equal inputs; others are equal by chance in one of 2**64 pairs."""
-    return np.fromiter(map(hash, inputs), np.int64, len(inputs))
+    return (row.tobytes() for row in x)
 
 
 def split_by_position(n: int, fractions: tuple[float, float]) -> dict[str, slice]:

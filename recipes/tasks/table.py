@@ -21,6 +21,7 @@ from recipes.data.columns import (
     forms_in_words,
     n_features,
     unseen,
+    zones_in_words,
 )
 from recipes.data.facts import by_kind, listed, ranges
 from recipes.data.forms import StatedForm, saved_form
@@ -198,6 +199,7 @@ def _data(config: Config, read: Read) -> Data:
     form = saved_form(read.table[config.target].form)
     target = [] if classes else [{"name": config.target, "kind": "number", **form}]
     summary |= listed("written as", forms_in_words(read.table, [*read.columns, *target])) | read.facts
+    summary |= listed("time zones", zones_in_words(read.table, read.kinds))
     summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
     if classes:
         summary |= class_facts(read.y_of_splits, classes)

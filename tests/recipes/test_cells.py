@@ -585,6 +585,16 @@ def test_classes_without_rows_are_said(tmp_path):
     assert "classes missing" not in loaded(written(tmp_path / "t.csv", a=X, y=Y)).summary
 
 
+@pytest.mark.parametrize(("times", "count"), [
+    (["2024-01-01T10:00Z", "2024-01-02 10:00", "2024-01-03"], 13),
+    (["2024-01-01T10:00+02:00", "2024-01-01 10:00 -0500"], 0),
+    (["2024-01-01T10:00", "2024-01-02"], 0), (["2024-01-01T10:00:00.5Z", "2024-01-02T10:00:00.5"], 20)])
+def test_times_with_and_without_a_zone(tmp_path, times, count):
+    result = loaded(written(tmp_path / "t.csv", t=[times[i % len(times)] for i in range(40)], a=X, y=Y)).summary
+    said = f"t: {count} of 40 times without a zone, read as UTC; others have one"
+    assert result.get("time zones") == (said if count else None)
+
+
 @pytest.mark.parametrize(("classes", "said"), [
     (["Yes", "yes", "No"], "'Yes', 'yes': classes that differ in case, spaces or codings of letters"),
     (["\xe9", "e\u0301"], "'e\\u0301', '\\xe9': classes that differ in case, spaces or codings of letters"),
@@ -617,12 +627,12 @@ def test_rows_that_training_has_seen_are_said(tmp_path):
     assert "repeated" not in loaded(written(tmp_path / "t.csv", a=different, y=Y)).summary
 
 
-@pytest.mark.parametrize("examples", [np.arange(24).reshape(4, 6), np.zeros((4, 0)), np.zeros((0, 3)),
-                                      np.arange(16, dtype=np.uint8).reshape(4, 2, 2, 1)])
+@pytest.mark.parametrize("examples", [np.arange(24).reshape(4, 6), np.arange(16, dtype=np.uint8).reshape(4, 2, 2, 1),
+                                      np.arange(24.0).reshape(6, 4).T])
 def test_repeated_examples_of_any_shape(examples):
-    result = repeated_fact({"train": inputs_of(examples), "test": inputs_of(examples[1:3])})
-    expected = "test: 2 of 2 have the inputs of an example of train" if examples.size else None
-    assert result.get("repeated") == expected
+    parts = {"train": examples, "val": examples[:0], "test": np.concatenate([examples[1:3], examples[:1] + 100])}
+    result = repeated_fact({split: inputs_of(part) for split, part in parts.items()})
+    assert result == {"repeated": "test: 2 of 3 have the inputs of an example of train"}
 
 
 @pytest.mark.parametrize(("last", "said"), [
