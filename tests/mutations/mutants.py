@@ -86,7 +86,8 @@ def _faults(node: ast.AST, text: str, place: Callable[[ast.AST], tuple[int, int]
         start, end = place(node.left)[1], place(node.right)[0]
         yield "sign", (start, end), text[start:end].replace("-", "+", 1)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
-        yield "sign", (place(node)[0], place(node.operand)[0]), ""
+        start = place(node)[0]
+        yield "sign", (start, start + 1), ""                  # not until the operand, which may be in brackets
     if isinstance(node, ast.keyword) and node.arg in _AXES and isinstance(node.value, (ast.Constant, ast.UnaryOp)):
         value = ast.unparse(node.value)
         if value in ("0", "1", "-1"):

@@ -219,7 +219,7 @@ def train_both_ways(command, folder, rings, cluster=None):
     for rank, process in enumerate(started):
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, (rank, out, err)
-        printed = out.count("4 in 2 processes"), out.count("test accuracy"), err
+        printed = out.count("4 in 2 processes"), out.count("(last step, 30)"), err
         assert printed == (rank == 0, rank == 0, ""), (rank, out, err)
     run(load_config(TABLE[1], [*options[2:], f"run_dir={folder / 'one'}"]), "one")
 
