@@ -3,6 +3,7 @@
 A ```text block is the output of the ```python block before it: its stdout, and its error, if it ends with one.
 """
 
+import ast
 import contextlib
 import functools
 import importlib.util
@@ -30,14 +31,27 @@ class Block(NamedTuple):
 
 
 def _blocks(page):
-    text, blocks = (DOCS / page).read_text(), []
+    text, blocks, made_by = (DOCS / page).read_text(), [], {}
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?"
     for match in re.finditer(pattern, text, re.DOTALL | re.MULTILINE):
-        # On graphs.md a block uses models trained in earlier blocks.
-        trained = page == "graphs.md" and any(block.needs == "optax" for block in blocks)
-        needs = "optax" if "optim" in match[1] or trained else "networkx" if "networkx" in match[1] else None
+        made, used = _names(match[1])
+        needs = "optax" if "optim" in match[1] else "networkx" if "networkx" in match[1] else None
+        needs = needs or next(filter(None, map(made_by.get, used)), None)
+        made_by |= dict.fromkeys(made, needs)
         blocks.append(Block(page, text[:match.start(1)].count("\n"), match[1], match[2] or "", needs))
     return blocks
+
+
+def _names(code):
+    """(Names that a block makes outside of functions, other names that it reads.)"""
+    tree = ast.parse(code)
+    made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    made |= {alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom | ast.Import)
+             for alias in node.names}
+    made |= {node.id for statement in tree.body if not isinstance(statement, ast.FunctionDef)
+             for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    arguments = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return made, {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - made - arguments
 
 
 BLOCKS = {page: _blocks(page) for page in ("layers.md", "graphs.md", "gpu.md")}
