@@ -8,6 +8,7 @@ are read back.
 from __future__ import annotations
 
 import contextlib
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ PART_BYTES = 1 << 28                        # so many bytes are read back at a t
 
 def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Writes a new folder of arrays and reads it back.  Raises: OSError if it does not contain these arrays."""
-    with plain_path(folder.parent) as parent, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as writer:
+    with plain_path(folder.parent) as parent, _orbax() as writer:
         writer.save(parent / folder.name, dict(arrays))
     for names in _parts(arrays):
         for name, array in read_arrays(folder, names).items():
@@ -32,10 +33,23 @@ def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def read_arrays(folder: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Some arrays of a folder.  Raises: exceptions of many types if it is damaged."""
-    with plain_path(folder) as path, _merged(path) as whole, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    with plain_path(folder) as path, _merged(path) as whole, _orbax() as reader:
         how = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
         arrays = reader.restore(whole, args=ocp.args.PyTreeRestore(dict.fromkeys(names, 0), how, partial_restore=True))
     return {name: np.asarray(arrays[name]) for name in names}
+
+
+@contextlib.contextmanager
+def _orbax() -> Iterator[ocp.Checkpointer]:
+    """Writes and reads arrays. Errors are raised only: orbax also logs them, with the tracebacks of its threads."""
+    log = logging.getLogger("absl")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            yield checkpointer
+    finally:
+        log.setLevel(level)
 
 
 @contextlib.contextmanager
