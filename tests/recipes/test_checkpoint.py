@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -285,3 +287,21 @@ def test_a_folder_that_cannot_be_made_is_loud(tmp_path):
     (tmp_path / "checkpoints").write_text("a file")
     with pytest.raises(CheckpointError, match="saving step 1 failed"):
         Checkpoints(tmp_path / "checkpoints").save(1, tree(), {})
+
+
+@pytest.mark.slow
+def test_a_failed_write_is_raised_and_not_logged_too(tmp_path):
+    code = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from recipes.results.array_files import write_arrays
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    write_arrays(Path(sys.argv[1]), {"w": np.random.default_rng(0).normal(size=100_000)})
+except Exception as err:
+    print("File too large" in str(err))
+"""
+    command = [sys.executable, "-c", code, tmp_path / "arrays"]
+    result = subprocess.run(command, text=True, capture_output=True, check=True)
+    assert (result.stdout, result.stderr) == ("True\n", "")
