@@ -58,18 +58,25 @@ class Interrupted(RecipeError):
         self.exit_code = 128 + number
 
 
-def _print_unless_closed_loop(event: sys.UnraisableHookArgs) -> None:
-    """The hook for exceptions in callbacks. Threads of orbax report to an event loop that a failed save has closed."""
-    if str(event.exc_value) != "Event loop is closed":
-        sys.__unraisablehook__(event)
-
-
 class _Stopped(KeyboardInterrupt):
     """A signal other than Ctrl-C, raised as Ctrl-C is, so that files are closed and temporary ones removed."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
         self.number = signal.Signals(number)
+
+
+def _on_dropped(event: sys.UnraisableHookArgs) -> None:
+    """The hook for exceptions in callbacks, which Python drops.
+
+    A signal that arrives during a callback of the garbage collector is sent again, after the callback. Threads of orbax
+    report to an event loop that a failed save has closed, which is not printed.
+    """
+    if isinstance(event.exc_value, KeyboardInterrupt):
+        number = event.exc_value.number if isinstance(event.exc_value, _Stopped) else signal.SIGINT
+        threading.Timer(0.01, os.kill, (os.getpid(), number)).start()
+    elif str(event.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(event)
 
 
 @contextlib.contextmanager
@@ -106,7 +113,7 @@ def exit_code_of(work: Callable[[], int | None]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if sys.unraisablehook is sys.__unraisablehook__:
-        sys.unraisablehook = _print_unless_closed_loop
+        sys.unraisablehook = _on_dropped
     try:
         with _raising_signals():
             return work() or 0

@@ -1,5 +1,6 @@
 """Full disks, signals in commands other than train, and files that are truncated or too large when unpacked."""
 
+import gc
 import gzip
 import io
 import os
@@ -135,6 +136,29 @@ def test_a_signal_closes_files_and_is_the_exit_code(number, capsys):
         signal.signal(number, before)
 
 
+def test_a_signal_in_a_callback_of_the_garbage_collector_is_not_lost(monkeypatch):
+    """Python drops exceptions there; JAX, which optax loads, has such a callback."""
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+
+    def interrupted(phase, info):
+        if not sent:
+            sent.append(True)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+
+    def work():
+        gc.callbacks.append(interrupted)
+        gc.collect()
+        time.sleep(10)
+
+    sent, before = [], signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        assert exit_code_of(work) == 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        gc.callbacks.remove(interrupted)
+
+
 COMMANDS = {"predict": ("--input", "new.csv", "--output", "out/p.csv"), "evaluate": (), "report": (),
             "export": ("out/exported",), "compare": ()}
 
@@ -142,7 +166,8 @@ COMMANDS = {"predict": ("--input", "new.csv", "--output", "out/p.csv"), "evaluat
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_stopped_leaves_no_part_of_a_file(command, run, tmp_path, name):
-    shutil.copy("new.csv", tmp_path)
+    for file in ("new.csv", "shop.csv"):
+        shutil.copy(file, tmp_path)
     for delay, number in ((0.1, signal.SIGTERM), (1, signal.SIGINT), (2.5, signal.SIGTERM), (4, signal.SIGHUP)):
         (tmp_path / "out").mkdir()
         process = command("run", *COMMANDS[name], module=("-m", f"recipes.{name}"), wait=False)
