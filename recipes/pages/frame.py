@@ -40,7 +40,7 @@ h3 { font-size: .95rem; margin: 1rem 0 .3rem; }
 .samples img { width: 64px; height: 64px; object-fit: contain; image-rendering: pixelated; background: var(--panel); }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem; overflow-x: auto; }
 .figures svg { display: block; width: 100%; height: auto; fill: currentColor; }
-@media (max-width: 40rem) { body { margin: 1rem auto; } td, th { padding-right: .6rem; }
+@media (max-width: 40rem) { .detail { display: none; } body { margin: 1rem auto; } td, th { padding-right: .6rem; }
   td.long { min-width: 9rem; } .samples img { width: 48px; height: 48px; }
   .headline b { display: block; } }
 """
@@ -77,9 +77,10 @@ def facts(values: Mapping[str, str]) -> str:
     return f'<table class="facts">{rows}</table>' if rows else ""
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = ()) -> str:
-    """A table of texts.  Args: numbers: the columns of numbers."""
-    styles = ["number" if i in numbers else "name" for i in range(len(headings))]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int] = (),
+          details: Container[int] = ()) -> str:
+    """A table of texts.  Args: numbers: the columns of numbers; details: columns that a narrow screen does not show."""
+    styles = [("number" if i in numbers else "name") + " detail" * (i in details) for i in range(len(headings))]
     lines = [_line("th", headings, styles), *(_line("td", row, styles) for row in rows)]
     return f'<div class="wide"><table>{"".join(lines)}</table></div>'
 

@@ -168,7 +168,7 @@ def model(of: Subject) -> str:
     rows = layer_rows(of.trained.task.model, of.trained.task.inputs)
     cells = [(name.replace(" ", NO_BREAK), shape.replace(" ", NO_BREAK), params, count)
              for name, shape, params, count in rows]
-    content = table(HEADINGS, cells, range(3, 4))
+    content = table(HEADINGS, cells, numbers=(3,), details=(1, 2))
     total = f"{rows[0][-1]} parameters in {len(rows)} layers"
     return paragraph(total) + (folded("all layers", content) if len(rows) > MANY_LAYERS else content)
 
