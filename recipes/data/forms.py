@@ -148,12 +148,12 @@ def read_form(described: dict[str, Any]) -> Form | None:
 
 def _number_form(texts: Sequence[str], comma_is_point: bool) -> NumberForm | None:
     sign = _sign(texts)
-    counts = {point: sum(NumberForm(point, sign).plain(text) is not None for text in texts) for point in _POINTS}
+    plain = {point: [NumberForm(point, sign).plain(text) for text in texts] for point in _POINTS}
+    counts = {point: len(texts) - each.count(None) for point, each in plain.items()}
     first: Point = "," if comma_is_point and any("," in text or "." in text for text in texts) else "."
-    form = NumberForm(max(_POINTS, key=lambda point: (counts[point], point == first)), sign)
-    written = [(text, form.plain(text)) for text in texts]
-    readable = sum(plain is not None for _, plain in written)
-    return form if 2 * readable > len(texts) and any(plain not in (None, text) for text, plain in written) else None
+    point = max(_POINTS, key=lambda point: (counts[point], point == first))
+    differ = any(each not in (None, text) for text, each in zip(texts, plain[point], strict=True))
+    return NumberForm(point, sign) if 2 * counts[point] > len(texts) and differ else None
 
 
 def _sign(texts: Sequence[str]) -> str:

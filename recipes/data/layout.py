@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import re
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": 
 _LOOKED_AT = 100                                              # records by which the separator is found
 _EXCEL = re.compile(r'"?sep=(.)"?\s*(?:\r\n|\r|\n)')             # the first line of some files of Excel
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _MARKED = re.compile(r"(#.*(?:\r\n|\r|\n))+")
 
 
@@ -66,11 +66,10 @@ def first_long_record(text: str, layout: Layout) -> str | None:
 
     Args: text: from the header on.
     """
-    separator, before = layout.separator, len(layout.skipped)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    reader = csv.reader(_lines(text), delimiter=layout.separator)
     width = len(next(reader, []))
     try:
-        return next((f"line {reader.line_num + before} has {len(record)} values, and the header {width}"
+        return next((f"line {reader.line_num + len(layout.skipped)} has {len(record)} values, and the header {width}"
                      for record in reader if len(record) > width), None)
     except csv.Error:
         return None
@@ -95,4 +94,9 @@ def _n_values(text: str, separator: str) -> int:
 
 
 def _records(text: str, separator: str) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    return csv.reader(_lines(text), delimiter=separator)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines with their ends, one at a time: mostly the first ones are read, and the text may be large."""
+    return (line[0] for line in _LINE.finditer(text))
