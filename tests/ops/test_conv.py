@@ -130,9 +130,15 @@ ON_CPU = {
     "of one feature": (2, f(3, 9, 8, 1), f(3, 2, 1, 5), {"window_strides": (1, 1), "padding": "SAME"}),
     "of three features": (1, f(6, 9, 12, 3), f(2, 3, 3, 4), {
         "window_strides": (1, 2), "padding": ((2, 0), (-1, 3)), "lhs_dilation": (2, 1), "rhs_dilation": (1, 2)}),
-    "kernel of many features": (2, f(2, 33, 34, 64), f(2, 3, 64, 64) / 10, {
+    "many features": (3, f(2, 33, 34, 64), f(2, 3, 64, 64) / 10, {
         "window_strides": (1, 2), "padding": ((1, 0), (2, 1)), "rhs_dilation": (2, 1)}),
-    "kernel of one element": (2, f(2, 24, 24, 32), f(1, 1, 32, 16), {"window_strides": (2, 1), "padding": "VALID"}),
+    "kernel of one element": (0, f(2, 24, 24, 32), f(1, 1, 32, 16), {"window_strides": (2, 1), "padding": "VALID"}),
+    "kernel of one element, dilated operand": (2, f(2, 5, 6, 8), f(1, 1, 8, 7), {
+        "window_strides": (1, 1), "padding": ((2, 0), (-1, 1)), "lhs_dilation": (1, 3)}),
+    "kernel of one element, strides and padding": (2, f(2, 5, 6, 8), f(1, 1, 8, 7), {
+        "window_strides": (2, 1), "padding": ((1, 0), (0, 2))}),
+    "result of one position": (1, f(3, 6, 5, 8), f(3, 4, 8, 7), {
+        "window_strides": (4, 2), "padding": ((0, -1), (0, 0)), "rhs_dilation": (2, 1)}),
 }
 
 
@@ -173,8 +179,8 @@ def test_depthwise_along_one_axis():
     assert "stablehlo.convolution" not in run(xjax).lower(x, k).as_text()
 
 
-def test_loops_over_images_are_not_cut_over_devices():
-    """With a sharded batch the kernel's gradient stays a convolution; under pmap, where it is local, it is a loop."""
+def test_kernel_gradients_over_a_batch_that_is_cut_over_devices():
+    """Each device sums over its own images, and the sums are added; under pmap the caller adds them."""
     xs, k = f(2, 2, 24, 24, 16), f(1, 1, 16, 16)
 
     def gradient(k, x):

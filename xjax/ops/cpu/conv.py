@@ -2,8 +2,7 @@
 
 - Depthwise convolutions: one product for each element of the kernel, fused in one loop (30 to 50 times as fast).
 - Convolutions of few input features, such as images, with small kernels: the same (2 to 30 times).
-- The gradient of a kernel with one element (1 x 1): a matrix product for each image (6 to 19 times). For a larger
-  kernel with many features and large images: a product for each image and kernel element (2 to 4 times).
+- Kernels with one element (1 x 1), and the gradients of such kernels: one matrix product (1.2 to 3 times).
 - The gradient of a depthwise kernel: a loop over rows of images, with one accumulator per kernel element (7 times).
 """
 
@@ -18,10 +17,12 @@ import numpy as np
 
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value, tensor_type
-from xjax.core.lowering import lower_apart
+from xjax.core.lowering import lower_apart, lower_barrier
 from xjax.core.types import ShapedArray
 from xjax.ops.conv_numbers import Axes, ConvDimensionNumbers, placed, take
 from xjax.ops.conv_text import Convolution, convolution_text
+from xjax.ops.cpu.dot import product_of_columns
+from xjax.ops.dot_operands import as_matrices, free_axes
 from xjax.ops.text import concatenate_text, dot_text, dynamic_slice_text, reshape_text, slice_text, transpose_text
 from xjax.ops.window import Window, emit_elements, emit_pad
 
@@ -42,8 +43,8 @@ def _features_last(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Conv
     if limits("convolutions with features last", "cpu") is None:
         return convolution_text(b, out, lhs, rhs, p)
     n, (lhs_spec, rhs_spec, out_spec) = out.ndim, p.dimension_numbers
-    lhs = transpose_text(b, lhs, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
-    rhs = transpose_text(b, rhs, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0]))
+    lhs = _moved(b, lhs, (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]))
+    rhs = _moved(b, rhs, (*rhs_spec[2:], rhs_spec[1], rhs_spec[0]))
     order = (out_spec[0], *out_spec[2:], out_spec[1])
     images = (0, n - 1, *range(1, n - 1))
     last = ConvDimensionNumbers(images, (n - 1, n - 2, *range(n - 2)), images)
@@ -52,17 +53,80 @@ def _features_last(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Conv
     return transpose_text(b, result, placed(range(n), order))
 
 
+def _moved(b: Builder, x: Value, order: Axes) -> Value:
+    """`x` with its axes in another order; a large operand is transposed apart from the operations that compute it.
+
+    XLA computes operations that it fuses with a transpose in the order of the result, one strided element at a time.
+    """
+    bounds = limits("transposes of convolutions apart", "cpu")
+    if bounds is not None and not b.is_cut and x.aval.size >= bounds["elements"] and order[-1] != x.aval.ndim - 1:
+        x, = lower_barrier(b, [x])
+    return transpose_text(b, x, order)
+
+
 def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     """The convolution in other operations, or None if XLA's own is as fast."""
     if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
         return None
     # If XLA shards the batch over devices, a loop over images would gather all of them.
-    loops = () if b.is_cut else (_kernel_gradient, _depthwise_kernel_gradient)
-    for emit in (_depthwise, _of_few_features, *loops):
+    loops = () if b.is_cut else (_depthwise_kernel_gradient,)
+    for emit in (_product, _depthwise, _of_few_features, *loops):
         result = emit(b, out, lhs, rhs, p)
         if result is not None:
             return result
     return None
+
+
+# -- products -----------------------------------------------------------------------------------------------------
+
+def _product(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    """The convolution as one matrix product, if the kernel has one element or the result has one position."""
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    window, positions = take(rhs.aval.shape, rhs_spec[2:]), take(out.shape, out_spec[2:])
+    if limits("convolutions by one product", "cpu") is None or max(p.feature_group_count, p.batch_group_count) > 1:
+        return None
+    if math.prod(window) == math.prod(p.window_strides) == 1:        # every element of lhs is read, and read once
+        result = _matrix_product(b, lhs, rhs, ((lhs_spec[1],), (rhs_spec[1],)), p)
+        low, high = (placed((0, 0, *(pair[i] for pair in p.padding)), out_spec) for i in range(2))
+        zero = b.constant(0, ShapedArray((), out.dtype))
+        return emit_pad(b, result, zero, low, high, placed((0, 0, *(d - 1 for d in p.lhs_dilation)), out_spec))
+    if math.prod(positions) == 1:
+        counts, steps, contract = window, p.rhs_dilation, (lhs_spec[1:], rhs_spec[1:])
+    elif math.prod(window) == 1:
+        counts, steps, contract = positions, p.window_strides, ((lhs_spec[1],), (rhs_spec[1],))
+    else:
+        return None
+    ends = [(n - 1) * step + 1 for n, step in zip(counts, steps, strict=True)]
+    batch, features, *sizes = take(lhs.aval.shape, lhs_spec)
+    reads_padding = any(low or end > size for (low, _), end, size in zip(p.padding, ends, sizes, strict=True))
+    if reads_padding or math.prod(p.lhs_dilation) > 1:
+        return None
+    x = slice_text(b, lhs, (0,) * out.ndim, placed((batch, features, *ends), lhs_spec), placed((1, 1, *steps), lhs_spec))
+    return _matrix_product(b, x, rhs, contract, p)
+
+
+def _matrix_product(b: Builder, lhs: Value, rhs: Value, contract: tuple[Axes, Axes], p: Convolution) -> Value:
+    """Sum of products over the contracted axes: of the features, and of all positions or of none."""
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    rank, dtype = lhs.aval.ndim, lhs.aval.dtype
+    free = [free_axes(rank, axes) for axes in contract]
+    sizes = [x.aval.shape[a] for x, axes in zip((lhs, rhs), free, strict=True) for a in axes]
+    numbers = (contract, ((), ()))
+    out = ShapedArray(tuple(sizes), dtype)
+    result = product_of_columns(b, out, lhs, rhs, numbers)
+    if result is None:
+        merged = as_matrices(b, out, lhs, rhs, numbers)
+        result = merged.result(b, dot_text(b, merged.lhs, merged.rhs, merged.out, merged.contract), out)
+    # Axes of the result: those of lhs without the contracted ones, then those of rhs.
+    roles = [*(lhs_spec.index(a) for a in free[0]), *(1 if a == rhs_spec[0] else None for a in free[1])]
+    kept = [i for i, role in enumerate(roles) if role is not None]
+    result = reshape_text(b, result, tuple(sizes[i] for i in kept))
+    order = sorted(range(len(kept)), key=lambda i: out_spec[roles[kept[i]]])
+    result = transpose_text(b, result, order)
+    shape = [1] * rank
+    for i in order:
+        shape[out_spec[roles[kept[i]]]] = sizes[kept[i]]
+    return reshape_text(b, result, tuple(shape))
 
 
 # -- depthwise ----------------------------------------------------------------------------------------------------
@@ -124,9 +188,8 @@ def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     outputs, features, *space = take(rhs.aval.shape, rhs_spec)
     terms = features * math.prod(space)
-    is_product = math.prod((*space, *p.window_strides)) == 1
     bounds = limits("convolutions by terms", "cpu")
-    if (bounds is None or max(p.feature_group_count, p.batch_group_count) > 1 or is_product
+    if (bounds is None or max(p.feature_group_count, p.batch_group_count) > 1
             or not 0 < features <= bounds["features"] or terms > bounds["terms"]
             or terms * outputs > bounds["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
         return None
@@ -151,39 +214,8 @@ def _feature(b: Builder, x: Value, axis: int, i: int) -> Value:
     return reshape_text(b, part, part.aval.shape[:axis] + part.aval.shape[axis + 1:])
 
 
-# -- gradients of kernels -----------------------------------------------------------------------------------------
+# -- gradients of depthwise kernels -------------------------------------------------------------------------------
 # In these convolutions the images are summed over (the "features"), and the cotangent is the large "kernel".
-
-def _kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
-    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
-    rows, columns, *space = take(out.shape, out_spec)
-    window = take(rhs.aval.shape, rhs_spec[2:])
-    taps = list(np.ndindex(*space))
-    bounds = limits("gradients of kernels by products", "cpu")
-    # A loop gains nothing for small products, and several products take long to compile.
-    if (bounds is None or not 0 < len(taps) <= bounds["products"]
-            or (len(taps) > 1 and (rows * columns < bounds["results"] or math.prod(window) < bounds["positions"]))
-            or rows * columns * math.prod(window) < bounds["multiplications"]
-            or max(p.feature_group_count, p.batch_group_count) > 1
-            or not all(spec[2:] == tuple(range(spec[2], spec[2] + len(window))) for spec in (lhs_spec, rhs_spec))):
-        return None
-    x_axes, y_axes = _without(lhs_spec, 1), _without(rhs_spec, 1)
-    product = ShapedArray((rows, columns), out.dtype)
-
-    def step(inner: Builder, i: Value, sums: Sequence[Value], x: Value, y: Value) -> list[Value]:
-        image = _at(inner, x, {lhs_spec[1]: i})
-        y, y_space = _as_matrix(inner, _at(inner, y, {rhs_spec[1]: i}), y_axes)
-        new = []
-        for total, tap in zip(sums, taps, strict=True):
-            x, x_space = _as_matrix(inner, _part(inner, image, x_axes, tap, window, p), x_axes)
-            new.append(inner.add(total, dot_text(inner, x, y, product, ((x_space,), (y_space,)))))
-        return new
-
-    sums = _loop(b, rhs.aval.shape[rhs_spec[1]], step, [b.constant(0, product)] * len(taps), [_padded(b, lhs, p), rhs])
-    total = _stacked(b, sums, (*space, rows, columns))
-    axes = (total.aval.ndim - 2, total.aval.ndim - 1, *range(len(space)))
-    return transpose_text(b, total, placed(axes, out_spec))
-
 
 def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
@@ -269,14 +301,6 @@ def _part(b: Builder, x: Value, axes: Axes, tap: Sequence[int], window: Axes, p:
     limits = [lo + (n - 1) * d + 1 for lo, n, d in zip(starts, window, p.rhs_dilation, strict=True)]
     return slice_text(b, x, placed((0, *starts), axes), placed((features, *limits), axes),
                       placed((1, *p.rhs_dilation), axes))
-
-
-def _as_matrix(b: Builder, x: Value, axes: Axes) -> tuple[Value, int]:
-    """(`x` with its spatial axes merged, position of the merged axis). `axes`: (features, adjacent spatial ...)."""
-    features = x.aval.shape[axes[0]]
-    first = axes[0] == 0
-    shape = (features, x.aval.size // features)
-    return reshape_text(b, x, shape if first else shape[::-1]), int(first)
 
 
 def _stacked(b: Builder, xs: Sequence[Value], shape: Axes) -> Value:

@@ -201,7 +201,7 @@ def program_key(
     client: Client, text: str, devices: Sequence[Device], options: Mapping[str, Any]
 ) -> str:
     """Name of an entry: equal for equal programs, options, devices, processor and jaxlib."""
-    flags = sorted(xla.with_workarounds(devices[0].platform, text, options.get("options") or {}).items())
+    flags = sorted(xla.compiler_flags(devices[0].platform, text, options.get("options") or {}).items())
     rest = sorted((name, repr(value)) for name, value in options.items() if name != "options")
     device_ids = [(d.id, d.device_kind) for d in devices]
     digest = hashlib.sha256(

@@ -42,7 +42,7 @@ from xjax.runtime.xla.clients import (
     register_lapack,
     serve_processes,
 )
-from xjax.runtime.xla.compiler_faults import with_workarounds
+from xjax.runtime.xla.compiler_flags import compiler_flags
 from xjax.runtime.xla.launching import execute, execute_with_token, host_call, put_host_value, result_handler
 from xjax.runtime.xla.names import (
     Buffer,
@@ -84,7 +84,7 @@ from xjax.runtime.xla.shardings import (
     shard_indices,
 )
 
-__all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
+__all__ = ["Buffer", "Client", "CompileError", "compiler_flags", "Device", "Executable", "GSPMDSharding", "HloSharding", "MemoryStats",
            "ResultHandler", "SingleDeviceSharding", "Waitable", "XlaRuntimeError", "block_until_ready", "compile",
            "compile_options", "copy_to_device", "copy_to_host_async", "cost_analysis", "cuda_library_version",
            "cuda_ordinal", "deserialize", "device_put", "dlpack_device", "execute", "execute_with_token",
@@ -94,4 +94,4 @@ __all__ = ["Buffer", "Client", "CompileError", "Device", "Executable", "GSPMDSha
            "make_gpu_client", "memory_profile", "memory_stats", "note_shared_parts", "on_device", "on_devices",
            "output_hlo_shardings", "parse_module", "profile_data", "profiler", "put_host_value", "register_lapack",
            "result_handler", "serialize", "serve_processes", "shard_indices", "shards", "size_of_code", "to_dlpack",
-           "to_numpy", "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts", "with_workarounds"]
+           "to_numpy", "unoptimised_cost", "unoptimised_hlo", "wait_for", "with_shared_parts"]

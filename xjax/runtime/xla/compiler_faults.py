@@ -20,7 +20,7 @@ from xjax.core.versions import version_numbers
 from xjax.runtime.xla.names import jaxlib_version
 
 _YNN = "xla_cpu_experimental_ynn_fusion_type"
-_SINGLE_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
+_SINGLE_PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
 
 
 def _is_more_than_single_products(value: str) -> bool:
@@ -238,7 +238,7 @@ def with_workarounds(platform: str, text: str, options: Mapping[str, Any]) -> di
 
     A flag that the user set, in `options` or in XLA_FLAGS, is kept; if it restores a fault, there is a warning.
     """
-    flags, environment = dict(options), _environment(os.environ.get("XLA_FLAGS", ""))
+    flags, environment = dict(options), flags_of_environment()
     for fault, (flag, value, brings_back, concerns) in _avoided_by_options(platform):
         if not concerns(text):
             continue
@@ -256,9 +256,13 @@ def _avoided_by_options(platform: str) -> list[tuple[Fault, Option]]:
             if fault.option and fault.platform == platform and fault.is_in(jaxlib_version)]
 
 
-@functools.lru_cache(8)
-def _environment(text: str) -> dict[str, str]:
+def flags_of_environment() -> dict[str, str]:
     """The flags in XLA_FLAGS, by name."""
+    return _parsed(os.environ.get("XLA_FLAGS", ""))
+
+
+@functools.lru_cache(8)
+def _parsed(text: str) -> dict[str, str]:
     return dict(re.findall(r"--(\w+)=(\S*)", text))
 
 

@@ -16,7 +16,7 @@ from xjax.core.interrupts import deferred, shielded
 from xjax.core.once import once
 from xjax.runtime.process import cuda_wheels, fork
 from xjax.runtime.xla import compile_error
-from xjax.runtime.xla.compiler_faults import with_workarounds
+from xjax.runtime.xla.compiler_flags import compiler_flags
 from xjax.runtime.xla.names import Client, CompileOptions, Device, DeviceList, Executable, HloSharding
 
 
@@ -51,7 +51,7 @@ def compile_options(
         build.use_shardy_partitioner = True
     if propagate_outputs:
         build.allow_spmd_sharding_propagation_to_output = list(propagate_outputs)
-    flags = with_workarounds(devices[0].platform, text, options or {})
+    flags = compiler_flags(devices[0].platform, text, options or {})
     if optimization_level is not None:
         flags.setdefault("xla_backend_optimization_level", optimization_level)
     if devices[0].platform == "gpu" and (toolkit := cuda_wheels.toolkit()):

@@ -1,0 +1,48 @@
+"""The flags of XLA with which a program is compiled: those of the user, and those that xjax sets.
+
+xjax sets a flag for one of two reasons: to avoid a fault of the compiler (`compiler_faults.py`), or because XLA's own
+choice is slow for the program; these choices are in the table below. A flag that the user set is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from xjax.runtime.xla.compiler_faults import flags_of_environment, with_workarounds
+
+
+class Choice(NamedTuple):
+    """A flag that makes programs faster.
+
+    Attributes:
+      platform: platform of the devices.
+      concerns: whether the flag is set for a program, given as text.
+      why: the measurement.
+    """
+
+    flag: str
+    value: str | bool
+    platform: str
+    concerns: Callable[[str], bool]
+    why: str
+
+
+CHOICES = (
+    Choice("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE", "cpu",
+           lambda text: "stablehlo.convolution" in text,
+           "Convolutions by Eigen instead of YNN; two cores, float32: a step of ResNet-18 takes 0.75 of the time, single "
+           "convolutions of 64 to 512 features with gradients 0.4 to 0.9"),
+)
+
+
+def compiler_flags(platform: str, text: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` with the flags that xjax sets for the program `text`.
+
+    A flag that the user set, in `options` or in XLA_FLAGS, is kept.
+    """
+    flags, environment = with_workarounds(platform, text, options), flags_of_environment()
+    for choice in CHOICES:
+        if choice.platform == platform and choice.flag not in environment and choice.concerns(text):
+            flags.setdefault(choice.flag, choice.value)
+    return flags
