@@ -240,7 +240,8 @@ def _rev_batch(axis, args, bdims, *, dimensions):
     return rev_p.bind(args[0], dimensions=after_batch(bdims[0], dimensions)), bdims[0]
 
 
-rev_p = Primitive("rev", type_rule=_rev_type, lower=_rev_lower, jvp=LINEAR, transpose=_rev_transpose, batch=_rev_batch)
+rev_p = Primitive("rev", type_rule=_rev_type, lower=_rev_lower, jvp=LINEAR, transpose=_rev_transpose, batch=_rev_batch,
+                  fusible=True)
 
 
 # -- tile ---------------------------------------------------------------------------------------------------------

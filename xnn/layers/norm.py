@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import xjax
 import xjax.numpy as jnp
 from xjax import lax
 from xjax.errors import bad
@@ -149,37 +151,61 @@ def BatchNorm(*, momentum: float = 0.1, epsilon: float = 1e-5, unbiased: bool = 
     def init_state(in_shape, rng=None):
         return {"mean": jnp.zeros(in_shape[-1:]), "var": jnp.ones(in_shape[-1:])}
 
+    def with_moments(params, x, mean, var):
+        wide = x.astype(at_least_float32(x.dtype))           # squares of numbers above 256 overflow float16
+        y = (wide - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
+        return _scaled("BatchNorm", params, y.astype(x.dtype), (-1,), scale, bias)
+
     def apply_with_state(params, state, x, row_mask=None, *, rng=None, train=False):
         x = check_float("BatchNorm", x, 2)
         check_state("BatchNorm", state, x, mean=x.shape[-1:], var=x.shape[-1:])
         mask = None if row_mask is None else as_row_mask("BatchNorm", x, row_mask)
         x = x if mask is None else jnp.where(mask[..., None], x, 0)          # padding may be NaN
-        wide = x.astype(at_least_float32(x.dtype))           # squares of numbers above 256 overflow float16
         if not train:
-            mean, var = state["mean"], state["var"]
+            return with_moments(params, x, state["mean"], state["var"]), state
+        before = state
+        if mask is None and axis_name is None:
+            y, mean, var, n = _of_batch(params, x, epsilon, scale, bias)
         else:
-            before = state
+            wide = x.astype(at_least_float32(x.dtype))
             mean, var, n = _batch_moments(wide, axis_name) if mask is None else _masked_moments(wide, mask, axis_name)
-            ratio = n / (n - 1) if mask is None else (n / jnp.maximum(n - 1, 1)).astype(var.dtype)
-            running = var * ratio if unbiased else var
-            state = {"mean": _moved(before["mean"], mean, momentum), "var": _moved(before["var"], running, momentum)}
-            state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
-        y = (wide - _along_features(mean, x)) * _along_features(lax.rsqrt(var + epsilon), x)
-        return _scaled("BatchNorm", params, y.astype(x.dtype), (-1,), scale, bias), state
+            y = with_moments(params, x, mean, var)
+        ratio = n / (n - 1) if mask is None else (n / jnp.maximum(n - 1, 1)).astype(var.dtype)
+        running = var * ratio if unbiased else var
+        state = {"mean": _moved(before["mean"], mean, momentum), "var": _moved(before["var"], running, momentum)}
+        state = state if mask is None else {key: jnp.where(n > 1, state[key], before[key]) for key in state}
+        return y, state
 
     return Layer(init, None, "BatchNorm", (ROW_MASK,),
                  state=StateFns(init_state, apply_with_state), computes_in="float32", positionwise=True)
 
 
+def _of_batch(params: Params, x: Array, epsilon: float, scale: bool, bias: bool) -> tuple[Any, Any, Any, int]:
+    """(x normalised, and of each feature mean, biased variance and number of values)."""
+    n, axes = _checked_count(x, 1), tuple(range(x.ndim - 1))
+    check_params("BatchNorm", params, x, scale=x.shape[-1:] if scale else None, bias=x.shape[-1:] if bias else None)
+    wide = x.astype(at_least_float32(x.dtype))
+    fits = all(jnp.asarray(value).dtype == x.dtype == wide.dtype for value in params.values())
+    factors = [jnp.expand_dims(params[name], axes) if fits and name in params else None for name in ("scale", "bias")]
+    y, mean, var = _standardize(wide, *factors, axes, epsilon)
+    if not fits:
+        y = _scaled("BatchNorm", params, y.astype(x.dtype), (-1,), scale, bias)
+    return y, jnp.ravel(mean), jnp.ravel(var), n
+
+
 def _batch_moments(x: Array, axis_name: str | None) -> tuple[Any, Any, int]:
-    """(Mean, biased variance, number of values) of each feature, in two passes, because E[x²] - E[x]² cancels."""
-    axes, over_devices = tuple(range(x.ndim - 1)), lambda v: v if axis_name is None else lax.pmean(v, axis_name)
-    n = math.prod(x.shape[:-1]) * (1 if axis_name is None else lax.axis_size(axis_name))
+    """(Mean, biased variance, number of values) of each feature over the devices, in two passes."""
+    axes, n = tuple(range(x.ndim - 1)), _checked_count(x, lax.axis_size(axis_name))
+    mean = lax.pmean(jnp.mean(x, axes), axis_name)
+    return mean, lax.pmean(jnp.mean(jnp.square(x - _along_features(mean, x)), axes), axis_name), n
+
+
+def _checked_count(x: Array, devices: int) -> int:
+    n = math.prod(x.shape[:-1]) * devices
     if n < 2:
         raise bad("BatchNorm", "training needs more than one value of each feature", {"x": str(x.shape)},
                   fix="train on a larger batch, or use LayerNorm or GroupNorm.", exc=ValueError)
-    mean = over_devices(jnp.mean(x, axes))
-    return mean, over_devices(jnp.mean(jnp.square(x - _along_features(mean, x)), axes)), n
+    return n
 
 
 def _masked_moments(x: Array, mask: Array, axis_name: str | None) -> tuple[Any, Any, Any]:
@@ -203,20 +229,68 @@ def _by_group(caller: str, x: Array, groups: int, epsilon: float, row_mask: Arra
 
 
 def _standardized(x: Array, axes: Sequence[int], epsilon: float, mask: Array | None = None) -> Array:
-    """Zero mean and unit variance over `axes`, in two passes, for the elements where the mask is True."""
+    """Zero mean and unit variance over `axes`, for the elements where the mask is True."""
     wide = x.astype(at_least_float32(x.dtype))                     # squares of numbers above 256 overflow float16
-    kept = (lambda v: v) if mask is None else lambda v: jnp.where(mask, v, 0)     # padding may be NaN
+    if mask is None:
+        return _standardize(wide, None, None, tuple(axes), epsilon)[0].astype(x.dtype)
 
     def mean(v: Array) -> Array:
-        if mask is None:
-            return jnp.mean(v, axes, keepdims=True)
         n = jnp.sum(jnp.broadcast_to(mask, v.shape), axes, keepdims=True, dtype=v.dtype)
         return jnp.sum(v, axes, keepdims=True) / jnp.maximum(n, 1)
 
-    wide = kept(wide)
-    centered = kept(wide - mean(wide))
+    wide = jnp.where(mask, wide, 0)                                # padding may be NaN
+    centered = jnp.where(mask, wide - mean(wide), 0)
     return (centered * lax.rsqrt(mean(jnp.square(centered)) + epsilon)).astype(x.dtype)
 
+
+# -- zero mean and unit variance -----------------------------------------------------------------------------------
+
+@functools.partial(xjax.custom_jvp, nondiff_argnums=(3, 4))
+def _standardize(x: Array, scale: Array | None, bias: Array | None, axes: Sequence[int],
+                 epsilon: float) -> tuple[Array, Array, Array]:
+    """(``scale * (x - mean) / sqrt(var + epsilon) + bias``, mean, biased variance), with moments over `axes` of x.
+
+    The moments are computed in two passes, because E[x²] - E[x]² cancels. The chain rule would give a derivative with
+    five sums over the axes, of arrays that are stored for them. This one (Ioffe and Szegedy, 2015), with
+    ``k = scale / sqrt(var + epsilon)``,
+
+        d(scale y + bias) = k dx - k mean(dx) - k mean(y dx) y + y d(scale) + d(bias)
+
+    has two sums in its transpose: of the cotangent, and of the cotangent times y. The gradients of bias and scale have
+    the same two.
+
+    Args:
+      x: float[...], at least float32.
+      scale, bias: arrays of the rank of x, of size 1 along `axes`; None: 1 and 0.
+    Returns: an array with the shape of x, and the moments, of size 1 along `axes`.
+
+    >>> y, mean, var = _standardize(jnp.array([[1.0, 3.0]]), None, None, (1,), 0.0)
+    >>> y.tolist(), mean.tolist(), var.tolist()
+    ([[-1.0, 1.0]], [[2.0]], [[1.0]])
+    """
+    mean = jnp.mean(x, axes, keepdims=True)
+    centered = x - mean
+    var = jnp.mean(jnp.square(centered), axes, keepdims=True)
+    y = centered * lax.rsqrt(var + epsilon)
+    y = y if scale is None else y * scale
+    return y if bias is None else y + bias, mean, var
+
+
+@_standardize.defjvp
+def _standardize_jvp(axes: Sequence[int], epsilon: float, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
+    (x, scale, bias), (dx, dscale, dbias) = primals, tangents
+    out, mean, var = _standardize(x, scale, bias, axes, epsilon)
+    factor = lax.rsqrt(var + epsilon)
+    y = (x - mean) * factor
+    by_scale = factor if scale is None else factor * scale
+    dmean, covariance = jnp.mean(dx, axes, keepdims=True), jnp.mean(y * dx, axes, keepdims=True)
+    dout = dx * by_scale - dmean * by_scale - y * (covariance * by_scale)
+    dout = dout if scale is None else dout + y * dscale
+    dout = dout if bias is None else dout + dbias
+    return (out, mean, var), (dout, dmean, 2 * covariance / factor)
+
+
+# -- parameters ----------------------------------------------------------------------------------------------------
 
 def _affine(sizes: Sequence[int], scale: bool, bias: bool) -> dict[str, Any]:
     return {**({"scale": jnp.ones(sizes)} if scale else {}), **({"bias": jnp.zeros(sizes)} if bias else {})}
