@@ -69,10 +69,11 @@ FORMS: dict[str, Form] = {
         "numpy/linalg/power_norms.py"),
     # -- products and convolutions ----------------------------------------------------------------------------------
     "narrow products first": Form(
-        "products x.T @ y of at least `rows` rows, one operand with at most `narrow` columns",
-        {"rows": 32, "narrow": 64}, None,
-        "CPU, float32: x [n, 512], y [n, 10] in 0.1 to 0.2 of the time of the other order; with fewer rows the "
-        "transpose takes longer than the order saves", "ops/cpu/dot.py"),
+        "products x.T @ y of at least `rows` rows, one operand with at most `narrow` columns or a result of at most "
+        "`results` elements", {"rows": 32, "narrow": 64, "results": 1 << 18}, None,
+        "CPU, float32: x [n, 512], y [n, 10] in 0.1 to 0.2 of the time of the other order; x [n, 1024], y [n, 256] in "
+        "0.7 to 0.95, x [n, 3072], y [n, 768] in 1.5; with fewer rows the transpose takes longer than the order saves",
+        "ops/cpu/dot.py"),
     "depthwise convolutions by taps": Form(
         "kernels of at most `taps` taps, one slice for each tap", {"taps": 64}, None,
         "CPU: XLA's own form is a loop over single elements", "ops/cpu/conv.py"),
@@ -86,7 +87,8 @@ FORMS: dict[str, Form] = {
         "CPU, 16 images of 8 x 8 to 32 x 32, 64 to 1024 features: 0.4 to 0.8 of the time", "ops/cpu/conv.py"),
     "convolutions by shifted products": Form(
         "gradients of operands, of kernels with at most `taps` elements and at least `features` features: with "
-        "strides, or at most `positions` positions for each feature", {"features": 16, "taps": 25, "positions": 4}, None,
+        "strides, or at most `positions` positions for each feature",
+        {"features": 16, "taps": 25, "positions": 4}, None,
         "CPU, float32: strides of 2 take 0.6 to 0.9 of the time; 256 features, 8 x 8 positions 0.97; 512, 4 x 4 0.65",
         "ops/cpu/conv.py"),
     "convolutions with features last": Form(

@@ -2,8 +2,8 @@
 
 XLA merges a product with the transpose of its result: ``(y.T @ x).T`` becomes ``x.T @ y``. But with the narrow operand
 first the product is up to ten times as fast: for x [n, 512] and y [n, 10] it takes 0.1 to 0.2 times as long, for
-x [n, 64] 0.4 to 0.6 times. A barrier keeps the order. If the narrow operand is wider than 64, or more than half as wide
-as the other, neither order is always faster; in float64 both take the same time.
+x [n, 64] 0.4 to 0.6 times. A barrier keeps the order. If the narrow operand is more than half as wide as the other, or
+the result is large, neither order is always faster; in float64 both take the same time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
     if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32:
         return False
     narrow, wide = sorted(out.shape)
-    return 2 <= narrow <= bounds["narrow"] and wide >= 2 * narrow
+    return 2 <= narrow and wide >= 2 * narrow and (narrow <= bounds["narrow"] or out.size <= bounds["results"])
 
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:

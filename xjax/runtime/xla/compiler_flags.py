@@ -29,9 +29,9 @@ class Choice(NamedTuple):
 
 
 CHOICES = (
-    Choice("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE", "cpu",
-           lambda text: "stablehlo.convolution" in text,
-           "Convolutions by Eigen instead of YNN; two cores, float32: a step of ResNet-18 takes 0.75 of the time, single "
+    Choice("xla_cpu_experimental_ynn_fusion_type", "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE",
+           "cpu", lambda text: "stablehlo.convolution" in text,
+           "Convolutions by Eigen instead of YNN; two cores, float32: a step of ResNet-18 takes 0.75 of the time, "
            "convolutions of 64 to 512 features with gradients 0.4 to 0.9"),
 )
 
