@@ -74,6 +74,9 @@ FORMS: dict[str, Form] = {
         "CPU, float32: x [n, 512], y [n, 10] in 0.1 to 0.2 of the time of the other order; x [n, 1024], y [n, 256] in "
         "0.7 to 0.95, x [n, 3072], y [n, 768] in 1.5; with fewer rows the transpose takes longer than the order saves",
         "ops/cpu/dot.py"),
+    "batched products turned": Form(
+        "products with batch axes over the rows of an operand of at least `elements` elements", {"elements": 1 << 14},
+        None, "CPU, float32", "ops/cpu/dot.py"),
     "depthwise convolutions by taps": Form(
         "kernels of at most `taps` taps, one slice for each tap", {"taps": 64}, None,
         "CPU: XLA's own form is a loop over single elements", "ops/cpu/conv.py"),

@@ -177,17 +177,22 @@ class _Heads(NamedTuple):
         if not drops and self._fits_cudnn(query, key, value, seen if noncausal is None else noncausal, bias):
             return self._means_by_cudnn(query, key, value, seen, bias, noncausal)
         (batch, time), wide = query.shape[:2], at_least_float32(query.dtype)
-        query = jnp.reshape(query, (batch, time, self.kv_heads, -1, self.head_size))
-        products = jnp.einsum("btkgd,bskd->bkgts", query, key, preferred_element_type=wide)
-        products = products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale)
+        shape = (batch, self.kv_heads, self.heads // self.kv_heads, time)
+        # The heads of the query that share a key are rows of one matrix, so the products have one batch axis for each.
+        query = jnp.transpose(jnp.reshape(query, (batch, time, *shape[1:3], self.head_size)), (0, 2, 3, 1, 4))
+        query = jnp.reshape(query, (batch, self.kv_heads, shape[2] * time, self.head_size))
+        products = jnp.einsum("bknd,bskd->bkns", query, key, preferred_element_type=wide)
+        products = jnp.reshape(products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale),
+                               (*shape, key.shape[1]))
         if self.cap is not None:
             products = self.cap * jnp.tanh(products / self.cap)
         if bias is not None:
             products = products + self._by_group("bias", check_float(self.name, bias), products).astype(wide)
         weights = self._weights(products, seen).astype(value.dtype)
         weights = self.dropout.apply((), weights, rng=rng, train=train)
-        means = jnp.einsum("bkgts,bskd->btkgd", weights, value)
-        return jnp.reshape(means, (batch, time, self.heads * self.head_size))
+        weights = jnp.reshape(weights, (batch, self.kv_heads, shape[2] * time, key.shape[1]))
+        means = jnp.reshape(jnp.einsum("bkns,bskd->bknd", weights, value), (*shape, self.head_size))
+        return jnp.reshape(jnp.transpose(means, (0, 3, 1, 2, 4)), (batch, time, self.heads * self.head_size))
 
     def _fits_cudnn(self, query: Array, key: PRNGKey, value: Array, conditions: list[Any],
                     bias: ArrayLike | None) -> bool:

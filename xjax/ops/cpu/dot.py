@@ -19,6 +19,25 @@ from xjax.ops.text import dot_text, transpose_text
 _COLUMNS = (0,), (0,)           # contracted axes
 
 
+def turned_product(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
+                   dimension_numbers: tuple[tuple[Axes, Axes], tuple[Axes, Axes]]) -> Value | None:
+    """A product with batch axes that contracts the rows of a large lhs, as the transpose of rhs times lhs; else None.
+
+    XLA would copy lhs, with rows and columns exchanged.
+    """
+    bounds = limits("batched products turned", "cpu")
+    if bounds is None or not dimension_numbers[1][0] or b.is_cut or lhs.aval.size < bounds["elements"]:
+        return None
+    p = as_matrices(b, out, lhs, rhs, dimension_numbers)
+    (rows, contracted), (batch, rhs_batch), n = p.contract, p.batch, p.lhs.aval.ndim
+    matrix = tuple(range(len(batch))) == batch and n == p.out.ndim == len(batch) + 2 and rows == (n - 2,)
+    if not matrix or not p.out.dtype == p.lhs.aval.dtype == np.float32 or p.out.shape[-2] < 2 * p.out.shape[-1]:
+        return None
+    turned = ShapedArray((*p.out.shape[:-2], p.out.shape[-1], p.out.shape[-2]), p.out.dtype)
+    product = _barrier(b, dot_text(b, p.rhs, p.lhs, turned, (contracted, rows), (rhs_batch, batch)))
+    return p.result(b, transpose_text(b, product, (*range(n - 2), n - 1, n - 2)), out)
+
+
 def product_of_columns(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
                        dimension_numbers: tuple[tuple[Axes, Axes], tuple[Axes, Axes]]) -> Value | None:
     """The product, if it contracts the first axes and has no batch axes; else None."""
@@ -53,5 +72,8 @@ def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:
     """The product followed by XLA's own barrier, which XLA removes before fusion; so the transpose can be fused."""
-    product = dot_text(b, x, y, out, _COLUMNS)
-    return b.op(f"stablehlo.optimization_barrier {product} : {product.type}", product.aval)
+    return _barrier(b, dot_text(b, x, y, out, _COLUMNS))
+
+
+def _barrier(b: Builder, x: Value) -> Value:
+    return b.op(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
