@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
 import networkx as nx
@@ -81,7 +83,8 @@ class Block(nn.Module):
         width = x.shape[-1]
         mask = nn.make_causal_mask(jnp.ones(x.shape[:2])) if self.causal else None
         attention = nn.MultiHeadDotProductAttention(self.heads)
-        mlp = nn.Sequential([nn.Dense(4 * width), nn.gelu, nn.Dense(width)])
+        gelu = functools.partial(nn.gelu, approximate=self.causal)      # only GPT-2 has the approximation
+        mlp = nn.Sequential([nn.Dense(4 * width), gelu, nn.Dense(width)])
         if self.norm_first:
             y = nn.LayerNorm()(x)
             x = x + attention(y, y, mask=mask)

@@ -47,7 +47,8 @@ class Block(nn.Module):
         super().__init__()
         self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh" if causal else "none"), nn.Linear(4 * width, width))
+        gelu = nn.GELU("tanh" if causal else "none")            # GPT-2 has the approximation, BERT and ViT do not
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), gelu, nn.Linear(4 * width, width))
         self.heads, self.causal, self.norm_first = heads, causal, norm_first
 
     def attention(self, x):

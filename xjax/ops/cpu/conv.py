@@ -148,9 +148,11 @@ def _shifted_products(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: C
         return None
     *space, outputs, features = rhs.aval.shape
     positions = lhs.aval.size // features
+    has_few_positions = math.prod(p.lhs_dilation) > 1 or positions <= bounds["positions"] * features
     if (math.prod(p.window_strides) > 1 or max(p.feature_group_count, p.batch_group_count) > 1
-            or min(features, outputs) < bounds["features"] or not 1 < math.prod(space) <= bounds["taps"]
-            or (math.prod(p.lhs_dilation) == 1 and positions > bounds["positions"] * features)):
+            or not 1 < math.prod(space) <= bounds["taps"]
+            or not (math.prod(space) >= bounds["many"]
+                    or (has_few_positions and min(features, outputs) >= bounds["features"]))):
         return None
     rhs, is_reversed = _before_reversal(rhs, tuple(range(n - 2)))
     taps = list(np.ndindex(*space))

@@ -67,7 +67,7 @@ def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
     if out.ndim != 2 or not out.dtype == x.dtype == y.dtype == np.float32:
         return False
     narrow, wide = sorted(out.shape)
-    return 2 <= narrow and wide >= 2 * narrow and (narrow <= bounds["narrow"] or out.size <= bounds["results"])
+    return narrow >= 2 and wide >= 2 * narrow and (narrow <= bounds["narrow"] or out.size <= bounds["results"])
 
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:
