@@ -52,6 +52,13 @@ def cases() -> dict[str, Case]:
         "BERT-small": Case(lambda m: m.BERT(m.BERTConfig(VOCABULARY, length=TOKENS, features=256, hidden=1024, layers=4,
                                                          heads=4, dropout=0.0)),
                            f"BERT({VOCABULARY})", f"Transformer({VOCABULARY}, {TOKENS}, 4, False)", of_text(8)),
+        "DistilBERT": Case(lambda m: m.BERT(m.BERTConfig(VOCABULARY, length=TOKENS, features=768, hidden=3072, layers=6,
+                                                         heads=12, dropout=0.0)),
+                           f"BERT({VOCABULARY}, 768, 6, 12)",
+                           f"Transformer({VOCABULARY}, {TOKENS}, 12, False, 768, 6)", of_text(8)),
+        "U-Net": Case(lambda m: m.UNet(m.UNetConfig(10, (16, 32, 64), norm="group", groups=8)), "UNet()", "UNet()",
+                      (npr.standard_normal((8, 64, 64, 3), dtype=np.float32),
+                       npr.integers(0, 10, (8, 64, 64), dtype=np.int32))),
     }
 
 
@@ -61,6 +68,11 @@ def work(library: str) -> dict[str, float]:
 
 
 def xnn_step(case: Case) -> Callable[[], object]:
+    return _descending(*xnn_program(case))
+
+
+def xnn_program(case: Case) -> tuple:
+    """(xjax, the loss, parameters, state, batch) of the network in xnn."""
     jax, jnp = load("xjax")
     models = importlib.import_module("xnn.models")
     model = case.xnn(models)
@@ -73,7 +85,7 @@ def xnn_step(case: Case) -> Callable[[], object]:
         logits = y[0] @ params["tokens"]["table"].T if isinstance(y, tuple) else y       # BERT returns vectors
         return _cross_entropy(jax, logits, classes), state
 
-    return _descending(jax, loss, params, state, x, classes)
+    return jax, loss, params, state, x, classes
 
 
 def flax_step(case: Case) -> Callable[[], object]:
@@ -97,17 +109,21 @@ def _descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) 
     The batch is an argument, as in a training loop: JAX compiles arrays that a step closes over as constants.
     """
 
-    def step(params, state, *batch):
-        (value, state), grads = jax.value_and_grad(loss, has_aux=True)(params, state, *batch)
-        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, grads), state, value
-
-    step = jax.jit(step, donate_argnums=(0, 1))
+    step = jax.jit(descent(jax, loss), donate_argnums=(0, 1))
 
     def call():
         nonlocal params, state
         params, state, value = step(params, state, *batch)
         value.block_until_ready()
     return call
+
+
+def descent(jax: Any, loss: Callable) -> Callable:
+    """One step of gradient descent, ``(params, state, *batch) -> (params, state, value)``."""
+    def step(params, state, *batch):
+        (value, state), grads = jax.value_and_grad(loss, has_aux=True)(params, state, *batch)
+        return jax.tree_util.tree_map(lambda p, g: p - 0.01 * g, params, grads), state, value
+    return step
 
 
 def _cross_entropy(jax: Any, logits: Any, classes: Any) -> Any:
@@ -128,6 +144,8 @@ def torch_step(case: Case) -> Callable[[], object]:
     def call():
         optimizer.zero_grad()
         logits = model(x)
+        if logits.ndim == 4:                                                            # an image of logits
+            logits = logits.permute(0, 2, 3, 1)
         value = torch.nn.functional.cross_entropy(logits.flatten(0, -2), classes.long().flatten())
         value.backward()
         optimizer.step()

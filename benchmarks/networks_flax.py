@@ -135,15 +135,41 @@ class LSTM(nn.Module):
 
 
 class BERT(nn.Module):
-    """BERT with 4 layers of 256 features and 4 heads, without the pooler: logits at every position."""
+    """BERT without the pooler: logits at every position."""
 
     vocabulary: int
+    features: int = 256
+    layers: int = 4
+    heads: int = 4
 
     @nn.compact
     def __call__(self, tokens):
-        embed = nn.Embed(self.vocabulary, 256)
-        x = embed(tokens) + self.param("positions", nn.initializers.normal(0.02), (tokens.shape[1], 256))
+        embed = nn.Embed(self.vocabulary, self.features)
+        x = embed(tokens) + self.param("positions", nn.initializers.normal(0.02), (tokens.shape[1], self.features))
         x = nn.LayerNorm()(x)
-        for _ in range(4):
-            x = Block(4, norm_first=False)(x)
+        for _ in range(self.layers):
+            x = Block(self.heads, norm_first=False)(x)
         return embed.attend(x)
+
+
+class UNet(nn.Module):
+    """A U-Net with group norms: two poolings, and shortcuts between equal resolutions."""
+
+    features: tuple[int, ...] = (16, 32, 64)
+
+    @nn.compact
+    def __call__(self, x):
+        def block(x, n):
+            for _ in range(2):
+                x = nn.relu(nn.GroupNorm(8)(nn.Conv(n, (3, 3), use_bias=False)(x)))
+            return x
+
+        *upper, bottom = self.features
+        shortcuts = []
+        for n in upper:
+            shortcuts.append(x := block(x, n))
+            x = nn.max_pool(x, (2, 2), (2, 2))
+        x = block(x, bottom)
+        for n, shortcut in zip(reversed(upper), reversed(shortcuts), strict=True):
+            x = block(jnp.concatenate([shortcut, nn.ConvTranspose(n, (2, 2), (2, 2))(x)], -1), n)
+        return nn.Conv(10, (1, 1))(x)

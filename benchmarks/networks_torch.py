@@ -81,15 +81,15 @@ class ViT(nn.Module):
 
 
 class Transformer(nn.Module):
-    """GPT-2 (causal, norms first) and BERT (norms last) with 4 layers and a tied output."""
+    """GPT-2 (causal, norms first) and BERT (norms last) with a tied output."""
 
-    def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool, width: int = 256):
+    def __init__(self, vocabulary: int, tokens: int, heads: int, causal: bool, width: int = 256, layers: int = 4):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
         nn.init.normal_(self.embed.weight, std=0.02)
         self.positions = nn.Parameter(0.02 * torch.randn(tokens, width))
         self.before = nn.Identity() if causal else nn.LayerNorm(width)
-        self.body = nn.Sequential(*[Block(width, heads, causal, norm_first=causal) for _ in range(4)])
+        self.body = nn.Sequential(*[Block(width, heads, causal, norm_first=causal) for _ in range(layers)])
         self.after = nn.LayerNorm(width) if causal else nn.Identity()
 
     def forward(self, tokens):
@@ -105,3 +105,33 @@ class LSTM(nn.Module):
 
     def forward(self, tokens):
         return self.head(self.body(self.embed(tokens))[0])
+
+
+class UNet(nn.Module):
+    """A U-Net with group norms: two poolings, and shortcuts between equal resolutions."""
+
+    def __init__(self, classes: int = 10, features: tuple[int, ...] = (16, 32, 64)):
+        super().__init__()
+
+        def block(n_in: int, n_out: int) -> nn.Module:
+            layers = [layer for n in (n_in, n_out) for layer in (
+                nn.Conv2d(n, n_out, 3, padding=1, bias=False), nn.GroupNorm(8, n_out), nn.ReLU())]
+            return nn.Sequential(*layers)
+
+        *upper, bottom = features
+        self.down = nn.ModuleList([block(a, b) for a, b in zip((3, *upper), upper, strict=False)])
+        self.bottom = block(upper[-1], bottom)
+        self.up = nn.ModuleList([nn.ConvTranspose2d(below, n, 2, 2)
+                                 for n, below in zip(upper, features[1:], strict=True)])
+        self.merge = nn.ModuleList([block(2 * n, n) for n in upper])
+        self.head = nn.Conv2d(features[0], classes, 1)
+
+    def forward(self, x):
+        shortcuts = []
+        for block in self.down:
+            shortcuts.append(x := block(x))
+            x = nn.functional.max_pool2d(x, 2)
+        x = self.bottom(x)
+        for i in reversed(range(len(shortcuts))):
+            x = self.merge[i](torch.cat([shortcuts[i], self.up[i](x)], 1))
+        return self.head(x)

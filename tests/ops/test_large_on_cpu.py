@@ -135,7 +135,7 @@ def test_other_sums_are_those_of_the_library(shape, axes):
 
 @pytest.mark.parametrize("case, precision", each_once(
     [(100, 40, 3, True), (100, 3, 40, True), (32, 128, 64, True), (31, 40, 3, False), (100, 40, 1, False),
-     (100, 20, 11, False), (100, 140, 65, False)], [None, "highest"]))
+     (100, 20, 11, False), (100, 140, 65, True), (40, 1100, 300, False)], [None, "highest"]))
 def test_products_of_columns_equal_numpy(case, precision):
     """Small integers are exact in every order."""
     n, m, k, is_turned = case
@@ -146,6 +146,28 @@ def test_products_of_columns_equal_numpy(case, precision):
     with xjax.enable_x64():
         wide = x.astype(np.float64), y.astype(np.float64)
         np.testing.assert_array_equal(f(*wide), x.T @ y)
+        assert "optimization_barrier" not in f.lower(*wide).as_text()
+
+
+@pytest.mark.parametrize("shape, is_turned", [((2, 3, 80, 60, 5), True), ((4, 70, 90, 45), True), ((4, 70, 90, 46), False),
+                                              ((2, 3, 20, 60, 5), False)], ids=str)
+def test_batched_products_over_the_rows_of_a_large_operand(shape, is_turned):
+    """They are the transposes of products with the operands exchanged; small integers are exact in every order."""
+    *batch, rows, m, k = shape
+    x, y = (RNG.integers(-9, 9, (*batch, rows, columns)).astype(np.float32) for columns in (m, k))
+    axes = tuple(range(len(batch)))
+    numbers = (((len(batch),), (len(batch),)), (axes, axes))
+    f = xjax.jit(lambda x, y: lax.dot_general(x, y, numbers))
+    expected = np.swapaxes(x, -1, -2) @ y
+    np.testing.assert_array_equal(f(x, y), expected)
+    assert ("optimization_barrier" in f.lower(x, y).as_text()) == is_turned
+    cts = RNG.integers(-9, 9, expected.shape).astype(np.float32)
+    slopes = xjax.jit(lambda x, y, ct: xjax.vjp(f, x, y)[1](ct))(x, y, cts)
+    np.testing.assert_array_equal(slopes[0], y @ np.swapaxes(cts, -1, -2))
+    np.testing.assert_array_equal(slopes[1], x @ cts)
+    with xjax.enable_x64():
+        wide = x.astype(np.float64), y.astype(np.float64)
+        np.testing.assert_array_equal(f(*wide), expected)
         assert "optimization_barrier" not in f.lower(*wide).as_text()
 
 

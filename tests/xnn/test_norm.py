@@ -186,3 +186,60 @@ def test_tied_language_model(key):
     assert logits.shape == (2, 3, 11)
     gradient = xjax.jit(xjax.grad(lambda params: model.apply(params, jnp.array([[1, 2]])).sum()))(params)
     assert np.all(np.any(np.asarray(gradient["shared"]["words"]["table"]) != 0, 1))      # every row affects the output
+
+
+# -- derivatives ---------------------------------------------------------------------------------------------------
+
+DIFFERENTIATED = {
+    "batch norm": (BatchNorm(), (0, 1)), "batch norm without parameters": (BatchNorm(scale=False, bias=False), (0, 1)),
+    "batch norm with a scale": (BatchNorm(bias=False), (0, 1)), "layer norm": (LayerNorm(), (2,)),
+    "layer norm over two axes": (LayerNorm((-2, -1)), (1, 2)), "instance norm": (InstanceNorm(), (1,)),
+}
+
+
+def by_formula(params, x, axes, epsilon=1e-5):
+    """The definition, with the derivative of each operation."""
+    centered = x - jnp.mean(x, axes, keepdims=True)
+    y = centered / jnp.sqrt(jnp.mean(centered**2, axes, keepdims=True) + epsilon)
+    return y * params.get("scale", 1) + params.get("bias", 0)
+
+
+@pytest.mark.parametrize("name", DIFFERENTIATED)
+def test_derivatives_of_norms_are_those_of_the_definition(name, npr):
+    """First and second derivatives, forward and reverse, under vmap too, with values and parameters in float64."""
+    layer, axes = DIFFERENTIATED[name]
+    with xjax.enable_x64():
+        x, dx, ct = (npr.normal(2, 3, (3, 4, 5)) for _ in range(3))
+        _, params = layer.init(xjax.random.key(0), x.shape)
+        params, dparams = (tree_util.tree_map(lambda p: npr.normal(size=p.shape), params) for _ in range(2))
+
+        def norm(params, x):
+            if not layer.state:
+                return layer.apply(params, x)
+            y, _ = layer.apply_with_state(params, layer.init_state(x.shape), x, train=True)
+            return y
+
+        def derivatives(f):
+            y, dy = xjax.jvp(f, (params, x), (dparams, dx))
+            slopes = xjax.vjp(f, params, x)[1](ct)
+            curvature = xjax.jvp(xjax.grad(lambda params, x: jnp.sum(jnp.sin(f(params, x))), (0, 1)), (params, x),
+                                 (dparams, dx))[1]
+            mapped = xjax.vmap(xjax.grad(lambda x: jnp.sum(ct * f(params, x))))(np.stack([x, 2 * x + 1]))
+            return y, dy, slopes, curvature, mapped
+
+        ours, expected = derivatives(norm), derivatives(lambda params, x: by_formula(params, x, axes))
+        for a, b in zip(*map(tree_util.tree_leaves, (ours, expected)), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_derivatives_of_running_statistics(npr):
+    """The moments are results of the same function as y; their slopes are those of NumPy's mean and variance."""
+    x = npr.normal(2, 3, (6, 4)).astype(np.float32)
+    layer = BatchNorm(momentum=1.0, unbiased=False)
+    state = layer.init_state(x.shape)
+
+    def of_state(name):
+        return xjax.grad(lambda x: jnp.sum(layer.apply_with_state({"scale": jnp.ones(4), "bias": jnp.zeros(4)}, state, x,
+                                                                  train=True)[1][name]))(x)
+    np.testing.assert_allclose(of_state("mean"), np.full(x.shape, 1 / 6), rtol=1e-6)
+    np.testing.assert_allclose(of_state("var"), 2 * (x - x.mean(0)) / 6, rtol=1e-5, atol=1e-6)

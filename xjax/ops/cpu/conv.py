@@ -138,8 +138,8 @@ def _matrix_product(b: Builder, lhs: Value, rhs: Value, contract: tuple[Axes, Ax
 def _shifted_products(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
     """The gradient of an operand: one product with all elements of the kernel, then a sum of its shifted parts.
 
-    The kernel is read as it lies, neither reversed nor transposed, and nothing is multiplied with the zeros that
-    strides insert into the cotangent.
+    The kernel is neither reversed nor transposed, and nothing is multiplied with the zeros that strides insert into the
+    cotangent.
     """
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     n, bounds = out.ndim, limits("convolutions by shifted products", "cpu")

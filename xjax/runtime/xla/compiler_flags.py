@@ -1,7 +1,7 @@
-"""The flags of XLA with which a program is compiled: those of the user, and those that xjax sets.
+"""The flags of XLA with which a program is compiled: the user's flags, and flags that xjax sets.
 
-xjax sets a flag for one of two reasons: to avoid a fault of the compiler (`compiler_faults.py`), or because XLA's own
-choice is slow for the program; these choices are in the table below. A flag that the user set is never replaced.
+xjax sets a flag for one of two reasons: to avoid a fault of the compiler (`compiler_faults.py`), or because XLA's
+default is slow for the program: the table below. A flag that the user set is never replaced.
 """
 
 from __future__ import annotations
