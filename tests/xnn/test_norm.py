@@ -201,7 +201,7 @@ def by_formula(params, x, axes, epsilon=1e-5):
     """The definition, with the derivative of each operation."""
     centered = x - jnp.mean(x, axes, keepdims=True)
     y = centered / jnp.sqrt(jnp.mean(centered**2, axes, keepdims=True) + epsilon)
-    return y * params.get("scale", 1) + params.get("bias", 0)
+    return y * jnp.broadcast_to(params.get("scale", 1), x.shape) + jnp.broadcast_to(params.get("bias", 0), x.shape)
 
 
 @pytest.mark.parametrize("name", DIFFERENTIATED)
@@ -236,10 +236,9 @@ def test_derivatives_of_running_statistics(npr):
     """The moments are results of the same function as y; their slopes are those of NumPy's mean and variance."""
     x = npr.normal(2, 3, (6, 4)).astype(np.float32)
     layer = BatchNorm(momentum=1.0, unbiased=False)
-    state = layer.init_state(x.shape)
+    state, params = layer.init_state(x.shape), {"scale": jnp.ones(4), "bias": jnp.zeros(4)}
 
     def of_state(name):
-        return xjax.grad(lambda x: jnp.sum(layer.apply_with_state({"scale": jnp.ones(4), "bias": jnp.zeros(4)}, state, x,
-                                                                  train=True)[1][name]))(x)
+        return xjax.grad(lambda x: jnp.sum(layer.apply_with_state(params, state, x, train=True)[1][name]))(x)
     np.testing.assert_allclose(of_state("mean"), np.full(x.shape, 1 / 6), rtol=1e-6)
     np.testing.assert_allclose(of_state("var"), 2 * (x - x.mean(0)) / 6, rtol=1e-5, atol=1e-6)
