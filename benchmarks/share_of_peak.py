@@ -102,7 +102,7 @@ def main() -> None:
         if args.only in name:
             seconds, part = share(case)
             print(f"{name:<14}{1e3 * seconds:>7.1f} ms{part:>13.0%}", flush=True)
-            for time, calls, kind in operations(case)[:args.operations]:
+            for time, calls, kind in operations(case)[:args.operations] if args.operations else ():
                 print(f"  {1e3 * time:>7.2f} ms {calls:>4} x {kind[:110]}")
 
 

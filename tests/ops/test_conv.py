@@ -133,8 +133,14 @@ ON_CPU = {
     "many features": (2, f(2, 33, 34, 64), f(2, 3, 64, 64) / 10, {
         "window_strides": (1, 2), "padding": ((1, 0), (2, 1)), "rhs_dilation": (2, 1)}),
     "kernel of one element": (0, f(2, 24, 24, 32), f(1, 1, 32, 16), {"window_strides": (2, 1), "padding": "VALID"}),
-    "kernel of one element, dilated operand": (2, f(2, 5, 6, 8), f(1, 1, 8, 7), {
+    "kernel of one element, dilated operand": (1, f(2, 5, 6, 8), f(1, 1, 8, 7), {
         "window_strides": (1, 1), "padding": ((2, 0), (-1, 1)), "lhs_dilation": (1, 3)}),
+    "transposed, of three by two": (2, f(3, 7, 6, 8), f(3, 2, 8, 7), {
+        "window_strides": (1, 1), "padding": ((1, 2), (-1, 3)), "lhs_dilation": (2, 3)}),
+    "strided, of three by three": (2, f(3, 7, 8, 16), f(3, 3, 16, 16) / 5, {
+        "window_strides": (2, 3), "padding": ((1, 1), (0, 2))}),
+    "five by five": (2, f(3, 7, 8, 4), f(5, 5, 4, 6) / 5, {
+        "window_strides": (1, 1), "padding": ((1, 2), (-1, 4)), "rhs_dilation": (1, 2)}),
     "kernel of one element, strides and padding": (2, f(2, 5, 6, 8), f(1, 1, 8, 7), {
         "window_strides": (2, 1), "padding": ((1, 0), (0, 2))}),
     "result of one position": (1, f(3, 6, 5, 8), f(3, 4, 8, 7), {

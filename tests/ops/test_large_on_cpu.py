@@ -131,6 +131,19 @@ def test_other_sums_are_those_of_the_library(shape, axes):
     assert not has_short_rows(ShapedArray(shape, np.dtype(np.float32)), axes)
 
 
+@pytest.mark.parametrize("shape, axes, in_stages", [
+    ((2, 40, 30, 4, 2), (1, 2, 4), True), ((300, 4, 4), (0, 2), True), ((3, 50, 5, 2, 8), (1, 3, 4), True),
+    ((300, 4, 33), (0, 2), False), ((300, 1, 17), (0, 2), False), ((40, 4, 4), (0, 2), False)], ids=str)
+def test_sums_on_both_sides_of_a_kept_axis(shape, axes, in_stages):
+    """Small integers are exact in every order; the gradient of the sum of squares is twice the operand."""
+    x = RNG.integers(-9, 9, shape).astype(np.float32)
+    f = xjax.jit(lambda x: jnp.sum(x * x, axes))
+    np.testing.assert_array_equal(f(x), (x * x).sum(axes))
+    assert ("optimization_barrier" in f.lower(x).as_text()) == in_stages
+    np.testing.assert_array_equal(xjax.jit(xjax.grad(lambda x: jnp.sum(f(x))))(x), 2 * x)
+    np.testing.assert_array_equal(xjax.jit(xjax.vmap(f))(np.stack([x, 2 * x])), [f(x), 4 * f(x)])
+
+
 # -- narrow products ----------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("case, precision", each_once(

@@ -44,6 +44,11 @@ FORMS: dict[str, Form] = {
         {"row": 16, "elements": 4096}, None,
         "CPU, [30000, n] and [300000, n] float32, relative to the time of XLA's library: 0.1 to 0.2 for n = 2, 0.4 to "
         "0.8 for 16, 0.6 to 1.5 for 32", "ops/cpu/sums.py"),
+    "sums in two stages": Form(
+        "sums of at least `elements` elements, over at most `last` positions of the last axes and over axes before a "
+        "kept one", {"elements": 4096, "last": 32}, None,
+        "CPU, groups of a group normalisation: 0.1 for 8 groups of 2 features, 0.4 for 8 of 4, 0.6 for 32 of 16",
+        "ops/cpu/sums.py"),
     "sort by integers": Form(
         "sorts of rows of at least `row` elements, by unsigned integers", {"row": 64}, None,
         "CPU: XLA sorts shorter rows by insertion, so there is little to gain", "ops/cpu/sort.py"),
@@ -89,6 +94,10 @@ FORMS: dict[str, Form] = {
     "convolutions by one product": Form(
         "kernels of one element, and results of one position", _ALWAYS, None,
         "CPU, 16 images of 8 x 8 to 32 x 32, 64 to 1024 features: 0.4 to 0.8 of the time", "ops/cpu/conv.py"),
+    "convolutions by products of positions": Form(
+        "gradients of the kernels of dilated operands, of at most `results` elements", {"results": 25}, None,
+        "CPU, a transposed convolution of 2 x 2 with strides of 2, 32 to 64 features: 0.2 of the time",
+        "ops/cpu/conv.py"),
     "convolutions by shifted products": Form(
         "gradients of operands, of kernels with at most `taps` elements: with at least `many` elements, or, if there "
         "are at least `features` features, with strides or at most `positions` positions for each feature",

@@ -16,7 +16,7 @@ from xjax.core.hlo import Builder, Value
 from xjax.core.primitive import LINEAR, Primitive
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import NUMBER, canonical_axes, check_kinds, check_sequence, static_int
-from xjax.ops.cpu.sums import sum_of_short_rows
+from xjax.ops.cpu.sums import sum_on_cpu
 from xjax.ops.text import reduce_text, reshape_text, transpose_text
 from xjax.typing import Array, ArrayLike
 
@@ -140,7 +140,7 @@ def _reduce_sum_batch(axis, args, bdims, *, axes):
 
 
 reduce_sum_p = Primitive("reduce_sum", type_rule=_reduce_sum_type, lower=_reduce_sum_lower,
-                         lower_on={"cpu": sum_of_short_rows}, jvp=LINEAR, transpose=_reduce_sum_transpose,
+                         lower_on={"cpu": sum_on_cpu}, jvp=LINEAR, transpose=_reduce_sum_transpose,
                          batch=_reduce_sum_batch)
 
 

@@ -1,10 +1,11 @@
-"""Convolutions on a CPU: five kinds that XLA runs slowly use other operations; the rest have the feature axis last.
+"""Convolutions on a CPU: six kinds that XLA runs slowly use other operations; the rest have the feature axis last.
 
 - Depthwise convolutions: one product for each element of the kernel, fused in one loop (30 to 50 times as fast).
 - Convolutions of few input features, such as images, with small kernels: the same (2 to 30 times).
 - Kernels with one element (1 x 1), and the gradients of such kernels: one matrix product (1.2 to 3 times).
 - Gradients of operands with strides, or with many features and few positions: one product, and a sum of its shifted
   parts (0.6 to 0.97 of the time).
+- Gradients of the kernels of transposed convolutions: a product for each element of the kernel (0.2 of the time).
 - The gradient of a depthwise kernel: a loop over rows of images, with one accumulator per kernel element (7 times).
 """
 
@@ -73,7 +74,7 @@ def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p
         return None
     # If XLA shards the batch over devices, a loop over images would gather all of them.
     loops = () if b.is_cut else (_depthwise_kernel_gradient,)
-    for emit in (_product, _shifted_products, _depthwise, _of_few_features, *loops):
+    for emit in (_product, _shifted_products, _products_of_positions, _depthwise, _of_few_features, *loops):
         result = emit(b, out, lhs, rhs, p)
         if result is not None:
             return result
@@ -181,6 +182,41 @@ def _before_reversal(x: Value, axes: Axes) -> tuple[Value, bool]:
     if x.recipe is not None and x.recipe.lower == rev_p.lower and set(x.recipe.params["dimensions"]) == set(axes):
         return x.recipe.operands[0], True
     return x, False
+
+
+# -- one product for each position ---------------------------------------------------------------------------------
+
+def _products_of_positions(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolution) -> Value | None:
+    """The gradient of the kernel of a transposed convolution: each element is a product with a strided part of `rhs`.
+
+    Nothing is multiplied with the zeros that the dilation inserts into `lhs`.
+    """
+    lhs_spec, rhs_spec, out_spec = p.dimension_numbers
+    bounds, positions = limits("convolutions by products of positions", "cpu"), take(out.shape, out_spec[2:])
+    if (bounds is None or math.prod(p.lhs_dilation) == 1 or math.prod((*p.window_strides, *p.rhs_dilation)) > 1
+            or max(p.feature_group_count, p.batch_group_count) > 1 or math.prod(positions) > bounds["results"]):
+        return None
+    sizes, (outputs, features, *window) = take(lhs.aval.shape, lhs_spec[2:]), take(rhs.aval.shape, rhs_spec)
+    zero, results = b.constant(0, ShapedArray((), out.dtype)), []
+    for at in np.ndindex(*positions):
+        starts = [pad - k for (pad, _), k in zip(p.padding, at, strict=True)]
+        ends = [start + (n - 1) * d + 1 for start, n, d in zip(starts, sizes, p.lhs_dilation, strict=True)]
+        low = [max(0, -start) for start in starts]
+        high = [max(0, end - n) for end, n in zip(ends, window, strict=True)]
+        padded = emit_pad(b, rhs, zero, placed((0, 0, *low), rhs_spec), placed((0, 0, *high), rhs_spec), [0] * out.ndim)
+        starts, ends = ([n + lo for n, lo in zip(bound, low, strict=True)] for bound in (starts, ends))
+        part = slice_text(b, padded, placed((0, 0, *starts), rhs_spec), placed((outputs, features, *ends), rhs_spec),
+                          placed((1, 1, *p.lhs_dilation), rhs_spec))
+        results.append(_matrix_product(b, lhs, part, (lhs_spec[1:], rhs_spec[1:]), p))
+    for count, axis in reversed(list(zip(positions, out_spec[2:], strict=True))):
+        results = [_joined(b, results[i:i + count], axis) for i in range(0, len(results), count)]
+    return results[0]
+
+
+def _joined(b: Builder, xs: Sequence[Value], axis: int) -> Value:
+    shape = list(xs[0].aval.shape)
+    shape[axis] *= len(xs)
+    return concatenate_text(b, xs, ShapedArray(tuple(shape), xs[0].aval.dtype), axis)
 
 
 # -- depthwise ----------------------------------------------------------------------------------------------------
