@@ -68,7 +68,7 @@ def work(library: str) -> dict[str, float]:
 
 
 def xnn_step(case: Case) -> Callable[[], object]:
-    return _descending(*xnn_program(case))
+    return descending(*xnn_program(case))
 
 
 def xnn_program(case: Case) -> tuple:
@@ -100,10 +100,10 @@ def flax_step(case: Case) -> Callable[[], object]:
         y, state = model.apply({"params": params, **state}, x, mutable=list(state))
         return _cross_entropy(jax, y, classes), state
 
-    return _descending(jax, loss, params, variables, x, classes)
+    return descending(jax, loss, params, variables, x, classes)
 
 
-def _descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) -> Callable[[], object]:
+def descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) -> Callable[[], object]:
     """A function that runs one step from the parameters and state of the previous call, which are donated.
 
     The batch is an argument, as in a training loop: JAX compiles arrays that a step closes over as constants.

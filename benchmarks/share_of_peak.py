@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Callable
 
 import numpy as np
-from networks import Case, cases, descent, xnn_program, xnn_step
+from networks import cases, descending, descent, xnn_program
 from pairs import best
 
 import xjax
@@ -39,23 +39,19 @@ def peak() -> float:
     return 2 * 2048**3 / best(lambda: product(x).block_until_ready(), 1, 12)
 
 
-def share(case: Case) -> tuple[float, float]:
-    """(Seconds of a step, share of the peak)."""
-    jax, loss, *arguments = xnn_program(case)
+def share(program: tuple, step: Callable[[], object]) -> tuple[float, float]:
+    """(Seconds of a step, share of the peak).  Args: program: from `xnn_program`; step: runs a step of it."""
+    jax, loss, *arguments = program
     count = flops(jax.make_jaxpr(descent(jax, loss))(*arguments))
-    before, seconds, after = peak(), seconds_of(xnn_step(case)), peak()
+    before, seconds, after = peak(), seconds_of(step), peak()
     return seconds, count / max(before, after) / seconds
 
 
-def operations(case: Case) -> list[tuple[float, int, str]]:
+def operations(kinds: dict[str, str], step: Callable[[], object]) -> list[tuple[float, int, str]]:
     """(Seconds in a step, calls in a step, description) of all operations with one description, the costliest first."""
-    jax, loss, *arguments = xnn_program(case)
-    step = jax.jit(descent(jax, loss))
-    kinds = kinds_of(step.lower(*arguments).compile().as_text())
-    step(*arguments)
     with profiler.ProfileSession() as session:
         for _ in range(STEPS):
-            jax.block_until_ready(step(*arguments))
+            step()
     seconds, calls = collections.Counter(), collections.Counter()
     for event in (e for plane in session.profile_data.planes for line in plane.lines for e in line.events):
         if "hlo_op" in dict(event.stats):
@@ -100,10 +96,14 @@ def main() -> None:
     print(f"{'network':<14}{'step':>10}{'of the peak':>14}")
     for name, case in cases().items():
         if args.only in name:
-            seconds, part = share(case)
+            jax, loss, *arguments = program = xnn_program(case)
+            lowered, step = jax.jit(descent(jax, loss), donate_argnums=(0, 1)).lower(*arguments), descending(*program)
+            seconds, part = share(program, step)
             print(f"{name:<14}{1e3 * seconds:>7.1f} ms{part:>13.0%}", flush=True)
-            for time, calls, kind in operations(case)[:args.operations] if args.operations else ():
-                print(f"  {1e3 * time:>7.2f} ms {calls:>4} x {kind[:110]}")
+            if args.operations:
+                kinds = kinds_of(lowered.compile().as_text())
+                for time, calls, kind in operations(kinds, step)[:args.operations]:
+                    print(f"  {1e3 * time:>7.2f} ms {calls:>4} x {kind[:110]}")
 
 
 if __name__ == "__main__":

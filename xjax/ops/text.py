@@ -87,6 +87,11 @@ def dot_text(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, contract: tup
                 f"{list(contract[1])}{precision} : ({lhs.type}, {rhs.type}) -> {tensor_type(out)}", out)
 
 
+def barrier_text(b: Builder, x: Value) -> Value:
+    """`x` after XLA's own barrier, which keeps operations in order but on CPUs does not prevent fusion."""
+    return b.op(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
+
+
 def concatenate_text(b: Builder, xs: Sequence[Value], out: ShapedArray, dimension: int) -> Value:
     """The operands joined along an axis, as StableHLO text."""
     types = ", ".join(x.type for x in xs)

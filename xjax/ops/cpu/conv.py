@@ -72,9 +72,11 @@ def _in_other_operations(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p
     """The convolution in other operations, or None if XLA's own is as fast."""
     if out.dtype != lhs.aval.dtype or out.dtype not in (np.float32, np.float64):
         return None
-    # If XLA shards the batch over devices, a loop over images would gather all of them.
-    loops = () if b.is_cut else (_depthwise_kernel_gradient,)
-    for emit in (_product, _shifted_products, _products_of_positions, _depthwise, _of_few_features, *loops):
+    if max(p.feature_group_count, p.batch_group_count) == 1:
+        forms = (_product, _shifted_products, _products_of_positions, _of_few_features)
+    else:           # if XLA shards the batch over devices, a loop over images would gather all of them
+        forms = (_depthwise,) if b.is_cut else (_depthwise, _depthwise_kernel_gradient)
+    for emit in forms:
         result = emit(b, out, lhs, rhs, p)
         if result is not None:
             return result
@@ -87,19 +89,14 @@ def _product(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolutio
     """The convolution as one matrix product, if the kernel has one element or the result has one position."""
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     window, positions = take(rhs.aval.shape, rhs_spec[2:]), take(out.shape, out_spec[2:])
-    if limits("convolutions by one product", "cpu") is None or max(p.feature_group_count, p.batch_group_count) > 1:
+    if limits("convolutions by one product", "cpu") is None:
         return None
     if math.prod(window) == math.prod(p.window_strides) == 1:        # every element of lhs is read, and read once
-        result = _matrix_product(b, lhs, rhs, ((lhs_spec[1],), (rhs_spec[1],)), p)
-        low, high = (placed((0, 0, *(pair[i] for pair in p.padding)), out_spec) for i in range(2))
-        zero = b.constant(0, ShapedArray((), out.dtype))
-        return emit_pad(b, result, zero, low, high, placed((0, 0, *(d - 1 for d in p.lhs_dilation)), out_spec))
-    if math.prod(positions) == 1:
-        counts, steps, contract = window, p.rhs_dilation, (lhs_spec[1:], rhs_spec[1:])
-    elif math.prod(window) == 1:
-        counts, steps, contract = positions, p.window_strides, ((lhs_spec[1],), (rhs_spec[1],))
-    else:
+        return _padded(b, _matrix_product(b, lhs, rhs, p, over_positions=False), out_spec, p)
+    over_positions = math.prod(positions) == 1
+    if not over_positions and math.prod(window) > 1:
         return None
+    counts, steps = (window, p.rhs_dilation) if over_positions else (positions, p.window_strides)
     ends = [(n - 1) * step + 1 for n, step in zip(counts, steps, strict=True)]
     batch, features, *sizes = take(lhs.aval.shape, lhs_spec)
     reads_padding = any(low or end > size for (low, _), end, size in zip(p.padding, ends, sizes, strict=True))
@@ -107,31 +104,29 @@ def _product(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolutio
         return None
     limit, step = placed((batch, features, *ends), lhs_spec), placed((1, 1, *steps), lhs_spec)
     x = slice_text(b, lhs, (0,) * out.ndim, limit, step)
-    return _matrix_product(b, x, rhs, contract, p)
+    return _matrix_product(b, x, rhs, p, over_positions)
 
 
-def _matrix_product(b: Builder, lhs: Value, rhs: Value, contract: tuple[Axes, Axes], p: Convolution) -> Value:
-    """Sum of products over the contracted axes: of the features, and of all positions or of none."""
+def _matrix_product(b: Builder, lhs: Value, rhs: Value, p: Convolution, over_positions: bool) -> Value:
+    """Sum of products over the features, and over all positions too or, for a kernel of one element, at each."""
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
-    rank, dtype = lhs.aval.ndim, lhs.aval.dtype
-    free = [free_axes(rank, axes) for axes in contract]
-    sizes = [x.aval.shape[a] for x, axes in zip((lhs, rhs), free, strict=True) for a in axes]
-    numbers = (contract, ((), ()))
-    out = ShapedArray(tuple(sizes), dtype)
+    outputs, features = take(rhs.aval.shape, rhs_spec[:2])
+    contract = (lhs_spec[1:], rhs_spec[1:])
+    if not over_positions:
+        last = rhs_spec[1] > rhs_spec[0]                                # whether the input features are last
+        rhs = reshape_text(b, rhs, (outputs, features) if last else (features, outputs))
+        contract = (lhs_spec[1:2], (int(last),))
+    free = free_axes(lhs.aval.ndim, contract[0])
+    out, numbers = ShapedArray((*take(lhs.aval.shape, free), outputs), lhs.aval.dtype), (contract, ((), ()))
     result = product_of_columns(b, out, lhs, rhs, numbers)
     if result is None:
         merged = as_matrices(b, out, lhs, rhs, numbers)
         result = merged.result(b, dot_text(b, merged.lhs, merged.rhs, merged.out, merged.contract), out)
-    # Axes of the result: those of lhs without the contracted ones, then those of rhs.
-    roles = [*(lhs_spec.index(a) for a in free[0]), *(1 if a == rhs_spec[0] else None for a in free[1])]
-    kept = [i for i, role in enumerate(roles) if role is not None]
-    result = reshape_text(b, result, tuple(sizes[i] for i in kept))
-    order = sorted(range(len(kept)), key=lambda i: out_spec[roles[kept[i]]])
-    result = transpose_text(b, result, order)
-    shape = [1] * rank
-    for i in order:
-        shape[out_spec[roles[kept[i]]]] = sizes[kept[i]]
-    return reshape_text(b, result, tuple(shape))
+    axes = [*(out_spec[lhs_spec.index(a)] for a in free), out_spec[1]]  # of the axes of the product, in the result
+    shape = [1] * lhs.aval.ndim
+    for axis, size in zip(axes, out.shape, strict=True):
+        shape[axis] = size
+    return reshape_text(b, transpose_text(b, result, sorted(range(len(axes)), key=axes.__getitem__)), shape)
 
 
 # -- shifted products ---------------------------------------------------------------------------------------------
@@ -150,10 +145,8 @@ def _shifted_products(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: C
     *space, outputs, features = rhs.aval.shape
     positions = lhs.aval.size // features
     has_few_positions = math.prod(p.lhs_dilation) > 1 or positions <= bounds["positions"] * features
-    if (math.prod(p.window_strides) > 1 or max(p.feature_group_count, p.batch_group_count) > 1
-            or not 1 < math.prod(space) <= bounds["taps"]
-            or not (math.prod(space) >= bounds["many"]
-                    or (has_few_positions and min(features, outputs) >= bounds["features"]))):
+    pays = math.prod(space) >= bounds["many"] or (has_few_positions and min(features, outputs) >= bounds["features"])
+    if math.prod(p.window_strides) > 1 or not 1 < math.prod(space) <= bounds["taps"] or not pays:
         return None
     rhs, is_reversed = _before_reversal(rhs, tuple(range(n - 2)))
     taps = list(np.ndindex(*space))
@@ -194,20 +187,21 @@ def _products_of_positions(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
     lhs_spec, rhs_spec, out_spec = p.dimension_numbers
     bounds, positions = limits("convolutions by products of positions", "cpu"), take(out.shape, out_spec[2:])
     if (bounds is None or math.prod(p.lhs_dilation) == 1 or math.prod((*p.window_strides, *p.rhs_dilation)) > 1
-            or max(p.feature_group_count, p.batch_group_count) > 1 or math.prod(positions) > bounds["results"]):
+            or math.prod(positions) > bounds["results"]):
         return None
-    sizes, (outputs, features, *window) = take(lhs.aval.shape, lhs_spec[2:]), take(rhs.aval.shape, rhs_spec)
-    zero, results = b.constant(0, ShapedArray((), out.dtype)), []
+    outputs, features, *window = take(rhs.aval.shape, rhs_spec)
+    lengths = [(n - 1) * d + 1 for n, d in zip(take(lhs.aval.shape, lhs_spec[2:]), p.lhs_dilation, strict=True)]
+    # The element k of the result reads rhs from pad - k on, and at most `low` and `high` positions outside of it.
+    low = [max(0, count - 1 - pad) for count, (pad, _) in zip(positions, p.padding, strict=True)]
+    high = [max(0, pad + length - n) for (pad, _), length, n in zip(p.padding, lengths, window, strict=True)]
+    zero, none = b.constant(0, ShapedArray((), out.dtype)), [0] * out.ndim
+    rhs, results = emit_pad(b, rhs, zero, placed((0, 0, *low), rhs_spec), placed((0, 0, *high), rhs_spec), none), []
     for at in np.ndindex(*positions):
-        starts = [pad - k for (pad, _), k in zip(p.padding, at, strict=True)]
-        ends = [start + (n - 1) * d + 1 for start, n, d in zip(starts, sizes, p.lhs_dilation, strict=True)]
-        low = [max(0, -start) for start in starts]
-        high = [max(0, end - n) for end, n in zip(ends, window, strict=True)]
-        padded = emit_pad(b, rhs, zero, placed((0, 0, *low), rhs_spec), placed((0, 0, *high), rhs_spec), [0] * out.ndim)
-        starts, ends = ([n + lo for n, lo in zip(bound, low, strict=True)] for bound in (starts, ends))
-        part = slice_text(b, padded, placed((0, 0, *starts), rhs_spec), placed((outputs, features, *ends), rhs_spec),
+        starts = [lo + pad - k for lo, (pad, _), k in zip(low, p.padding, at, strict=True)]
+        ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+        part = slice_text(b, rhs, placed((0, 0, *starts), rhs_spec), placed((outputs, features, *ends), rhs_spec),
                           placed((1, 1, *p.lhs_dilation), rhs_spec))
-        results.append(_matrix_product(b, lhs, part, (lhs_spec[1:], rhs_spec[1:]), p))
+        results.append(_matrix_product(b, lhs, part, p, over_positions=True))
     for count, axis in reversed(list(zip(positions, out_spec[2:], strict=True))):
         results = [_joined(b, results[i:i + count], axis) for i in range(0, len(results), count)]
     return results[0]
@@ -279,8 +273,7 @@ def _of_few_features(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Co
     outputs, features, *space = take(rhs.aval.shape, rhs_spec)
     terms = features * math.prod(space)
     bounds = limits("convolutions by terms", "cpu")
-    if (bounds is None or max(p.feature_group_count, p.batch_group_count) > 1
-            or not 0 < features <= bounds["features"] or terms > bounds["terms"]
+    if (bounds is None or not 0 < features <= bounds["features"] or terms > bounds["terms"]
             or terms * outputs > bounds["products_last" if out_spec[1] == out.ndim - 1 else "products"]):
         return None
     axes = placed((out_spec[0], *out_spec[2:]), _without(lhs_spec, 1))        # of the axes of one feature
@@ -317,7 +310,7 @@ def _depthwise_kernel_gradient(b: Builder, out: ShapedArray, lhs: Value, rhs: Va
         return None
     if len(window) == 1:
         return _with_rows(b, out, lhs, rhs, p)
-    padded, taps = _padded(b, lhs, p), list(np.ndindex(*space))
+    padded, taps = _padded(b, lhs, lhs_spec, p), list(np.ndindex(*space))
     rest = ShapedArray((*window[1:], groups), out.dtype)
     x_axes = (lhs.aval.ndim - 3, *range(lhs.aval.ndim - 3))         # (features, other spatial axes) of a row
 
@@ -363,11 +356,11 @@ def _with_rows(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, p: Convolut
 
 # -- pieces -------------------------------------------------------------------------------------------------------
 
-def _padded(b: Builder, lhs: Value, p: Convolution) -> Value:
-    spec = p.dimension_numbers.lhs_spec
+def _padded(b: Builder, x: Value, spec: Axes, p: Convolution) -> Value:
+    """`x` with the padding and the dilation of the operand; `spec`: the axes of batch, features and positions."""
     low, high = (placed((0, 0, *(pair[i] for pair in p.padding)), spec) for i in range(2))
-    zero = b.constant(0, ShapedArray((), lhs.aval.dtype))
-    return emit_pad(b, lhs, zero, low, high, placed((0, 0, *(d - 1 for d in p.lhs_dilation)), spec))
+    zero = b.constant(0, ShapedArray((), x.aval.dtype))
+    return emit_pad(b, x, zero, low, high, placed((0, 0, *(d - 1 for d in p.lhs_dilation)), spec))
 
 
 def _without(spec: Axes, dropped: int) -> Axes:

@@ -14,7 +14,7 @@ from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
 from xjax.ops.dot_operands import Axes, as_matrices, in_order
-from xjax.ops.text import dot_text, transpose_text
+from xjax.ops.text import barrier_text, dot_text, transpose_text
 
 _COLUMNS = (0,), (0,)           # contracted axes
 
@@ -34,7 +34,7 @@ def turned_product(b: Builder, out: ShapedArray, lhs: Value, rhs: Value,
     if not matrix or not p.out.dtype == p.lhs.aval.dtype == np.float32 or p.out.shape[-2] < 2 * p.out.shape[-1]:
         return None
     turned = ShapedArray((*p.out.shape[:-2], p.out.shape[-1], p.out.shape[-2]), p.out.dtype)
-    product = _barrier(b, dot_text(b, p.rhs, p.lhs, turned, (contracted, rows), (rhs_batch, batch)))
+    product = barrier_text(b, dot_text(b, p.rhs, p.lhs, turned, (contracted, rows), (rhs_batch, batch)))
     return p.result(b, transpose_text(b, product, (*range(n - 2), n - 1, n - 2)), out)
 
 
@@ -72,8 +72,4 @@ def _has_fast_order(out: ShapedArray, x: ShapedArray, y: ShapedArray) -> bool:
 
 def _kept(b: Builder, x: Value, y: Value, out: ShapedArray) -> Value:
     """The product followed by XLA's own barrier, which XLA removes before fusion; so the transpose can be fused."""
-    return _barrier(b, dot_text(b, x, y, out, _COLUMNS))
-
-
-def _barrier(b: Builder, x: Value) -> Value:
-    return b.op(f"stablehlo.optimization_barrier {x} : {x.type}", x.aval)
+    return barrier_text(b, dot_text(b, x, y, out, _COLUMNS))

@@ -19,7 +19,7 @@ import numpy as np
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.types import ShapedArray
-from xjax.ops.text import reduce_text, reduced_slices, reshape_text
+from xjax.ops.text import barrier_text, reduce_text, reduced_slices, reshape_text
 
 _OF_LIBRARY = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -56,8 +56,7 @@ def _sum_in_two_stages(b: Builder, x: Value, axes: Sequence[int]) -> Value | Non
     kept_after = [n for axis, n in enumerate(x.aval.shape[:before]) if axis not in axes and axis > min(axes)]
     if not first or math.prod(kept_after) == 1 or not 1 < length <= bounds["last"]:
         return None
-    partial = reduce_text(b, x, "stablehlo.add", 0, first)
-    partial = b.op(f"stablehlo.optimization_barrier {partial} : {partial.type}", partial.aval)
+    partial = barrier_text(b, reduce_text(b, x, "stablehlo.add", 0, first))
     return reduce_text(b, partial, "stablehlo.add", 0, range(before - len(first), x.aval.ndim - len(first)))
 
 
