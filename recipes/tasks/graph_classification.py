@@ -19,7 +19,7 @@ from recipes.data.facts import Table, ranges
 from recipes.data.graph_batches import Graphs, PaddedGraphs
 from recipes.data.graph_sets import read_tu, split_at_random
 from recipes.data.graphs import undirected
-from recipes.data.splits import class_counts, class_facts
+from recipes.data.splits import class_counts, class_facts, sizes_of
 from recipes.errors import DataError
 from recipes.lazy import mpl_figure, nn, xnn
 from recipes.models.graphs import GIN, Pooled, check_network, make_network, takes_edge_features
@@ -130,7 +130,7 @@ def _data(config: Config, read: Read) -> Data:
     nodes = [graph.n_nodes for graph in all_graphs]
     summary = {"dataset": config.dataset if config.folder is None else config.folder.name,
                "graphs": f"{len(nodes)}, of {min(nodes)} to {max(nodes)} nodes, {len(classes)} classes",
-               "split": ", ".join(f"{name} {len(ids)}" for name, ids in split.items()),
+               "split": sizes_of(split),
                **class_facts(read.labels_of_splits, classes)}
     return Data(splits, artifacts, summary)
 

@@ -26,7 +26,7 @@ from recipes.data.pair_batches import split_graph
 from recipes.data.planetoid import DATASETS as PLANETOID
 from recipes.data.planetoid import changed_files, load_planetoid, planetoid_folder
 from recipes.data.recorded import classes_as_recorded
-from recipes.data.splits import class_counts, class_facts
+from recipes.data.splits import class_counts, class_facts, sizes_of
 from recipes.errors import DataError
 from recipes.lazy import jnp, sp, xnn
 from recipes.models.graphs import (
@@ -277,4 +277,4 @@ def _summary(name: str, graph: LabelledGraph, features: int) -> dict[str, str]:
     return {"dataset": name,
             "graph": f"{number(nodes)} nodes, {number(edges)} edges, {number(features)} features, "
                      f"{graph.n_classes} classes",
-            "split": ", ".join(f"{split} {len(ids)}" for split, ids in graph.split.items())}
+            "split": sizes_of(graph.split)}

@@ -31,6 +31,7 @@ from recipes.data.splits import (
     class_facts,
     inputs_of,
     repeated_fact,
+    sizes_of,
     split_by_order,
     stratified_order,
 )
@@ -200,7 +201,7 @@ def _data(config: Config, read: Read) -> Data:
     target = [] if classes else [{"name": config.target, "kind": "number", **form}]
     summary |= listed("written as", forms_in_words(read.table, [*read.columns, *target])) | read.facts
     summary |= listed("time zones", zones_in_words(read.table, read.kinds))
-    summary["split"] = ", ".join(f"{name} {len(ids)}" for name, ids in rows.items())
+    summary["split"] = sizes_of(rows)
     if classes:
         summary |= class_facts(read.y_of_splits, classes)
     summary |= repeated_fact({split: inputs_of(x[ids]) for split, ids in rows.items()})

@@ -14,7 +14,7 @@ from recipes.config import AbsolutePath, Count, Fraction, Index, StratifiedSplit
 from recipes.data.facts import Table, listed, ranges, shortened
 from recipes.data.passages import Passages, module_passages, read_passages, table_passages
 from recipes.data.recorded import classes_as_recorded
-from recipes.data.splits import class_counts, class_facts, repeated_fact
+from recipes.data.splits import class_counts, class_facts, repeated_fact, sizes_of
 from recipes.data.vocabulary import Vocabulary
 from recipes.lazy import jnp, nn, xnn
 from recipes.models import text as models
@@ -192,4 +192,4 @@ def _summary(config: Config, data: Passages, artifacts: dict[str, Any], rows: Ro
                       f"{100 * full:.0f} % have the full length",
             **listed("left out", data.left_out),
             **repeated_fact({split: [data.texts[i] for i in ids] for split, ids in data.rows.items()}),
-            "split": ", ".join(f"{split} {len(ids)}" for split, ids in data.rows.items())}
+            "split": sizes_of(data.rows)}
