@@ -112,6 +112,13 @@ FORMS: dict[str, Form] = {
         "CPU, a step of ResNet-18: 0.87 of the time", "ops/cpu/conv.py"),
     "convolutions of integers by floats": Form(
         "all", None, _ALWAYS, "XLA has no convolutions of integers on GPUs", "ops/gpu/conv.py"),
+    "attention in blocks": Form(
+        "at least `queries` queries, of which some exclude keys by their position, or at least `recomputed` products: "
+        "`blocks` blocks, or `blocks_recomputed` with the weights recomputed; each has at least `block` queries",
+        {"queries": 256, "block": 128, "blocks": 4, "blocks_recomputed": 8, "recomputed": 1 << 26}, None,
+        "CPU, float32, causal, 8 heads of 64, with gradients: 0.8 of the time for 256 to 1024 queries, 0.7 for 2048, "
+        "0.5 for 4096; recomputed 0.65, with 0.1 of the memory. Other attention, recomputed: 1.2 to 1.4 of the time",
+        "nn/attention_in_blocks.py"),
     # -- windows ----------------------------------------------------------------------------------------------------
     "windows by elements": Form(
         "windows of at most `elements` elements, one slice for each; up to `read_again` fused into every consumer",

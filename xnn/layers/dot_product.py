@@ -17,14 +17,15 @@ import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
 from xjax.forms import limits
-from xjax.typing import Array, ArrayLike, PRNGKey
+from xjax.nn.attention_in_blocks import ALL, Reach, in_blocks
+from xjax.typing import Array, ArrayLike, PRNGKey, Shape
 from xnn.checks import check_float, type_text
 from xnn.layer import CacheFns, Layer, recorded, shape_kept
 from xnn.layers.dropout import Dropout
 from xnn.layers.positions import check_mask, check_sequence, fill_slots, init_slots, positions_of, write
 from xnn.layers.relative import ALiBi, Rotary
 from xnn.precision import at_least_float32
-from xnn.rng import Rng
+from xnn.rng import Rng, fold_in
 
 
 @recorded()
@@ -63,12 +64,13 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
 
     def apply(params, x, key, value, mask=None, bias=None, positions=None, local=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
-        unmasked, key, value = sizes.unmasked(mask, query, key), _kept(mask, key), _kept(mask, value)
+        masks, key, value = sizes.masks(mask, query, key), _kept(mask, key), _kept(mask, value)
         at, slots = positions_of(sizes.name, x, mask, positions), jnp.arange(x.shape[1])
         query, key = rotated(query, key, at, local)
-        order, near = _in_order(causal, slots, slots), _near(window, at, at, local)
-        return sizes.means(query, key, value, [*unmasked, *order, *near], _with_alibi(encoding, heads, bias, at, at),
-                           rng, train, noncausal=[*unmasked, *near] if causal else None)
+        seen = _seen(masks, at, at, (slots, slots) if causal else None, window, local, encoding)
+        counts_slots = positions is None and local is None and (mask is None or jnp.ndim(mask) == 4)
+        reach = window - 1 if window is not None and counts_slots else None
+        return sizes.means(query, key, value, seen, bias, rng, train, reach=(reach, 0 if causal else reach))
 
     def init_cache(batch, length):
         return {**sizes.init_cache(batch, length), **init_slots(batch, length)}
@@ -80,9 +82,9 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
         query, key = rotated(query, key, at, local)
         start, key_at = cache["filled"], slots["positions"]
         keys, values = write(cache["key"], key, start), write(cache["value"], value, start)
-        seen = [*_in_order(True, start + jnp.arange(x.shape[1]), jnp.arange(keys.shape[1])),
-                *_near(window, at, key_at, local), key_at[:, None, None] >= 0]
-        y = sizes.means(query, keys, values, seen, _with_alibi(encoding, heads, bias, at, key_at))
+        seen = _seen([key_at[:, None, None] >= 0], at, key_at,
+                     (start + jnp.arange(x.shape[1]), jnp.arange(keys.shape[1])), window, local, encoding)
+        y = sizes.means(query, keys, values, seen, bias)
         return jnp.where(slots["filled"] <= keys.shape[1], y, np.nan), {"key": keys, "value": values, **slots}
 
     return Layer(shape_kept, apply, "DotProductAttention",
@@ -104,13 +106,13 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
 
     def apply(params, x, key, value, mask=None, *, rng=None, train=False):
         query, key, value = sizes.split(x, key, value)
-        seen = sizes.unmasked(mask, query, key)
+        seen = _Seen(sizes.masks(mask, query, key))
         return sizes.means(query, _kept(mask, key), _kept(mask, value), seen, None, rng, train)
 
     def apply_with_cache(params, cache, x, key, value, mask=None):
         if key is not None:
             query, key, value = sizes.split(x, key, value)
-            sizes.unmasked(mask, query, key)                                      # checks the mask
+            sizes.masks(mask, query, key)                                         # checks the mask
             seen = {} if mask is None else {"mask": jnp.asarray(mask)}
             cache = {"key": _kept(mask, key), "value": _kept(mask, value), **seen}
         elif mask is not None:
@@ -120,7 +122,7 @@ def ContextAttention(heads: int, head_size: int, *, kv_heads: int | None = None,
             raise bad(sizes.name, "there is no context, neither in the call nor in the cache",
                       fix="pass the context in the first call with a cache; context=None is for later calls.")
         query = sizes.split_one("the query", x, heads)
-        seen = sizes.unmasked(cache.get("mask"), query, cache["key"])
+        seen = _Seen(sizes.masks(cache.get("mask"), query, cache["key"]))
         return sizes.means(query, cache["key"], cache["value"], seen, None), cache
 
     return Layer(shape_kept, apply, "ContextAttention", cache=CacheFns(lambda batch, length: {}, apply_with_cache))
@@ -155,94 +157,182 @@ class _Heads(NamedTuple):
         shape = (batch, length, self.kv_heads, self.head_size)
         return {"key": jnp.zeros(shape), "value": jnp.zeros(shape)}
 
-    def unmasked(self, mask: ArrayLike | None, query: Array, key: PRNGKey) -> list[Any]:
+    def masks(self, mask: ArrayLike | None, query: Array, key: PRNGKey) -> list[Array]:
         """The mask as a list of one condition [batch, heads, queries, keys]; an empty list without a mask."""
         if mask is None:
             return []
         mask = check_mask(self.name, mask, (query.shape[0], self.heads, query.shape[1], key.shape[1]))
         return [mask if mask.ndim == 4 else mask[:, None, None]]
 
-    def means(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None, rng: Rng = None,
-              train: bool = False, noncausal: list[Any] | None = None) -> Array:
+    def means(self, query: Array, key: PRNGKey, value: Array, seen: _Seen, bias: ArrayLike | None, rng: Rng = None,
+              train: bool = False, reach: Reach = ALL) -> Array:
         """The weighted means of values, [batch, queries, heads * head_size].
 
         `nn.dot_product_attention` is not enough: it has no dropout, and for a query without keys it returns the mean of
         all values.
         Args:
-          seen: conditions that broadcast to [batch, heads, queries, keys]; a query attends to a key if all are True.
-          bias: floats that broadcast to the same shape.
-          noncausal: the conditions except the causal one (keys up to the query's index); None if there is none.
+          bias: floats that broadcast to [batch, heads, queries, keys].
+          reach: the number of slots before and after its own that a query attends to at most; None: all.
         """
-        drops = train and self.dropout.settings["rate"] > 0
-        if not drops and self._fits_cudnn(query, key, value, seen if noncausal is None else noncausal, bias):
-            return self._means_by_cudnn(query, key, value, seen, bias, noncausal)
-        (batch, time), wide = query.shape[:2], at_least_float32(query.dtype)
-        shape = (batch, self.kv_heads, self.heads // self.kv_heads, time)
-        # The heads of the query that share a key are rows of one matrix, so the products have one batch axis for each.
-        query = jnp.transpose(jnp.reshape(query, (batch, time, *shape[1:3], self.head_size)), (0, 2, 3, 1, 4))
-        query = jnp.reshape(query, (batch, self.kv_heads, shape[2] * time, self.head_size))
-        products = jnp.einsum("bknd,bskd->bkns", query, key, preferred_element_type=wide)
-        products = jnp.reshape(products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale),
-                               (*shape, key.shape[1]))
-        if self.cap is not None:
-            products = self.cap * jnp.tanh(products / self.cap)
-        if bias is not None:
-            products = products + self._by_group("bias", check_float(self.name, bias), products).astype(wide)
-        weights = self._weights(products, seen).astype(value.dtype)
-        weights = self.dropout.apply((), weights, rng=rng, train=train)
-        weights = jnp.reshape(weights, (batch, self.kv_heads, shape[2] * time, key.shape[1]))
-        means = jnp.reshape(jnp.einsum("bkns,bskd->bknd", weights, value), (*shape, self.head_size))
+        (batch, time), drops = query.shape[:2], train and self.dropout.settings["rate"] > 0
+        bias = self._checked_bias(bias, (batch, self.heads, time, key.shape[1]))
+        if not drops and self._fits_cudnn(query, key, value, seen, bias):
+            return self._means_by_cudnn(query, key, value, seen, bias, is_causal=reach[1] == 0)
+        # Axes: batch, head of the key, head of the query among the heads with this key, position, features.
+        query = jnp.reshape(query, (batch, time, self.kv_heads, self.heads // self.kv_heads, self.head_size))
+        rows = {"query": jnp.transpose(query, (0, 2, 3, 1, 4)), "bias": bias, "seen": seen.rows}
+        key, value = jnp.swapaxes(key, 1, 2), jnp.swapaxes(value, 1, 2)
+
+        def attend(rows, keys, first):
+            drawn = rng if first is None else fold_in(rng, first)
+            bias = rows["bias"] if rows["bias"] is None else _at_keys(rows["bias"], keys)
+            return self._means_of_rows(rows["query"], key[:, :, keys], value[:, :, keys],
+                                       seen.part(rows["seen"], keys), bias, drawn, train)
+
+        means = in_blocks(attend, rows, (batch * self.heads, time, key.shape[2]), reach)
         return jnp.reshape(jnp.transpose(means, (0, 3, 1, 2, 4)), (batch, time, self.heads * self.head_size))
 
-    def _fits_cudnn(self, query: Array, key: PRNGKey, value: Array, conditions: list[Any],
-                    bias: ArrayLike | None) -> bool:
+    def _means_of_rows(self, query: Array, key: Array, value: Array, seen: _Seen, bias: Array | None, rng: Rng,
+                       train: bool) -> Array:
+        """The means for some queries, in the shape of the queries.
+
+        Args:
+          query: [batch, kv_heads, heads of the query with this key, queries, head_size].
+          key, value: [batch, kv_heads, keys, head_size].
+        """
+        shape, keys = query.shape[:-1], key.shape[2]
+        # The heads of the query that share a key are rows of one matrix, so the products have one batch axis for each.
+        query = jnp.reshape(query, (*shape[:2], shape[2] * shape[3], self.head_size))
+        products = jnp.einsum("bknd,bksd->bkns", query, key, preferred_element_type=at_least_float32(query.dtype))
+        products = jnp.reshape(products * (1 / math.sqrt(self.head_size) if self.scale is None else self.scale),
+                               (*shape, keys))
+        if self.cap is not None:
+            products = self.cap * jnp.tanh(products / self.cap)
+        bias = seen.with_alibi(self.heads, bias)
+        if bias is not None:
+            products = products + self._by_group(bias, products).astype(products.dtype)
+        weights = self._weights(products, seen.conditions()).astype(value.dtype)
+        weights = self.dropout.apply((), weights, rng=rng, train=train)
+        weights = jnp.reshape(weights, (*query.shape[:3], keys))
+        return jnp.reshape(jnp.einsum("bkns,bksd->bknd", weights, value), (*shape, self.head_size))
+
+    def _fits_cudnn(self, query: Array, key: PRNGKey, value: Array, seen: _Seen, bias: Array | None) -> bool:
         """Whether cuDNN computes it: the limits are in the table of forms, and a bias must have the query's dtype."""
         measured = limits("attention by cuDNN", xjax.default_backend())
         if measured is None or query.dtype not in (jnp.float16, jnp.bfloat16) or self.cap is not None:
             return False
-        if not query.dtype == key.dtype == value.dtype or (
-                bias is not None and getattr(bias, "dtype", None) != query.dtype):
+        if not query.dtype == key.dtype == value.dtype or seen.alibi is not None or (
+                bias is not None and bias.dtype != query.dtype):
             return False
         # With a bias or a mask, cuDNN's derivatives need even numbers of positions.
-        is_plain = bias is None and not conditions
+        is_plain = bias is None and not seen.conditions(in_order=False)
         return (self.head_size <= measured["features"] and not self.head_size % measured["step"]
                 and (is_plain or not (query.shape[1] % 2 or key.shape[1] % 2)))
 
-    def _means_by_cudnn(self, query: Array, key: PRNGKey, value: Array, seen: list[Any], bias: ArrayLike | None,
-                        noncausal: list[Any] | None) -> Array:
+    def _means_by_cudnn(self, query: Array, key: PRNGKey, value: Array, seen: _Seen, bias: Array | None,
+                        is_causal: bool) -> Array:
         """As `means`, in one call of cuDNN that does not store the products."""
         positions = query.shape[1], key.shape[1]
-        conditions = seen if noncausal is None else noncausal
+        conditions = seen.conditions(in_order=not is_causal)
         mask = functools.reduce(operator.and_, conditions) if conditions else None
         mask, bias = (x if x is None else jnp.broadcast_to(x, (*x.shape[:2], *positions)) for x in (mask, bias))
-        y = nn.dot_product_attention(query, key, value, bias, mask, scale=self.scale,
-                                     is_causal=noncausal is not None, implementation="cudnn")
+        y = nn.dot_product_attention(query, key, value, bias, mask, scale=self.scale, is_causal=is_causal,
+                                     implementation="cudnn")
         if mask is not None:
-            sees = jnp.any(functools.reduce(operator.and_, seen), axis=-1)           # [batch or 1, heads or 1, queries]
+            # [batch or 1, heads or 1, queries]
+            sees = jnp.any(functools.reduce(operator.and_, seen.conditions()), axis=-1)
             y = jnp.where(jnp.swapaxes(sees, 1, 2)[..., None], y, 0)
         return jnp.reshape(y, (*query.shape[:2], self.heads * self.head_size))
 
-    def _weights(self, products: Array, seen: list[Any]) -> Array:
-        if not seen:
+    def _weights(self, products: Array, conditions: list[Array]) -> Array:
+        if not conditions:
             return nn.softmax(products, axis=-1)
-        sees = seen[0]
-        for condition in seen[1:]:
-            sees = sees & condition
-        sees = self._by_group("mask", sees, products)
+        sees = self._by_group(functools.reduce(operator.and_, conditions), products)
         # For a query without keys softmax gives equal weights, which become zeros below; with -inf it would give NaN.
         weights = nn.softmax(jnp.where(sees, products, jnp.finfo(products.dtype).min), axis=-1)
         return jnp.where(sees, weights, 0)
 
-    def _by_group(self, what: str, x: Array, products: Array) -> Array:
-        """x, which broadcasts to [batch, heads, queries, keys], in the shape of the products [batch, kv_heads, ...]."""
-        batch, groups, of_group, queries, keys = products.shape
-        shape = (batch, self.heads, queries, keys)
-        if x.ndim != 4 or any(n not in (1, m) for n, m in zip(x.shape, shape, strict=True)):
-            raise bad(self.name, f"the {what} does not broadcast to the products of queries and keys",
-                      {what: type_text(x), "expected": f"[{','.join(map(str, shape))}], or 1"},
+    def _checked_bias(self, bias: ArrayLike | None, shape: Shape) -> Array | None:
+        """The bias. Raises: TypeError if it does not broadcast to `shape`: [batch, heads, queries, keys]."""
+        if bias is None:
+            return None
+        bias = check_float(self.name, bias)
+        if bias.ndim != 4 or any(n not in (1, m) for n, m in zip(bias.shape, shape, strict=True)):
+            raise bad(self.name, "the bias does not broadcast to the products of queries and keys",
+                      {"bias": type_text(bias), "expected": f"[{','.join(map(str, shape))}], or 1"},
                       "pass [batch, heads, queries, keys].")
-        split = (groups, of_group) if x.shape[1] > 1 else (1, 1)
+        return bias
+
+    def _by_group(self, x: Array, products: Array) -> Array:
+        """x, which broadcasts to [batch, heads, queries, keys], in the shape of the products [batch, kv_heads, ...]."""
+        split = products.shape[1:3] if x.shape[1] > 1 else (1, 1)
         return jnp.broadcast_to(jnp.reshape(x, (x.shape[0], *split, *x.shape[2:])), products.shape)
+
+
+Rows = tuple[list[Array], Array | None, Array | None]
+
+
+class _Seen(NamedTuple):
+    """The keys that each query attends to, and what its products depend on besides query and key.
+
+    Attributes:
+      masks: bools that broadcast to [batch, heads, queries, keys]; all must hold.
+      at: positions of the queries, int [batch or 1, 1, queries, 1], for the window and ALiBi.
+      key_at: positions of the keys, int [batch or 1, 1, 1, keys].
+      slots, key_slots: int [queries, 1] and [keys]; a query attends to no key of a later slot. None: to all.
+      window, local: as in `MultiHeadAttention`.
+      alibi: adds a bias.
+    """
+
+    masks: list[Array]
+    at: Array | None = None
+    key_at: Array | None = None
+    slots: Array | None = None
+    key_slots: Array | None = None
+    window: int | None = None
+    local: ArrayLike | None = None
+    alibi: ALiBi | None = None
+
+    @property
+    def rows(self) -> Rows:
+        """What depends on the query, as arrays with the queries as the last axis but one."""
+        return self.masks, self.at, self.slots
+
+    def part(self, rows: Rows, keys: slice) -> _Seen:
+        """The same for the queries of `rows` and the keys of a slice."""
+        masks, at, slots = rows
+        key_at, key_slots = (x if x is None else x[..., keys] for x in (self.key_at, self.key_slots))
+        return self._replace(masks=[_at_keys(x, keys) for x in masks], at=at, slots=slots, key_at=key_at,
+                             key_slots=key_slots)
+
+    def conditions(self, in_order: bool = True) -> list[Array]:
+        """Bools that broadcast to [batch, heads, queries, keys]; without `in_order`, slots are not compared."""
+        conditions = list(self.masks)
+        if in_order and self.slots is not None:
+            conditions.append((self.key_slots[None] <= self.slots)[None, None])
+        if self.window is not None:
+            near = jnp.abs(self.at - self.key_at) < self.window
+            conditions.append(near if self.local is None else near | ~jnp.asarray(self.local))
+        return conditions
+
+    def with_alibi(self, heads: int, bias: Array | None) -> Array | None:
+        """The bias, plus that of ALiBi if there is one."""
+        if self.alibi is None:
+            return bias
+        alibi = self.alibi.bias(heads, self.at[:, 0, :, 0], self.key_at[:, 0, 0])
+        return alibi if bias is None else alibi + bias.astype(alibi.dtype)
+
+
+def _at_keys(x: Array, keys: slice) -> Array:
+    return x if x.shape[-1] == 1 else x[..., keys]
+
+
+def _seen(masks: list[Array], at: Array, key_at: Array, slots: tuple[Array, Array] | None, window: int | None,
+          local: ArrayLike | None, encoding: Any) -> _Seen:
+    """Args: at, key_at: int [batch or 1, time]; slots: of queries and of keys, int [time] each."""
+    in_slots = {} if slots is None else {"slots": slots[0][:, None], "key_slots": slots[1]}
+    return _Seen(masks, at[:, None, :, None], key_at[:, None, None], **in_slots, window=window, local=local,
+                 alibi=encoding if isinstance(encoding, ALiBi) else None)
 
 
 def _kept(mask: ArrayLike | None, x: Array) -> Array:
@@ -258,26 +348,8 @@ def _kept(mask: ArrayLike | None, x: Array) -> Array:
 # -- positions -----------------------------------------------------------------------------------------------------
 
 
-def _in_order(causal: bool, query_slots: Array, key_slots: Array) -> list[Any]:
-    return [(key_slots[None] <= query_slots[:, None])[None, None]] if causal else []
-
-
-def _near(window: int | None, at: Array, key_at: Array, local: Array | None) -> list[Any]:
-    if window is None:
-        return []
-    near = (jnp.abs(at[:, :, None] - key_at[:, None]) < window)[:, None]
-    return [near if local is None else near | ~jnp.asarray(local)]
-
-
 def _rotated(encoding: Any, query: Array, key: PRNGKey, at: Array) -> tuple[Any, Any]:
     return (encoding.rotate(query, at), encoding.rotate(key, at)) if isinstance(encoding, Rotary) else (query, key)
-
-
-def _with_alibi(encoding: Any, heads: int, bias: ArrayLike | None, at: Array, key_at: Array) -> ArrayLike | None:
-    if not isinstance(encoding, ALiBi):
-        return bias
-    alibi = encoding.bias(heads, at, key_at)
-    return alibi if bias is None else alibi + jnp.asarray(bias).astype(alibi.dtype)
 
 
 def _checked_encoding(encoding: Any, head_size: int, window: int | None) -> Any:
