@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import xjax
 import xjax.numpy as jnp
 from xjax import ShapeDtypeStruct, lax, nn, random, tree_util
 from xjax.errors import bad
+from xjax.forms import limits
 from xjax.nn import initializers
 from xjax.typing import Array, ArrayLike, Params, PyTree
 from xnn.checks import check_float, check_params, check_shape, type_text
@@ -128,7 +130,7 @@ def LSTMCell(features: int, *, projection: int | None = None, bias: bool = True,
 
     def advance(params, z, carry):
         h, c = carry
-        h, c = _lstm(z + h @ params["w_rec"], c)
+        h, c = _lstm(_apart(z + h @ params["w_rec"]), c)
         h = h if projection is None else h @ params["w_proj"]
         return h, (h, c)
 
@@ -161,11 +163,11 @@ def GRUCell(features: int, *, reset_after: bool = True, bias: bool = True, w_ini
         z_gates, z_new = jnp.split(z, [2 * features], -1)
         if reset_after:
             from_gates, from_new = jnp.split(h @ params["w_rec"], [2 * features], -1)
-            r, u = jnp.split(nn.sigmoid(z_gates + from_gates), 2, -1)
+            r, u = jnp.split(nn.sigmoid(_apart(z_gates + from_gates)), 2, -1)
             new = jnp.tanh(z_new + r * _plus(from_new, params, "b_rec"))
         else:
             w_gates, w_new = jnp.split(params["w_rec"], [2 * features], -1)
-            r, u = jnp.split(nn.sigmoid(z_gates + h @ w_gates), 2, -1)
+            r, u = jnp.split(nn.sigmoid(_apart(z_gates + h @ w_gates)), 2, -1)
             new = jnp.tanh(z_new + (r * h) @ w_new)
         h = new + u * (h - new)
         return h, h
@@ -246,6 +248,12 @@ def _affine(params: Params, x: Array) -> Array:
 
 def _plus(x: Array, params: Params, name: str) -> Array:
     return x + jnp.broadcast_to(params[name], x.shape) if name in params else x
+
+
+def _apart(gates: Array) -> Array:
+    """The gates, which on some platforms are not fused with the operations on each gate."""
+    is_apart = limits("gates apart", xjax.default_backend()) is not None
+    return lax.optimization_barrier(gates) if is_apart else gates
 
 
 def _lstm(gates: Array, c: Array) -> tuple[Any, Any]:
