@@ -19,15 +19,18 @@ from pairs import load, main, shortest, wanted
 PROMPT, STEPS, VOCABULARY = 16, 128, 5000
 SIZES = {"4 layers of 256": (256, 4, 8), "12 layers of 768": (768, 12, 12)}           # features, layers, heads
 BATCHES = (1, 8)
-_FOLDER = "XNN_BENCHMARK_FOLDER"
+FOLDER = "XNN_BENCHMARK_FOLDER"
 
 
 def work(library: str) -> dict[str, float]:
     make = {"xjax": with_xnn, "torch": with_transformers}[library]
-    prompts = np.random.default_rng(0).integers(0, VOCABULARY, (max(BATCHES), PROMPT), dtype=np.int32)
-    cases = {f"{name}, batch {batch}": (name, prompts[:batch]) for name in SIZES for batch in BATCHES}
-    return {case: shortest(make(Path(os.environ[_FOLDER], name), prompt), 2, 5) / STEPS
+    cases = {f"{name}, batch {batch}": (name, prompts()[:batch]) for name in SIZES for batch in BATCHES}
+    return {case: shortest(make(Path(os.environ[FOLDER], name), prompt), 2, 5) / STEPS
             for case, (name, prompt) in cases.items() if wanted(case)}
+
+
+def prompts() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, VOCABULARY, (max(BATCHES), PROMPT), dtype=np.int32)
 
 
 def with_xnn(folder: Path, prompt: np.ndarray) -> Callable[[], Any]:
@@ -62,6 +65,6 @@ if __name__ == "__main__":
     else:
         with tempfile.TemporaryDirectory() as folder:
             write_models(folder)
-            os.environ[_FOLDER] = folder
+            os.environ[FOLDER] = folder
             main(work, pairs=20, peer="torch", limit={f"{name}, batch {batch}": 0.5 for name in SIZES
                                                       for batch in BATCHES})

@@ -1,19 +1,26 @@
 """Training steps of `xnn.models` against the same networks in Flax on JAX, or with --torch in PyTorch.
 
 A step is forward, gradient and plain gradient descent on one batch, with updates of running statistics, if any. Flax
-and PyTorch are not dependencies of xnn: install them separately (the extra `peers`).
+and PyTorch are not dependencies of xnn: install them separately (the extra `peers`). PyTorch is also compared on a GAT
+on Cora (``PLANETOID_DIR=...``) and, if `transformers` is installed, in generation by a GPT-2.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 import os
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import decoding
+import graph
 import numpy as np
-from pairs import load, main, wanted
+from pairs import load, main, shortest, wanted
 from step import seconds_of
 
 VOCABULARY, TOKENS = 512, 128
@@ -64,7 +71,20 @@ def cases() -> dict[str, Case]:
 
 def work(library: str) -> dict[str, float]:
     make = {"xjax": xnn_step, "jax": flax_step, "torch": torch_step}[library]
-    return {name: seconds_of(make(case)) for name, case in cases().items() if wanted(name)}
+    steps = {name: functools.partial(make, case) for name, case in cases().items()}
+    return {name: seconds_of(prepare()) for name, prepare in (steps | other_steps(library)).items() if wanted(name)}
+
+
+def other_steps(library: str) -> dict[str, Callable[[], Callable]]:
+    """Functions that prepare a step of the networks that Flax has not; those of graph.py and decoding.py."""
+    steps = {}
+    if library != "jax" and graph.CORA:
+        steps["GAT on Cora"] = functools.partial(graph.xnn_step, "GAT", "Cora") if library == "xjax" else torch_gat_step
+    if library != "jax" and decoding.FOLDER in os.environ:
+        generate = decoding.with_xnn if library == "xjax" else decoding.with_transformers
+        folder, prompt = os.environ[decoding.FOLDER], decoding.prompts()[:1]
+        steps["GPT-2, 128 tokens generated"] = functools.partial(generate, Path(folder, "4 layers of 256"), prompt)
+    return steps
 
 
 def xnn_step(case: Case) -> Callable[[], object]:
@@ -153,7 +173,26 @@ def torch_step(case: Case) -> Callable[[], object]:
     return call
 
 
+def torch_gat_step() -> Callable[[], object]:
+    """A step with the faster of dense and sparse features."""
+    import torch
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    step = importlib.import_module("networks_torch").gat_step
+    a, x, labels = graph.task("Cora")
+    places = a.tocoo()
+    edges = torch.tensor(np.stack([places.col, places.row]), dtype=torch.int64)
+    dense = torch.tensor(x.toarray())
+    steps = [step(edges, x, torch.tensor(labels).long(), graph.HIDDEN, graph.CLASSES)
+             for x in (dense, dense.to_sparse_csr())]
+    return min(steps, key=lambda call: shortest(call, 0.5, 5))
+
+
 if __name__ == "__main__":
     with_torch = "--torch" in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != "--torch"]
-    main(work, pairs=20, peer="torch" if with_torch else "jax")
+    with tempfile.TemporaryDirectory() as folder:
+        if with_torch and "--library" not in sys.argv and importlib.util.find_spec("transformers"):
+            decoding.write_models(folder)
+            os.environ[decoding.FOLDER] = folder
+        main(work, pairs=20, peer="torch" if with_torch else "jax")

@@ -135,3 +135,39 @@ class UNet(nn.Module):
         for i in reversed(range(len(shortcuts))):
             x = self.merge[i](torch.cat([shortcuts[i], self.up[i](x)], 1))
         return self.head(x)
+
+
+class GAT(nn.Module):
+    """One layer of graph attention (Velickovic et al., 2018), as PyTorch Geometric computes it."""
+
+    def __init__(self, n_in: int, n_out: int, heads: int):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(n_in, heads * n_out) / n_in ** 0.5)
+        self.of_source, self.of_target = (nn.Parameter(torch.randn(heads, n_out) / n_out ** 0.5) for _ in range(2))
+        self.b = nn.Parameter(torch.zeros(heads * n_out))
+
+    def forward(self, x, source, target):
+        rows, (heads, n_out) = x.shape[0], self.of_source.shape
+        x = (torch.sparse.mm(x, self.w) if x.is_sparse_csr else x @ self.w).view(rows, heads, n_out)
+        scores = nn.functional.leaky_relu(
+            (x * self.of_source).sum(-1)[source] + (x * self.of_target).sum(-1)[target], 0.2)
+        at, zeros = target[:, None].expand_as(scores), x.new_zeros(rows, heads)
+        greatest = zeros.scatter_reduce(0, at, scores.detach(), "amax", include_self=False)
+        weights = (scores - greatest[target]).exp()
+        weights = weights / zeros.index_add(0, target, weights)[target]
+        sums = x.new_zeros(rows, heads, n_out).index_add(0, target, weights[..., None] * x[source])
+        return sums.view(rows, heads * n_out) + self.b
+
+
+def gat_step(edges: torch.Tensor, x: torch.Tensor, labels: torch.Tensor, hidden: int, classes: int):
+    """A function that runs one step of Adam on a whole graph.  Args: edges: [2, edges], sources and targets."""
+    first, second = GAT(x.shape[1], hidden // 8, 8), GAT(hidden, classes, 1)
+    optimizer = torch.optim.Adam([*first.parameters(), *second.parameters()], 0.01)
+
+    def call():
+        optimizer.zero_grad()
+        value = nn.functional.cross_entropy(second(first(x, *edges).relu(), *edges), labels)
+        value.backward()
+        optimizer.step()
+        return value.item()
+    return call

@@ -23,8 +23,9 @@ LAYERS = [["version"], ["core"], ["ops"], ["transforms"], ["runtime"], ["lax"], 
 RANK = {name: rank for rank, group in enumerate(LAYERS) for name in group}
 SIDEWAYS = {("nn", "random"), ("scipy", "random"), ("scipy", "nn")}          # random < nn < scipy
 
-PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.initializers", "xjax.tree",
-          "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.typing", "xjax.stages",
+PUBLIC = {"xjax", "xjax.numpy", "xjax.lax", "xjax.random", "xjax.nn", "xjax.nn.attention_in_blocks",
+          "xjax.nn.initializers", "xjax.tree", "xjax.tree_util", "xjax.ops", "xjax.errors", "xjax.dtypes",
+          "xjax.sharding", "xjax.typing", "xjax.stages",
           "xjax.scipy", "xjax.scipy.special", "xjax.scipy.linalg", "xjax.scipy.stats", "xjax.interop",
           "xjax.distributed", "xjax.flatten_util", "xjax.ad_checkpoint", "xjax.custom_batching",
           "xjax.custom_derivatives", "xjax.checkpoint_policies", "xjax.forms",

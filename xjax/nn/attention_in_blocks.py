@@ -11,10 +11,10 @@ from typing import TypeVar
 
 import xjax.numpy as jnp
 from xjax import lax
-from xjax.ad_checkpoint import checkpoint
 from xjax.core.forms import limits
+from xjax.core.tree import tree_flatten, tree_map
 from xjax.runtime.devices import backend
-from xjax.tree_util import tree_flatten, tree_map
+from xjax.transforms.remat import checkpoint
 from xjax.typing import Array, ArrayLike, PyTree
 
 Rows = TypeVar("Rows")

@@ -38,7 +38,8 @@ def DotProductAttention(heads: int, head_size: int, *, kv_heads: int | None = No
     Shape: query [batch, time, heads * head_size], key and value [batch, time, kv_heads * head_size] -> that of the
     query. For inputs in half precision, softmax is computed in float32. On NVIDIA GPUs such inputs are computed by
     cuDNN, which stores no array of queries times keys, if there is no dropout and the head size is a multiple of 8 up
-    to 128.
+    to 128. On CPUs the queries of long sequences are computed in blocks, each with dropout of its own; for the longest
+    ones weights are recomputed for the gradient, and the memory is linear in the number of positions.
 
     Args, inputs: as in `MultiHeadAttention`.  Params: ``()``.
     Cache, if causal: keys (rotated) and values [batch, length, kv_heads, head_size]; the position of each slot [batch,
@@ -273,7 +274,7 @@ Rows = tuple[list[Array], Array | None, Array | None]
 
 
 class _Seen(NamedTuple):
-    """The keys that each query attends to, and what its products depend on besides query and key.
+    """The conditions under which a query attends to a key, and the bias that depends on their positions.
 
     Attributes:
       masks: bools that broadcast to [batch, heads, queries, keys]; all must hold.
@@ -295,7 +296,7 @@ class _Seen(NamedTuple):
 
     @property
     def rows(self) -> Rows:
-        """What depends on the query, as arrays with the queries as the last axis but one."""
+        """The arrays that depend on the query, whose last axis but one is that of the queries."""
         return self.masks, self.at, self.slots
 
     def part(self, rows: Rows, keys: slice) -> _Seen:
@@ -308,7 +309,7 @@ class _Seen(NamedTuple):
     def conditions(self, in_order: bool = True) -> list[Array]:
         """Bools that broadcast to [batch, heads, queries, keys]; without `in_order`, slots are not compared."""
         conditions = list(self.masks)
-        if in_order and self.slots is not None:
+        if in_order and self.slots is not None and self.key_slots is not None:
             conditions.append((self.key_slots[None] <= self.slots)[None, None])
         if self.window is not None:
             near = jnp.abs(self.at - self.key_at) < self.window
@@ -317,7 +318,7 @@ class _Seen(NamedTuple):
 
     def with_alibi(self, heads: int, bias: Array | None) -> Array | None:
         """The bias, plus that of ALiBi if there is one."""
-        if self.alibi is None:
+        if self.alibi is None or self.at is None or self.key_at is None:
             return bias
         alibi = self.alibi.bias(heads, self.at[:, 0, :, 0], self.key_at[:, 0, 0])
         return alibi if bias is None else alibi + bias.astype(alibi.dtype)
