@@ -184,6 +184,26 @@ def test_batched_products_over_the_rows_of_a_large_operand(shape, is_turned):
         assert "optimization_barrier" not in f.lower(*wide).as_text()
 
 
+@pytest.mark.parametrize("x_shape, w_shape, is_turned", [
+    ((1, 96), (300, 96), True), ((64, 96), (300, 96), True), ((2, 5, 96), (30, 10, 96), True), ((96,), (99, 96), False),
+    ((65, 96), (300, 96), False), ((40, 96), (70, 96), False), ((1, 40), (99, 40), False), ((0, 96), (300, 96), False)],
+    ids=str)
+def test_products_of_few_rows_with_a_transposed_matrix(x_shape, w_shape, is_turned):
+    """Small integers are exact in every order."""
+    x, w = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in (x_shape, w_shape))
+    f = xjax.jit(lambda x, w: lax.dot_general(x, w, (((x.ndim - 1,), (w.ndim - 1,)), ((), ()))))
+    expected = np.tensordot(x, w, (-1, -1))
+    np.testing.assert_array_equal(f(x, w), expected)
+    assert ("optimization_barrier" in f.lower(x, w).as_text()) == is_turned
+    slopes = xjax.jit(xjax.grad(lambda x, w: jnp.sum(f(x, w) ** 2) / 2, (0, 1)))(x, w)
+    np.testing.assert_array_equal(slopes[0], np.tensordot(expected, w, w.ndim - 1))
+    np.testing.assert_array_equal(slopes[1], np.tensordot(expected, x, (range(x.ndim - 1),) * 2))
+    with xjax.enable_x64():
+        wide = x.astype(np.float64), w.astype(np.float64)
+        np.testing.assert_array_equal(f(*wide), expected)
+        assert "optimization_barrier" not in f.lower(*wide).as_text()
+
+
 def test_gradients_of_narrow_layers_equal_numpy():
     x, w = RNG.integers(-9, 9, (200, 30)).astype(np.float32), RNG.integers(-9, 9, (30, 4)).astype(np.float32)
     slopes = xjax.jit(xjax.grad(lambda x, w: jnp.sum((x @ w) ** 2) / 2, (0, 1)))(x, w)
