@@ -213,7 +213,7 @@ class Module:
 class Builder:
     """Writes the operations of one function or region."""
 
-    __slots__ = ("module", "lines", "axes", "level", "token", "_constants")
+    __slots__ = ("module", "lines", "axes", "level", "token", "rows", "_constants")
 
     def __init__(self, module: Module, axes: Any = None, level: int = 0):
         self.module = module
@@ -221,6 +221,7 @@ class Builder:
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
         self.level = level                  # number of regions around this code
         self.token: Value | None = None     # the next ordered effect waits for it; None: no ordered effects here
+        self.rows: dict[str, Sequence[Value]] = {}      # of arrays, by the names of these (lax/loop_rows.py)
         self._constants: dict[tuple, Value] = {}
 
     @property

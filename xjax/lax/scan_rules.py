@@ -25,11 +25,12 @@ from xjax.lax.control import (
     with_all_residuals,
 )
 from xjax.lax.in_place import updating_in_place
+from xjax.lax.loop_rows import LoopRows, rows_before_loop, static_row
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
 from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate
-from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
+from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.checkpoint_policies import with_moves
@@ -81,8 +82,8 @@ def _lower(b, outs, *args, jaxpr, length, num_consts, num_carry, reverse, unroll
         rows = zip(state[num_carry:], results[num_carry:], strict=True)
         return [*results[:num_carry], *(_set_row(inner, y, row, i) for y, row in rows)]
 
-    end = length - length % unroll
-    state = _loop(b, end, unroll, consts, xs, [*carry, *ys], step)
+    end, taken = length - length % unroll, rows_before_loop(b, jaxpr, consts)
+    state = _loop(b, end, unroll, consts, xs, [*carry, *ys], step, taken)
     for i in range(end, length):
         state = step(b, b.constant(i, _INDEX), consts, xs, state)
     return state
@@ -96,7 +97,7 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
     """
     stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
     for i in reversed(range(length)) if reverse else range(length):
-        results = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
+        results = lower_closed(b, jaxpr, [*consts, *carry, *(static_row(b, x, i) for x in xs)])
         carry = results[:len(carry)]
         for stack, row in zip(stacks, results[len(carry):], strict=True):
             stack.append(reshape_text(b, row, (1, *row.aval.shape)))
@@ -104,29 +105,25 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
                       else b.constant(0, aval.strong()) for stack, aval in zip(stacks, outs[len(carry):], strict=True))]
 
 
-def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step) -> list[Value]:
+def _loop(b: Builder, end: int, unroll: int, consts, xs, state, step, taken: LoopRows) -> list[Value]:
     """`for i in range(0, end, unroll)`, with `unroll` steps per iteration."""
-    start = [b.constant(0, _INDEX), *consts, *xs, *state]
-    n, m = 1 + len(consts), 1 + len(consts) + len(xs)
+    start = [b.constant(0, _INDEX), *consts, *xs, *taken.rows, *state]
+    n, rows = 1 + len(consts), 1 + len(consts) + len(xs)
+    m = rows + len(taken.rows)
 
     def cond(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         return [inner.compare("LT", i, inner.constant(end, _INDEX))]
 
     def body(inner: Builder, i: Value, *rest: Value) -> list[Value]:
         values = [i, *rest]
+        taken.enter(inner, values[1:n], values[rows:m])
         state = values[m:]
         for k in range(unroll):
             at = i if k == 0 else inner.add(i, k)
-            state = step(inner, at, values[1:n], values[n:m], state)
+            state = step(inner, at, values[1:n], values[n:rows], state)
         return [inner.add(i, unroll), *values[1:m], *state]
 
     return b.while_loop(start, cond, body)[m:]
-
-
-def _static_row(b: Builder, x: Value, i: int) -> Value:
-    """``x[i]`` for a static index."""
-    shape = x.aval.shape
-    return reshape_text(b, slice_text(b, x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:])), shape[1:])
 
 
 def _row(b: Builder, x: Value, i: Value) -> Value:

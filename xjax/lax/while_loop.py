@@ -45,6 +45,7 @@ from xjax.lax.control import (
     refuse_io,
 )
 from xjax.lax.in_place import updating_in_place
+from xjax.lax.loop_rows import rows_before_loop
 from xjax.ops.pvary import cast_outputs
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
@@ -173,22 +174,25 @@ def _type(*avals, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
 def _lower(b: Builder, outs, *args, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts):
     n = cond_nconsts + body_nconsts
     body_jaxpr = updating_in_place(body_jaxpr, body_nconsts, len(outs))
+    taken = rows_before_loop(b, body_jaxpr, args[cond_nconsts:n])
+    m = n + len(taken.rows)
 
     def test(inner: Builder, values: Sequence[Value]) -> Value:
-        return lower_closed(inner, cond_jaxpr, [*values[:cond_nconsts], *values[n:]])[0]
+        return lower_closed(inner, cond_jaxpr, [*values[:cond_nconsts], *values[m:]])[0]
 
     def cond(inner: Builder, *values: Value) -> list[Value]:
         return [_any(inner, test(inner, values))]
 
     def body(inner: Builder, *values: Value) -> list[Value]:
-        after = lower_closed(inner, body_jaxpr, values[cond_nconsts:])
+        taken.enter(inner, values[cond_nconsts:n], values[n:m])
+        after = lower_closed(inner, body_jaxpr, [*values[cond_nconsts:n], *values[m:]])
         if cond_jaxpr.out_avals[0].shape:
             active = test(inner, values)
             after = [inner.select(_repeated(inner, active, new.aval), new, old)
-                     for new, old in zip(after, values[n:], strict=True)]
-        return [*values[:n], *after]
+                     for new, old in zip(after, values[m:], strict=True)]
+        return [*values[:m], *after]
 
-    return b.while_loop(args, cond, body)[n:]
+    return b.while_loop([*args[:n], *taken.rows, *args[n:]], cond, body)[m:]
 
 
 def _any(b: Builder, flags: Value) -> Value:
