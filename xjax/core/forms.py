@@ -147,7 +147,7 @@ FORMS: dict[str, Form] = {
         "rows of at least `elements` elements, of arrays that are constant in a loop, read by a scan without a loop",
         {"elements": 1 << 14}, None,
         "CPU, a token of a GPT-2 of 12 layers of 768: 0.4 of the time, without a copy of each row in each iteration",
-        "lax/loop_rows.py"),
+        "lax/scan_rules.py"),
     "draws apart": Form(
         "random draws, as functions that are not inlined", _ALWAYS, None,
         "the compilation of fused ciphers does not end on jaxlib 0.12", "core/lowering.py"),

@@ -221,7 +221,7 @@ class Builder:
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
         self.level = level                  # number of regions around this code
         self.token: Value | None = None     # the next ordered effect waits for it; None: no ordered effects here
-        self.rows: dict[str, Sequence[Value]] = {}      # of arrays, by the names of these (lax/loop_rows.py)
+        self.rows: dict[str, Sequence[Value]] = {}      # of arrays, by the names of these (lax/scan_rules.py)
         self._constants: dict[tuple, Value] = {}
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from xjax.core.context import current_trace
 from xjax.core.flags import Flags, flagged, merge, nonzero_flags, unflagged
+from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Value
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, inlined, program_cache
 from xjax.core.lowering import lower_closed
@@ -25,12 +27,11 @@ from xjax.lax.control import (
     with_all_residuals,
 )
 from xjax.lax.in_place import updating_in_place
-from xjax.lax.loop_rows import LoopRows, rows_before_loop, static_row
 from xjax.lax.scan_products import with_products, without_products
 from xjax.lax.scan_residuals import without_cheap
 from xjax.ops.identity import copy_p
 from xjax.ops.makers import accumulate
-from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text
+from xjax.ops.text import concatenate_text, dynamic_slice_text, dynamic_update_slice_text, reshape_text, slice_text
 from xjax.ops.zeros import instantiate, zeros_of
 from xjax.transforms.batching import batch_program, place_axis
 from xjax.transforms.checkpoint_policies import with_moves
@@ -97,7 +98,7 @@ def _unrolled(b: Builder, outs, consts, carry, xs, jaxpr: ClosedJaxpr, length: i
     """
     stacks: list[list[Value]] = [[] for _ in outs[len(carry):]]
     for i in reversed(range(length)) if reverse else range(length):
-        results = lower_closed(b, jaxpr, [*consts, *carry, *(static_row(b, x, i) for x in xs)])
+        results = lower_closed(b, jaxpr, [*consts, *carry, *(_static_row(b, x, i) for x in xs)])
         carry = results[:len(carry)]
         for stack, row in zip(stacks, results[len(carry):], strict=True):
             stack.append(reshape_text(b, row, (1, *row.aval.shape)))
@@ -137,6 +138,51 @@ def _set_row(b: Builder, y: Value, row: Value, i: Value) -> Value:
     shape = row.aval.shape
     return dynamic_update_slice_text(b, y, reshape_text(b, row, (1, *shape)),
                                      [i, *[b.constant(0, _INDEX)] * len(shape)])
+
+
+# -- rows of constants of an outer loop -----------------------------------------------------------------------------
+
+
+class LoopRows(NamedTuple):
+    """Rows of some constants of a loop, taken before it, as further constants.
+
+    A body may apply layers with stacked parameters by a scan without a loop, as `xnn.repeat` does when it generates
+    tokens. Each step of that scan reads a row of the stack. XLA for CPUs would copy the row in each iteration of the
+    outer loop, since its products need an array of their own.
+
+    Attributes: lengths: {position of a constant: number of its rows}; rows: those of all these constants, in order.
+    """
+
+    lengths: dict[int, int]
+    rows: list[Value]
+
+    def enter(self, inner: Builder, consts: Sequence[Value], rows: Sequence[Value]) -> None:
+        """Lets `_static_row` find the rows in the region of the loop.  Args: the values in that region."""
+        left = iter(rows)
+        for k, length in self.lengths.items():
+            inner.rows[consts[k].name] = [next(left) for _ in range(length)]
+
+
+def rows_before_loop(b: Builder, body: ClosedJaxpr, consts: Sequence[Value]) -> LoopRows:
+    """The rows of the constants that scans without a loop read in the body of a loop; its first inputs are `consts`."""
+    measured, lengths = limits("rows before loops", b.module.platform), {}
+    if measured is None or b.is_cut:
+        return LoopRows({}, [])
+    positions = {v: k for k, v in enumerate(body.jaxpr.invars[:len(consts)])}
+    for eqn in body.jaxpr.eqns:
+        if eqn.primitive is scan_p and eqn.params["length"] <= eqn.params["unroll"]:
+            for v in eqn.invars[eqn.params["num_consts"] + eqn.params["num_carry"]:]:
+                if v in positions and math.prod(v.aval.shape[1:]) >= measured["elements"]:
+                    lengths[positions[v]] = eqn.params["length"]
+    return LoopRows(lengths, [_static_row(b, consts[k], i) for k, length in lengths.items() for i in range(length)])
+
+
+def _static_row(b: Builder, x: Value, i: int) -> Value:
+    """``x[i]`` for a static index."""
+    if x.name in b.rows:
+        return b.rows[x.name][i]
+    shape = x.aval.shape
+    return reshape_text(b, slice_text(b, x, (i, *[0] * (len(shape) - 1)), (i + 1, *shape[1:])), shape[1:])
 
 
 # -- jvp ----------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ from xjax.lax.control import (
     refuse_io,
 )
 from xjax.lax.in_place import updating_in_place
-from xjax.lax.loop_rows import rows_before_loop
+from xjax.lax.scan_rules import rows_before_loop
 from xjax.ops.pvary import cast_outputs
 from xjax.runtime.arrays.moves import to_array
 from xjax.transforms.batching import batch_program, place_axis
