@@ -78,9 +78,11 @@ def work(library: str) -> dict[str, float]:
 def other_steps(library: str) -> dict[str, Callable[[], Callable]]:
     """Functions that prepare a step of the networks that Flax has not; those of graph.py and decoding.py."""
     steps = {}
-    if library != "jax" and graph.CORA:
+    if library == "jax":
+        return steps
+    if graph.CORA:
         steps["GAT on Cora"] = functools.partial(graph.xnn_step, "GAT", "Cora") if library == "xjax" else torch_gat_step
-    if library != "jax" and decoding.FOLDER in os.environ:
+    if decoding.FOLDER in os.environ:
         generate = decoding.with_xnn if library == "xjax" else decoding.with_transformers
         folder, prompt = os.environ[decoding.FOLDER], decoding.prompts()[:1]
         steps["GPT-2, 128 tokens generated"] = functools.partial(generate, Path(folder, "4 layers of 256"), prompt)

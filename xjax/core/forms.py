@@ -121,8 +121,9 @@ FORMS: dict[str, Form] = {
         "at least `queries` queries, of which some exclude keys by their position, or at least `recomputed` products: "
         "`blocks` blocks, or `blocks_recomputed` with the weights recomputed; each has at least `block` queries",
         {"queries": 256, "block": 128, "blocks": 4, "blocks_recomputed": 8, "recomputed": 1 << 26}, None,
-        "CPU, float32, causal, 8 heads of 64, with gradients: 0.8 of the time for 256 to 1024 queries, 0.7 for 2048, "
-        "0.5 for 4096; recomputed 0.65, with 0.1 of the memory. Other attention, recomputed: 1.2 to 1.4 of the time",
+        "CPU, float32, causal, 8 heads of 64, with gradients: 0.8 to 0.9 of the time for 256 to 1024 queries, 0.7 for "
+        "2048, 0.5 for 4096; recomputed 0.65, with 0.1 of the memory. Other attention, recomputed: 1.2 to 1.4 of the "
+        "time",
         "nn/attention_in_blocks.py"),
     # -- windows ----------------------------------------------------------------------------------------------------
     "windows by elements": Form(
@@ -146,7 +147,7 @@ FORMS: dict[str, Form] = {
     "rows before loops": Form(
         "rows of at least `elements` elements, of arrays that are constant in a loop, read by a scan without a loop",
         {"elements": 1 << 14}, None,
-        "CPU, a token of a GPT-2 of 12 layers of 768: 0.4 of the time, without a copy of each row in each iteration",
+        "CPU, a token of a GPT-2 of 12 layers of 768: 0.6 of the time, without a copy of each row in each iteration",
         "lax/scan_rules.py"),
     "draws apart": Form(
         "random draws, as functions that are not inlined", _ALWAYS, None,

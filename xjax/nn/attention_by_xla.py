@@ -8,7 +8,7 @@ import numpy as np
 
 import xjax.numpy as jnp
 from xjax.core.promotion import promote_types
-from xjax.nn.attention_in_blocks import ALL, Reach, in_blocks
+from xjax.nn.attention_in_blocks import ALL, Reach, at_keys, in_blocks
 from xjax.nn.logsumexp import logsumexp
 from xjax.nn.normalize import softmax
 from xjax.numpy.promote import library_rules
@@ -31,16 +31,16 @@ def attend(query: Array, key: Array, value: Array, bias: Array | None = None, ma
             **{name: _by_group(x, groups) for name, x in (("bias", bias), ("mask", mask)) if x is not None}}
     key, value = jnp.swapaxes(key, 1, 2), jnp.swapaxes(value, 1, 2)
 
-    def attend_to(rows: dict[str, Array], seen: slice, first: ArrayLike | None) -> list[Array]:
+    def attend_to(seen: slice, rows: dict[str, Array], first: ArrayLike | None) -> list[Array]:
         shape = rows["query"].shape[:-1]
         some = rows["query"].reshape(batch, groups, shape[2] * shape[3], features)
         products = jnp.einsum("bknh,bksh->bkns", some, key[:, :, seen], preferred_element_type=wide)
         products = products.reshape(*shape, products.shape[-1]) * scale
         if "bias" in rows:
-            products = products + _at_keys(rows["bias"], seen).astype(products.dtype)
+            products = products + at_keys(rows["bias"], seen).astype(products.dtype)
         conditions = _conditions(rows["position"], jnp.arange(seen.start, seen.stop), is_causal, window, *lengths)
         if "mask" in rows:
-            conditions.append(_at_keys(rows["mask"], seen))
+            conditions.append(at_keys(rows["mask"], seen))
         if conditions:
             products = _masked(products, conditions)
         weights = softmax(products, axis=-1).astype(value.dtype).reshape(*some.shape[:-1], products.shape[-1])
@@ -62,10 +62,6 @@ def _reach(is_causal: bool, window: int | tuple[int, int] | None) -> Reach:
     if window is not None and min(left, right) < 0:
         return ALL
     return left, 0 if is_causal else right
-
-
-def _at_keys(x: Array, seen: slice) -> Array:
-    return x if x.shape[-1] == 1 else x[..., seen]
 
 
 def _by_group(x: Array, groups: int) -> Array:

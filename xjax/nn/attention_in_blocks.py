@@ -6,6 +6,7 @@ are recomputed for the gradient, as in Rabe and Staats (2021), so the memory is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -22,12 +23,12 @@ Reach = tuple[int | None, int | None]
 ALL: Reach = (None, None)
 
 
-def in_blocks(attend: Callable[[Rows, slice, ArrayLike | None], PyTree], rows: Rows, pairs: tuple[int, int, int],
+def in_blocks(attend: Callable[[slice, Rows, ArrayLike | None], PyTree], rows: Rows, pairs: tuple[int, int, int],
               reach: Reach = ALL) -> PyTree:
-    """``attend(rows, all keys, None)``, computed in blocks of queries where that saves time or memory.
+    """``attend(all keys, rows, None)``, computed in blocks of queries where that saves time or memory.
 
     Args:
-      attend: ``(rows, keys, first query) -> arrays [..., queries, n]``: the result for some queries and the keys of a
+      attend: ``(keys, rows, first query) -> arrays [..., queries, n]``: the result for some queries and the keys of a
         slice, which has all keys within reach and others, to be masked. The first query may be traced; it is None if
         the rows are all queries.
       rows: arrays [..., queries, n], or [..., 1, n] for all queries.
@@ -39,18 +40,14 @@ def in_blocks(attend: Callable[[Rows, slice, ArrayLike | None], PyTree], rows: R
     measured = limits("attention in blocks", backend.default_backend())
     recomputes = measured is not None and products * queries * keys >= measured["recomputed"]
     if measured is None or queries < measured["queries"] or not (recomputes or reach != ALL):
-        return attend(rows, slice(0, keys), None)
+        return attend(slice(0, keys), rows, None)
     size, count = int(measured["block"]), int(measured["blocks_recomputed" if recomputes else "blocks"])
     length, parts = max(size, -(-queries // count)), []
     for start in range(0, queries, length):
         stop = min(start + length, queries)
         seen = slice(0 if before is None else max(0, start - before),
                      keys if after is None else min(keys, stop + after))
-
-        def of_queries(rows: Rows, first: ArrayLike, seen: slice = seen) -> PyTree:
-            return attend(rows, seen, first)
-
-        some = _some(rows, start, stop)
+        of_queries, some = functools.partial(attend, seen), _some(rows, start, stop)
         parts.append(_recomputed(of_queries, some, start, stop, size) if recomputes else of_queries(some, start))
     return _joined(parts)
 
@@ -78,6 +75,11 @@ def _recomputed(of_queries: Callable[[Rows, ArrayLike], PyTree], rows: Rows, sta
     if rest:
         parts.append(checkpoint(of_queries)(_some(rows, whole, whole + rest), start + whole))
     return _joined(parts)
+
+
+def at_keys(x: Array, keys: slice) -> Array:
+    """A mask or bias [..., keys or 1] for the keys of a slice."""
+    return x if x.shape[-1] == 1 else x[..., keys]
 
 
 def _some(rows: Rows, start: int, stop: int) -> Rows:

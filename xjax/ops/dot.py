@@ -17,7 +17,7 @@ from xjax.core.promotion import promote_types
 from xjax.core.types import ShapedArray, is_linear, typeof
 from xjax.ops.checks import ANY, canonical_axes, check_kinds
 from xjax.ops.convert import convert_element_type
-from xjax.ops.cpu.dot import product_of_columns, product_of_few_rows, turned_product
+from xjax.ops.cpu.dot import fast_product
 from xjax.ops.dot_operands import as_matrices, free_axes
 from xjax.ops.makers import bilinear_jvp, match_scalars
 from xjax.ops.shape import transpose
@@ -244,11 +244,9 @@ def _dot_lower(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimensio
 
 def _dot_on_cpu(b: Builder, out: ShapedArray, lhs: Value, rhs: Value, *, dimension_numbers, precision,
                 preferred_element_type) -> Value | None:
-    """Products of columns, in the fast order. Products with an algorithm are left to XLA, which has only some."""
+    """The product in the fast order of operands. Products with an algorithm are left to XLA, which has only some."""
     if precision is None or type(precision) is tuple:               # no algorithm
-        forms = (turned_product,) if dimension_numbers[1][0] else (product_of_columns, product_of_few_rows)
-        products = (form(b, out, lhs, rhs, dimension_numbers) for form in forms)
-        return next((product for product in products if product is not None), None)
+        return fast_product(b, out, lhs, rhs, dimension_numbers)
     if isinstance(precision, DotAlgorithmPreset) and precision.name not in _ON_CPU:
         raise bad("lax.dot_general", f"the algorithm {precision.name} is not available on CPU",
                   given={"on CPU": ", ".join(_ON_CPU)}, fix="pass one of these, or leave `precision` out.",

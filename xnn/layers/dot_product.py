@@ -17,7 +17,7 @@ import xjax.numpy as jnp
 from xjax import nn
 from xjax.errors import bad
 from xjax.forms import limits
-from xjax.nn.attention_in_blocks import ALL, Reach, in_blocks
+from xjax.nn.attention_in_blocks import ALL, Reach, at_keys, in_blocks
 from xjax.typing import Array, ArrayLike, PRNGKey, Shape
 from xnn.checks import check_float, type_text
 from xnn.layer import CacheFns, Layer, recorded, shape_kept
@@ -184,9 +184,9 @@ class _Heads(NamedTuple):
         rows = {"query": jnp.transpose(query, (0, 2, 3, 1, 4)), "bias": bias, "seen": seen.rows}
         key, value = jnp.swapaxes(key, 1, 2), jnp.swapaxes(value, 1, 2)
 
-        def attend(rows, keys, first):
+        def attend(keys, rows, first):
             drawn = rng if first is None else fold_in(rng, first)
-            bias = rows["bias"] if rows["bias"] is None else _at_keys(rows["bias"], keys)
+            bias = rows["bias"] if rows["bias"] is None else at_keys(rows["bias"], keys)
             return self._means_of_rows(rows["query"], key[:, :, keys], value[:, :, keys],
                                        seen.part(rows["seen"], keys), bias, drawn, train)
 
@@ -303,7 +303,7 @@ class _Seen(NamedTuple):
         """The same for the queries of `rows` and the keys of a slice."""
         masks, at, slots = rows
         key_at, key_slots = (x if x is None else x[..., keys] for x in (self.key_at, self.key_slots))
-        return self._replace(masks=[_at_keys(x, keys) for x in masks], at=at, slots=slots, key_at=key_at,
+        return self._replace(masks=[at_keys(x, keys) for x in masks], at=at, slots=slots, key_at=key_at,
                              key_slots=key_slots)
 
     def conditions(self, in_order: bool = True) -> list[Array]:
@@ -322,10 +322,6 @@ class _Seen(NamedTuple):
             return bias
         alibi = self.alibi.bias(heads, self.at[:, 0, :, 0], self.key_at[:, 0, 0])
         return alibi if bias is None else alibi + bias.astype(alibi.dtype)
-
-
-def _at_keys(x: Array, keys: slice) -> Array:
-    return x if x.shape[-1] == 1 else x[..., keys]
 
 
 def _seen(masks: list[Array], at: Array, key_at: Array, slots: tuple[Array, Array] | None, window: int | None,
