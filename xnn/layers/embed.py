@@ -56,6 +56,6 @@ def Attend(n: int, *, init: Callable | None = None) -> Layer:
     def apply(params, x, *, rng=None, train=False):
         x = check_float("Attend", x)
         check_params("Attend", params, x, table=(n, x.shape[-1]))
-        return x @ params["table"].T
+        return jnp.inner(x, params["table"])
 
     return Layer(init_params, apply, "Attend", positionwise=True)
