@@ -128,13 +128,14 @@ def i64_matrix(rows: Sequence[Sequence[int]]) -> str:
 
 
 class Value:
-    """An SSA value; its `str` is its name, `type` its MLIR type."""
+    """An SSA value; its `str` is its name, `type` its MLIR type, `reads` is noted by `core/chains.py`."""
 
-    __slots__ = ("name", "aval", "recipe")
+    __slots__ = ("name", "aval", "recipe", "reads")
 
     def __init__(self, name: str, aval: ShapedArray):
         self.name, self.aval = name, aval
         self.recipe: Recipe | None = None
+        self.reads: frozenset[str] | None = None
 
     @property
     def type(self) -> str:

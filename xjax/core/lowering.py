@@ -5,6 +5,7 @@ A sub-program that occurs more than once is written once, as a private function.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from xjax.core.chains import Chains, readers
 from xjax.core.depth import deep
 from xjax.core.forms import limits
 from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type
-from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, dce
+from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
 from xjax.core.types import ShapedArray
@@ -39,6 +41,16 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
         jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # without a `lower` rule: an error only if used
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
+    chains, count = Chains.of(b), functools.cache(lambda: readers(jaxpr))
+
+    def store_long(variables: Sequence[Var]) -> None:
+        """Store the values of long chains that have several readers."""
+        if chains is not None:
+            for v in variables:
+                if chains.is_long(env[v]) and count()[v] > 1:
+                    env[v], = lower_barrier(b, [env[v]])
+
+    store_long(jaxpr.invars)
     # A scalar that a long chain of operations computes is fused into the loops that use it, and LLVM follows each path
     # through the chain. So a scalar with too many paths is computed once, in a function that is not inlined.
     apart, paths = limits("numbers apart", b.module.platform), {}
@@ -53,10 +65,13 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
             env[out] = value = p.lower(b, out.aval.plain, *ins, **eqn.params)
             if p.fusible and value.recipe is None and not any([value is x for x in ins]):
                 value.recipe = Recipe(p.lower, ins, eqn.params)
+            if p.fusible and chains is not None:
+                chains.note(value, ins)
             if apart is not None and not out.aval.shape:
                 paths[out] = sum([1 if type(v) is Literal else paths.get(v, 1) for v in eqn.invars])
                 if paths[out] > apart["paths"]:
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
+        store_long(eqn.outvars)
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 
@@ -78,7 +93,13 @@ def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str
         if shared:
             b.module.subprograms[closed] = written
     symbol, results = written
+    chains = None if apart else Chains.of(b)
+    if chains is not None:
+        args = [lower_barrier(b, [x])[0] if chains.is_long(x) else x for x in args]
     outs = _write_call(b, symbol, args, closed.out_avals, inlined=not apart)
+    if chains is not None:
+        for x in outs:
+            chains.note(x, args, (x.name,))
     return [Stored(x.name, x.aval, inside.memory) if type(inside) is Stored else x
             for x, inside in zip(outs, results, strict=True)]
 
