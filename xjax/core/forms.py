@@ -148,7 +148,7 @@ FORMS: dict[str, Form] = {
         "values of at least `elements` elements with several readers, if their fused operations read more than "
         "`arrays` arrays", {"elements": 4096, "arrays": 6}, None,
         "CPU, a training step of a GPT-2 of 12 layers of 256: 0.94 of the time, and 0.67 of the compile time. With 4 "
-        "arrays GELU and attention are cut too, without gain", "core/chains.py"),
+        "arrays parts of GELU and attention are stored too, without gain", "core/lowering.py"),
     "rows before loops": Form(
         "rows of at least `elements` elements, of arrays that are constant in a loop, read by a scan without a loop",
         {"elements": 1 << 14}, None,

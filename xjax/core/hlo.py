@@ -128,7 +128,7 @@ def i64_matrix(rows: Sequence[Sequence[int]]) -> str:
 
 
 class Value:
-    """An SSA value; its `str` is its name, `type` its MLIR type, `reads` is noted by `core/chains.py`."""
+    """An SSA value; its `str` is its name, `type` its MLIR type, `reads` is noted by `lowering.Chains`."""
 
     __slots__ = ("name", "aval", "recipe", "reads")
 

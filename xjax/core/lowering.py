@@ -8,14 +8,13 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xjax.core.chains import Chains, readers
 from xjax.core.depth import deep
-from xjax.core.forms import limits
+from xjax.core.forms import Limits, limits
 from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce
 from xjax.core.primitive import Missing
@@ -41,10 +40,9 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
         jaxpr, _ = dce(jaxpr, (True,) * len(jaxpr.outvars))     # without a `lower` rule: an error only if used
     env: dict[Any, Value] = dict(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
-    chains, count = Chains.of(b), functools.cache(lambda: readers(jaxpr))
+    chains, count = Chains.of(b), functools.cache(lambda: _readers(jaxpr))
 
     def store_long(variables: Sequence[Var]) -> None:
-        """Store the values of long chains that have several readers."""
         if chains is not None:
             for v in variables:
                 if chains.is_long(env[v]) and count()[v] > 1:
@@ -73,6 +71,45 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
         store_long(eqn.outvars)
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
+
+
+class Chains:
+    """Chains of elementwise operations: a value that reads many arrays and has several readers is stored.
+
+    XLA for CPUs computes a value again in each operation that it fuses it with. The layers of a residual network add
+    their results to one sum, and each of them reads this sum several times. So a reader in layer n would add the
+    results of all n layers, and the time of a network would grow with the square of its depth. The same holds for the
+    sum of cotangents.
+
+    `Value.reads` has the names of the arrays that the loop of a fused value reads: what its operands read, and the
+    names of operands that are stored.
+    """
+
+    def __init__(self, bounds: Limits):
+        self._elements, self._most = bounds["elements"], bounds["arrays"]
+
+    @classmethod
+    def of(cls, b: Builder) -> Chains | None:
+        """None on platforms where XLA stores such values, and if it divides the program over devices."""
+        bounds = limits("long chains apart", b.module.platform)
+        return None if bounds is None or b.is_cut else cls(bounds)
+
+    def note(self, value: Value, operands: Sequence[Value], more: Iterable[str] = ()) -> None:
+        """Note what a fused operation reads.  Args: value: its result; more: names of further arrays."""
+        size = value.aval.size
+        if size >= self._elements and value.reads is None:
+            large = [x for x in operands if x.aval.size >= size]
+            reads = frozenset(more).union(*[(x.name,) if x.reads is None else x.reads for x in large])
+            value.reads = reads if len(reads) <= self._most else frozenset([*reads][:self._most + 1])
+
+    def is_long(self, value: Value) -> bool:
+        return value.reads is not None and len(value.reads) > self._most
+
+
+def _readers(jaxpr: Jaxpr) -> Counter[Var]:
+    """The number of times that operations or results of a program read each of its variables."""
+    read = [v for eqn in jaxpr.eqns for v in eqn.invars] + [*jaxpr.outvars]
+    return Counter([v for v in read if type(v) is Var])
 
 
 def lower_call(b: Builder, closed: ClosedJaxpr, args: Sequence[Value], name: str) -> list[Value]:
