@@ -2,7 +2,8 @@
 
 A step is forward, gradient and plain gradient descent on one batch, with updates of running statistics, if any. Flax
 and PyTorch are not dependencies of xnn: install them separately (the extra `peers`). PyTorch is also compared on a GAT
-on Cora (``PLANETOID_DIR=...``) and, if `transformers` is installed, in generation by a GPT-2.
+on Cora (``PLANETOID_DIR=...``) and, if `transformers` is installed, in generation by a GPT-2. With --compile, the time
+to trace and compile a step instead, against Flax on JAX.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.util
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from pairs import load, main, shortest, wanted
 from step import seconds_of
 
 VOCABULARY, TOKENS = 512, 128
+_COMPILE = "XNN_BENCHMARK_COMPILE"
 
 
 class Case(NamedTuple):
@@ -70,6 +73,9 @@ def cases() -> dict[str, Case]:
 
 
 def work(library: str) -> dict[str, float]:
+    if _COMPILE in os.environ:
+        program = {"xjax": xnn_program, "jax": flax_program}[library]
+        return {name: seconds_to_compile(*program(case)) for name, case in cases().items() if wanted(name)}
     make = {"xjax": xnn_step, "jax": flax_step, "torch": torch_step}[library]
     steps = {name: functools.partial(make, case) for name, case in cases().items()}
     return {name: seconds_of(prepare()) for name, prepare in (steps | other_steps(library)).items() if wanted(name)}
@@ -87,6 +93,13 @@ def other_steps(library: str) -> dict[str, Callable[[], Callable]]:
         folder, prompt = os.environ[decoding.FOLDER], decoding.prompts()[:1]
         steps["GPT-2, 128 tokens generated"] = functools.partial(generate, Path(folder, "4 layers of 256"), prompt)
     return steps
+
+
+def seconds_to_compile(jax: Any, loss: Callable, *arguments: Any) -> float:
+    jax.jit(lambda x: x + 1).lower(1.0).compile()                                       # the first program takes longer
+    start = time.perf_counter()
+    jax.jit(descent(jax, loss), donate_argnums=(0, 1)).lower(*arguments).compile()
+    return time.perf_counter() - start
 
 
 def xnn_step(case: Case) -> Callable[[], object]:
@@ -111,6 +124,11 @@ def xnn_program(case: Case) -> tuple:
 
 
 def flax_step(case: Case) -> Callable[[], object]:
+    return descending(*flax_program(case))
+
+
+def flax_program(case: Case) -> tuple:
+    """As `xnn_program`, of the network in Flax."""
     jax, jnp = load("jax")
     flax = importlib.import_module("networks_flax")
     model = eval(case.flax, vars(flax))
@@ -122,7 +140,7 @@ def flax_step(case: Case) -> Callable[[], object]:
         y, state = model.apply({"params": params, **state}, x, mutable=list(state))
         return _cross_entropy(jax, y, classes), state
 
-    return descending(jax, loss, params, variables, x, classes)
+    return jax, loss, params, variables, x, classes
 
 
 def descending(jax: Any, loss: Callable, params: Any, state: Any, *batch: Any) -> Callable[[], object]:
@@ -192,7 +210,9 @@ def torch_gat_step() -> Callable[[], object]:
 
 if __name__ == "__main__":
     with_torch = "--torch" in sys.argv
-    sys.argv = [argument for argument in sys.argv if argument != "--torch"]
+    if "--compile" in sys.argv:
+        os.environ[_COMPILE] = "1"
+    sys.argv = [argument for argument in sys.argv if argument not in ("--torch", "--compile")]
     with tempfile.TemporaryDirectory() as folder:
         if with_torch and "--library" not in sys.argv and importlib.util.find_spec("transformers"):
             decoding.write_models(folder)

@@ -81,7 +81,7 @@ class Chains:
     results of all n layers, and the time of a network would grow with the square of its depth. The same holds for the
     sum of cotangents.
 
-    `Value.reads` has the names of the arrays that the loop of a fused value reads: what its operands read, and the
+    `Value.reads` has the names of the arrays that the loop of a fused value reads: the reads of its operands, and the
     names of operands that are stored.
     """
 
