@@ -38,6 +38,7 @@ ONLY_HERE = {"jaxlib": {"xjax/core/tree.py", "xjax/runtime/xla", "xjax/jaxlib_ve
 IMPORT_INSIDE = {
     "xjax/interop": "real JAX is imported on first use",
     "xnn/optim.py": "optax, bridged, is imported on first use",
+    "xjax/compat/site/sitecustomize.py": "xjax is imported with jax, not at the start of each Python",
 }
 
 

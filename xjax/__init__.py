@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from xjax import (
         ad_checkpoint,
         checkpoint_policies,
+        compat,
         custom_batching,
         custom_derivatives,
         debug,
@@ -112,6 +113,7 @@ if TYPE_CHECKING:
         test_util,
         version,
     )
+    from xjax.compat.finder import install_as_jax
     from xjax.lax.callbacks import pure_callback
     from xjax.runtime.arrays.global_arrays import (
         make_array_from_callback,
@@ -134,9 +136,9 @@ if TYPE_CHECKING:
 # Public name -> (module, name in it; "" for the module itself), imported on first access.
 _LAZY = {
     **{name: (f"xjax.{name}", "") for name in (
-        "ad_checkpoint", "checkpoint_policies", "custom_batching", "custom_derivatives", "debug", "distributed",
-        "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler", "random",
-        "scipy", "stages", "test_util", "version")},
+        "ad_checkpoint", "checkpoint_policies", "compat", "custom_batching", "custom_derivatives", "debug",
+        "distributed", "dlpack", "experimental", "flatten_util", "image", "interop", "memory", "nn", "ops", "profiler",
+        "random", "scipy", "stages", "test_util", "version")},
     "checkpoint": ("xjax.transforms.remat", "checkpoint"),
     "remat": ("xjax.transforms.remat", "remat"),
     "closure_convert": ("xjax.transforms.closure_convert", "closure_convert"),
@@ -144,6 +146,7 @@ _LAZY = {
     "custom_jvp": ("xjax.transforms.custom_jvp", "custom_jvp"),
     "custom_vjp": ("xjax.transforms.custom_vjp", "custom_vjp"),
     "effects_barrier": ("xjax.runtime.devices.in_flight", "effects_barrier"),
+    "install_as_jax": ("xjax.compat.finder", "install_as_jax"),
     "fwd_and_bwd": ("xjax.runtime.fwd_and_bwd", "fwd_and_bwd"),
     "linear_transpose": ("xjax.transforms.linear_transpose", "linear_transpose"),
     "pmap": ("xjax.runtime.pmap", "pmap"),

@@ -162,3 +162,20 @@ def test_factors_by_path():
     assert update_factors(config, params) == {"body": {"w": 0.0, "b": 0.5}, "head": {"w": 2.0, "b": 3.0}}
     with pytest.raises(ConfigError, match=r"freeze: the pattern matches no leaf(.|\n)*fix: .*'body/\*\*'"):
         update_factors(made(Adam(), freeze=("boddy",)), params)
+
+
+@pytest.mark.parametrize(("optimizer", "arrays"), [
+    (SGD(), 3), (SGD(weight_decay=0.1), 3), (SGD(momentum=0.9), 6), (Lion(), 9), (Adam(), 10),
+    (AdamW(weight_decay=0.1), 10), (AdamW(clip_norm=1.0), 11), (Lamb(), 20),
+], ids=str)
+def test_an_update_reads_and_writes_no_array_more_than_its_loops_need(optimizer, arrays):
+    """Each result has a loop of its own on CPUs: for SGD, p and the gradient are read, and p is written."""
+    tx, n = make_optimizer(optimizer, steps=100), 1 << 16
+    params = {"a": jnp.ones((n // 256, 256)), "b": jnp.ones((n // 256, 256))}
+
+    def step(params, state, grads):
+        changes, state = tx.update(grads, state, params)
+        return optim.apply_updates(params, changes), state
+
+    compiled = xjax.jit(step, donate_argnums=(0, 1)).lower(params, tx.init(params), params).compile()
+    assert compiled.cost_analysis()["bytes accessed"] / (2 * n * 4) == pytest.approx(arrays, rel=1e-3)

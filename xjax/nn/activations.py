@@ -322,7 +322,8 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     x, = promote_inexact("nn.gelu", x)
     if not approximate:
         return _erf_gelu(x)
-    return (_tanh_gelu if dtypes.accumulator_dtype(x.dtype) == x.dtype else _gelu_of_halves)(x)
+    dtype = typeof(x).dtype
+    return (_tanh_gelu if dtypes.accumulator_dtype(dtype) == dtype else _gelu_of_halves)(x)
 
 
 @library_jit(inline=Inline.JAX_EARLY)

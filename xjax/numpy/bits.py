@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,15 @@ from xjax.typing import Array, ArrayLike
 
 # -- divisors -----------------------------------------------------------------------------------------------------
 
-def _integers(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any, np.dtype]:
-    """The absolute values of x1 and x2, broadcast together, and the dtype of the result."""
+def _integers(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any, Callable[[Array], Array]]:
+    """The absolute values of x1 and x2, broadcast together, and a function that gives a result their own type."""
     x1, x2 = operands(caller, x1, x2, to=to_numeric)
     if not dtypes.is_int(x1.dtype):
         raise bad(caller, "takes integers", given={"promoted dtype": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
     size1, size2 = broadcast(caller, _size(x1), _size(x2))
-    return size1, size2, x1.dtype
+    dtype, weak_type = x1.dtype, x1.aval.weak_type and x2.aval.weak_type
+    return size1, size2, lambda result: convert_element_type(result, dtype, weak_type)
 
 
 def _size(x: ArrayLike) -> ArrayLike:
@@ -63,8 +65,8 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     >>> gcd(np.array([12, -9, 0]), 6)
     Array([6, 3, 6], dtype=int32)
     """
-    x1, x2, result = _integers("numpy.gcd", x1, x2)
-    return convert_element_type(_gcd(x1, x2), result)
+    x1, x2, typed = _integers("numpy.gcd", x1, x2)
+    return typed(_gcd(x1, x2))
 
 
 def _gcd(x1: Array, x2: Array) -> Array:
@@ -85,10 +87,10 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     Args: x1, x2: int[...], of any sign, that broadcast together.
     """
-    x1, x2, result = _integers("numpy.lcm", x1, x2)
+    x1, x2, typed = _integers("numpy.lcm", x1, x2)
     divisor = _gcd(x1, x2)
     divisor = choose(eq(divisor, scalar_like(divisor, 0)), scalar_like(divisor, 1), divisor)
-    return convert_element_type(mul(x1, div(x2, divisor)), result)
+    return typed(mul(x1, div(x2, divisor)))
 
 
 # -- packed bits --------------------------------------------------------------------------------------------------

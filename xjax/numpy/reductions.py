@@ -458,7 +458,7 @@ def _running(name: str, run: Callable, neutral: complex, doc: str) -> Callable[.
         if neutral is not None:
             a = _without_nan(caller, a, neutral)
         kept = dtypes.explicit_dtype(a.dtype) if dtype is None else as_dtype(dtype, caller)
-        a = a if kept == a.dtype else convert_element_type(a, kept)
+        a = a if kept == a.dtype and not a.aval.weak_type else convert_element_type(a, kept)
         if not dtypes.is_bool(a.dtype):
             return run(a, axis)
         counts = run(convert_element_type(a, default_int()), axis)
