@@ -9,7 +9,7 @@ import numpy as np
 
 from xjax.core import dtypes
 from xjax.core.errors import bad
-from xjax.core.types import number_of
+from xjax.core.types import number_of, typeof
 from xjax.lax.while_loop import while_loop
 from xjax.numpy.composed import ldexp, remainder
 from xjax.numpy.manipulate import moveaxis, ravel, reshape
@@ -43,7 +43,7 @@ def _integers(caller: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any, Call
         raise bad(caller, "takes integers", given={"promoted dtype": x1.dtype.name},
                   fix="convert with x.astype(int).", exc=ValueError)
     size1, size2 = broadcast(caller, _size(x1), _size(x2))
-    dtype, weak_type = x1.dtype, x1.aval.weak_type and x2.aval.weak_type
+    dtype, weak_type = x1.dtype, typeof(x1).weak_type and typeof(x2).weak_type
     return size1, size2, lambda result: convert_element_type(result, dtype, weak_type)
 
 
