@@ -1,13 +1,11 @@
-"""xjax under the name `jax`: programs and libraries written for JAX run on it unmodified.
+"""xjax under the name `jax`: programs written for JAX run on it unmodified.
 
     import xjax
     xjax.install_as_jax()
 
-    import jax                          # a module whose attributes are those of xjax
-    import optax                        # traces and runs on xjax
-
-or, without a change of the program, ``python -m xjax program.py`` and ``python -m xjax -m pytest tests``. Nothing in
-xjax imports this package.
+From then on, ``import jax`` gives a module whose attributes are those of xjax. A program runs so without a change by
+``python -m xjax program.py`` and ``python -m xjax -m pytest tests``. A library that needs JAX's extension surface, such
+as `jax.core`, fails with the name of the missing module. Nothing in xjax imports this package.
 """
 
 from xjax.compat.finder import Installed, install_as_jax, installed

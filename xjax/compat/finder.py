@@ -58,12 +58,13 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.version = version
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] != JAX or not sources_of(fullname):
+        sources = sources_of(fullname) if fullname.partition(".")[0] == JAX else []
+        if not sources:
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, self, loader_state=sources, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return Proxy(spec.name, sources_of(spec.name))
+        return Proxy(spec.name, spec.loader_state)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == JAX:

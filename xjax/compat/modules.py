@@ -47,30 +47,28 @@ class Proxy(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        advice = "report it with the name of the library, or avoid the call."
         for source in self.__xjax_sources__:
             try:
                 value = getattr(source, name)
-            except AttributeError:
+            except AttributeError as error:
+                advice = str(error).partition("fix:")[2].strip() or advice
                 continue
             if isinstance(value, ModuleType) and value.__name__.partition(".")[0] == XJAX:
-                value = self._submodule(name)
+                if not sources_of(f"{self.__name__}.{name}"):           # a module of xjax's implementation
+                    continue
+                value = importlib.import_module(f"{self.__name__}.{name}")
             setattr(self, name, value)
             return value
         if sources_of(f"{self.__name__}.{name}"):
-            return self._submodule(name)
-        raise self._without(name)
-
-    def _submodule(self, name: str) -> ModuleType:
-        try:
             return importlib.import_module(f"{self.__name__}.{name}")
-        except ModuleNotFoundError:
-            raise self._without(name) from None
+        raise self._without(name, advice)
 
-    def _without(self, name: str) -> AttributeError:
-        asker = _asker(sys._getframe(2))
+    def _without(self, name: str, advice: str) -> AttributeError:
+        asker = _asker(sys._getframe(1))
         if all(asked[:2] != (self.__name__, name) for asked in missing):
             missing.append(Asked(self.__name__, name, asker))
-        error = bad(self.__name__, f"xjax has no `{name}`", {"asked by": asker}, _advice(self, name), AttributeError)
+        error = bad(self.__name__, f"xjax has no `{name}`", {"asked by": asker}, advice, AttributeError)
         error.name, error.obj = name, None
         return error
 
@@ -105,14 +103,3 @@ def _asker(frame: FrameType | None) -> str:
     if frame is None:
         return "unknown"
     return f"{frame.f_globals.get('__name__', '?')} ({frame.f_code.co_filename}:{frame.f_lineno})"
-
-
-def _advice(proxy: Proxy, name: str) -> str:
-    """The advice of xjax's own module, if it has one for this name."""
-    for source in proxy.__xjax_sources__:
-        try:
-            getattr(source, name)
-        except AttributeError as error:
-            if "fix:" in str(error):
-                return str(error).partition("fix:")[2].strip()
-    return "report it with the name of the library, or avoid the call."
