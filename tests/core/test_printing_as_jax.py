@@ -509,8 +509,32 @@ def test_pretty_print_of_all_parameters():
     assert "precision" not in program.pretty_print()
     printing = xjax.make_jaxpr(lambda x: xjax.debug.print("{}", x))(1.0)
     assert printing.pretty_print(print_effects=True).endswith(": { debug } }")
-    for option in ({"name_stack": True}, {"use_color": True}):
-        assert_refused(lambda option=option: program.pretty_print(**option), NotImplementedError, "pretty_print")
+    assert_refused(lambda: program.pretty_print(use_color=True), NotImplementedError, "pretty_print")
+
+
+def scoped(lib, x):
+    with lib.named_scope("outer"), lib.named_scope("in/ner"):
+        x = lib.lax.sin(x)
+    return lib.named_call(lib.jit(lib.lax.cos), name="called")(x) + lib.lax.integer_pow(x, 3)
+
+
+def test_named_scopes_as_jax():
+    ours, theirs = (lib.make_jaxpr(partial(scoped, lib))(1.0) for lib in (xjax, jax))
+    assert ours.pretty_print(name_stack=True) == theirs.pretty_print(name_stack=True)
+    scopes = [[str(eqn.source_info.name_stack) for eqn in program.eqns] for program in (ours, theirs)]
+    assert scopes[0] == scopes[1] == ["outer/in/ner", "called", "", ""]
+
+
+def test_named_scopes_are_in_compiled_programs():
+    def f(x):
+        with xjax.named_scope("loop"):
+            return xjax.lax.fori_loop(0, 3, lambda i, y: xjax.lax.sin(y), x)
+
+    lowered = xjax.jit(f).lower(1.0)
+    assert "loop" not in lowered.as_text() and 'loc("loop/' in lowered.as_text(debug_info=True)
+    assert 'op_name="loop/' in lowered.compile().as_text()
+    with xjax.named_scope('a "quoted" scope'):
+        assert float(xjax.jit(lambda x: xjax.named_call(xjax.lax.neg, name='"')(x))(1.0)) == -1.0
 
 
 # ------------------------------------------------------------------------------------ constants

@@ -67,7 +67,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return Proxy(spec.name, spec.loader_state)
 
     def exec_module(self, module: ModuleType) -> None:
-        if module.__name__ == JAX:
+        if module.__name__ in (JAX, f"{JAX}.version"):
             module.__version__ = self.version
             module.__version_info__ = version_numbers(self.version)
 

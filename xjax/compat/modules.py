@@ -11,6 +11,7 @@ from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
 import xjax
+from xjax.compat.private import private_module
 from xjax.core.errors import bad
 
 JAX, XJAX, ADAPTERS = "jax", "xjax", "xjax.compat.adapters"
@@ -81,6 +82,9 @@ def sources_of(name: str) -> list[ModuleType]:
     path = name.partition(".")[2]
     adapter = f"{ADAPTERS}.{path.replace('.', '__') or 'jax'}"
     sources = [importlib.import_module(adapter)] if importlib.util.find_spec(adapter) else []
+    private = private_module(path)
+    if private is not None:
+        sources.append(private)
     public = f"{XJAX}.{path}" if path else XJAX
     if path.partition(".")[0] not in NOT_OF_JAX and _exists(public):
         module = importlib.import_module(public)

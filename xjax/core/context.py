@@ -32,6 +32,7 @@ class Context(threading.local):
 
     trace: Trace = None      # type: ignore[assignment]
     source: tuple | None = None         # while a program is evaluated: the source position of the current equation
+    scope: str = ""                     # names of the `named_scope`s around the current operation: "encoder/layer"
     axes: tuple[Axis, ...] = ()
     trace_key: TraceKey | None = None   # set by `core.config`; None while this thread overrides a traced option
 

@@ -23,6 +23,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from xjax.core.context import context
+
+# The position of a line of the user's code; see `user_location`.
+Source = tuple[CodeType, int] | tuple[CodeType, int, str]
+
 
 class JAXTypeError(TypeError):
     """A value was used in a way that its type does not allow."""
@@ -166,6 +171,14 @@ def user_frame() -> tuple[str, int, str] | None:
     return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
 
 
+def exclude_file(path: str) -> None:
+    """Lines of this file are no longer the user's: positions and warnings name the line that called it.
+
+    Libraries exclude their own files.
+    """
+    _is_internal_file[path] = _is_of_xjax[path] = True
+
+
 def called_function() -> str:
     """The function of xjax that the user's code called, as written there: `lax.sort`; "" if it is not a public name."""
     frame, called = sys._getframe(1), None
@@ -178,10 +191,11 @@ def called_function() -> str:
     return f"{prefix}.{called.f_code.co_name}".lstrip(".")
 
 
-def user_location() -> tuple[CodeType, int] | None:
+def user_location() -> Source | None:
     """(code object, instruction) of the innermost frame outside xjax and NumPy; NumPy may call methods of our arrays.
 
-    The pair is cheap to create; the line is looked up only when it is shown.
+    Inside `named_scope`, the third element is the names of the scopes. The tuple is cheap to create; the line is looked
+    up only when it is shown.
     """
     frame = sys._getframe(2)
     while frame is not None:
@@ -190,25 +204,31 @@ def user_location() -> tuple[CodeType, int] | None:
         if ours is None:
             ours = _is_of_xjax[name] = name.startswith((_OURS[0], _NUMPY))
         if not ours:
-            return frame.f_code, frame.f_lasti
+            scope = context.scope
+            return (frame.f_code, frame.f_lasti, scope) if scope else (frame.f_code, frame.f_lasti)
         frame = frame.f_back
     return None
 
 
-def location_text(source: tuple[CodeType, int] | None) -> str:
+def scope_of(source: Source | None) -> str:
+    """The names of the scopes in a result of `user_location`: ``encoder/layer``; "" outside all."""
+    return "" if source is None or len(source) == 2 else source[2]
+
+
+def location_text(source: Source | None) -> str:
     """A result of `user_location` as text: `model.py:31`."""
     if source is None:
         return ""
-    code, instruction = source
+    code, instruction = source[:2]
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return f"{os.path.basename(code.co_filename)}:{line}"
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
 
 
-def position_text(source: tuple[CodeType, int]) -> str:
+def position_text(source: Source) -> str:
     """A result of `user_location` with line, column and the enclosing function: `/home/model.py:31:4 (loss)`."""
-    code, instruction = source
+    code, instruction = source[:2]
     line, _, column, _ = next(itertools.islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     return f"{code.co_filename}:{line or code.co_firstlineno}:{column or 0} ({code.co_qualname})"
 

@@ -214,14 +214,15 @@ class Module:
 class Builder:
     """Writes the operations of one function or region."""
 
-    __slots__ = ("module", "lines", "axes", "level", "token", "rows", "_constants")
+    __slots__ = ("module", "lines", "axes", "level", "token", "rows", "scope", "_constants")
 
-    def __init__(self, module: Module, axes: Any = None, level: int = 0):
+    def __init__(self, module: Module, axes: Any = None, level: int = 0, scope: str = ""):
         self.module = module
         self.lines: list[str] = []
         self.axes = axes                    # mesh axes this code runs under (see runtime.shard_map), None outside
         self.level = level                  # number of regions around this code
         self.token: Value | None = None     # the next ordered effect waits for it; None: no ordered effects here
+        self.scope = scope                  # names of the scopes around this code: "encoder/layer"
         self.rows: dict[str, Sequence[Value]] = {}      # of arrays, by the names of these (lax/scan_rules.py)
         self._constants: dict[tuple, Value] = {}
 
@@ -308,7 +309,7 @@ class Builder:
 
     def nested(self) -> Builder:
         """A builder for a region inside this code."""
-        return Builder(self.module, self.axes, self.level + 1)
+        return Builder(self.module, self.axes, self.level + 1, self.scope)
 
     def region(self, arg_avals: Sequence[ShapedArray], body: Callable[..., Sequence[Value]]) -> str:
         """`{ ^bb0(%1: tensor<f32>, ...): body; stablehlo.return ... }` with `body(builder, *arguments) -> results`."""

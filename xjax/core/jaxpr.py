@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from xjax.core.context import context
 from xjax.core.depth import deep
-from xjax.core.errors import bad
+from xjax.core.errors import Source, bad, location_text, scope_of
 from xjax.core.primitive import NO_EFFECTS, Effects, Primitive
 from xjax.core.types import ShapedArray, typed_number, typeof
 from xjax.typing import ArrayLike
@@ -47,13 +47,36 @@ class Literal:
 Atom = Var | Literal
 
 
+class DebugInfo(NamedTuple):
+    """Names for messages about a traced function, as in JAX; programs of xjax do not record them."""
+
+    traced_for: str
+    func_src_info: str
+    arg_names: tuple[str, ...] | None = None
+    result_paths: Any = None
+
+    @classmethod
+    def unknown(cls, jaxpr: Jaxpr) -> DebugInfo:
+        return cls("", "", ("",) * len(jaxpr.invars), ("",) * len(jaxpr.outvars))
+
+
+class SourceInfo(NamedTuple):
+    """The position of an equation in the user's code, and the `named_scope`s around it: ``encoder/layer``."""
+
+    source: Source | None
+    name_stack: str
+
+    def __str__(self) -> str:
+        return location_text(self.source)
+
+
 class Eqn:
-    """`outvars = primitive[params] invars`; `source` is the user's line as (code object, instruction) or None."""
+    """`outvars = primitive[params] invars`; `source` is the user's line, from `user_location`."""
 
     __slots__ = ("invars", "outvars", "primitive", "params", "source")
 
     def __init__(self, invars: list[Atom], outvars: list[Var], primitive: Primitive, params: dict,
-                 source: tuple | None = None):
+                 source: Source | None = None):
         self.invars, self.outvars, self.primitive, self.params, self.source = (
             invars, outvars, primitive, params, source)
 
@@ -62,6 +85,10 @@ class Eqn:
         """The effects of the primitive and of the programs among its parameters."""
         own = NO_EFFECTS if self.primitive.effects is None else self.primitive.effects(**self.params)
         return own.union(*[sub.effects for sub in subjaxprs(self.params)])
+
+    @property
+    def source_info(self) -> SourceInfo:
+        return SourceInfo(self.source, scope_of(self.source))
 
     def replace(self, **changed: object) -> Eqn:
         """The equation with other `invars`, `outvars`, `primitive` or `params`."""
@@ -95,6 +122,10 @@ class Jaxpr:
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
         return tuple([v.aval for v in self.outvars])
+
+    @property
+    def debug_info(self) -> DebugInfo:
+        return DebugInfo.unknown(self)
 
     # JAX 0.12 has one class for programs with and without constants, so both classes here have the same attributes.
 
@@ -161,6 +192,7 @@ class ClosedJaxpr:
     all_invars = property(lambda self: self.jaxpr.all_invars)
     num_consts = property(lambda self: len(self.consts))
     literals = property(lambda self: self.consts)
+    debug_info = property(lambda self: self.jaxpr.debug_info)
 
     def with_consts(self, consts: Sequence[Any]) -> ClosedJaxpr:
         """The program with its first inputs fixed to these values."""

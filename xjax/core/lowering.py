@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from xjax.core.depth import deep
+from xjax.core.errors import scope_of
 from xjax.core.forms import Limits, limits
-from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, tensor_type
+from xjax.core.hlo import Builder, Held, Recipe, Stored, Value, return_text, string, tensor_type
 from xjax.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce
 from xjax.core.primitive import Missing
 from xjax.core.staging import trace_to_jaxpr
@@ -55,6 +56,9 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
     for eqn in jaxpr.eqns:
         p = eqn.primitive
         ins = [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in eqn.invars]
+        scope, written = b.scope, len(b.lines)
+        if inner := scope_of(eqn.source):
+            b.scope = f"{scope}/{inner}" if scope else inner
         if p.multiple_results:
             outs = p.lower(b, [v.aval.plain for v in eqn.outvars], *ins, **eqn.params)
             env.update(zip(eqn.outvars, outs, strict=True))
@@ -70,6 +74,10 @@ def lower_jaxpr(b: Builder, jaxpr: Jaxpr, args: Sequence[Value], consts: Sequenc
                 if paths[out] > apart["paths"]:
                     env[out], paths[out] = lower_barrier(b, [env[out]])[0], 1
         store_long(eqn.outvars)
+        if b.scope:
+            location = f" loc({string(f'{b.scope}/{p.name}')})"
+            b.lines[written:] = [line + location for line in b.lines[written:]]
+            b.scope = scope
     return [b.constant(v.val, v.aval.plain) if type(v) is Literal else env[v] for v in jaxpr.outvars]
 
 

@@ -32,14 +32,17 @@ A rule that cannot exist is `Missing("why")`. Two common derivatives have names:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from xjax.core.context import context
+from xjax.core.context import context, current_trace
 from xjax.core.errors import bad
 from xjax.core.types import ShapedArray, Zero
 from xjax.core.varying import infer_types, vary_together
 from xjax.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from xjax.core.trace import Trace
 
 # The effects of an operation besides computing its results. "debug": may run again on recomputation;
 # "io": runs exactly once for each execution; "ordered": keeps program order among ordered operations.
@@ -133,11 +136,27 @@ class Primitive:
         self.lower_on = dict(lower_on or {})
         if lower_on:
             self.lower = _by_platform(self.lower, self.lower_on)
-        _ALL_PRIMITIVES[name] = self
+        self._register()
+
+    def _register(self) -> None:
+        _ALL_PRIMITIVES[self.name] = self
 
     def bind(self, *args: ArrayLike, **params: object) -> Any:
         """Apply the operation: the current trace interprets it."""
         return context.trace.process(self, args, params)
+
+    def bind_with_trace(self, trace: Trace, args: Sequence[ArrayLike], avals: Sequence[ShapedArray],
+                        params: Mapping[str, Any]) -> Any:
+        """Apply the operation: `trace` interprets it.  Args: avals: the types of `args`, as in JAX; not needed here."""
+        with current_trace(trace):
+            return trace.process(self, tuple(args), dict(params))
+
+    def get_bind_params(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments of `bind` for the parameters of an equation: the parameters themselves.
+
+        In JAX they differ for some operations, so programs that evaluate equations call this method.
+        """
+        return dict(params)
 
     def out_type(self, avals: tuple[ShapedArray, ...], params: dict) -> Any:
         """Aval of the result (a tuple of avals with multiple_results), cached by argument types and parameters."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xjax.core.depth import deep
-from xjax.core.errors import bad, position_text
+from xjax.core.errors import bad, position_text, scope_of
 from xjax.core.jaxpr import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, set_printer, subjaxprs
 
 # ------------------------------------------------------------------------------------- documents
@@ -193,12 +193,16 @@ MAX_INLINE_EQNS = 10
 
 
 class _Style(NamedTuple):
-    """Parts of the text that are optional: lines of source, types of variables, rules that hide parameters, effects."""
+    """Parts of the text that are optional.
+
+    They are: lines of source, types of variables, rules that hide parameters, effects, named scopes.
+    """
 
     source: bool = False
     types: bool = True
     rules: bool = True
     effects: bool = False
+    scopes: bool = False
 
 
 _STYLE = _Style()
@@ -240,7 +244,10 @@ class _Printer:
         params = self._params(eqn)
         ins = self._atoms(eqn.invars)
         text = [*([outs, " = "] if eqn.outvars else []), eqn.primitive.name, params, " ", ins]
-        return [_Note(position_text(eqn.source)), *text] if self.style.source and eqn.source else text
+        notes = [position_text(eqn.source)] if self.style.source and eqn.source else []
+        if self.style.scopes:
+            notes.append(f"[{scope_of(eqn.source)}]")
+        return [_Note(" ".join(notes)), *text] if notes else text
 
     def _program(self, program: Jaxpr) -> _Doc:
         return self.apart.get(program) or self._braces(program)
@@ -387,17 +394,17 @@ def pretty_print(program: Jaxpr | ClosedJaxpr, *, source_info: bool = False, pri
       custom_pp_eqn_rules: False also prints parameters that are otherwise hidden, for example at their default.
       print_effects: print each program with its effects.
       width: columns of a line.
-      name_stack, use_color: must be false.
-    Raises: NotImplementedError for `name_stack` or `use_color`.
+      name_stack: print each equation with the named scopes around it, as a note like that of `source_info`.
+      use_color: must be false.
+    Raises: NotImplementedError for `use_color`.
 
     >>> xjax.make_jaxpr(lambda x: 2 * x)(1.0).pretty_print(print_shapes=False)
     '{ lambda ; a. let b = mul 2.0:f32[] a in (b,) }'
     """
-    if name_stack or use_color:
-        what = "named scopes are not recorded in programs" if name_stack else "the text has no colours"
-        raise bad("pretty_print", what, {"name_stack": name_stack, "use_color": use_color}, "leave the argument out.",
+    if use_color:
+        raise bad("pretty_print", "the text has no colours", {"use_color": use_color}, "leave the argument out.",
                   exc=NotImplementedError)
-    printer = _Printer(_Style(source_info, print_shapes, custom_pp_eqn_rules, print_effects))
+    printer = _Printer(_Style(source_info, print_shapes, custom_pp_eqn_rules, print_effects, name_stack))
     return _layout(printer.whole(program.jaxpr), width, annotation_prefix)
 
 

@@ -130,11 +130,11 @@ class StagingTrace(Trace):
 def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArray], caller: str = "a staged function",
                    arg_names: Sequence[str] | None = None) -> ClosedJaxpr:
     """Record `f(*tracers) -> flat list of results` as a program."""
-    saved = context.trace
+    saved, scope = context.trace, context.scope
     trace = StagingTrace(saved, caller)
     names = arg_names or [""] * len(in_avals)
     args = [trace.new_arg(aval, name) for aval, name in zip(in_avals, names, strict=True)]
-    context.trace = trace
+    context.trace, context.scope = trace, ""            # scopes around the call are those of its equation
     try:
         outs = f(*args)
         return trace.finish(args, outs)
@@ -142,7 +142,7 @@ def trace_to_jaxpr(f: Callable[..., Sequence[Any]], in_avals: Sequence[ShapedArr
         note_interrupt(error, f"{caller} was traced")
         raise
     finally:
-        context.trace = saved
+        context.trace, context.scope = saved, scope
         trace.close()
 
 

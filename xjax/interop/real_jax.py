@@ -16,15 +16,19 @@ from types import ModuleType
 
 from xjax.core.config import config
 from xjax.core.errors import bad
+from xjax.runtime.xla.real_jax import imported_jax
 
 
 @functools.cache
 def real_jax() -> ModuleType:
     """The module `jax`; it is configured to use the CPU if it has not started a backend.
 
-    Raises: ImportError if it is not installed.
+    Raises: ImportError if it is not installed, RuntimeError if xjax is installed as jax.
     """
     jax = import_or_explain("jax")
+    if imported_jax() is None:
+        raise bad("xjax.interop", "xjax is installed as jax in this process, so the real JAX cannot be imported",
+                  fix="pass the function or library to xjax directly: it runs on xjax.", exc=RuntimeError)
     if jax.config.jax_platforms is None and not _has_started():
         jax.config.update("jax_platforms", "cpu")
     return jax
@@ -88,11 +92,11 @@ def inside_jax(inside: bool = True) -> Iterator[None]:
 
 def is_jax_tracer(x: object) -> bool:
     """Whether `x` is a value that JAX is tracing."""
-    jax = sys.modules.get("jax")
+    jax = imported_jax()
     return jax is not None and isinstance(x, jax.core.Tracer)
 
 
 def is_jax_array(x: object) -> bool:
     """Whether `x` is an array of the real JAX, concrete or traced."""
-    jax = sys.modules.get("jax")
+    jax = imported_jax()
     return jax is not None and isinstance(x, jax.Array)

@@ -14,6 +14,7 @@ from xjax.core.trace import Tracer
 from xjax.core.tree import flatten, registry
 from xjax.core.tree_nodes import register_pytree_node
 from xjax.runtime.arrays.array import Array
+from xjax.runtime.xla.real_jax import imported_jax
 from xjax.typing import PyTree
 
 _LEAVES = (Array, Tracer, bool, int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype)
@@ -32,7 +33,7 @@ def flatten_any(tree: PyTree) -> tuple[list[Any], Any]:
 
 def is_jax_node(x: object) -> bool:
     """Whether `x` is a node of trees in the real JAX."""
-    jax = sys.modules.get("jax")
+    jax = imported_jax()
     return jax is not None and not jax.tree_util.all_leaves([x])
 
 

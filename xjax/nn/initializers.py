@@ -16,8 +16,16 @@ import xjax.numpy as jnp
 from xjax import lax, random
 from xjax.core import dtypes
 from xjax.core.errors import bad, check_choice
+from xjax.core.public import attributes_of
 from xjax.ops.checks import static_int
 from xjax.typing import Array, ArrayLike, DTypeLike, PRNGKey
+
+__all__ = [
+    "Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal",
+    "he_uniform", "kaiming_normal", "kaiming_uniform", "lecun_normal", "lecun_uniform", "normal",
+    "ones", "orthogonal", "truncated_normal", "uniform", "variance_scaling", "xavier_normal",
+    "xavier_uniform", "zeros",
+]
 
 Axes = int | Sequence[int]
 
@@ -256,3 +264,6 @@ def delta_orthogonal(scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DType
         return jnp.zeros(shape, dtype).at[middle].set(orthogonal(scale, column_axis)(key, (n_in, n_out), dtype))
 
     return init
+
+
+__getattr__ = attributes_of(__name__)

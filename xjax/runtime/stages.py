@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -271,10 +272,12 @@ class Lowered(_Stage):
 
         Args:
           dialect: "stablehlo" or None for StableHLO, "hlo" for HLO.
-          debug_info: accepted as in JAX; the text contains no lines of Python.
+          debug_info: with the names of `named_scope`s, for StableHLO.
         """
         text = self._module()[0].text
-        return text if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text).as_hlo_text()
+        if not self._is_stablehlo(dialect):
+            return xla.unoptimised_hlo(text).as_hlo_text()
+        return text if debug_info else re.sub(r' loc\("[^"]*"\)$', "", text, flags=re.MULTILINE)
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
@@ -282,7 +285,7 @@ class Lowered(_Stage):
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The program as a jaxlib object: a module of its MLIR bindings, or for "hlo" an XlaComputation."""
-        text = self.as_text()
+        text = self.as_text(debug_info=True)
         return xla.parse_module(text) if self._is_stablehlo(dialect) else xla.unoptimised_hlo(text)
 
     def cost_analysis(self) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -13,6 +12,7 @@ from jaxlib import xla_client as xc
 from xjax.core.once import once
 from xjax.runtime.xla.arrays import device_put
 from xjax.runtime.xla.names import AvalLike, Buffer, Device, Executable, ResultHandler
+from xjax.runtime.xla.real_jax import imported_jax
 from xjax.runtime.xla.shardings import GSPMDSharding, SingleDeviceSharding, on_device
 from xjax.typing import ArrayLike
 
@@ -79,6 +79,8 @@ def host_call(
 
     Args:
       registry: jaxlib's registry of pytrees.
+
+    Returns: the call; its attribute `__wrapped__` is a slower one that does not need jaxlib's switches.
     """
     _set_switches()
     place = on_device(device)
@@ -95,8 +97,10 @@ def host_call(
         description = _Call(exe, tree, [place] * n, [place] * m, out_avals, [True] * m, [True] * n, [None] * n, [])
         return call(*args), description, False
 
-    return _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
+    fast = _jax.pjit("call", call, call_for_new_types, [], [], object(), registry, _not_on_device,
                      _jax.PjitFunctionCache(8))
+    fast.__wrapped__ = call
+    return fast
 
 
 def put_host_value(x: ArrayLike, device: Device) -> Buffer:
@@ -110,7 +114,8 @@ _OF_NUMBER = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.comp
 
 def _makes_64_bits() -> bool:
     """Whether jaxlib's calls convert numbers to 64-bit values, which the real JAX sets for this thread."""
-    return "jax" in sys.modules and getattr(getattr(sys.modules["jax"], "config", None), "jax_enable_x64", True)
+    jax = imported_jax()
+    return jax is not None and getattr(getattr(jax, "config", None), "jax_enable_x64", True)
 
 
 def _not_on_device(*args: object) -> NoReturn:
@@ -121,7 +126,7 @@ def _not_on_device(*args: object) -> NoReturn:
 def _set_switches() -> list[Any]:
     """Set the three switches that jaxlib's calls read and that JAX sets at its import; without JAX they are off."""
     switches: list[Any] = []  # kept alive as long as the process
-    if "jax" not in sys.modules:
+    if imported_jax() is None:
         for name, value in (("disable_jit", False), ("enable_x64", False), ("post_hook", None)):
             switches.append(_jax.config.Config(f"xjax_{name}", value))
             getattr(_jax.jax_jit, f"set_{name}_state")(switches[-1])

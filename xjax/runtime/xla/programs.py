@@ -126,12 +126,8 @@ def _mlir() -> tuple[ModuleType, object, Sequence[Callable[[object], None]]]:
     return ir, registry, [dialect.register_dialect for dialect in more]
 
 
-def parse_module(text: str) -> object:
-    """StableHLO text as a module of jaxlib's MLIR bindings, which can be inspected and changed.
-
-    Each module has its own context, which takes 2 ms: XLA's compiler loads dialects into the context of the module that
-    it compiles, without the interpreter lock, and a context does not support two threads that do so at the same time.
-    """
+def new_context() -> object:
+    """A context of jaxlib's MLIR bindings, which knows the dialects of programs."""
     ir, registry, register_dialects = _mlir()
     context = ir.Context()
     context.enable_multithreading(False)  # no thread pool for each module
@@ -139,6 +135,16 @@ def parse_module(text: str) -> object:
     context.load_all_available_dialects()
     for register_dialect in register_dialects:
         register_dialect(context)
+    return context
+
+
+def parse_module(text: str) -> object:
+    """StableHLO text as a module of jaxlib's MLIR bindings, which can be inspected and changed.
+
+    Each module has its own context, which takes 2 ms: XLA's compiler loads dialects into the context of the module that
+    it compiles, without the interpreter lock, and a context does not support two threads that do so at the same time.
+    """
+    ir, context = _mlir()[0], new_context()
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError as error:

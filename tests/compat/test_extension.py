@@ -1,0 +1,211 @@
+"""The extension surface of JAX: each program runs with xjax as jax and on the real JAX, and prints the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from tests.compat.test_install import output
+from tests.oracle import real_jax
+
+# What a program may use without an import.
+START = """
+import jax, jax.numpy as jnp, numpy as np
+import jax.core, jax.api_util, jax.extend.core as jex_core
+from jax.extend import linear_util as lu
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir, partial_eval as pe
+
+def show(*xs):
+    print(*[np.asarray(x).tolist() if hasattr(x, "shape") else x for x in xs])
+"""
+
+SCALE = """
+scale_p = Primitive("scale")
+scale_p.def_impl(lambda x, *, by: x * by)
+scale_p.def_abstract_eval(lambda x, *, by: jax.core.ShapedArray(x.shape, x.dtype))
+mlir.register_lowering(scale_p, mlir.lower_fun(lambda x, *, by: x * by, multiple_results=False))
+batching.primitive_batchers[scale_p] = lambda args, dims, *, by: (scale_p.bind(*args, by=by), dims[0])
+
+def scale_jvp(primals, tangents, *, by):
+    (x,), (dx,) = primals, tangents
+    return scale_p.bind(x, by=by), scale_p.bind(ad.instantiate_zeros(dx), by=by)
+
+ad.primitive_jvps[scale_p] = scale_jvp
+ad.primitive_transposes[scale_p] = lambda ct, x, *, by: [scale_p.bind(ct, by=by)]
+scale = lambda x: scale_p.bind(x, by=3.0)
+x = jnp.arange(6.0).reshape(2, 3)
+"""
+
+PROGRAMS = {
+    "a primitive under all transforms": SCALE + """
+show(scale(x), jax.jit(scale)(x), jax.vmap(scale, 1)(x), jax.grad(lambda x: scale(x).sum())(x))
+show(*jax.jvp(scale, (x,), (x + 1,)), jax.jit(jax.hessian(lambda x: (scale(x) ** 2).sum()))(x[0]))
+show(jax.lax.scan(lambda c, r: (scale(c) + r, c), jnp.zeros(3), x)[0])
+show(jax.make_jaxpr(scale)(x).eqns[0].primitive.name, jax.eval_shape(scale, x).shape)
+show(scale_p in ad.primitive_jvps, jex_core.primitives.sin_p in ad.primitive_jvps)
+""",
+    "several results": """
+both_p = Primitive("both")
+both_p.multiple_results = True
+both_p.def_impl(lambda x, y: [x + y, x * y])
+both_p.def_abstract_eval(lambda x, y: [x, y])
+mlir.register_lowering(both_p, mlir.lower_fun(lambda x, y: [x + y, x * y], multiple_results=True))
+
+def both_jvp(primals, tangents):
+    (x, y), (dx, dy) = primals, map(ad.instantiate_zeros, tangents)
+    return both_p.bind(x, y), [dx + dy, dx * y + x * dy]
+
+ad.primitive_jvps[both_p] = both_jvp
+batching.primitive_batchers[both_p] = lambda args, dims: (
+    both_p.bind(*[batching.bdim_at_front(x, d, 3) for x, d in zip(args, dims)]), [0, 0])
+f = lambda x, y: sum(both_p.bind(x, y))
+x = jnp.arange(3.0)
+show(*both_p.bind(x, x), jax.jit(f)(x, x + 1), jax.grad(lambda x: f(x, x).sum())(x), jax.vmap(f, (0, None))(x, 2.0))
+""",
+    "helpers of rules": """
+mine_p = Primitive("mine")
+mine_p.def_impl(lambda x, y: jnp.multiply(x, y))
+mine_p.def_abstract_eval(lambda x, y: x)
+mlir.register_lowering(mine_p, mlir.lower_fun(jnp.multiply, multiple_results=False))
+ad.defbilinear(mine_p, lambda ct, x, y: mine_p.bind(ct, y), lambda ct, x, y: mine_p.bind(x, ct))
+batching.defbroadcasting(mine_p)
+x = jnp.arange(1.0, 4.0)
+show(*jax.grad(lambda x, y: mine_p.bind(x, y).sum(), (0, 1))(x, x + 1), jax.vmap(mine_p.bind)(x, x))
+sine_p = Primitive("sine")
+sine_p.def_impl(jnp.sin)
+sine_p.def_abstract_eval(lambda x: x)
+mlir.register_lowering(sine_p, mlir.lower_fun(jnp.sin, multiple_results=False))
+ad.defjvp(sine_p, lambda dx, x: dx * jnp.cos(x))
+batching.defvectorized(sine_p)
+show(jnp.round(jax.vmap(jax.grad(sine_p.bind))(x), 4))
+line_p = Primitive("line")
+line_p.def_impl(lambda x: x + x)
+line_p.def_abstract_eval(lambda x: x)
+ad.deflinear(line_p, lambda ct: [line_p.bind(ct)])
+show(jax.grad(lambda x: line_p.bind(x).sum())(x), *jax.jvp(line_p.bind, (x,), (x,)))
+""",
+    "missing rules": """
+bare_p = Primitive("bare")
+bare_p.def_abstract_eval(lambda x: x)
+f = lambda x: bare_p.bind(x)
+for call in (lambda: f(1.0), lambda: jax.jit(f)(1.0), lambda: jax.grad(f)(1.0), lambda: jax.vmap(f)(jnp.ones(3))):
+    try:
+        call()
+    except NotImplementedError as error:
+        print("bare" in str(error))
+""",
+    "a rule by MLIR builders": """
+try:
+    from jaxlib.mlir.dialects import stablehlo as hlo
+except ImportError:
+    from jax._src.lib.mlir.dialects import hlo
+cube_p = Primitive("cube")
+cube_p.def_abstract_eval(lambda x: x)
+cube_p.def_impl(lambda x: jax.jit(cube_p.bind)(x))
+
+def cube_lowering(ctx, x):
+    two = mlir.ir_constant(np.full(ctx.avals_in[0].shape, 2, np.float32))
+    return [hlo.AddOp(hlo.MulOp(hlo.MulOp(x, x).result, x).result, two).result]
+
+mlir.register_lowering(cube_p, cube_lowering)
+x = jnp.arange(3.0)
+show(cube_p.bind(x), jax.jit(lambda x: cube_p.bind(x) + cube_p.bind(x + 1))(x))
+""",
+    "an interpreter": """
+def evaluate(jaxpr, consts, *args):
+    env = {}
+    read = lambda v: v.val if isinstance(v, jex_core.Literal) else env[v]
+    env.update(zip(jaxpr.invars, args))
+    env.update(zip(jaxpr.constvars, consts))
+    for eqn in jaxpr.eqns:
+        out = eqn.primitive.bind(*map(read, eqn.invars), **eqn.primitive.get_bind_params(eqn.params))
+        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+    return [read(v) for v in jaxpr.outvars]
+
+f = lambda x: jnp.sum(jax.nn.relu(jnp.tanh(x)) * jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x))
+closed = jax.make_jaxpr(f)(jnp.arange(3.0))
+show(jnp.allclose(evaluate(closed.jaxpr, closed.consts, jnp.ones(3))[0], f(jnp.ones(3))))
+show(jnp.allclose(jax.core.eval_jaxpr(closed.jaxpr, closed.consts, jnp.ones(3))[0], f(jnp.ones(3))))
+show(jnp.allclose(jex_core.jaxpr_as_fun(closed)(jnp.ones(3))[0], f(jnp.ones(3))))
+show(isinstance(closed, jex_core.ClosedJaxpr), isinstance(closed.jaxpr, jex_core.Jaxpr))
+show(isinstance(closed.jaxpr.eqns[0], jex_core.JaxprEqn), isinstance(closed.jaxpr.invars[0], jex_core.Var))
+v = closed.jaxpr.invars[0]
+same = jex_core.Jaxpr([], [v], [v], [], debug_info=closed.jaxpr.debug_info)
+show(jax.core.eval_jaxpr(same, [], jnp.ones(2))[0])
+""",
+    "functions and their transformations": """
+@lu.transformation
+def doubled(*args):
+    out = yield args, {}
+    yield [2 * y for y in out]
+
+@lu.transformation_with_aux
+def counted(*args, **kwargs):
+    out = yield args, kwargs
+    yield out, len(out)
+
+info = jax.api_util.debug_info("test", lambda d, k: d, ({"a": 1.0},), {"k": 2.0})
+wrapped = lu.wrap_init(lambda d, k: (d["a"] + k, d), debug_info=info)
+leaves, tree = jax.tree.flatten((({"a": 1.0},), {"k": 2.0}))
+flat, out_tree = jax.api_util.flatten_fun(wrapped, tree)
+flat, count = counted(doubled(flat))
+show(*flat.call_wrapped(*leaves), count(), str(out_tree()).replace("PyTreeDef", ""))
+show(jax.api_util.safe_map(lambda x, y: x + y, [1, 2], [3, 4]))
+""",
+    "tracing with known values": """
+wrap = lambda f: lu.wrap_init(f, debug_info=jax.api_util.debug_info("test", f, (0.0, 0.0), {}))
+aval = jax.core.ShapedArray((3,), np.dtype("float32"))
+known, unknown = pe.PartialVal.known(jnp.ones(3)), pe.PartialVal.unknown(aval)
+program, outs, consts = pe.trace_to_jaxpr_nounits(wrap(lambda x, y: [x * 2, x + y]), [known, unknown])
+show(*[out.is_known() for out in outs], outs[0].get_known(), outs[1].get_aval().shape)
+program, avals, consts = pe.trace_to_jaxpr_dynamic(wrap(lambda x, y: [jnp.sin(x), y * 2]), [aval, aval])
+program, used = pe.dce_jaxpr(program, [False, True])
+show(used, len(program.eqns), [a.shape for a in avals], jax.core.eval_jaxpr(program, consts, jnp.ones(3))[0])
+""",
+    "an interpreter as a trace": """
+class Counter(jax.core.Trace):
+    def __init__(self, parent):
+        super().__init__()
+        self.parent, self.tag, self.names = parent, jex_core.TraceTag(), []
+
+    def process_primitive(self, primitive, tracers, params):
+        values = [t.value if isinstance(t, Counted) else t for t in tracers]
+        self.names.append(primitive.name)
+        out = primitive.bind_with_trace(self.parent, values, [jax.typeof(v) for v in values], params)
+        return [Counted(self, y) for y in out] if primitive.multiple_results else Counted(self, out)
+
+class Counted(jax.core.Tracer):
+    def __init__(self, trace, value):
+        super().__init__(trace, jax.typeof(value))
+        self.value = value
+
+x = jnp.ones(2)
+with jex_core.take_current_trace() as parent:
+    trace = Counter(parent)
+    with jex_core.set_current_trace(trace):
+        out = jax.lax.neg(jax.lax.sin(Counted(trace, x)))
+show(trace.names, out.value.shape, isinstance(out, jax.core.Tracer), isinstance(1.0, jax.core.Tracer))
+states = []
+state = jex_core.get_opaque_trace_state
+jax.jit(lambda x: states.append(state()) or x)(1.0)
+show(state() == state(), states[0] == state())
+""",
+}
+
+
+def on_real_jax(program):
+    real_jax()
+    process = subprocess.run([sys.executable, "-c", program], text=True, capture_output=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_same_as_on_the_real_jax(name):
+    program = textwrap.dedent(START + PROGRAMS[name])
+    want = on_real_jax(program)
+    assert want.strip() and output(code="import xjax\nxjax.install_as_jax()\n" + program) == want

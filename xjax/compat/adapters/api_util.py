@@ -1,0 +1,75 @@
+"""`jax.api_util`: functions of trees as functions of flat lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xjax.compat.adapters.extend__core import DebugInfo
+from xjax.compat.linear_util import Thunk, WrappedFun
+from xjax.core.calls import argument_names, as_argnums, function_name, merge_args, split_args
+from xjax.core.errors import bad
+from xjax.core.tree import PyTreeDef, broadcast_prefix, flatten, tree_unflatten
+from xjax.core.types import ShapedArray, typeof
+
+__all__ = ["argnums_partial", "debug_info", "flatten_axes", "flatten_fun", "flatten_fun_nokwargs", "safe_map",
+           "shaped_abstractify"]
+
+
+def flatten_fun(f: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Thunk]:
+    """A function of the leaves of (args, kwargs), to leaves of its result.  Returns: (function, thunk of the tree)."""
+    return _flat(f, in_tree, lambda tree: f.call_wrapped(*tree[0], **tree[1]))
+
+
+def flatten_fun_nokwargs(f: WrappedFun, in_tree: PyTreeDef) -> tuple[WrappedFun, Thunk]:
+    """As `flatten_fun`, for the leaves of a tuple of arguments."""
+    return _flat(f, in_tree, lambda tree: f.call_wrapped(*tree))
+
+
+def _flat(f: WrappedFun, in_tree: PyTreeDef, call: Callable) -> tuple[WrappedFun, Thunk]:
+    trees: list[PyTreeDef] = []
+
+    def run(*leaves: Any) -> list[Any]:
+        outs, tree = flatten(call(tree_unflatten(in_tree, leaves)))
+        trees[:] = [tree]
+        return outs
+
+    def out_tree() -> PyTreeDef:
+        if not trees:
+            raise bad("flatten_fun", "the structure of the result is not known yet",
+                      fix="call the flat function first.", exc=RuntimeError)
+        return trees[0]
+
+    return f.with_call(run), out_tree
+
+
+def debug_info(traced_for: str, fun: Callable, args: Sequence[Any], kwargs: Mapping[str, Any],
+               **options: Any) -> DebugInfo:
+    """What messages call a function and its arguments."""
+    return DebugInfo(traced_for, function_name(fun), tuple(argument_names(fun, args, dict(kwargs))))
+
+
+def safe_map(f: Callable, *lists: Any) -> list[Any]:
+    """``list(map(f, *lists))`` for lists of one length."""
+    return [f(*items) for items in zip(*map(list, lists), strict=True)]
+
+
+def shaped_abstractify(x: Any) -> ShapedArray:
+    """The type of an array or of a value with `shape` and `dtype`."""
+    if hasattr(x, "shape") and hasattr(x, "dtype") and not hasattr(x, "aval"):
+        return ShapedArray(tuple(x.shape), x.dtype, getattr(x, "weak_type", False))
+    return typeof(x)
+
+
+def argnums_partial(f: WrappedFun, dyn_argnums: int | Sequence[int], args: Sequence[Any],
+                    require_static_args_hashable: bool = True) -> tuple[WrappedFun, tuple[Any, ...]]:
+    """(a function of the arguments at `dyn_argnums`, these arguments); the others are fixed."""
+    nums = tuple(n % len(args) for n in as_argnums(dyn_argnums, "argnums_partial"))
+    chosen, rest = split_args(args, nums)
+    return f.with_call(lambda *xs, **kwargs: f.call_wrapped(*merge_args(xs, rest, nums, len(args)), **kwargs)), chosen
+
+
+def flatten_axes(name: str, treedef: PyTreeDef, axis_tree: Any, *, kws: bool = False,
+                 tupled_args: bool = False) -> list[Any]:
+    """A prefix tree of axes as one axis for each leaf.  Args: kws, tupled_args: without effect: for messages of JAX."""
+    return broadcast_prefix(axis_tree, tree_unflatten(treedef, range(treedef.num_leaves)), lambda x: x is None)

@@ -1,0 +1,33 @@
+"""`jax.core`: the types and traces that programs test for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xjax.compat.adapters.extend__core import AbstractValue
+from xjax.compat.traces import Trace, Tracer
+from xjax.core import jaxpr as core
+from xjax.core.context import Context, current_trace
+from xjax.core.jaxpr import Atom
+from xjax.core.types import ShapedArray
+from xjax.runtime.api import ensure_compile_time_eval
+
+__all__ = ["AbstractValue", "Atom", "ParamDict", "ShapedArray", "Trace", "Tracer", "Value", "ensure_compile_time_eval",
+           "eval_context", "eval_jaxpr"]
+
+ParamDict = dict[str, Any]
+Value = Any
+
+
+def eval_context() -> current_trace:
+    """A context in which operations run eagerly."""
+    return current_trace(Context.trace)
+
+
+def eval_jaxpr(jaxpr: core.Jaxpr, consts: Sequence[Any], *args: Any, propagate_source_info: bool = True) -> list[Any]:
+    """The results of a program.
+
+    Args: propagate_source_info: without effect: positions of equations are always kept.
+    """
+    return core.eval_jaxpr(jaxpr.jaxpr, consts, *args)

@@ -1,0 +1,1 @@
+"""`jax.interpreters`: tables of rules, and the tools of rules."""

@@ -1,0 +1,1 @@
+"""`jax.version`: the version of JAX that programs see."""

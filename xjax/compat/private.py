@@ -1,0 +1,98 @@
+"""Private names of JAX that its libraries use: `jax._src...`, each with the libraries that need it.
+
+A name that is not in the table does not exist: libraries test for private names before they use them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from xjax.core import errors
+from xjax.core.calls import api_boundary
+from xjax.core.context import at_root
+from xjax.core.tree import flatten
+
+HERE = __name__
+
+# module -> name -> (module and name of its value, the libraries)
+NAMES: dict[str, dict[str, tuple[str, str]]] = {
+    "_src.ad_util": {"stop_gradient_p": ("xjax.ops.identity:stop_gradient_p", "lineax")},
+    "_src.api_util": {"infer_argnums_and_argnames": (f"{HERE}:infer_argnums_and_argnames", "e3nn_jax")},
+    "_src.core": {"ShapedArray": ("xjax.core.types:ShapedArray", "flax"),
+                  "trace_state_clean": (f"{HERE}:trace_state_clean", "numpyro")},
+    "_src.dispatch": {"wait_for_tokens": ("xjax:effects_barrier", "equinox")},
+    "_src.dtypes": {"TypePromotionError": ("xjax.errors:TypePromotionError", "equinox"),
+                    "ExtendedDType": ("xjax.core.dtypes:ExtendedDType", "flax"),
+                    "extended": ("xjax.dtypes:extended", "flax"),
+                    "finfo": ("xjax.numpy:finfo", "flax"),
+                    "supports_inf": (f"{HERE}:supports_inf", "flax")},
+    "_src.flatten_util": {"ravel_pytree": ("xjax.flatten_util:ravel_pytree", "blackjax")},
+    "_src.traceback_util": {"_exclude_paths": (f"{HERE}:exclude_paths", "flax"),
+                            "api_boundary": (f"{HERE}:api_boundary", "flax"),
+                            "include_frame": (f"{HERE}:include_frame", "equinox"),
+                            "register_exclusion": (f"{HERE}:register_exclusion", "equinox, flax, jaxtyping")},
+    "_src.tree_util": {"flatten_one_level": (f"{HERE}:flatten_one_level", "orbax")},
+    "_src.xla_bridge": {"_backends": (f"{HERE}:backends", "chex")},
+    "extend.source_info_util": {"register_exclusion": (f"{HERE}:register_exclusion", "flax")},
+}
+
+trace_state_clean = at_root
+exclude_paths: list[str] = []
+backends: dict[str, Any] = {}               # as in JAX before its first use
+
+
+def private_module(path: str) -> ModuleType | None:
+    """The module ``jax.<path>`` of private names; None if no library uses it."""
+    names = NAMES.get(path)
+    if names is None and not any(known.startswith(f"{path}.") for known in NAMES):
+        return None
+    module = ModuleType(f"{HERE}.{path}", "Private names of JAX that its libraries use.")
+    for name, (value, _) in (names or {}).items():
+        holder, _, attribute = value.partition(":")
+        with contextlib.suppress(AttributeError):       # this version of jaxlib does not have it
+            setattr(module, name, getattr(importlib.import_module(holder), attribute))
+    return module
+
+
+def register_exclusion(path: str) -> None:
+    """Lines of this file of a library are not the user's."""
+    exclude_paths.append(path)
+    errors.exclude_file(path)
+
+
+def include_frame(frame: Any) -> bool:
+    """Whether a frame of a traceback is shown."""
+    return frame.f_code.co_filename not in exclude_paths
+
+
+def supports_inf(dtype: Any) -> bool:
+    """Whether the dtype has infinities."""
+    with np.errstate(all="ignore"):
+        return bool(np.isinf(np.asarray(np.inf).astype(dtype)))
+
+
+def flatten_one_level(tree: Any) -> tuple[list[Any], Any]:
+    """The children of a node of a tree, and its type and static part."""
+    children, structure = flatten(tree, is_leaf=lambda x: x is not tree)
+    return children, structure
+
+
+def infer_argnums_and_argnames(signature: inspect.Signature, argnums: int | Sequence[int] | None,
+                               argnames: str | Sequence[str] | None) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of arguments, each completed from the other if it is None."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [name for name, p in signature.parameters.items() if p.kind in kinds]
+    nums = () if argnums is None else (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    names = () if argnames is None else (argnames,) if isinstance(argnames, str) else tuple(argnames)
+    if argnums is None:
+        nums = tuple(positional.index(name) for name in names if name in positional)
+    if argnames is None:
+        names = tuple(positional[n] for n in nums if -len(positional) <= n < len(positional))
+    return nums, names
