@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from xjax.core.calls import (
 )
 from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
+from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
 from xjax.core.staging import trace_to_jaxpr, with_inner_consts
 from xjax.core.trace import Tracer
@@ -277,7 +277,7 @@ class Lowered(_Stage):
         text = self._module()[0].text
         if not self._is_stablehlo(dialect):
             return xla.unoptimised_hlo(text).as_hlo_text()
-        return text if debug_info else re.sub(r' loc\("[^"]*"\)$', "", text, flags=re.MULTILINE)
+        return text if debug_info else without_locations(text)
 
     def _module(self) -> tuple[ModuleText, Any]:
         return program_module(self._traced.program, self.fun_name, self._places(), self._donated_operands(),
