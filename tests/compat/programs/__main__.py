@@ -1,15 +1,15 @@
-"""Prints the numbers that the programs of one library yield: ``python -m tests.compat.programs optax``.
+"""Prints the numbers that programs of a library yield: ``python -m tests.compat.programs optax jitted``.
 
-It is run with xjax as jax and on the real JAX.
+It runs with xjax as jax (``python -m xjax -m tests.compat.programs ...``) and on the real JAX.
 """
 
 import importlib
 import json
 import sys
 
-import jax
-
-assert sys.argv[2:] != ["xjax"] or jax.jit.__module__.startswith("xjax"), jax.__file__
-module = importlib.import_module(f"tests.compat.programs.{sys.argv[1]}")
+library, *names = sys.argv[1:]
+module = importlib.import_module(f"tests.compat.programs.{library}")
+print(json.dumps(["jit is of", sys.modules["jax"].jit.__module__.partition(".")[0]]))
 for program in module.PROGRAMS:
-    print(json.dumps([program.__name__, [float(x) for x in program()]]), flush=True)
+    if not names or program.__name__ in names:
+        print(json.dumps([program.__name__, [float(x) for x in program()]]), flush=True)
