@@ -16,8 +16,7 @@ def named_axes():
 
 def trained():
     net = pz.nn.Sequential([
-        pz.nn.add_parameter_prefix("first", pz.nn.Linear.from_config(
-            "linear", KEY, input_axes={"features": 6}, output_axes={"hidden": 8})),
+        pz.nn.Linear.from_config("linear", KEY, input_axes={"features": 6}, output_axes={"hidden": 8}),
         pz.nn.Elementwise(jnp.tanh)])
     net, parameters = pz.unbind_params(net)
 
