@@ -24,7 +24,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.example_libraries": "`xnn.stax` and `xnn.optimizers` are these modules",
     "xjax.experimental.array_serialization": "arrays are saved by orbax or numpy.save",
     "xjax.experimental.buffer_callback": "XLA's buffers are not accessible: pure_callback passes arrays",
-    "xjax.experimental.checkify": "the options debug_nans and debug_infs, and debug.callback, stop a program on CPUs",
     "xjax.experimental.colocated_python": "for Pathways, a runtime for many hosts with TPUs",
     "xjax.experimental.compilation_cache": "the options compilation_cache_dir and cache_compiled_functions do it",
     "xjax.experimental.compute_on": "programs compute in the default memory of their device",
