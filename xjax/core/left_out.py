@@ -55,8 +55,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.monitoring": "xjax logs its work to the logger `xjax`: see the options log_compiles and "
-                       "explain_cache_misses",
     "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
 }
