@@ -105,8 +105,8 @@ def test_durations_and_spans_are_times():
     spans = {}
     monitoring.register_event_time_span_listener(lambda event, start, end, **_: spans.update({event: end - start}))
     xjax.jit(lambda x: x * 17.75)(np.ones(3))
-    assert set(seen) == {TRACE, LOWER, COMPILE} and all(0 < s < 60 for s in seen.values())
-    assert seen == spans
+    assert {TRACE, LOWER, COMPILE} <= set(seen) and all(0 < s < 60 for s in seen.values())
+    assert {event: seen[event] for event in spans} == spans != {}
 
 
 def test_eager_operations_and_failed_functions_are_seen():
