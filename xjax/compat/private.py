@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -17,13 +18,15 @@ import numpy as np
 from xjax.core import errors
 from xjax.core.context import at_root
 from xjax.core.tree import flatten
+from xjax.runtime.xla.programs import before_compile
 
-HERE = __name__
+HERE, COMPILER = __name__, "jax._src.compiler"
 
 # module -> name -> (module and name of its value, the libraries)
 NAMES: dict[str, dict[str, tuple[str, str]]] = {
     "_src.ad_util": {"stop_gradient_p": ("xjax.ops.identity:stop_gradient_p", "lineax")},
     "_src.api_util": {"infer_argnums_and_argnames": (f"{HERE}:infer_argnums_and_argnames", "e3nn_jax")},
+    "_src.compiler": {"backend_compile_and_load": (f"{HERE}:backend_compile_and_load", "chex")},
     "_src.core": {"ShapedArray": ("xjax.core.types:ShapedArray", "flax"),
                   "trace_state_clean": (f"{HERE}:trace_state_clean", "numpyro")},
     "_src.dispatch": {"wait_for_tokens": ("xjax:effects_barrier", "equinox")},
@@ -58,6 +61,14 @@ def private_module(path: str) -> ModuleType | None:
         with contextlib.suppress(AttributeError):       # this version of jaxlib does not have it
             setattr(module, name, getattr(importlib.import_module(holder), attribute))
     return module
+
+
+def backend_compile_and_load(backend: Any, *args: Any, **kwargs: Any) -> None:
+    """Called before each compilation.  A library that forbids compilation replaces it in ``jax._src.compiler``."""
+
+
+before_compile.append(lambda client: sys.modules[COMPILER].backend_compile_and_load(client)
+                      if COMPILER in sys.modules else None)
 
 
 def register_exclusion(path: str) -> None:
