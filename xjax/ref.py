@@ -49,10 +49,10 @@ def new_ref(init_val: ArrayLike, *, memory_space: Space | None = None, kind: str
     """
     _check_options("new_ref", kind, pin)
     if type(init_val) is Ref:
-        raise bad("new_ref", "the initial value is a ref", {"init_val": init_val.aval.str_short()},
+        raise bad("new_ref", "the initial value is a ref", {"init_val": init_val.ref_type.str_short()},
                   "pass its value: new_ref(ref[...]).")
     aval = refs.type_of_array(init_val)
-    value = convert_element_type(init_val, aval.dtype) if aval.weak_type else stage(init_val)
+    value = convert_element_type(init_val, aval.dtype) if aval.weak_type else _as_array(init_val)
     if memory_space is not None:
         value = device_put(value, memory_space)
     return refs.create(value, AbstractRef(aval.update(weak_type=False, vma=frozenset()), memory_space))
@@ -124,7 +124,7 @@ class TransformedRef:
 
     def __init__(self, ref: Ref, transforms: Sequence[Any]):
         self.ref, self.transforms = ref, tuple(transforms)
-        aval = ref.aval.inner_aval
+        aval = ref.ref_type.inner_aval
         for index in self.transforms:
             aval = _type_of_part(aval, index)
         self._type = aval
@@ -138,7 +138,7 @@ class TransformedRef:
         return len(self._type)
 
     def __repr__(self) -> str:
-        return f"TransformedRef({self.ref.aval.str_short()}, {list(self.transforms)})"
+        return f"TransformedRef({self.ref.ref_type.str_short()}, {list(self.transforms)})"
 
 
 def _type_of_part(aval: ShapedArray, index: tuple) -> ShapedArray:
@@ -250,14 +250,18 @@ def _fitted(caller: str, ref: Ref, part: Any, value: ArrayLike) -> Any:
     aval, dtype = refs.type_of_array(value), ref.dtype
     both_float = dtypes.is_float(dtype) and dtypes.is_float(aval.dtype) and aval.weak_type
     both_int = dtypes.is_int(dtype) and dtypes.is_int(aval.dtype)
-    given = {"ref": ref.aval.str_short(), "value": aval.str_short(), "expected": f"{dtype.name}{list(part)}"}
+    given = {"ref": ref.ref_type.str_short(), "value": aval.str_short(), "expected": f"{dtype.name}{list(part)}"}
     if aval.dtype != dtype and not both_float and not both_int:
         raise bad(f"ref.{caller}", "the value has another dtype than the ref", given,
                   f"convert it: value.astype({dtype.name!r}).", exc=ValueError)
     if aval.shape != tuple(part):
         raise bad(f"ref.{caller}", "the value has another shape than the part that it replaces", given,
                   "broadcast it: jnp.broadcast_to(value, shape).", exc=ValueError)
-    return convert_element_type(value, dtype) if aval.weak_type or aval.dtype != dtype else stage(value)
+    return convert_element_type(value, dtype) if aval.weak_type or aval.dtype != dtype else _as_array(value)
+
+
+def _as_array(x: ArrayLike) -> Any:
+    return x if isinstance(x, Array) else stage(x)
 
 
 def _shape_of(ref: Ref, path: Sequence[tuple]) -> tuple[int, ...]:

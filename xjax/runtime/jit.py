@@ -201,6 +201,7 @@ class Jitted(PickledByName):
             return to_array(x)
         except TypeError as error:
             caller = f"jit `{self._name}`"
+            leaves = [0 if type(x) is refs.Ref else x for x in leaves]
             raise argument_error(caller, self._fun, leaves, tree, self._static.nums) or error from None
 
     def _compile(self, leaves: Sequence[Array], tree: PyTree, static: tuple | None) -> Launcher:
@@ -228,7 +229,7 @@ class Jitted(PickledByName):
         """An eager call of a function that uses refs; the memory of the values that it replaces is donated."""
         caller = f"jit `{self._name}`"
         leaves = [x if type(x) in (Array, refs.Ref) else self._argument(x, leaves, tree) for x in leaves]
-        traced = self._trace([x.aval for x in leaves], tree, static)
+        traced = self._trace([refs.typeof(x) for x in leaves], tree, static)    # type: ignore[misc]
         uses, consts = traced.uses, [to_array(c) for c in traced.consts]
         assert uses is not None
         donate = not is_watching()

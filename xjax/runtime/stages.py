@@ -126,7 +126,7 @@ def abstract(x: ArrayLike) -> ShapedArray:
     if type(x) is ShapedArray or type(x) is AbstractRef:
         return x
     if type(x) is Ref:
-        return x.aval                       # type: ignore[return-value]
+        return x.ref_type                   # type: ignore[return-value]
     if isinstance(x, ShapeDtypeStruct):
         return x._type
     try:

@@ -23,7 +23,7 @@ from xjax.core.trace import Tag, Trace, Tracer
 from xjax.core.types import ADVICE, ShapedArray
 from xjax.core.types import typeof as type_of_array
 from xjax.ops.identity import copy
-from xjax.transforms.batching import BatchTrace
+from xjax.transforms.batching import BatchTrace, without_axis
 from xjax.typing import ArrayLike
 
 
@@ -70,39 +70,39 @@ class Ref:
     """A mutable array, made by `xjax.new_ref`. `ref[index]` reads it, `ref[index] = value` writes it.
 
     Attributes:
-      aval: its type, an `AbstractRef`.
+      ref_type: its type, an `AbstractRef`; `xjax.typeof(ref)` returns it. There is no `aval`: only arrays have one.
 
     A ref is no array: read its value with `ref[...]`. The methods are attached by `xjax.ref`.
     """
 
-    __slots__ = ("aval", "_value", "_tag", "_written", "_borrowed", "_owned", "__weakref__")
+    __slots__ = ("ref_type", "_value", "_tag", "_written", "_borrowed", "_owned", "__weakref__")
 
     def __init__(self, aval: AbstractRef, value: ArrayLike, tag: Tag):
-        self.aval, self._value, self._tag = aval, value, tag
+        self.ref_type, self._value, self._tag = aval, value, tag
         self._written = False                   # since it was created
         self._borrowed: Ref | None = None       # the ref of a mapped function that has this one as its argument
         self._owned = False                     # whether nothing else uses the memory of an array that is the value
 
-    shape: Any = property(lambda self: self.aval.shape)
-    dtype: Any = property(lambda self: self.aval.dtype)
-    ndim: Any = property(lambda self: self.aval.ndim)
-    size: Any = property(lambda self: self.aval.size)
+    shape: Any = property(lambda self: self.ref_type.shape)
+    dtype: Any = property(lambda self: self.ref_type.dtype)
+    ndim: Any = property(lambda self: self.ref_type.ndim)
+    size: Any = property(lambda self: self.ref_type.size)
 
     def __len__(self) -> int:
-        return len(self.aval.inner_aval)
+        return len(self.ref_type.inner_aval)
 
     def __repr__(self) -> str:
         if isinstance(self._value, Tracer) or self._value is None or self._tag is not context.trace.tag:
-            return repr(self.aval)
+            return repr(self.ref_type)
         return f"Ref{repr(self._value)[5:]}"
 
     def __bool__(self) -> NoReturn:
-        raise bad("Ref", "bool() of a ref", {"ref": self.aval.str_short()}, "read its value first: ref[...].")
+        raise bad("Ref", "bool() of a ref", {"ref": self.ref_type.str_short()}, "read its value first: ref[...].")
 
     def refused_as_result(self, caller: str) -> Exception:
         """The error for a function that returns this ref."""
         return bad(caller, "the function returned a mutable array reference (a ref), which cannot be returned",
-                   {"result": self.aval.str_short()},
+                   {"result": self.ref_type.str_short()},
                    "return its value, ref[...]; or create the ref outside and pass it as an argument.", exc=ValueError)
 
 
@@ -117,7 +117,7 @@ def typeof(x: ArrayLike | Ref) -> ShapedArray | AbstractRef:
     >>> xjax.typeof(xjax.numpy.zeros(3))
     ShapedArray(float32[3])
     """
-    return x.aval if type(x) is Ref else type_of_array(x)           # type: ignore[arg-type]
+    return x.ref_type if type(x) is Ref else type_of_array(x)           # type: ignore[arg-type]
 
 
 def has_refs(leaves: Iterable[Any]) -> bool:
@@ -152,7 +152,7 @@ def read(ref: Ref) -> Any:
         raise _used_twice("vmap", ref)
     ref._owned = False
     if ref._value is None:
-        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.aval.str_short()}, "free it last.", exc=ValueError)
+        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.", exc=ValueError)
     return ref._value
 
 
@@ -181,7 +181,7 @@ def free(ref: Ref) -> None:
     """Drop the value of a ref of the current trace."""
     if context.trace.tag is not ref._tag:
         raise bad("free_ref", "the ref was created outside of the function that frees it",
-                  {"ref": ref.aval.str_short()}, "free it where it was created.", exc=ValueError)
+                  {"ref": ref.ref_type.str_short()}, "free it where it was created.", exc=ValueError)
     read(ref)                                   # raises for a ref that is freed already
     ref._value = None
 
@@ -189,7 +189,7 @@ def free(ref: Ref) -> None:
 def _parent(trace: Trace, ref: Ref) -> Trace:
     if trace.parent is None or ref._tag.closed:
         raise bad("EscapedTracerError", "a ref is used after the end of the transformation that created it",
-                  {"ref": f"{ref.aval.str_short()}, created in {ref._tag}"},
+                  {"ref": f"{ref.ref_type.str_short()}, created in {ref._tag}"},
                   "return its value, ref[...], instead of storing the ref in a global, an attribute or a closure.",
                   exc=UnexpectedTracerError)
     return trace.parent
@@ -200,11 +200,11 @@ def _outside(trace: Trace, ref: Ref) -> Exception:
     fix = ("pass the ref as a mapped argument, or create it inside the function." if mapped else
            "write lax.stop_gradient(value), or create the ref inside the function.")
     return bad(trace.tag.caller, f"a {'vmapped' if mapped else 'differentiated'} value is written to a ref that was "
-               "created outside of the function", {"ref": ref.aval.str_short()}, fix, exc=ValueError)
+               "created outside of the function", {"ref": ref.ref_type.str_short()}, fix, exc=ValueError)
 
 
 def _used_twice(caller: str, ref: Ref) -> Exception:
-    return bad(caller, "a ref was both closed over and passed as an argument", {"ref": ref.aval.str_short()},
+    return bad(caller, "a ref was both closed over and passed as an argument", {"ref": ref.ref_type.str_short()},
                "use one of the two.", exc=ValueError)
 
 
@@ -216,7 +216,7 @@ def refuse_aliases(caller: str, leaves: Sequence[Any], outer: Sequence[Ref] = ()
             continue
         if seen.setdefault(x, i) != i:
             raise bad(caller, "only one reference to a mutable array may be passed as an argument",
-                      {"ref": x.aval.str_short(), "passed as": f"leaves {seen[x]} and {i} of the arguments"},
+                      {"ref": x.ref_type.str_short(), "passed as": f"leaves {seen[x]} and {i} of the arguments"},
                       "pass it once.", exc=ValueError)
         if x in outer:
             raise _used_twice(caller, x)
@@ -274,7 +274,7 @@ def _frame(trace: StagingTrace, ref: Ref) -> Frame:
         _parent(trace, ref)
     if trace.refs is None:
         raise bad(trace.tag.caller, "a ref of the enclosing scope cannot be used here",
-                  {"ref": ref.aval.str_short()},
+                  {"ref": ref.ref_type.str_short()},
                   "read it before and pass the value; or create the ref inside the function.", exc=NotImplementedError)
     return trace.refs
 
@@ -289,6 +289,11 @@ class Uses(NamedTuple):
     outer: tuple[Ref, ...]
     written: int
     arguments: tuple[int, ...]
+
+    @property
+    def read_only(self) -> tuple[Ref, ...]:
+        """The outer refs that are not written."""
+        return self.outer[:len(self.outer) - self.written]
 
     @property
     def changed(self) -> tuple[Ref, ...]:
@@ -327,25 +332,57 @@ def taken(ref: Ref) -> Any:
     return value if owned else copy(value)
 
 
+NO_REFS = Uses((), 0, ())
+
+
+def can_use(ref: Ref) -> bool:
+    """Whether the current trace can read and write the ref."""
+    trace: Trace | None = context.trace
+    while trace is not None and not ref._tag.closed:
+        if trace.tag is ref._tag:
+            return True
+        if isinstance(trace, StagingTrace):
+            return trace.refs is not None
+        trace = trace.parent
+    return False
+
+
 def value_of(x: Any) -> Any:
     """The value of a ref; another value unchanged."""
     return read(x) if type(x) is Ref else x
+
+
+def row_type(aval: ShapedArray | AbstractRef, axis: int = 0) -> Any:
+    """The type of one element along an axis."""
+    if type(aval) is AbstractRef:
+        return aval.update(inner_aval=without_axis(aval.inner_aval, axis))
+    return without_axis(aval, axis)                                         # type: ignore[arg-type]
 
 
 class RefArguments:
     """`f` as a function of values: `f` gets new refs with the values of the arguments at the positions of `avals`.
 
     The results are those of `f`, then the last values of the refs at the positions `written`.
+
+    Args:
+      lent: the refs of the caller that have these values; they are not used while `f` runs.
     """
 
-    def __init__(self, f: Callable[..., Sequence[Any]], avals: dict[int, AbstractRef]):
-        self.f, self.avals = f, avals
+    def __init__(self, f: Callable[..., Sequence[Any]], avals: dict[int, AbstractRef],
+                 lent: dict[int, Ref] | None = None):
+        self.f, self.avals, self.lent = f, avals, lent or {}
         self.written: tuple[int, ...] = ()
 
     def __call__(self, *args: Any) -> list[Any]:
         tag = context.trace.tag
         refs = {i: Ref(aval, args[i], tag) for i, aval in self.avals.items()}
-        outs = self.f(*[refs.get(i, x) for i, x in enumerate(args)])
+        try:
+            for i, ref in self.lent.items():
+                ref._borrowed = refs[i]
+            outs = self.f(*[refs.get(i, x) for i, x in enumerate(args)])
+        finally:
+            for ref in self.lent.values():
+                ref._borrowed = None
         self.written = tuple(i for i, ref in refs.items() if ref._written)
         return [*outs, *[refs[i]._value for i in self.written]]
 

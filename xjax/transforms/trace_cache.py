@@ -30,6 +30,20 @@ class TracedFunction(NamedTuple):
     uses: Uses | None = None
 
     @property
+    def results(self) -> tuple[ShapedArray, ...]:
+        """The types of the results of the function."""
+        avals = self.program.out_avals
+        return avals if self.uses is None else avals[self.uses.written:len(avals) - len(self.uses.arguments)]
+
+    @property
+    def carried_types(self) -> tuple[ShapedArray, ...]:
+        """The types of the values of refs that the program replaces."""
+        if self.uses is None:
+            return ()
+        end = len(self.consts) + len(self.uses.outer)
+        return self.program.in_avals[end - self.uses.written:end]
+
+    @property
     def captured(self) -> list[Any]:
         """The values and refs that the function captured."""
         return self.consts if self.uses is None else [*self.consts, *self.uses.outer]
