@@ -24,7 +24,7 @@ from xjax.ops.identity import stage
 from xjax.runtime.device_put import device_put
 from xjax.runtime.stages import abstract
 from xjax.transforms import refs
-from xjax.transforms.refs import AbstractRef, Ref, typeof
+from xjax.transforms.refs import AbstractRef, Ref
 from xjax.typing import Array, ArrayLike
 
 __all__ = ["AbstractRef", "Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
@@ -106,7 +106,7 @@ class Slice(NamedTuple):
     stride: int = 1
 
 
-def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice:
+def dslice(start: ArrayLike, size: int | None = None, stride: int | None = None) -> Slice:
     """The index ``start:start + size * stride:stride`` of a ref; `start` may be a traced value, and is clamped.
 
     >>> xjax.new_ref(jnp.arange(5))[xjax.ds(1, 2)]
@@ -115,6 +115,9 @@ def ds(start: ArrayLike, size: int | None = None, stride: int | None = None) -> 
     if size is None:
         start, size = 0, start                      # type: ignore[assignment]
     return Slice(start, size, 1 if stride is None else stride)      # type: ignore[arg-type]
+
+
+ds = dslice
 
 
 class TransformedRef:
@@ -201,8 +204,8 @@ def _normal_entry(caller: str, i: Any, size: int, given: dict) -> Any:
         return _block(i, size)
     if isinstance(i, slice):
         if i.step is not None and i.step < 1:
-            raise bad(f"ref.{caller}", "the step of a slice must be at least 1", given, "reverse the value with [::-1].",
-                      exc=ValueError)
+            raise bad(f"ref.{caller}", "the step of a slice must be at least 1", given,
+                      "reverse the value with [::-1].", exc=ValueError)
         return i
     try:
         i = jnp.asarray(i) if isinstance(i, (list, np.ndarray)) else i
@@ -268,7 +271,7 @@ def _shape_of(ref: Ref, path: Sequence[tuple]) -> tuple[int, ...]:
     return TransformedRef(ref, path).shape if path else ref.shape
 
 
-def get(ref: Ref | TransformedRef, idx: Any = None) -> Array:
+def ref_get(ref: Ref | TransformedRef, idx: Any = None) -> Array:
     """The value, or a part of it: ``ref[idx]``. Indices that are traced values are clamped to the valid range.
 
     Args: idx: integers, slices with positive steps, arrays of integers, `ds`, Ellipsis, or a tuple of these.
@@ -284,7 +287,7 @@ def get(ref: Ref | TransformedRef, idx: Any = None) -> Array:
     return value
 
 
-def swap(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> Array:
+def ref_swap(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> Array:
     """Write a part, ``ref[idx] = value``, and return its former value.
 
     Raises: ValueError if `value` differs from the part in shape or dtype; Python numbers take the dtype.
@@ -302,14 +305,14 @@ def swap(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> Array:
     return old
 
 
-def set(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> None:
+def ref_set(ref: Ref | TransformedRef, idx: Any, value: ArrayLike) -> None:
     """Write a part: ``ref[idx] = value``. Arguments and errors as for `swap`."""
     base, path = _path("set", ref, idx)
     new = _fitted("set", base, _shape_of(base, path), value)
     refs.write(base, _replaced(refs.read(base), path, new) if path else new)
 
 
-def addupdate(ref: Ref | TransformedRef, idx: Any, x: ArrayLike) -> None:
+def ref_addupdate(ref: Ref | TransformedRef, idx: Any, x: ArrayLike) -> None:
     """Add to a part: ``ref[idx] += x``; positions that occur several times in `idx` add up.
 
     >>> ref = xjax.new_ref(jnp.zeros(3))
@@ -320,6 +323,9 @@ def addupdate(ref: Ref | TransformedRef, idx: Any, x: ArrayLike) -> None:
     base, path = _path("addupdate", ref, idx)
     new = _fitted("addupdate", base, _shape_of(base, path), x)
     refs.write(base, _replaced(refs.read(base), path, new, "add"))
+
+
+get, set, swap, addupdate = ref_get, ref_set, ref_swap, ref_addupdate
 
 
 # -- methods ------------------------------------------------------------------------------------------------------
@@ -333,13 +339,13 @@ def _copy(ref: Ref, memo: object = None) -> Ref:
 
 
 for kind in (Ref, TransformedRef):
-    kind.__getitem__ = get
-    kind.__setitem__ = set
+    kind.__getitem__ = ref_get
+    kind.__setitem__ = ref_set
     kind.at = property(_At)
-    kind.get = lambda self, idx=(): get(self, idx)
-    kind.set = lambda self, value, idx=(): set(self, idx, value)
-    kind.swap = lambda self, value, idx=(): swap(self, idx, value)
-    kind.addupdate = lambda self, x, idx=(): addupdate(self, idx, x)
+    kind.get = lambda self, idx=(): ref_get(self, idx)
+    kind.set = lambda self, value, idx=(): ref_set(self, idx, value)
+    kind.swap = lambda self, value, idx=(): ref_swap(self, idx, value)
+    kind.addupdate = lambda self, x, idx=(): ref_addupdate(self, idx, x)
 Ref.sharding = property(lambda self: _placed(self, "sharding"))
 Ref.committed = property(lambda self: _placed(self, "committed"))
 Ref.unsafe_buffer_pointer = lambda self: _placed(self, "unsafe_buffer_pointer")()

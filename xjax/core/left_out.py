@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MUTABLE = "refs are no operands of programs here: their values are"
+_MUTABLE = "programs have the values of refs as inputs and results, not the refs"
 _SHARDED_TYPES = ("types do not contain shardings here: the compiler chooses them, from the shardings of the arguments "
                   "and with_sharding_constraint; for manual code use shard_map")
 _INTERNAL = "part of JAX's private extension surface"

@@ -188,7 +188,7 @@ def _without_refs(leaves: Sequence[Any], tree: PyTreeDef) -> tuple[Callable, lis
 
 
 def _with_all_refs(traced: list[TracedFunction]) -> tuple[list[TracedFunction], tuple[Ref, ...], tuple[Ref, ...]]:
-    """The branches with the values of all refs that some branch uses; (the refs only read, those that are written)."""
+    """The branches with the values of all refs that some branch uses; refs that are only read, and written refs."""
     uses = [t.uses for t in traced if t.uses is not None]
     if not uses:
         return traced, (), ()

@@ -355,7 +355,7 @@ class Jitted(PickledByName):
 
 
 class _LauncherWithRefs:
-    """Stands in the cache of launchers for a function that uses refs; `call(arrays)` is the whole call."""
+    """The entry in the cache of launchers for a function that uses refs; `call(arrays)` is the whole call."""
 
     execute = host_call = None
     weight = 0

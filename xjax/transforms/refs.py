@@ -1,8 +1,8 @@
 """Mutable arrays: `Ref`, its type `AbstractRef`, and the programs of functions that read and write refs.
 
 A ref is a cell with the current value of an array: an array, or a value of the trace in which the ref was created. Code
-in an inner trace reads the value as a constant. What it writes must not depend on what the inner trace maps or
-differentiates.
+in an inner trace reads the value as a constant. A value that it writes must not be mapped or differentiated by the
+inner trace.
 
 A function that is traced to a program (`jit`, `scan`, `cond`, ...) is made functional. The trace has a `Frame`, which
 notes the outer refs that the function uses: their values become inputs of the program, and new values become results.
@@ -13,7 +13,7 @@ pure, and all transforms apply to them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from xjax.core.context import context, current_trace
 from xjax.core.errors import UnexpectedTracerError, bad
@@ -24,7 +24,7 @@ from xjax.core.types import ADVICE, ShapedArray
 from xjax.core.types import typeof as type_of_array
 from xjax.ops.identity import copy
 from xjax.transforms.batching import BatchTrace, without_axis
-from xjax.typing import ArrayLike
+from xjax.typing import Array, ArrayLike
 
 
 class AbstractRef:
@@ -72,7 +72,7 @@ class Ref:
     Attributes:
       ref_type: its type, an `AbstractRef`; `xjax.typeof(ref)` returns it. There is no `aval`: only arrays have one.
 
-    A ref is no array: read its value with `ref[...]`. The methods are attached by `xjax.ref`.
+    A ref is not an array: read its value with `ref[...]`. The methods are attached by `xjax.ref`.
     """
 
     __slots__ = ("ref_type", "_value", "_tag", "_written", "_borrowed", "_owned", "__weakref__")
@@ -87,6 +87,18 @@ class Ref:
     dtype: Any = property(lambda self: self.ref_type.dtype)
     ndim: Any = property(lambda self: self.ref_type.ndim)
     size: Any = property(lambda self: self.ref_type.size)
+
+    if TYPE_CHECKING:
+        at: Any
+        sharding: Any
+        committed: bool
+
+        def __getitem__(self, index: Any) -> Array: ...
+        def __setitem__(self, index: Any, value: ArrayLike) -> None: ...
+        def get(self, idx: Any = ()) -> Array: ...
+        def set(self, value: ArrayLike, idx: Any = ()) -> None: ...
+        def swap(self, value: ArrayLike, idx: Any = ()) -> Array: ...
+        def addupdate(self, x: ArrayLike, idx: Any = ()) -> None: ...
 
     def __len__(self) -> int:
         return len(self.ref_type.inner_aval)
@@ -152,7 +164,8 @@ def read(ref: Ref) -> Any:
         raise _used_twice("vmap", ref)
     ref._owned = False
     if ref._value is None:
-        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.", exc=ValueError)
+        raise bad("Ref", "a ref is used after free_ref", {"ref": ref.ref_type.str_short()}, "free it last.",
+                  exc=ValueError)
     return ref._value
 
 
@@ -403,7 +416,7 @@ def stage_with_refs(f: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray
         trace = context.trace
         trace.refs = frame                      # type: ignore[attr-defined]
         outs = f(*args)
-        return [*[frame.cells[ref].value for ref in frame.written()], *outs] if frame.cells else outs
+        return [*[frame.cells[ref].value for ref in frame.written()], *outs]
 
     closed = trace_to_jaxpr(run, avals, caller, arg_names)                  # type: ignore[arg-type]
     written = () if arguments is None else arguments.written

@@ -74,7 +74,8 @@ def vmap(fun: Callable, in_axes: PyTree = 0, out_axes: PyTree = 0, axis_name: st
         size = mapped_size(name, fun, args, kwargs, leaves, dims, axis_size)
         flat = flatten_function(fun, treedef, keywords=True, caller=name)
         axis = BatchAxis(size, axis_name, Tag(name), mesh_axes)
-        run = flat if not refs else RefArguments(flat, {i: row_type(x.ref_type, dims[i]) for i, x in refs.items()}, refs)
+        types = {i: row_type(x.ref_type, dims[i]) for i, x in refs.items()}
+        run = RefArguments(flat, types, refs) if refs else flat
         try:
             outs, out_dims = batch_flat(run, axis, leaves, dims)
         finally:
