@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_MUTABLE = "mutable arrays are not in scope: pass arrays in and return them"
+_MUTABLE = "programs have the values of refs as inputs and results, not the refs"
 _SHARDED_TYPES = ("types do not contain shardings here: the compiler chooses them, from the shardings of the arguments "
                   "and with_sharding_constraint; for manual code use shard_map")
 _INTERNAL = "part of JAX's private extension surface"
@@ -54,14 +54,12 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
-    "xjax.ref": _MUTABLE,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
 }
 
 # module -> reason -> names
 LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
     "xjax": {
-        _MUTABLE: ("Ref", "new_ref", "empty_ref", "free_ref", "freeze", "ds"),
         "`shard_map(f, axis_names={axis})` with specs is the same": ("smap",),
         "XLA's flag sets it: compiler_options={'xla_backend_optimization_level': 1}": ("CompilerEffortLevel",),
         _INTERNAL: ("ad", "make_user_context"),

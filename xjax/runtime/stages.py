@@ -20,8 +20,7 @@ from xjax.core.context import Axis, axes_in_scope
 from xjax.core.errors import bad, check_choice
 from xjax.core.hlo import without_locations
 from xjax.core.jaxpr import ClosedJaxpr
-from xjax.core.staging import trace_to_jaxpr, with_inner_consts
-from xjax.core.trace import Tracer
+from xjax.core.staging import with_inner_consts
 from xjax.core.tree import PyTreeDef, flatten, tree_mismatch, tree_unflatten
 from xjax.core.types import ShapedArray, typeof
 from xjax.ops.checks import check_sequence, static_int
@@ -43,6 +42,7 @@ from xjax.runtime.programs.launch import Launcher
 from xjax.runtime.programs.lowering import ModuleText
 from xjax.runtime.static_args import StaticArguments
 from xjax.runtime.xla import MemoryStats
+from xjax.transforms.refs import AbstractRef, Ref, Uses, is_temporary, stage_with_refs
 from xjax.typing import ArrayLike, DTypeLike, PyTree
 
 
@@ -130,9 +130,11 @@ def _checked_sharding(sharding: Sharding | PartitionSpec | Format | None, aval: 
 
 
 def abstract(x: ArrayLike) -> ShapedArray:
-    """Aval of an array, a number, or an object with `shape` and `dtype`."""
-    if type(x) is ShapedArray:
+    """Aval of an array, a number, a ref, or an object with `shape` and `dtype`."""
+    if type(x) is ShapedArray or type(x) is AbstractRef:
         return x
+    if type(x) is Ref:
+        return x.ref_type                   # type: ignore[return-value]
     if isinstance(x, ShapeDtypeStruct):
         return x._type
     try:
@@ -152,20 +154,24 @@ def place_of(x: ArrayLike | ShapeDtypeStruct | Sharding) -> Place:
 
 
 class Program:
-    """A function traced for one type of arguments: its program, captured constants and structure of the result."""
+    """A function traced for one type of arguments: its program, captured constants and structure of the result.
 
-    __slots__ = ("program", "consts", "out_tree", "out_shardings", "cacheable")
+    A program with `uses` also has inputs and results for values of refs.
+    """
+
+    __slots__ = ("program", "consts", "out_tree", "out_shardings", "uses", "cacheable")
 
     def __init__(self, program: ClosedJaxpr, consts: list[Any], out_tree: PyTreeDef,
-                 out_shardings: tuple[Sharding | None, ...] = ()):
+                 out_shardings: tuple[Sharding | None, ...] = (), uses: Uses | None = None):
         self.program, self.consts, self.out_tree = program, consts, out_tree
         self.out_shardings = out_shardings          # constraints on the results; (): none
-        # A program that captured tracers belongs to the transform that runs now.
-        self.cacheable = not any(isinstance(c, Tracer) for c in consts)
+        self.uses = uses
+        # A program that captured tracers, or refs of a trace, belongs to the transform that runs now.
+        self.cacheable = not any(map(is_temporary, consts if uses is None else (*consts, *uses.outer)))
 
     def out_info(self) -> PyTree:
         """A `ShapeDtypeStruct` for each array of the result."""
-        avals = self.program.out_avals
+        avals = _results(self.program, self.uses)
         shardings = self.out_shardings or (None,) * len(avals)
         return tree_unflatten(self.out_tree, [ShapeDtypeStruct.of(a, s) for a, s in zip(avals, shardings,
                                                                                        strict=True)])
@@ -400,7 +406,7 @@ def _formats(avals: Sequence[ShapedArray], shardings: Sequence[Sharding]) -> lis
 
 
 def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwargs: dict,
-           caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any]:
+           caller: str, axes: Sequence[Axis] = ()) -> tuple[ClosedJaxpr, Any, Uses | None]:
     static = StaticArguments(fun, static_argnums, None, transform=caller)
     args, kwargs, key = static.take_out(args, kwargs)
     leaves, tree = flatten((args, kwargs))
@@ -409,7 +415,14 @@ def _trace(fun: Callable, static_argnums: int | Sequence[int], args: tuple, kwar
     avals = argument_types(flat.caller, fun, leaves, tree, static.nums, abstract)
     names = [f"argument `{n}`" for n in leaf_names(fun, *tree_unflatten(tree, range(len(leaves))), static.nums)]
     with axes_in_scope(*axes):
-        return trace_to_jaxpr(flat, avals, flat.caller, names), flat.out_tree
+        closed, uses = stage_with_refs(flat, avals, flat.caller, names)
+    return closed, flat.out_tree, uses
+
+
+def _results(closed: ClosedJaxpr, uses: Uses | None) -> tuple[ShapedArray, ...]:
+    """The types of the results of the function."""
+    avals = closed.out_avals
+    return avals if uses is None else avals[uses.written:len(avals) - len(uses.arguments)]
 
 
 def _named_axes(axis_env: Sequence[tuple[AxisName, int]] | None) -> list[Axis]:
@@ -431,6 +444,8 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
       axis_env: pairs (name, size) of mapped axes that `fun` may name in collectives: ``[("i", 4)]``.
       return_shape: whether to also return a `ShapeDtypeStruct` for each array, in the structure of the result.
 
+    The value of a ref that `fun` uses is an input of the program; a new value of it is a result.
+
     >>> print(xjax.make_jaxpr(lambda x: x * 2)(1.0))
     { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
     """
@@ -439,10 +454,11 @@ def make_jaxpr(fun: Callable, static_argnums: int | Sequence[int] = (),
     @functools.wraps(fun)
     @bounded
     def make_jaxpr_f(*args: object, **kwargs: object) -> ClosedJaxpr | tuple[ClosedJaxpr, PyTree]:
-        closed, out_tree = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
+        closed, out_tree, uses = _trace(fun, static_argnums, args, kwargs, "make_jaxpr", axes)
+        outs = _results(closed, uses)
         closed = with_inner_consts(closed)
         if return_shape:
-            return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in closed.out_avals])
+            return closed, tree_unflatten(out_tree, [ShapeDtypeStruct.of(a) for a in outs])
         return closed
 
     return make_jaxpr_f
@@ -467,6 +483,7 @@ def eval_shape(fun: Callable, *args: object, **kwargs: object) -> PyTree:
         leaves, tree = flatten(fun(*args, **kwargs))
         return [x for x in leaves if not isinstance(x, ShapeDtypeStruct)]
 
-    computed = iter(_trace(arrays, (), args, kwargs, "eval_shape")[0].out_avals)
+    closed, _, uses = _trace(arrays, (), args, kwargs, "eval_shape")
+    computed = iter(_results(closed, uses))
     return tree_unflatten(tree, [x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(next(computed))
                                  for x in leaves])
