@@ -25,7 +25,7 @@ MODULES = ["xjax", "xjax.numpy", "xjax.numpy.fft", "xjax.numpy.linalg", "xjax.la
            "xjax.tree", "xjax.tree_util", "xjax.errors", "xjax.dtypes", "xjax.sharding", "xjax.stages", "xjax.typing",
            "xjax.ad_checkpoint", "xjax.custom_batching", "xjax.custom_derivatives", "xjax.experimental.jet",
            "xjax.experimental.layout", "xjax.experimental.mesh_utils", "xjax.experimental.multihost_utils",
-           "xjax.experimental.pjit", "xjax.experimental.shard_map",
+           "xjax.experimental.pjit", "xjax.experimental.shard_map", "xjax.experimental.sparse",
            "xjax.debug", "xjax.experimental",
            "xjax.flatten_util", "xjax.image", "xjax.monitoring",
            "xjax.scipy.signal", "xjax.scipy.ndimage", "xjax.scipy.fft", "xjax.scipy.interpolate",
