@@ -178,7 +178,8 @@ def test_batch_and_dense_dimensions(layout):
     for axis in (0, 1, 2, (0, 2), None):
         np.testing.assert_allclose(sparse.todense(a.sum(axis)), CUBE.sum(axis), rtol=1e-5, atol=1e-6)
     for f in (lambda x: 2 * x, lambda x: x * CUBE, lambda x: x + CUBE, lambda x: x @ V, lambda x: x[1],
-              lambda x: x - CUBE, lambda x: x.reshape(6, 10), lambda x: x[:, ::2, 1], lambda x: x * CUBE[0], lambda x: CUBE - x):
+              lambda x: x - CUBE, lambda x: x.reshape(6, 10), lambda x: x[:, ::2, 1], lambda x: x * CUBE[0],
+              lambda x: CUBE - x):
         np.testing.assert_allclose(sparse.todense(f(a)), f(CUBE), rtol=1e-5, atol=1e-6)
 
 
@@ -218,7 +219,8 @@ def test_a_given_number_of_entries(nse):
     compare(lambda lib, s, m: lib.grad(lambda x: (s.BCOO.fromdense(x, nse=nse).data ** 2).sum())(m.todense()), M)
     m = BCOO.fromdense(M, nse=nse)
     for f in (lambda m: m.sum(0), lambda m: m[1], lambda m: m.T @ m, lambda m: m.reshape(-1)[:7],
-              lambda m: m[:, 0].sum(), lambda m: sparse.bcoo_concatenate([m, m], dimension=0), lambda m: m.reshape(20) * 2,
+              lambda m: m[:, 0].sum(), lambda m: sparse.bcoo_concatenate([m, m], dimension=0),
+              lambda m: m.reshape(20) * 2,
               lambda m: m.sum_duplicates(), lambda m: m + m, lambda m: m @ X, lambda m: sparse.bcoo_rev(m, (0, 1))):
         full = BCOO.fromdense(m.todense())
         np.testing.assert_allclose(sparse.todense(f(m)), sparse.todense(f(full)), rtol=1e-5, atol=1e-6)

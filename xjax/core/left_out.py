@@ -56,7 +56,6 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.xla_metadata": _METADATA,
     "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
-    "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
     "xjax.ref": _MUTABLE,
@@ -124,6 +123,12 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
         "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
         "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
+    },
+    "xjax.ffi": {
+        "rules written with MLIR's bindings are for JAX's extension surface: they are in jax.ffi under install_as_jax":
+            ("build_ffi_lowering_function", "ffi_lowering"),
+        _TOKENS: ("abstract_token",),
+        "jaxlib does not have it any more: register_ffi_type": ("register_ffi_type_id",),
     },
     "xjax.lax": {
         _MUTABLE: ("dce_sink", "dce_sink_p"),

@@ -64,7 +64,7 @@ def _value_and_gradient(result: Any, chosen: Sequence[Any], single: bool, has_au
 
 grad = _of_entries(autodiff.grad, _gradient)
 grad.__name__ = grad.__qualname__ = "grad"
-grad.__doc__ = """The gradient of a function of sparse and dense arrays, as `xjax.grad`; a sparse array has a sparse one.
+grad.__doc__ = """The gradient of a function of sparse and dense arrays, as `xjax.grad`.
 
 >>> m = BCOO.fromdense(np.array([[0., 2.], [3., 0.]], "float32"))
 >>> grad(lambda m: (m.T @ np.ones(2)).sum() ** 2)(m).data
