@@ -14,6 +14,7 @@ _TPU = "for TPU kernels only"
 _ASYNC = "asynchronous collectives are for GPUs and TPUs: the compiler overlaps collectives with other work itself"
 _KERNELS = "kernels for GPUs and TPUs are not in scope: operations are lowered to XLA"
 _METADATA = "hints to the compiler's scheduler have no effect on CPUs"
+_BCOO = "the only sparse format is BCOO, for any number of dimensions; xnn.CSR is a matrix by rows"
 _PRESENT = "here it is a detail of the implementation"
 
 # Whole modules -> reason. Their submodules are left out too.
@@ -44,14 +45,16 @@ MODULES_LEFT_OUT: dict[str, str] = {
     "xjax.experimental.serialize_executable": "the cache on disk stores compiled programs",
     "xjax.experimental.shard_alike": "the compiler chooses shardings: set them by with_sharding_constraint",
     "xjax.experimental.source_mapper": _INTERNAL,
-    "xjax.experimental.sparse": "xnn.CSR is the sparse matrix, with a gradient of its own",
+    **{f"xjax.experimental.sparse.{name}": "a file of JAX's implementation: its public names are in "
+       "xjax.experimental.sparse" for name in ("ad", "api", "bcoo", "random", "test_util", "transform", "util")},
+    **{f"xjax.experimental.sparse.{name}": _BCOO for name in ("bcsr", "coo", "csr")},
+    "xjax.experimental.sparse.linalg": "scipy.sparse.linalg has solvers for functions, such as lambda x: m @ x",
     "xjax.experimental.thunky": _KERNELS,
     "xjax.experimental.topologies": "programs are compiled for existing devices only",
     "xjax.experimental.transfer": "collectives pass arrays between processes",
     "xjax.experimental.xla_metadata": _METADATA,
     "xjax.export": "programs are not saved and loaded: `jit(f).lower(x).as_text()` is the program as text",
     "xjax.extend": _INTERNAL,
-    "xjax.ffi": "foreign functions of XLA cannot be called: use pure_callback",
     "xjax.interpreters": _INTERNAL,
     "xjax.lib": _INTERNAL,
     "xjax.tools": "jit(f).lower(x).as_text() is the program as text",
@@ -100,10 +103,29 @@ LEFT_OUT: dict[str, dict[str, tuple[str, ...]]] = {
                    "mean_error_ratio", "optimal_step_size", "ravel_first_arg", "ravel_first_arg_", "runge_kutta_step",
                    "zip"),
     },
+    "xjax.experimental.sparse": {
+        _BCOO: ("BCSR", "COO", "CSC", "CSR", "bcsr_broadcast_in_dim", "bcsr_concatenate", "bcsr_dot_general",
+                "bcsr_extract", "bcsr_fromdense", "bcsr_sum_duplicates", "bcsr_todense", "coo_fromdense", "coo_matmat",
+                "coo_matvec", "coo_todense", "csr_fromdense", "csr_matmat", "csr_matvec", "csr_todense"),
+        _PRIMITIVE: tuple(f"{name}_p" for name in (
+            "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_fromdense", "bcoo_sort_indices",
+            "bcoo_spdot_general", "bcoo_sum_duplicates", "bcoo_todense", "bcoo_transpose", "bcsr_dot_general",
+            "bcsr_extract", "bcsr_fromdense", "bcsr_todense", "coo_fromdense", "coo_matmat", "coo_matvec",
+            "coo_todense", "csr_fromdense", "csr_matmat", "csr_matvec", "csr_todense")),
+        "functions of the dense array, or of m.data, have these derivatives": ("jacfwd", "jacobian", "jacrev"),
+        "functions of the entries compute it: see m.data and m.indices": (
+            "bcoo_conv_general_dilated", "bcoo_dot_general_sampled", "bcoo_extract", "bcoo_gather", "random_bcoo"),
+    },
     "xjax.debug": {
         "the compiler chooses shardings after tracing: read x.sharding of a result, or output_shardings of a compiled "
         "function": ("inspect_array_sharding",),
         _PRIMITIVE: ("DebugEffect", "OrderedDebugEffect"),
+    },
+    "xjax.ffi": {
+        "rules written with MLIR's bindings are for JAX's extension surface: they are in jax.ffi under install_as_jax":
+            ("build_ffi_lowering_function", "ffi_lowering"),
+        _TOKENS: ("abstract_token",),
+        "jaxlib does not have it any more: register_ffi_type": ("register_ffi_type_id",),
     },
     "xjax.lax": {
         _MUTABLE: ("dce_sink", "dce_sink_p"),
