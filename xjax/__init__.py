@@ -172,7 +172,8 @@ __all__ = [
     "numpy_dtype_promotion", "numpy_rank_promotion", "process_count", "process_index", "process_indices",
     "remove_size_one_mesh_axis_from_type", "set_mesh", "sharding", "softmax_custom_jvp", "thread_guard",
     "threefry_partitionable", "transfer_guard", "transfer_guard_device_to_device", "transfer_guard_device_to_host",
-    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "use_abstract_mesh", "value_and_grad", "vjp", "vmap"]
+    "transfer_guard_host_to_device", "tree", "tree_util", "typeof", "typing", "use_abstract_mesh",
+    "value_and_grad", "vjp", "vmap"]
 
 
 if not TYPE_CHECKING:                   # so that type checkers report misspelt names

@@ -131,7 +131,7 @@ def test_no_tracing_and_no_execution():
     x = f(jnp.ones(2))
     with xjax.no_tracing():
         f(x)
-        assert_refused(lambda: f(jnp.ones(3)), RuntimeError, ["jit `log_of`: would be traced again", "f32[2] -> f32[3]"])
+        assert_refused(lambda: f(jnp.ones(3)), RuntimeError, ["jit `log_of`: would be traced", "f32[2] -> f32[3]"])
         assert_refused(lambda: xjax.pmap(log_of)(np.ones((2, 1))), RuntimeError, "pmap of `log_of`: would be traced")
     with xjax.no_execution():
         assert_refused(lambda: x + x, RuntimeError, "add: would run")
@@ -419,7 +419,7 @@ CASES = {
               r"argument `y\['w'\]`  f32\[2\] -> f32\[3\]\n  fix: pad"),
     "dtype": ((np.float32(1), 1), (np.int32(1), 1), r"argument `x`  f32\[\] -> i32\[\]\n  fix: convert"),
     "weak type": ((1.0, 1), (np.float32(1), 1), r"argument `x`  f32\[\] weakly typed -> f32\[\]\n  fix: always pass"),
-    "structure": ((1.0, (1,)), (1.0, (1, 2)), r"argument `y`  a tuple of 1 -> a tuple of 2\n  fix: pass arguments of one structure"),
+    "structure": ((1.0, (1,)), (1.0, (1, 2)), r"argument `y`  a tuple of 1 -> a tuple of 2\n  fix: pass arguments"),
     "same": ((1.0, 2.0), (3.0, 4.0), None),
 }
 
@@ -482,7 +482,6 @@ def test_programs_are_dumped(tmp_path):
 
 # -- programs kept on disk ----------------------------------------------------------------------------------------
 
-@pytest.mark.filterwarnings("ignore::xjax.errors.RetraceWarning")
 def test_cache_on_disk(tmp_path):
     def entries(number, **options):
         folder = tmp_path / str(number)

@@ -99,6 +99,16 @@ def defaults(n):
         xjax.jit(lambda x, lr=lr: x * lr)(1.0)
 
 
+def closures_of_closures(n):
+    for lr in range(n):
+        def loss(w):
+            return w * lr
+
+        def step(w):
+            return w - xjax.grad(loss)(w)
+        xjax.jit(step)(1.0)
+
+
 def partials(n):
     for lr in range(n):
         xjax.jit(functools.partial(lambda x, lr: x * lr, lr=jnp.ones(lr)))(1.0)
@@ -158,6 +168,7 @@ LOOPS = {
     closures: (r"closure `lr`  4 -> 5", f"{ONCE}; pass `lr` as an argument."),
     closures_of_gradients: (r"closure `lr`  4 -> 5", f"{ONCE}; pass `lr` as an argument."),
     eager_gradients: (r"closure `lr`  4 -> 5", f"{ONCE}; pass `lr` as an argument."),
+    closures_of_closures: (r"closure `lr` of `loss`  4 -> 5", f"{ONCE}; pass `lr` of `loss` as an argument."),
     defaults: (r"default of `lr`  4 -> 5", f"{ONCE}; pass `lr` as an argument."),
     partials: (r"bound argument `lr`  f32\[4\] -> f32\[5\]", f"{ONCE}; pass `lr` as an argument."),
     structures: (r"argument `batch\['x'\]`  a list of 5 -> a list of 6", "pass arguments of one structure"),
@@ -227,6 +238,13 @@ def functions_that_are_kept():
             f(1.0)
 
 
+def functions_of_different_functions():
+    for f in (jnp.sin, jnp.cos, jnp.tan, jnp.exp, jnp.log1p, jnp.abs, jnp.sqrt, lambda x: x, lambda x: 2 * x):
+        xjax.jit(lambda x: f(x).sum())(1.0)
+        xjax.jit(functools.partial(lambda g, x: g(x), f))(1.0)
+        xjax.jit(xjax.grad(lambda x: f(x) + 1))(1.0)
+
+
 def a_function_of_each_leaf():
     norm = xjax.jit(lambda x: (x ** 2).sum())
     xjax.tree.map(norm, [np.ones(n) for n in range(1, 12)])
@@ -272,9 +290,9 @@ def a_line_for_each_shape():
 
 
 @pytest.mark.parametrize("program", [
-    four_shapes_in_a_loop, training_and_evaluation, functions_that_are_kept, a_function_of_each_leaf,
-    functions_of_the_library, functions_inside_a_program, programs_for_several_shapes, a_cache_that_is_cleared,
-    a_line_for_each_shape], ids=lambda program: program.__name__)
+    four_shapes_in_a_loop, training_and_evaluation, functions_that_are_kept, functions_of_different_functions,
+    a_function_of_each_leaf, functions_of_the_library, functions_inside_a_program, programs_for_several_shapes,
+    a_cache_that_is_cleared, a_line_for_each_shape], ids=lambda program: program.__name__)
 def test_a_normal_program_gives_no_warning(program):
     assert not retraces(program)
 

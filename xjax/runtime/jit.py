@@ -323,8 +323,12 @@ class Jitted(PickledByName):
         CacheInfo(traces=2, programs=2, executables=2, signatures=('(x: f32[2], n=2)', '(x: f32[3], n=2)'))
         """
         known = self._known()
-        return CacheInfo(self._traces, len(known), len(self._by_types.values()),
+        return CacheInfo(self._traces, len(known), self._cache_size(),
                          tuple([signature_text(self._fun, key, self._static) for key in known]))
+
+    def _cache_size(self) -> int:
+        """The number of cached executables (JAX's name)."""
+        return len(self._by_types.values())
 
     def clear_cache(self) -> None:
         """Delete the cached programs and executables of this function."""

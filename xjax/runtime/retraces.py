@@ -6,11 +6,13 @@ Functions made by one piece of code, such as a lambda in a loop, count as one fu
 of the user alive: closed-over values are stored as short texts.
 
 These traces are not counted: inside other programs, by `lower`, `trace` and `eval_shape`, of functions that xjax or xnn
-call for purposes of their own, and of several functions made by one piece of code that are all alive.
+call for purposes of their own, of several functions made by one piece of code that are all alive, and of functions made
+by one piece of code that call different functions.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -18,7 +20,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import CodeType, FrameType, MethodType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,7 +68,8 @@ class Call(NamedTuple):
             return
         frame = calling_frame()
         line = None if frame is None else _record(frame, self.fun)
-        reason = self._reason(line)
+        made = None if line is None or line.fun() is self.fun else _closure(self.fun)
+        reason = self._reason(line, made)
         if refused and (reason is not None or config.no_tracing):
             raise self._refusal(reason)
         if config.explain_cache_misses:
@@ -74,18 +77,21 @@ class Call(NamedTuple):
         if line is None:
             return
         is_counted = is_counted and not _is_inside_program()
-        if line.add(self, is_counted, reason is not None) == MOST and reason is not None:
+        if line.add(self, made, is_counted, reason is not None) == MOST and reason is not None:
             warn(str(self._warning(frame, reason)), RetraceWarning)
 
-    def _reason(self, line: _Line | None) -> Reason | None:
-        """The reason for a repeated trace; None for the first one."""
+    def _reason(self, line: _Line | None, made: Closure | None) -> Reason | None:
+        """The reason for a repeated trace; None for the first one.
+
+        Args: made: the closure of the function, if the line called another function before.
+        """
         if known := self.known():
             closest = max(reversed(known), key=lambda other: _likeness(self.key, other))
             return self._differences(closest)
         if line is None or not line.seen:
             return None
-        if line.fun() is not self.fun:
-            return _of_new_function(self.fun, line.closure) if line.is_made_again(self.fun) else None
+        if made is not None:
+            return _of_new_function(self.fun, line.closure, made) if line.is_made_again(self.fun, made) else None
         if self.is_first:
             transform = self.caller.partition(" ")[0]
             return ({transform: f"a new {transform} of the same function"},
@@ -233,11 +239,13 @@ def _change(old: str, new: str) -> str:
 
 # -- functions made again by the same code ------------------------------------------------------------------------
 
+Closure = dict[str, tuple[Any, str]]        # name, as it is shown -> identity of the value, short text of it
+_MOST_FUNCTIONS = 8                         # functions whose closures are read for one trace
+
+
 def _wrapped(fun: Any) -> Iterator[Any]:
     """The function, and the functions that it wraps, from the outside to the inside."""
-    seen: set[int] = set()
-    while fun is not None and id(fun) not in seen:
-        seen.add(id(fun))
+    for _ in range(16):                     # an object may claim to wrap itself
         yield fun
         if isinstance(fun, functools.partial):
             fun = fun.func
@@ -245,34 +253,79 @@ def _wrapped(fun: Any) -> Iterator[Any]:
             fun = fun.__func__
         else:
             fun = getattr(fun, "__wrapped__", None)
+        if fun is None:
+            return
 
 
-def _code(fun: Any) -> CodeType | None:
-    """The code of a function, or of the method `__call__` of an object."""
-    return getattr(fun, "__code__", None) or getattr(type(fun).__call__, "__code__", None)
+def _codes(fun: Any) -> tuple[CodeType, ...]:
+    """The code of a function (of an object, that of its method `__call__`), and of the functions that it wraps."""
+    codes = [getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None) for f in _wrapped(fun)]
+    return tuple([code for code in codes if code is not None])
 
 
-def _closure(fun: Callable) -> dict[str, tuple[Any, str]]:
-    """(identity, short text) of each value that the user's function holds, by the name that is shown."""
-    values: dict[str, Any] = {}
-    for f in _wrapped(fun):
-        if isinstance(f, functools.partial):
-            values |= {f"bound argument {i}": x for i, x in enumerate(f.args)}
-            values |= {f"bound argument `{name}`": x for name, x in f.keywords.items()}
-        elif isinstance(f, MethodType):
-            values["object"] = f.__self__
-        last = f
-    code = getattr(last, "__code__", None)
-    for name, cell in zip(code.co_freevars if code else (), getattr(last, "__closure__", None) or (), strict=False):
-        try:
-            values[f"closure `{name}`"] = cell.cell_contents
-        except ValueError:                  # not assigned yet
-            continue
-    parameters = list(code.co_varnames[:code.co_argcount]) if code else []
-    defaults = getattr(last, "__defaults__", None) or ()
-    values |= {f"default of `{name}`": x for name, x in zip(parameters[-len(defaults):], defaults, strict=False)}
-    return {name: (x if isinstance(x, (bool, int, float, complex, str)) else id(x), _brief(x))
-            for name, x in values.items()}
+def _closure(fun: Callable) -> Closure:
+    """The values of the closure, the defaults and the bound arguments of a function, and of functions among these.
+
+    Nothing is kept alive. Functions made by one piece of code have one identity.
+    """
+    values: Closure = {}
+    functions = [(fun, "")]
+    for f, owner in functions:
+        for name, x in _held_by(f).items():
+            is_function = isinstance(x, _FUNCTIONS) or (callable(x) and hasattr(x, "__wrapped__"))
+            values.setdefault(name + owner, (_identity(x, is_function), _brief(x)))
+            if is_function and len(functions) < _MOST_FUNCTIONS:
+                functions.append((x, f" of {_plain(name)}"))
+    return values
+
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType, functools.partial, type, np.ufunc)
+
+
+def _identity(x: Any, is_function: bool) -> Any:
+    if is_function:
+        return _Codes(map(id, _codes(x) or (x,)))
+    if isinstance(x, (bool, int, float, complex, str)):
+        return x
+    try:
+        return weakref.ref(x)               # not id(x), which may be that of an earlier value
+    except TypeError:
+        return id(x)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two identities are those of one value; a living object has one reference."""
+    return a is b or (type(a) is type(b) and not isinstance(a, weakref.ref) and a == b)
+
+
+class _Codes(tuple[int, ...]):
+    """The identity of a function: the ids of its codes."""
+
+
+def _held_by(fun: Any) -> dict[str, Any]:
+    """The values that one function holds, by the name that is shown."""
+    held: dict[str, Any] = {}
+    last = fun
+    for last in _wrapped(fun):
+        if isinstance(last, functools.partial):
+            held |= {f"bound argument {i}": x for i, x in enumerate(last.args)}
+            held |= {f"bound argument `{name}`": x for name, x in last.keywords.items()}
+        elif isinstance(last, MethodType):
+            held["object"] = last.__self__
+    if not isinstance(last, FunctionType):
+        return held
+    code, defaults = last.__code__, last.__defaults__ or ()
+    for name, cell in zip(code.co_freevars, last.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):           # a variable without a value so far
+            held[f"closure `{name}`"] = cell.cell_contents
+    parameters = code.co_varnames[:code.co_argcount][-len(defaults):] if defaults else ()
+    named = {**dict(zip(parameters, defaults, strict=True)), **(last.__kwdefaults__ or {})}
+    return held | {f"default of `{name}`": x for name, x in named.items()}
+
+
+def _plain(name: str) -> str:
+    """The name without the kind of the value: "`x`" for "closure `x`"."""
+    return name[name.find("`"):] if "`" in name else f"the {name}"
 
 
 def _brief(value: Any) -> str:
@@ -284,19 +337,16 @@ def _brief(value: Any) -> str:
     return f"{type(value).__name__} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
 
 
-def _of_new_function(fun: Callable, old: Mapping[str, tuple[Any, str]]) -> Reason:
-    code = next(code for f in reversed([*_wrapped(fun)]) if (code := _code(f)) is not None)
+def _of_new_function(fun: Callable, old: Closure, new: Closure) -> Reason:
+    code = _codes(fun)[-1]
     given = {"function": f"a new object, made by the same code at {Path(code.co_filename).name}:{code.co_firstlineno} "
                          "as a function that was traced before"}
-    changed = {}
-    for name, (value, text) in _closure(fun).items():
-        before = old.get(name)
-        if before is not None and before[0] != value:
-            changed[name] = _change(before[1], text)
+    changed = {name: _change(old[name][1], text) for name, (identity, text) in new.items()
+               if name in old and not _is_same(old[name][0], identity)}
     fix = "define the function once, outside the loop or function that calls it"
     if changed:
-        names = [name[name.find("`"):] if "`" in name else f"the {name}" for name in changed]
-        fix += f"; pass {' and '.join(names)} as {'an argument' if len(names) == 1 else 'arguments'}"
+        passed = " and ".join(map(_plain, changed))
+        fix += f"; pass {passed} as {'an argument' if len(changed) == 1 else 'arguments'}"
     return given | changed, f"{fix}."
 
 
@@ -319,23 +369,29 @@ class _Line:
     def __init__(self, test: str | None) -> None:
         self.fun: Callable[[], Any] = _nothing
         self.owner: Callable[[], Any] = _nothing
-        self.closure: dict[str, tuple[Any, str]] = {}
+        self.closure: Closure = {}
         self.seen: set[int] = set()
         self.repeated, self.test = -1, test
 
-    def is_made_again(self, fun: Callable) -> bool:
-        """Whether `fun` replaces the function traced last: that one is gone, or is a method of the same object."""
-        before = self.owner()
-        return before is None or before is _owner(fun)
+    def is_made_again(self, fun: Callable, made: Closure) -> bool:
+        """Whether `fun` replaces the function traced last: that one is gone, or is a method of the same object.
 
-    def add(self, call: Call, is_counted: bool, is_repeated: bool) -> int:
+        False if the two call different functions: they are two programs.
+        """
+        before = self.owner()
+        if before is not None and before is not _owner(fun):
+            return False
+        pairs = [(self.closure[name][0], identity) for name, (identity, _) in made.items() if name in self.closure]
+        return all(_is_same(a, b) for a, b in pairs if isinstance(a, _Codes) or isinstance(b, _Codes))
+
+    def add(self, call: Call, made: Closure | None, is_counted: bool, is_repeated: bool) -> int:
         """Record a trace.  Returns: the number of repeated traces; 0 if this one is not counted."""
         fun, token = call.fun, hash(call.key)
-        if self.fun() is fun:
+        if made is None:
             is_counted = is_counted and (call.is_first or token not in self.seen)   # else dropped from the cache
         else:
             self.fun, self.owner = _reference(fun), _reference(_owner(fun))
-            self.closure, self.seen = _closure(fun), set()
+            self.closure, self.seen = made, set()
         self.seen.add(token)
         if not is_counted or not (is_repeated or self.repeated < 0):
             return 0
@@ -349,7 +405,7 @@ _lines: weakref.WeakKeyDictionary[CodeType, dict[tuple, _Line]] = weakref.WeakKe
 
 def _record(frame: FrameType, fun: Callable) -> _Line | None:
     """The record of the line that a frame executes; None for a function without Python code."""
-    codes = tuple([code for f in _wrapped(fun) if (code := _code(f)) is not None])
+    codes = _codes(fun)
     if not codes:
         return None
     lines, test = _lines.setdefault(frame.f_code, {}), os.environ.get("PYTEST_CURRENT_TEST")
