@@ -319,6 +319,17 @@ def test_records_keep_nothing_of_the_user_alive():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_global_variables_are_named():
+    code = ("import warnings, xjax, xjax.numpy as jnp\n"
+            "warnings.simplefilter('error')\n"
+            "for f in (abs, jnp.sin, jnp.cos, lambda x: x, lambda x: -x, jnp.exp, jnp.tan, jnp.tanh):\n"
+            "    xjax.jit(lambda x: f(x))(1.0)\n"
+            "for rate in range(10):\n"
+            "    xjax.jit(lambda x: x * rate)(1.0)\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "global `rate`  4 -> 5" in done.stderr and "pass `rate` as an argument" in done.stderr, done.stderr
+
+
 # -- no_retrace ---------------------------------------------------------------------------------------------------
 
 def test_no_retrace_raises_with_the_explanation():

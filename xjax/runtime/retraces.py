@@ -20,7 +20,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,9 +102,11 @@ class Call(NamedTuple):
     def _refusal(self, reason: Reason | None) -> RuntimeError:
         option = "no_tracing" if config.no_tracing else "only_first_traces"
         if reason is not None:
-            return bad(self.caller, f"would be traced again, but the option jax_{option} is set", *reason, RuntimeError)
+            return bad(self.caller, f"would be traced again, in a block of no_retrace (option jax_{option})", *reason,
+                       RuntimeError)
         types = ", ".join(a.str_short() for a in self.key[1])
-        return bad(self.caller, f"would be traced, but the option jax_{option} is set", {"arguments": types},
+        return bad(self.caller, f"would be traced, in a block of no_retrace (option jax_{option})",
+                   {"arguments": types},
                    "call it with arguments of these types before the block, or allow first traces: "
                    "xjax.no_retrace(allow_first=True).", RuntimeError)
 
@@ -173,7 +175,10 @@ class Call(NamedTuple):
 
 def _likeness(key: tuple, other: tuple) -> tuple:
     same = [a == b for a, b in zip(key, other, strict=True)]
-    alike = sum(a is b for a, b in zip(key[1], other[1], strict=False)) if same[0] else -1
+    alike = -1
+    if same[0]:
+        alike = sum((a.shape == b.shape) + (a.dtype == b.dtype) + (a.weak_type == b.weak_type)
+                    for a, b in zip(key[1], other[1], strict=True))
     options = sum(a == b for a, b in zip(key[4].values, other[4].values, strict=True))
     return sum(same), alike, options
 
@@ -264,9 +269,10 @@ def _codes(fun: Any) -> tuple[CodeType, ...]:
 
 
 def _closure(fun: Callable) -> Closure:
-    """The values of the closure, the defaults and the bound arguments of a function, and of functions among these.
+    """The values that a function reads besides its arguments, and what functions among these read.
 
-    Nothing is kept alive. Functions made by one piece of code have one identity.
+    These are its closure, defaults, bound arguments and global variables. Nothing is kept alive. Functions made by one
+    piece of code have one identity.
     """
     values: Closure = {}
     functions = [(fun, "")]
@@ -274,7 +280,7 @@ def _closure(fun: Callable) -> Closure:
         for name, x in _held_by(f).items():
             is_function = isinstance(x, _FUNCTIONS) or (callable(x) and hasattr(x, "__wrapped__"))
             values.setdefault(name + owner, (_identity(x, is_function), _brief(x)))
-            if is_function and len(functions) < _MOST_FUNCTIONS:
+            if is_function and name[:6] != "global" and len(functions) < _MOST_FUNCTIONS:
                 functions.append((x, f" of {_plain(name)}"))
     return values
 
@@ -315,6 +321,10 @@ def _held_by(fun: Any) -> dict[str, Any]:
     if not isinstance(last, FunctionType):
         return held
     code, defaults = last.__code__, last.__defaults__ or ()
+    for name in code.co_names:
+        x = last.__globals__.get(name)
+        if x is not None and not isinstance(x, ModuleType):
+            held[f"global `{name}`"] = x
     for name, cell in zip(code.co_freevars, last.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):           # a variable without a value so far
             held[f"closure `{name}`"] = cell.cell_contents
