@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.oracle import real_jax
 from tests.quick_compiling import flags
 from xjax.errors import RetraceWarning
 
@@ -85,14 +86,19 @@ def run(block, namespace):
     return "\n".join(line.rstrip() for line in printed.getvalue().strip().splitlines())
 
 
+def in_a_process(page):
+    """Line of a block -> its output, by this file as a program."""
+    done = subprocess.run([sys.executable, "-m", "tests.test_docs", page], cwd=DOCS.parent, capture_output=True,
+                          text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
+    assert done.returncode == 0, done.stderr
+    return {int(line): text for line, text in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
 @functools.cache
 def printed(page):
     """Line of a block -> its output, for all blocks of a page in order that need no missing library."""
     if page in IN_A_PROCESS and __name__ != "__main__":
-        done = subprocess.run([sys.executable, "-m", "tests.test_docs", page], cwd=DOCS.parent, capture_output=True,
-                              text=True, timeout=300, env={**os.environ, "XLA_FLAGS": flags()})
-        assert done.returncode == 0, done.stderr
-        return {int(line): text for line, text in json.loads(done.stdout.splitlines()[-1]).items()}
+        return in_a_process(page)
     namespace = {"__name__": page.replace(".", "_")}
     return {block.line: run(block, namespace) for block in BLOCKS[page]
             if block.needs is None or importlib.util.find_spec(block.needs)}
@@ -115,5 +121,21 @@ def test_every_block_is_read(page):
     assert set(fences) == {"python", "text", ""}
 
 
+def test_the_part_for_jax_prints_the_same_on_the_real_jax():
+    real_jax()
+    blocks = BLOCKS["extending.md"]
+    first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
+    assert in_a_process("real-jax") == {block.line: printed("extending.md")[block.line] for block in blocks[first:]}
+
+
+def on_real_jax():
+    """Line -> output, of the blocks of extending.md from its installation of xjax as jax, without this."""
+    blocks, namespace = BLOCKS["extending.md"], {"__name__": "extending_md"}
+    first = next(i for i, block in enumerate(blocks) if "install_as_jax()" in block.code)
+    lines = [line if "xjax" not in line else "" for line in blocks[first].code.splitlines()]
+    changed = [blocks[first]._replace(code="\n".join(lines)), *blocks[first + 1:]]
+    return {block.line: run(block, namespace) for block in changed}
+
+
 if __name__ == "__main__":
-    print(json.dumps(printed(sys.argv[1])))
+    print(json.dumps(on_real_jax() if sys.argv[1] == "real-jax" else printed(sys.argv[1])))

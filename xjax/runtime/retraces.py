@@ -5,9 +5,9 @@ that calls the function. After `MOST` repeated traces in one line, one warning n
 Functions made by one piece of code, such as a lambda in a loop, count as one function. A line's record keeps no value
 of the user alive: closed-over values are stored as short texts.
 
-These traces are not counted: inside other programs, by `lower`, `trace` and `eval_shape`, of functions that xjax or xnn
-call for purposes of their own, of several functions made by one piece of code that are all alive, and of functions made
-by one piece of code that call different functions.
+Not counted are traces inside other programs, by `lower`, `trace` and `eval_shape`, and of functions that xjax or xnn
+call for purposes of their own. Several functions made by one piece of code are not counted together if all are alive,
+or if they call different functions.
 """
 
 from __future__ import annotations
@@ -269,7 +269,7 @@ def _codes(fun: Any) -> tuple[CodeType, ...]:
 
 
 def _closure(fun: Callable) -> Closure:
-    """The values that a function reads besides its arguments, and what functions among these read.
+    """The values that a function reads besides its arguments, and the values that functions among these read.
 
     These are its closure, defaults, bound arguments and global variables. Nothing is kept alive. Functions made by one
     piece of code have one identity.
