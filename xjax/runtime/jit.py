@@ -404,7 +404,8 @@ def jit(fun: Callable | None = None, *, static_argnums: int | Sequence[int] | No
         compiler_options: Mapping[str, Any] | None = None) -> Jitted | Callable[[Callable], Jitted]:
     """Compile a function; also a decorator, with or without arguments.
 
-    The function is traced once for each combination of argument structure, shapes, dtypes and static values.
+    The function is traced once for each combination of argument structure, shapes, dtypes and static values. A line
+    of a program that traces it again and again gets one `errors.RetraceWarning`; see docs/recompiles.md.
 
     Args:
       static_argnums, static_argnames: arguments used as Python values. They must be hashable, and each new value

@@ -71,33 +71,29 @@ class Call(NamedTuple):
         made = None if line is None or line.fun() is self.fun else _closure(self.fun)
         reason = self._reason(line, made)
         if refused and (reason is not None or config.no_tracing):
-            raise self._refusal(reason)
+            raise self._refusal(reason and reason())
         if config.explain_cache_misses:
-            self._log(frame, reason)
+            self._log(frame, reason and reason())
         if line is None:
             return
         is_counted = is_counted and not _is_inside_program()
         if line.add(self, made, is_counted, reason is not None) == MOST and reason is not None:
-            warn(str(self._warning(frame, reason)), RetraceWarning)
+            warn(str(self._warning(frame, reason())), RetraceWarning)
 
-    def _reason(self, line: _Line | None, made: Closure | None) -> Reason | None:
-        """The reason for a repeated trace; None for the first one.
+    def _reason(self, line: _Line | None, made: Closure | None) -> Callable[[], Reason] | None:
+        """A function that explains a repeated trace; None for the first one.
 
         Args: made: the closure of the function, if the line called another function before.
         """
         if known := self.known():
-            closest = max(reversed(known), key=lambda other: _likeness(self.key, other))
-            return self._differences(closest)
+            return lambda: self._differences(max(reversed(known), key=lambda other: _likeness(self.key, other)))
         if line is None or not line.seen:
             return None
         if made is not None:
-            return _of_new_function(self.fun, line.closure, made) if line.is_made_again(self.fun, made) else None
-        if self.is_first:
-            transform = self.caller.partition(" ")[0]
-            return ({transform: f"a new {transform} of the same function"},
-                    f"call {transform} once, outside the loop, and keep its result.")
-        return ({"program": "it was dropped from the cache"},
-                "raise the bound of compiled programs: xjax.config.update('jax_compiled_memory_limit', bytes).")
+            of_new = functools.partial(_of_new_function, self.fun, line.closure, made)
+            return of_new if line.is_made_again(self.fun, made) else None
+        transform = self.caller.partition(" ")[0]
+        return lambda: _of_new_transform(transform) if self.is_first else _DROPPED
 
     def _refusal(self, reason: Reason | None) -> RuntimeError:
         option = "no_tracing" if config.no_tracing else "only_first_traces"
@@ -171,6 +167,15 @@ class Call(NamedTuple):
             return f"`{which}`"
         parameters = [] if self.static.signature is None else list(self.static.signature.parameters)
         return f"`{parameters[which]}`" if which < len(parameters) else str(which)
+
+
+def _of_new_transform(transform: str) -> Reason:
+    return ({transform: f"a new {transform} of the same function"},
+            f"call {transform} once, outside the loop, and keep its result.")
+
+
+_DROPPED: Reason = ({"program": "it was dropped from the cache"},
+                    "raise the bound of compiled programs: xjax.config.update('jax_compiled_memory_limit', bytes).")
 
 
 def _likeness(key: tuple, other: tuple) -> tuple:
